@@ -1,0 +1,46 @@
+"""The engine's settings. Free of torch: the HTTP process reads them too."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TalkerConfig(_Strict):
+    """Stage 1: text to codec frames."""
+
+    slots: int = Field(8, ge=1, description="requests that decode together")
+    context: int = Field(4096, ge=64, description="positions a slot holds: prompt and frames")
+    prefill_chunk: int = Field(64, ge=1, description="prompt rows of one request run in one step")
+
+
+class Code2WavConfig(_Strict):
+    """Stage 2: codec frames to samples."""
+
+    placement: Literal["thread", "process"] = Field(
+        "thread", description="beside the talker in one process, or in a process of its own"
+    )
+    streams: int = Field(16, ge=1, description="streams whose decoder state is held at once")
+    first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
+    max_chunk_frames: int = Field(25, ge=1, description="most frames of one chunk")
+    lead_ms: int = Field(
+        240, ge=0, description="audio a listener should still have in hand when the next chunk is made"
+    )
+
+
+class EngineConfig(_Strict):
+    """Everything the engine process needs to start."""
+
+    model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
+    )
+    threads: int | None = Field(None, ge=1, description="torch threads; all cores when unset")
+    talker: TalkerConfig = Field(default_factory=TalkerConfig)
+    code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)

@@ -1,0 +1,1 @@
+"""Fused and packed kernels, each with its plain torch twin."""

@@ -1,0 +1,1 @@
+"""The five networks of a Qwen3-TTS checkpoint, in plain torch."""

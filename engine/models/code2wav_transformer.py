@@ -1,0 +1,113 @@
+"""Code2Wav's transformer over codec frames: causal attention in a sliding window (SPEC 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.architecture import DecoderArchitecture, Transformer
+from engine.kernels.conv import Conv1d
+from engine.models.layers import rms_norm
+from engine.models.stream_state import StateShape, StreamState
+
+
+class CodecTransformer:
+    """Projection in, the layers, the final norm, projection out.
+
+    It remembers how many frames each stream has had, and the rotated keys and values of the last window - 1.
+    """
+
+    def __init__(
+        self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture, device: torch.device
+    ) -> None:
+        shape = architecture.transformer
+        name = "pre_transformer"
+        self._shape, self._window = shape, architecture.sliding_window
+        self._input = _linear(weights, f"{name}.input_proj")
+        self._layers = [
+            _Layer(weights, f"{name}.layers.{index}", shape, self._window) for index in range(shape.layers)
+        ]
+        self._norm = weights[f"{name}.norm.weight"]
+        self._output = _linear(weights, f"{name}.output_proj")
+        exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
+        self._frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
+        self._keys = torch.arange(self._window, device=device)
+        past = (shape.heads, self._window - 1, shape.head_dim)
+        self.states = [StateShape((), torch.int64)] + [StateShape(past), StateShape(past)] * shape.layers
+
+    def __call__(self, x: Tensor, state: StreamState) -> Tensor:
+        """[streams, latent, n] -> the same."""
+        positions = state.advance(x.shape[-1])[:, None] + torch.arange(x.shape[-1], device=x.device)
+        rotation = self._rotation(positions)
+        mask = self._mask(positions)
+        x = self._input(x)
+        for layer in self._layers:
+            x = layer(x, rotation, mask, state)
+        return self._output(_norm(x, self._norm, self._shape.eps))
+
+    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin [streams, 1, n, head_dim]; positions keep counting, so they are not tabulated."""
+        angles = positions[:, None, :, None].float() * self._frequencies
+        return torch.cat((angles.cos(), angles.cos()), -1), torch.cat((-angles.sin(), angles.sin()), -1)
+
+    def _mask(self, positions: Tensor) -> Tensor:
+        """[streams, 1, n, 1, window]: -inf where a window reaches back before the stream began."""
+        before = self._keys < self._window - 1 - positions[..., None]
+        zeros = torch.zeros(before.shape, device=positions.device)
+        return zeros.masked_fill_(before, float("-inf"))[:, None, :, None]
+
+
+class _Layer:
+    def __init__(self, weights: Mapping[str, Tensor], name: str, shape: Transformer, window: int) -> None:
+        self._heads, self._eps, self._window = shape.heads, shape.eps, window
+        self._half = shape.head_dim // 2
+        self._scale = shape.head_dim**-0.5
+        self._norms = weights[f"{name}.input_layernorm.weight"], weights[f"{name}.post_attention_layernorm.weight"]
+        self._qkv = _fused(weights, [f"{name}.self_attn.{part}_proj" for part in "qkv"])
+        self._out = _linear(weights, f"{name}.self_attn.o_proj")
+        self._gate_up = _fused(weights, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
+        self._down = _linear(weights, f"{name}.mlp.down_proj")
+        self._scales = (
+            weights[f"{name}.self_attn_layer_scale.scale"][:, None],
+            weights[f"{name}.mlp_layer_scale.scale"][:, None],
+        )
+
+    def __call__(
+        self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState
+    ) -> Tensor:
+        """[streams, hidden, n] -> the same."""
+        mixed = self._attend(_norm(x, self._norms[0], self._eps), rotation, mask, state)
+        x = torch.addcmul(x, self._out(mixed), self._scales[0])
+        gate, up = self._gate_up(_norm(x, self._norms[1], self._eps)).chunk(2, 1)
+        return torch.addcmul(x, self._down(F.silu(gate) * up), self._scales[1])
+
+    def _attend(
+        self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState
+    ) -> Tensor:
+        """Every query has its own window of exactly ``window`` keys, so its sum does not depend on the chunk."""
+        query, key, value = self._qkv(x).unflatten(1, (3, self._heads, -1)).transpose(3, 4).unbind(1)
+        query, key = self._rotate(query, rotation), self._rotate(key, rotation)
+        keys = state.extend(key, -2).unfold(-2, self._window, 1)
+        values = state.extend(value, -2).unfold(-2, self._window, 1)
+        scores = torch.matmul(query.unsqueeze(-2) * self._scale, keys).add_(mask)
+        mixed = torch.matmul(torch.softmax(scores, -1), values.transpose(-1, -2)).squeeze(-2)
+        return mixed.transpose(2, 3).flatten(1, 2)
+
+    def _rotate(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+        return torch.addcmul(x * rotation[0], x.roll(self._half, -1), rotation[1])
+
+
+def _norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMSNorm over the channels of [streams, channels, n]."""
+    return rms_norm(x.transpose(1, 2), weight, eps).transpose(1, 2)
+
+
+def _linear(weights: Mapping[str, Tensor], name: str) -> Conv1d:
+    return Conv1d(weights[f"{name}.weight"].unsqueeze(-1), weights.get(f"{name}.bias"))
+
+
+def _fused(weights: Mapping[str, Tensor], names: list[str]) -> Conv1d:
+    return Conv1d(torch.cat([weights[f"{name}.weight"] for name in names]).unsqueeze(-1), None)

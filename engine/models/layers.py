@@ -1,0 +1,55 @@
+"""Parts that several of the networks share: normalisation, rotary positions, attention."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMSNorm over the last axis: normalised in float32, cast to x's type, then scaled (SPEC 2)."""
+    if x.dtype == torch.float32:
+        return F.rms_norm(x, x.shape[-1:], None, eps).mul_(weight)
+    return F.rms_norm(x.float(), x.shape[-1:], None, eps).to(x.dtype) * weight
+
+
+class Rotary:
+    """Rotary position embedding, half rotation (RoFormer; SPEC 2).
+
+    The sine's first half is negated here, so that rotating is one roll and two products.
+    """
+
+    def __init__(self, head_dim: int, theta: float, positions: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.half = head_dim // 2
+        exponents = torch.arange(0, head_dim, 2, device=device, dtype=torch.int64).float() / head_dim
+        angles = torch.outer(torch.arange(positions, device=device).float(), 1.0 / theta**exponents)
+        self.cos = torch.cat((angles.cos(), angles.cos()), -1).to(dtype)
+        self.sin = torch.cat((-angles.sin(), angles.sin()), -1).to(dtype)
+
+    def at(self, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """cos and sin [n, 1, head_dim] of n positions, ready to rotate [n, heads, head_dim]."""
+        return self.cos[positions].unsqueeze(-2), self.sin[positions].unsqueeze(-2)
+
+    def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """x [..., head_dim] turned to the positions of cos and sin."""
+        return torch.addcmul(x * cos, x.roll(self.half, -1), sin)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax attention of query [..., q, d], key and value [..., k, d]; mask [q, k] is added to the scores.
+
+    On a CPU it is written out: the fused kernel's result depends on how many sequences are in the call.
+    """
+    if query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    scores = torch.matmul(query, key.transpose(-1, -2)).mul_(query.shape[-1] ** -0.5)
+    if mask is not None:
+        scores.add_(mask)
+    return torch.matmul(torch.softmax(scores, -1), value)
+
+
+def causal_mask(queries: int, past: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """[queries, past + queries]: 0 where a query may look, -inf at later positions."""
+    mask = torch.full((queries, past + queries), float("-inf"), device=device, dtype=dtype)
+    return mask.triu_(past + 1)

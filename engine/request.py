@@ -1,0 +1,176 @@
+"""What the engine is asked and what it answers. Free of torch: the HTTP process speaks these types."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE_RATE = 24_000
+"""Samples a second of everything Code2Wav makes, and of what the reference encoders hear."""
+SAMPLES_PER_FRAME = 1_920
+"""Samples of one codec frame (80 ms; 12.5 frames a second)."""
+CODEBOOKS = 16
+"""Codes of one codec frame."""
+
+TextLayout = Literal["streaming", "full"]
+"""Where the text stands in the prompt: one token beside each frame, or all of it before the first."""
+
+
+class FinishReason(StrEnum):
+    """Why an utterance ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How codes are drawn. None means the checkpoint's generation_config.json (SPEC 6)."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+    subtalker_temperature: float | None = None
+    subtalker_top_k: int | None = None
+    subtalker_top_p: float | None = None
+    max_new_tokens: int | None = None
+    seed: int | None = None
+    greedy: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Voice:
+    """A voice to clone.
+
+    embedding: float32 [width], the speaker encoder's x-vector.
+    codes: int64 [R, 16] of the reference recording, and its transcript, for in-context cloning;
+    both None for cloning from the embedding alone.
+    """
+
+    embedding: NDArray[np.float32]
+    codes: NDArray[np.int64] | None = None
+    transcript: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpeechRequest:
+    """One utterance.
+
+    speaker: a built-in speaker's name; voice: a voice to clone; neither for voice design.
+    text_layout: None means the reference's default for the task.
+    realtime: chunks follow a listener's playback; otherwise they are as large as pays.
+    """
+
+    text: str
+    speaker: str | None = None
+    voice: Voice | None = None
+    language: str = "auto"
+    instructions: str | None = None
+    text_layout: TextLayout | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    realtime: bool = True
+
+    def to_bytes(self) -> bytes:
+        """The request as it travels to the engine process."""
+        fields = asdict(self)
+        if self.voice is not None:
+            codes = self.voice.codes
+            fields["voice"] = {
+                "embedding": self.voice.embedding.astype(np.float32).tolist(),
+                "codes": None if codes is None else codes.tolist(),
+                "transcript": self.voice.transcript,
+            }
+        return json.dumps(fields).encode()
+
+    @staticmethod
+    def from_bytes(payload: bytes) -> SpeechRequest:
+        """The inverse of ``to_bytes``."""
+        fields: dict[str, Any] = json.loads(payload)
+        voice = fields.pop("voice")
+        if voice is not None:
+            codes = voice["codes"]
+            voice = Voice(
+                embedding=np.asarray(voice["embedding"], np.float32),
+                codes=None if codes is None else np.asarray(codes, np.int64).reshape(-1, CODEBOOKS),
+                transcript=voice["transcript"],
+            )
+        sampling = SamplingParams(**fields.pop("sampling"))
+        return SpeechRequest(voice=voice, sampling=sampling, **fields)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AudioChunk:
+    """Some frames of an utterance: float32 samples [n * 1920] at 24 kHz, and their int16 codes [n, 16]."""
+
+    samples: NDArray[np.float32]
+    codes: NDArray[np.int16]
+
+    def to_bytes(self) -> bytes:
+        """Codes, then samples, as they travel from Code2Wav."""
+        return self.codes.astype("<i2").tobytes() + self.samples.astype("<f4").tobytes()
+
+    @staticmethod
+    def from_bytes(payload: bytes, frames: int) -> AudioChunk:
+        """The inverse of ``to_bytes``, for a record of ``frames`` frames."""
+        split = frames * CODEBOOKS * 2
+        codes = np.frombuffer(payload, "<i2", count=frames * CODEBOOKS).reshape(frames, CODEBOOKS)
+        return AudioChunk(np.frombuffer(payload, "<f4", offset=split), codes)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How an utterance ended: text tokens of the prompt read, codec frames made."""
+
+    finish_reason: FinishReason
+    input_tokens: int
+    output_tokens: int
+
+    def to_bytes(self) -> bytes:
+        """The completion as it travels in an END record."""
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(payload: bytes) -> Completion:
+        """The inverse of ``to_bytes``."""
+        fields: dict[str, Any] = json.loads(payload)
+        return Completion(FinishReason(fields.pop("finish_reason")), **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What the loaded checkpoint can do.
+
+    tasks: of "CustomVoice", "VoiceDesign", "Base"; decided by what the folder contains.
+    embedding_width: of speaker embeddings, None where none is accepted.
+    in_context: whether reference codes can be made (and so in-context cloning works).
+    trained: False for the random checkpoint of a first start, which makes noise.
+    """
+
+    model: str
+    tasks: tuple[str, ...]
+    speakers: tuple[str, ...]
+    languages: tuple[str, ...]
+    embedding_width: int | None
+    in_context: bool
+    trained: bool
+    context: int
+    device: str
+
+    def to_bytes(self) -> bytes:
+        """The description as it travels when the engine is ready."""
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(payload: bytes) -> EngineInfo:
+        """The inverse of ``to_bytes``."""
+        fields: dict[str, Any] = json.loads(payload)
+        for name in ("tasks", "speakers", "languages"):
+            fields[name] = tuple(fields[name])
+        return EngineInfo(**fields)
