@@ -37,10 +37,13 @@ class EngineConfig(_Strict):
     """Everything the engine process needs to start."""
 
     model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
+    untrained_fallback: bool = Field(
+        False, description="make a small random checkpoint there if the folder does not exist"
+    )
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
     )
-    threads: int | None = Field(None, ge=1, description="torch threads; all cores when unset")
+    threads: int | None = Field(None, ge=1, description="torch threads of each stage; half the cores when unset")
     talker: TalkerConfig = Field(default_factory=TalkerConfig)
     code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)

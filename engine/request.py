@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -58,6 +59,24 @@ class Voice:
     codes: NDArray[np.int64] | None = None
     transcript: str | None = None
 
+    def to_fields(self) -> dict[str, Any]:
+        """The voice as JSON values; float32 values survive exactly."""
+        return {
+            "embedding": self.embedding.astype(np.float32).tolist(),
+            "codes": None if self.codes is None else self.codes.tolist(),
+            "transcript": self.transcript,
+        }
+
+    @staticmethod
+    def from_fields(fields: dict[str, Any]) -> Voice:
+        """The inverse of ``to_fields``."""
+        codes = fields["codes"]
+        return Voice(
+            embedding=np.asarray(fields["embedding"], np.float32),
+            codes=None if codes is None else np.asarray(codes, np.int64).reshape(-1, CODEBOOKS),
+            transcript=fields["transcript"],
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeechRequest:
@@ -79,14 +98,9 @@ class SpeechRequest:
 
     def to_bytes(self) -> bytes:
         """The request as it travels to the engine process."""
-        fields = asdict(self)
-        if self.voice is not None:
-            codes = self.voice.codes
-            fields["voice"] = {
-                "embedding": self.voice.embedding.astype(np.float32).tolist(),
-                "codes": None if codes is None else codes.tolist(),
-                "transcript": self.voice.transcript,
-            }
+        fields = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+        fields["voice"] = None if self.voice is None else self.voice.to_fields()
+        fields["sampling"] = asdict(self.sampling)
         return json.dumps(fields).encode()
 
     @staticmethod
@@ -94,15 +108,10 @@ class SpeechRequest:
         """The inverse of ``to_bytes``."""
         fields: dict[str, Any] = json.loads(payload)
         voice = fields.pop("voice")
-        if voice is not None:
-            codes = voice["codes"]
-            voice = Voice(
-                embedding=np.asarray(voice["embedding"], np.float32),
-                codes=None if codes is None else np.asarray(codes, np.int64).reshape(-1, CODEBOOKS),
-                transcript=voice["transcript"],
-            )
         sampling = SamplingParams(**fields.pop("sampling"))
-        return SpeechRequest(voice=voice, sampling=sampling, **fields)
+        return SpeechRequest(
+            voice=None if voice is None else Voice.from_fields(voice), sampling=sampling, **fields
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

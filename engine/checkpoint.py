@@ -1,0 +1,99 @@
+"""A Qwen3-TTS folder or hub name to a checked checkpoint (SPEC 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from engine.architecture import CodecArchitecture, ModelArchitecture
+from engine.codec_config_reader import read_codec
+from engine.config_reader import read_model
+from engine.errors import CheckpointError
+from engine.generation_defaults import GenerationDefaults, read_generation_defaults
+from engine.hub import find_folder
+from engine.layout import codec_shapes, model_shapes
+from engine.strict_json import read_json
+from engine.tensor_file import TensorFile
+from engine.text_tokenizer import TextTokenizer, check_text_ids
+
+NEVER_SAMPLED = 1024
+"""The talker's last ids, which no step may draw but for eos (SPEC 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose files, configurations and tensor headers agree. Data is read on demand."""
+
+    folder: Path
+    model: ModelArchitecture
+    codec: CodecArchitecture
+    generation: GenerationDefaults
+    tokenizer: TextTokenizer
+    _model_file: TensorFile
+    _codec_file: TensorFile
+
+    def tensors(self, prefix: str) -> dict[str, torch.Tensor]:
+        """Tensors of model.safetensors under a dotted prefix such as "talker.model.".
+
+        The prefix is taken off the names; the dtype is the stored one.
+        """
+        return self._model_file.read(_dotted(prefix), model_shapes(self.model))
+
+    def codec_tensors(self, prefix: str) -> dict[str, torch.Tensor]:
+        """The same of speech_tokenizer/model.safetensors, such as "decoder."."""
+        return self._codec_file.read(_dotted(prefix), codec_shapes(self.codec))
+
+
+def open_checkpoint(name_or_folder: str) -> Checkpoint:
+    """Find and check a checkpoint: a folder, or a hub name such as "Qwen/Qwen3-TTS-12Hz-0.6B-Base".
+
+    Only safetensors are ever read. Raises CheckpointError naming the file and the key or tensor.
+    """
+    folder = find_folder(name_or_folder)
+    model = read_model(read_json(folder / "config.json"))
+    codec = read_codec(read_json(folder / "speech_tokenizer" / "config.json"))
+    _check_codebooks(folder, model, codec)
+    tokenizer = TextTokenizer(folder)
+    check_text_ids(folder, tokenizer, model.text_ids, model.talker.text_vocab)
+    model_file = TensorFile(folder / "model.safetensors")
+    codec_file = TensorFile(folder / "speech_tokenizer" / "model.safetensors")
+    model, codec = _as_held(model, model_file, codec, codec_file)
+    model_file.check(model_shapes(model))
+    codec_file.check(codec_shapes(codec))
+    generation = read_generation_defaults(folder)
+    return Checkpoint(folder, model, codec, generation, tokenizer, model_file, codec_file)
+
+
+def _as_held(
+    model: ModelArchitecture, model_file: TensorFile, codec: CodecArchitecture, codec_file: TensorFile
+) -> tuple[ModelArchitecture, CodecArchitecture]:
+    """Without the encoders that a config describes but whose tensors were left out.
+
+    Fine-tuning tools drop the speaker encoder and keep its configuration.
+    """
+    if not model_file.has_any("speaker_encoder."):
+        model = replace(model, speaker_encoder=None)
+    if not codec_file.has_any("encoder."):
+        codec = replace(codec, encoder=None)
+    return model, codec
+
+
+def _check_codebooks(folder: Path, model: ModelArchitecture, codec: CodecArchitecture) -> None:
+    """Every code that talker and code predictor can draw must be in the codec's books."""
+    size = codec.decoder.codebook_size
+    talker = model.talker
+    drawn = {"the talker": talker.vocab - NEVER_SAMPLED, "the code predictor": talker.predictor.vocab}
+    if codec.encoder is not None:
+        drawn["the speech encoder"] = codec.encoder.codebook_size
+    for part, codes in drawn.items():
+        if codes != size:
+            raise CheckpointError(
+                f"{folder}: {part} makes {codes} codes a codebook, but speech_tokenizer/config.json's "
+                f"decoder_config.codebook_size is {size}"
+            )
+
+
+def _dotted(prefix: str) -> str:
+    return prefix if prefix.endswith(".") or not prefix else prefix + "."

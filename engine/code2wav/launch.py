@@ -1,0 +1,89 @@
+"""Putting stage 2 where the configuration wants it: beside the talker, or in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from engine.checkpoint import open_checkpoint
+from engine.code2wav.decoder import StreamDecoder
+from engine.code2wav.stage import Code2WavStage
+from engine.config import EngineConfig
+from engine.device import choose_device, use_threads
+from engine.errors import EngineError, EngineFailed
+from engine.models.code2wav import Code2WavModel
+from engine.transfer import Endpoint, Kind, Side, Wakeup, spawn
+
+READY = 0
+"""The stream on which stage 2 tells the talker's side that it is loaded, or why it cannot be."""
+_PATIENCE_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]:
+    """Start stage 2 on its sides of the two links. Returns what waits for its end, which closing a link brings."""
+    if config.code2wav.placement == "thread":
+        thread = threading.Thread(target=serve, args=(config, frames, audio), name="code2wav", daemon=True)
+        thread.start()
+        return lambda: thread.join(_PATIENCE_S)
+    command = [sys.executable, "-m", "engine.code2wav.process", config.model_dump_json()]
+    process = spawn([*command, frames.to_argument(), audio.to_argument()], [frames, audio])
+    return lambda: _wait(process)
+
+
+def serve(config: EngineConfig, frames_side: Side, audio_side: Side) -> None:
+    """Load stage 2, say so on the frames link, and run until a neighbour is gone."""
+    wakeup = Wakeup()
+    with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
+        frames.open(READY)
+        try:
+            decoder = load_decoder(config)
+        except EngineError as error:
+            frames.fail(READY, error.to_bytes())
+            return
+        frames.end(READY)
+        stage = Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup)
+        try:
+            stage.run()
+        except Exception:
+            _log.exception("Code2Wav stopped")
+
+
+def load_decoder(config: EngineConfig) -> StreamDecoder:
+    """The checkpoint's decoder, having decoded one frame. Raises CheckpointError."""
+    use_threads(config)
+    checkpoint = open_checkpoint(config.model)
+    tensors = checkpoint.codec_tensors("decoder.")
+    model = Code2WavModel(tensors, checkpoint.codec.decoder, device=choose_device(config))
+    decoder = StreamDecoder(model, config.code2wav.streams)
+    decoder.warm_up()
+    return decoder
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def await_ready(frames: Endpoint, wakeup: Wakeup, timeout: float) -> None:
+    """On the talker's side: wait until stage 2 is loaded.
+
+    Raises what kept it from loading, or EngineFailed when it is gone or not there in ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while wakeup.wait_for(lambda: frames.pending() or not frames.alive, deadline - time.monotonic()):
+        for record in frames.receive():
+            if record.kind is Kind.END:
+                return
+            if record.kind is Kind.FAIL and record.payload:
+                raise EngineError.from_bytes(record.payload)
+        if not frames.alive:
+            raise EngineFailed("Code2Wav ended while it was loading")
+    raise EngineFailed(f"Code2Wav was not loaded in {timeout:.0f} s")

@@ -1,0 +1,23 @@
+"""Stage 2 as a process: ``python -m engine.code2wav.process CONFIG FRAMES_SIDE AUDIO_SIDE``."""
+
+from __future__ import annotations
+
+import sys
+
+from engine.code2wav.launch import serve
+from engine.config import EngineConfig
+from engine.process import prepare_process
+from engine.transfer import Side
+
+
+def main() -> None:
+    """Run until the talker's process or the client is gone."""
+    config, frames, audio = sys.argv[1:]
+    prepare_process()
+    serve(
+        EngineConfig.model_validate_json(config), Side.from_argument(frames), Side.from_argument(audio)
+    )
+
+
+if __name__ == "__main__":
+    main()

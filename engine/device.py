@@ -1,0 +1,47 @@
+"""Which device and number types the engine uses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from engine.config import EngineConfig
+from engine.errors import CheckpointError
+
+_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def choose_device(config: EngineConfig) -> torch.device:
+    """The configured device; "auto" is a GPU when torch sees one. Raises CheckpointError if it is not there."""
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise CheckpointError("device is cuda, but torch sees no GPU here", code="no_device")
+    return torch.device(config.device)
+
+
+def choose_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
+    """The talker's: float32 on a CPU, where its weights are packed at half width anyway; bfloat16 on a GPU."""
+    if config.dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    return torch.float32 if config.dtype == "float32" else torch.bfloat16
+
+
+def use_threads(config: EngineConfig) -> None:
+    """Bound torch's threads in this process: what is configured, or half the cores.
+
+    Each stage has a team of its own, and two teams on the same cores spend their time waiting for each other.
+    """
+    torch.set_num_threads(config.threads or max(1, available_cores() // 2))
+
+
+def available_cores() -> int:
+    """Cores this process may use: its affinity, or its control group's quota if that is less."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CGROUP_QUOTA.read_text().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))

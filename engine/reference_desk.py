@@ -1,0 +1,54 @@
+"""Where recordings are encoded: in a thread of its own, never in the step loop."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+
+from engine.errors import EngineError, EngineFailed
+from engine.messages import EncodeRequest, encoded_voice
+from engine.reference_encoder import ReferenceEncoder
+from engine.transfer import Endpoint, TransferError
+
+_log = logging.getLogger(__name__)
+
+
+class ReferenceDesk:
+    """Takes EncodeRequests one at a time, in order, and answers each on the request link."""
+
+    def __init__(self, encoder: ReferenceEncoder, requests: Endpoint) -> None:
+        self._encoder, self._requests = encoder, requests
+        self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="references", daemon=True)
+        self._thread.start()
+
+    def submit(self, stream: int, payload: bytes) -> None:
+        """Encode the recording of a request; the answer's stream has the request's number."""
+        self._queue.put((stream, payload))
+
+    def close(self) -> None:
+        """Finish the recording in hand and stop."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            stream, payload = job
+            try:
+                self._answer(stream, payload)
+            except TransferError:
+                return
+
+    def _answer(self, stream: int, payload: bytes) -> None:
+        self._requests.open(stream)
+        try:
+            voice = self._encoder.encode(EncodeRequest.from_bytes(payload))
+        except EngineError as error:
+            self._requests.fail(stream, error.to_bytes())
+        except Exception as error:
+            _log.exception("a reference could not be encoded")
+            failure = EngineFailed(f"the reference could not be encoded: {error}")
+            self._requests.fail(stream, failure.to_bytes())
+        else:
+            self._requests.end(stream, encoded_voice(voice))

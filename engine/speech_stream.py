@@ -1,0 +1,115 @@
+"""What a caller holds of a request: the records that answer it, as audio. Free of torch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Self
+
+from engine.errors import EngineError, EngineFailed
+from engine.request import AudioChunk, Completion
+from engine.transfer import Kind, Record
+from engine.worker_handle import WorkerHandle
+
+
+class Inbox:
+    """The records of one request, in order, until its terminal one.
+
+    It enters itself among ``inboxes`` and leaves when the request is over. Used in the client's event loop, but made
+    in any thread.
+    """
+
+    def __init__(self, number: int, worker: WorkerHandle, inboxes: MutableMapping[int, Inbox]) -> None:
+        self.number = number
+        self._worker, self._inboxes = worker, inboxes
+        self._records: asyncio.Queue[Record | EngineError] = asyncio.Queue()
+        self._unwanted = False
+        inboxes[number] = self
+
+    def put(self, record: Record) -> None:
+        """A record has come. What comes after ``abandon`` is dropped."""
+        if record.kind in (Kind.END, Kind.FAIL):
+            self.close()
+        if self._unwanted:
+            self._worker.audio.cancel(self.number)
+        elif record.kind is not Kind.OPEN:
+            self._records.put_nowait(record)
+
+    def fail(self, error: EngineError) -> None:
+        """No terminal record will come."""
+        self.close()
+        self._records.put_nowait(error)
+
+    async def next(self) -> Record:
+        """The next DATA or END. Raises the error of a FAIL."""
+        record = await self._records.get()
+        if isinstance(record, EngineError):
+            raise record
+        if record.kind is Kind.FAIL:
+            if record.payload:
+                raise EngineError.from_bytes(record.payload)
+            raise EngineFailed("the engine process ended unexpectedly", code="engine_lost")
+        return record
+
+    async def ending(self) -> bytes:
+        """The END's payload, of a request that is answered by that alone. Gives the request up when cancelled."""
+        try:
+            record = await self.next()
+            while record.kind is not Kind.END:
+                record = await self.next()
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
+        return record.payload
+
+    def release(self, record: Record) -> None:
+        """A DATA record was taken: its producer may send as much again."""
+        self._worker.audio.release(self.number, record.units)
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more. The terminal record still comes, and closes the inbox."""
+        if not self._unwanted and self.number in self._inboxes:
+            self._unwanted = True
+            self._worker.requests.fail(self.number)
+            self._worker.audio.cancel(self.number)
+
+    def close(self) -> None:
+        """The request is over."""
+        if self._inboxes.pop(self.number, None) is not None and not self._unwanted:
+            self._worker.requests.end(self.number)
+
+
+class SpeechStream:
+    """The chunks of an utterance, in order, as they are made: an asynchronous iterator of AudioChunk.
+
+    Taking a chunk lets the engine make another: a caller that stops taking slows its own utterance and no other.
+    Raises EngineError where the utterance fails.
+    """
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._completion: Completion | None = None
+
+    @property
+    def completion(self) -> Completion:
+        """How the utterance ended; known once all chunks are taken."""
+        if self._completion is None:
+            raise RuntimeError("the utterance has not ended")
+        return self._completion
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AudioChunk:
+        if self._completion is not None:
+            raise StopAsyncIteration
+        record = await self._inbox.next()
+        if record.kind is Kind.END:
+            self._completion = Completion.from_bytes(record.payload)
+            raise StopAsyncIteration
+        self._inbox.release(record)
+        return AudioChunk.from_bytes(record.payload, record.units)
+
+    def cancel(self) -> None:
+        """Give the utterance up; the engine is free of it within a step. Void once it has ended."""
+        self._inbox.abandon()

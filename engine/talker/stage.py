@@ -1,0 +1,133 @@
+"""The loop of stage 1: requests come in, codec frames leave, a step at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+
+from engine.errors import EngineError, EngineFailed
+from engine.messages import Announcement
+from engine.request import Completion, FinishReason
+from engine.talker.base import Talker, TalkerOutput
+from engine.talker.intake import Intake, Intent, Probe, Refusal, Utterance, Withdrawal
+from engine.transfer import Endpoint, Kind, Wakeup
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Running:
+    """An utterance between its announcement and its end."""
+
+    input_tokens: int
+    frames: int = 0
+
+
+class TalkerStage:
+    """Runs in a thread of its own until the client or Code2Wav is gone.
+
+    intake: where requests come from; frames: where codec frames go; both are attached to ``wakeup``.
+    """
+
+    def __init__(self, talker: Talker, intake: Intake, *, frames: Endpoint, wakeup: Wakeup) -> None:
+        self._talker, self._intake = talker, intake
+        self._slots = talker.free_slots
+        self._frames, self._wakeup = frames, wakeup
+        self._waiting: deque[Utterance] = deque()
+        self._running: dict[int, _Running] = {}
+
+    def run(self) -> None:
+        """Until a neighbour is gone. Every stream announced to Code2Wav is ended or failed exactly once."""
+        while self._alive():
+            for intent in self._intake.take():
+                self._handle(intent)
+            self._take_cancellations()
+            self._admit()
+            held = self._held()
+            if self._talker.runnable(held):
+                self._step(held)
+            else:
+                self._wakeup.wait_for(self._news)
+
+    def _alive(self) -> bool:
+        return self._intake.alive and self._frames.alive
+
+    def _handle(self, intent: Intent) -> None:
+        match intent:
+            case Utterance():
+                self._frames.open(intent.stream, Announcement(intent.realtime, intent.context).to_bytes())
+                self._running[intent.stream] = _Running(intent.prompt.input_tokens)
+                self._waiting.append(intent)
+            case Refusal():
+                self._frames.open(intent.stream, Announcement(realtime=False).to_bytes())
+                self._frames.fail(intent.stream, intent.error.to_bytes())
+            case Withdrawal():
+                self._cancel(intent.stream)
+            case Probe():
+                announcement = Announcement(realtime=False, probe=self._figures())
+                self._frames.open(intent.stream, announcement.to_bytes())
+                self._frames.end(intent.stream)
+
+    def _figures(self) -> dict[str, int]:
+        return {
+            "talker_slots": self._slots - self._talker.free_slots,
+            "talker_waiting": len(self._waiting),
+        }
+
+    def _take_cancellations(self) -> None:
+        for record in self._frames.receive():
+            if record.kind is Kind.CANCEL:
+                self._cancel(record.stream)
+
+    def _cancel(self, stream: int) -> None:
+        if stream in self._running:
+            self._talker.cancel(stream)
+            self._waiting = deque(each for each in self._waiting if each.stream != stream)
+            self._end(stream, FinishReason.CANCELLED)
+
+    def _admit(self) -> None:
+        while self._waiting and self._talker.free_slots:
+            utterance = self._waiting.popleft()
+            try:
+                self._talker.admit(utterance.stream, utterance.prompt, utterance.sampling)
+            except Exception as error:
+                _log.exception("an utterance could not be admitted")
+                self._fail([utterance.stream], EngineFailed(f"the talker failed: {error}"))
+
+    def _held(self) -> frozenset[int]:
+        """Streams whose listener is so far behind that Code2Wav has given no credit back."""
+        return frozenset(stream for stream in self._running if not self._frames.credit(stream))
+
+    def _step(self, held: frozenset[int]) -> None:
+        try:
+            outputs = self._talker.step(held)
+        except Exception as error:
+            _log.exception("the talker's step failed")
+            waiting = {each.stream for each in self._waiting}
+            stepped = [stream for stream in self._running if stream not in waiting]
+            self._fail(stepped, EngineFailed(f"the talker failed: {error}"))
+            return
+        for output in outputs:
+            self._emit(output)
+
+    def _emit(self, output: TalkerOutput) -> None:
+        if output.codes is not None:
+            self._running[output.stream].frames += 1
+            self._frames.send(output.stream, output.codes.astype("<i2").tobytes(), 1)
+        if output.finish is not None:
+            self._end(output.stream, output.finish)
+
+    def _end(self, stream: int, reason: FinishReason) -> None:
+        running = self._running.pop(stream)
+        completion = Completion(reason, running.input_tokens, running.frames)
+        self._frames.end(stream, completion.to_bytes())
+
+    def _fail(self, streams: list[int], error: EngineError) -> None:
+        for stream in streams:
+            self._talker.cancel(stream)
+            del self._running[stream]
+            self._frames.fail(stream, error.to_bytes())
+
+    def _news(self) -> bool:
+        return not self._alive() or self._intake.pending() or self._frames.pending()

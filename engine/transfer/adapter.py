@@ -1,0 +1,206 @@
+"""The chunk transfer adapter: streams with credit, end, cancellation and failure over one link.
+
+Each opened stream gets exactly one terminal record, END or FAIL, from its producer. CANCEL is its
+consumer's wish, which the producer answers with that terminal. Stages know this interface and not each
+other; it is the same for two threads and for two processes.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from types import TracebackType
+from typing import Self
+
+from engine.transfer.channel import Channel
+from engine.transfer.errors import LinkClosed, LinkCorrupt, LinkStalled
+from engine.transfer.memory import Segment
+from engine.transfer.record import Kind, Record
+from engine.transfer.streams import IncomingStreams, OutgoingStreams
+from engine.transfer.wakeup import Wakeup
+
+
+class Endpoint:
+    """One side of a link. Every method may be called from any thread.
+
+    Only ``open`` and ``send`` may block, and only while the ring is full: they wait until the peer has
+    taken what was sent before, and raise LinkStalled after ``patience`` seconds. The others never wait for
+    the peer; what they say waits for room by itself.
+
+    A stream's number, below 2**64, is its producer's to choose and is used once in the life of a link.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        connection: socket.socket,
+        side: int,
+        *,
+        window: int,
+        wakeup: Wakeup,
+        patience: float,
+    ) -> None:
+        """Takes over ``segment`` and ``connection``; ``link.Side.attach`` makes endpoints.
+
+        window: units that each stream may be ahead of its consumer; wakeup: where threads wait for this
+        endpoint; patience: seconds that a full ring may stand still.
+        """
+        self._wakeup = wakeup
+        self._lock = wakeup.condition
+        self._patience = patience
+        self._outgoing = OutgoingStreams(window)
+        self._incoming = IncomingStreams()
+        self._inbox: list[Record] = []
+        self._credit_came = False
+        self._mourned = False
+        self._channel = Channel(segment, connection, side, wakeup)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the link is open and the peer there."""
+        return not (self._channel.gone or self._channel.closed)
+
+    @property
+    def open_streams(self) -> frozenset[int]:
+        """The streams, of both directions, whose terminal record has not passed here."""
+        with self._lock:
+            return self._outgoing.open_streams() | self._incoming.open_streams()
+
+    def open(self, stream: int, payload: bytes = b"") -> None:
+        """Opens a stream, with a whole window of credit. Raises LinkClosed, LinkStalled, StreamError."""
+        with self._lock:
+            self._wait_for_turn()
+            self._post(stream, Kind.OPEN, self._outgoing.open(stream), 0, payload)
+
+    def send(self, stream: int, payload: bytes, units: int) -> None:
+        """Sends data that costs ``units`` of the stream's credit.
+
+        Raises CreditExceeded for more than ``credit(stream)``, StreamError for a stream that is not open,
+        LinkClosed, LinkStalled.
+        """
+        with self._lock:
+            self._wait_for_turn()
+            self._post(stream, Kind.DATA, self._outgoing.spend(stream, units), units, payload)
+
+    def end(self, stream: int, payload: bytes = b"") -> None:
+        """Ends a stream of this side. Raises StreamError if it is not open; void on a dead link."""
+        self._terminate(stream, Kind.END, payload)
+
+    def fail(self, stream: int, payload: bytes = b"") -> None:
+        """Ends a stream of this side as failed. Raises StreamError if it is not open; void on a dead link."""
+        self._terminate(stream, Kind.FAIL, payload)
+
+    def cancel(self, stream: int) -> None:
+        """Asks the peer to end a stream that comes from it; data on the way still arrives.
+
+        Void on a second call, and for a stream that is not open here: its terminal record is already taken.
+        """
+        with self._lock:
+            if self.alive and self._incoming.cancel(stream):
+                self._post(stream, Kind.CANCEL, 0, 0)
+
+    def credit(self, stream: int) -> int:
+        """Units that may be sent on a stream now: its own window, less what its consumer holds."""
+        with self._lock:
+            if not self.alive:
+                return 0
+            self._take()
+            return self._outgoing.credit(stream)
+
+    def release(self, stream: int, units: int) -> None:
+        """Gives ``units`` of received data back to their producer. Void once the stream has ended.
+
+        Raises StreamError for more than was received.
+        """
+        with self._lock:
+            if self.alive and self._incoming.release(stream, units):
+                self._post(stream, Kind.CREDIT, 0, units)
+
+    def pending(self) -> bool:
+        """Whether ``receive`` has something to return, or credit has come since its last call."""
+        with self._lock:
+            if self._channel.closed:
+                return False
+            news = bool(self._inbox) or self._credit_came or self._channel.ready
+            return news or (self._channel.gone and not self._mourned)
+
+    def receive(self) -> list[Record]:
+        """Whatever has arrived, in order.
+
+        Once the peer is gone: what it had sent, then FAIL with an empty payload for each of its streams and
+        CANCEL for each stream of this side that were still open, then nothing ever.
+        """
+        with self._lock:
+            if self._channel.closed:
+                return []
+            self._take()
+            if self._channel.gone and not self._mourned:
+                self._mourn()
+            records, self._inbox = self._inbox, []
+            self._credit_came = False
+            return records
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Waits until the peer can read everything sent, even if this process ends now; whether it can."""
+        self._wakeup.wait_for(self._is_turn, timeout)
+        with self._lock:
+            return self.alive and not self._channel.backlog
+
+    def close(self) -> None:
+        """Closes this side; the peer's open streams fail. Idempotent; not to be called under the lock."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait_for_turn(self) -> None:
+        moved = self._wakeup.wait_for(self._is_turn, self._patience)
+        if not self.alive:
+            raise LinkClosed("the link is closed" if self._channel.closed else "the peer is gone")
+        if not moved:
+            raise LinkStalled(f"the peer has not made room for {self._patience:g} s")
+
+    def _is_turn(self) -> bool:
+        if self.alive and self._channel.backlog:
+            self._take()  # or two sides whose rings are both full would wait for each other
+            self._channel.flush()
+        return not (self.alive and self._channel.backlog)
+
+    def _terminate(self, stream: int, kind: Kind, payload: bytes) -> None:
+        with self._lock:
+            if self.alive:
+                self._post(stream, kind, self._outgoing.end(stream), 0, payload)
+            else:
+                self._outgoing.forget(stream)
+
+    def _post(self, stream: int, kind: Kind, sequence: int, units: int, payload: bytes = b"") -> None:
+        self._channel.post(Record(stream, kind, sequence, units, time.monotonic(), payload))
+
+    def _take(self) -> None:
+        try:
+            for record in self._channel.take():
+                self._accept(record)
+        except LinkCorrupt as error:
+            self._channel.condemn(error)
+
+    def _accept(self, record: Record) -> None:
+        if record.kind is Kind.CREDIT:
+            self._outgoing.repay(record.stream, record.units)
+            self._credit_came = True
+        elif record.kind is Kind.CANCEL:
+            # One that crossed the stream's end on the way is void.
+            if self._outgoing.cancel(record.stream):
+                self._inbox.append(record)
+        else:
+            self._incoming.accept(record)
+            self._inbox.append(record)
+
+    def _mourn(self) -> None:
+        self._mourned = True
+        now = time.monotonic()
+        self._inbox += self._incoming.abandon(now) + self._outgoing.abandon(now)

@@ -1,0 +1,145 @@
+"""One side of a link without its streams: whole records in, whole records out, and the peer's death.
+
+Every method must be called under the lock of the channel's ``Wakeup``, except ``close``.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import deque
+from typing import Final
+
+from engine.transfer.doorbell import Doorbell
+from engine.transfer.errors import LinkCorrupt
+from engine.transfer.memory import Segment
+from engine.transfer.record import Kind, Record
+from engine.transfer.ring import Entry, RingReader, RingWriter, largest_payload
+from engine.transfer.wakeup import Wakeup
+
+_MORE: Final = 1
+"""Flag of a fragment that others follow."""
+_SHARE: Final = 4
+"""A fragment takes at most one part in this many of the ring, so that writer and reader overlap."""
+_KINDS: Final = {int(kind): kind for kind in Kind}
+
+_log = logging.getLogger(__name__)
+
+
+class Channel:
+    """Sends and takes whole records, in order; never blocks.
+
+    What finds no room in the ring waits in this process, and is written when the peer has made room.
+    """
+
+    def __init__(self, segment: Segment, connection: socket.socket, side: int, wakeup: Wakeup) -> None:
+        """Takes over ``segment`` and ``connection``. side: 0 or 1."""
+        self.gone = False
+        """Whether the peer has closed the link or died."""
+        self.closed = False
+        self._segment = segment
+        self._wakeup = wakeup
+        outbound = segment.data(side)
+        self._writer = RingWriter(segment.positions(side), outbound)
+        self._reader = RingReader(segment.positions(1 - side), segment.data(1 - side))
+        self._doorbell = Doorbell(segment.signals(side), segment.signals(1 - side), connection)
+        self._largest_fragment = largest_payload(len(outbound) // _SHARE)
+        self._outbox: deque[Entry] = deque()
+        self._fragments: list[bytes] = []
+        self._corrupt = False
+        wakeup.attach(self._doorbell)
+        self._doorbell.listen(self._on_ring, self._on_gone)
+
+    @property
+    def backlog(self) -> bool:
+        """Whether something still waits for room."""
+        return bool(self._outbox)
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``take`` would find something."""
+        return self._reader.ready and not self._corrupt
+
+    def post(self, record: Record) -> None:
+        """Sends a record behind everything posted before it."""
+        stream, kind, sequence, units, time, payload = record
+        if len(payload) <= self._largest_fragment:
+            self._outbox.append(Entry(stream, sequence, kind, 0, units, time, payload))
+        else:
+            for start in range(0, len(payload), self._largest_fragment):
+                end = start + self._largest_fragment
+                flags = _MORE if end < len(payload) else 0
+                self._outbox.append(Entry(stream, sequence, kind, flags, units, time, payload[start:end]))
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits, as far as there is room; the peer is asked to ring when it makes more."""
+        written = False
+        try:
+            while self._outbox and self._write(self._outbox[0]):
+                self._outbox.popleft()
+                written = True
+        except LinkCorrupt as error:
+            self.condemn(error)
+        if written:
+            self._doorbell.published()
+
+    def take(self) -> list[Record]:
+        """Every whole record that has arrived."""
+        if not self.ready:
+            return []
+        try:
+            entries = self._reader.read()
+            self._doorbell.consumed()
+            return [record for entry in entries if (record := self._assemble(entry)) is not None]
+        except LinkCorrupt as error:
+            self.condemn(error)
+            return []
+
+    def condemn(self, error: LinkCorrupt) -> None:
+        """Gives up a peer that broke the protocol: nothing more is read from it, and both sides hang up."""
+        _log.error("link given up: %s", error)
+        self._corrupt = True
+        self.gone = True
+        self._doorbell.hang_up()
+
+    def close(self) -> None:
+        """Hangs up and gives everything back. Idempotent; not to be called under the lock."""
+        with self._wakeup.condition:
+            if self.closed:
+                return
+            self.closed = True
+            self._wakeup.detach(self._doorbell)
+            self._wakeup.notify()
+        self._doorbell.close()
+        self._segment.close()
+
+    def _write(self, entry: Entry) -> bool:
+        if self._writer.write(entry):
+            return True
+        self._doorbell.ask_for_room()
+        return self._writer.write(entry)
+
+    def _assemble(self, entry: Entry) -> Record | None:
+        stream, sequence, number, flags, units, time, payload = entry
+        kind = _KINDS.get(number)
+        if kind is None:
+            raise LinkCorrupt(f"a record of unknown kind {number}")
+        if flags & _MORE:
+            self._fragments.append(payload)
+            return None
+        if self._fragments:
+            payload = b"".join((*self._fragments, payload))
+            self._fragments.clear()
+        return Record(stream, kind, sequence, units, time, payload)
+
+    def _on_ring(self) -> None:
+        with self._wakeup.condition:
+            if not self.closed:
+                self.flush()
+            self._wakeup.notify()
+
+    def _on_gone(self) -> None:
+        with self._wakeup.condition:
+            self.gone = True
+            self._wakeup.notify()

@@ -1,0 +1,123 @@
+"""The engine process: ``python -m engine.worker CONFIG REQUESTS_SIDE AUDIO_SIDE``.
+
+It loads the checkpoint, runs stage 1, starts stage 2, and lives as long as its client.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.code2wav import launch
+from engine.config import EngineConfig
+from engine.device import choose_device, choose_dtype, use_threads
+from engine.errors import EngineError, EngineFailed
+from engine.models.code_predictor import CodePredictor
+from engine.models.talker import TalkerModel
+from engine.process import prepare_process
+from engine.prompt import languages, tasks
+from engine.reference_desk import ReferenceDesk
+from engine.reference_encoder import ReferenceEncoder
+from engine.request import EngineInfo
+from engine.talker.intake import Intake
+from engine.talker.native import NativeTalker
+from engine.talker.stage import TalkerStage
+from engine.transfer import Endpoint, Side, Wakeup, pair
+from engine.untrained import ensure_checkpoint
+
+READY = 0
+"""The stream on which the worker tells its client what was loaded, or why nothing could be."""
+FRAME_WINDOW = 64
+"""Frames that Code2Wav may be behind the talker on one stream: 5 s of audio."""
+_LOAD_PATIENCE_S = 600.0
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Run until the client is gone."""
+    config, requests, audio = sys.argv[1:]
+    prepare_process()
+    wakeup = Wakeup()
+    with Side.from_argument(requests).attach(wakeup) as endpoint:
+        run(EngineConfig.model_validate_json(config), endpoint, Side.from_argument(audio), wakeup)
+
+
+def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -> None:
+    """Load both stages, tell the client, and step until a neighbour is gone."""
+    requests.open(READY)
+    frames_side, code2wav_side = pair(window=FRAME_WINDOW)
+    frames = frames_side.attach(wakeup)
+    join_code2wav: Callable[[], None] | None = None
+    try:
+        prepare_checkpoint(config)
+        join_code2wav = launch.start(config, code2wav_side, audio)
+        stage, info = _load(config, requests, frames, wakeup)
+        launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
+    except EngineError as error:
+        requests.fail(READY, error.to_bytes())
+    except Exception as error:
+        _log.exception("the engine could not be loaded")
+        requests.fail(READY, EngineFailed(f"the engine could not be loaded: {error}").to_bytes())
+    else:
+        requests.end(READY, info.to_bytes())
+        stage.run()
+    finally:
+        requests.flush(1.0)
+        frames.close()
+        if join_code2wav is not None:
+            join_code2wav()
+
+
+def prepare_checkpoint(config: EngineConfig) -> None:
+    """Make the random checkpoint of a first start where the configuration asks for it."""
+    if config.untrained_fallback and ensure_checkpoint(config.model):
+        _log.warning("%s did not exist: an UNTRAINED checkpoint was made there, which makes noise", config.model)
+
+
+def _load(
+    config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wakeup
+) -> tuple[TalkerStage, EngineInfo]:
+    started = time.monotonic()
+    use_threads(config)
+    checkpoint = open_checkpoint(config.model)
+    device = choose_device(config)
+    talker = load_talker(checkpoint, config, device)
+    desk = ReferenceDesk(ReferenceEncoder(checkpoint, device), requests)
+    intake = Intake(requests, checkpoint, talker.context, desk.submit)
+    _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
+    return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
+
+
+@torch.inference_mode()
+def load_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
+    """The checkpoint's talker and code predictor as stage 1 runs them."""
+    tensors = checkpoint.tensors("talker.")
+    shape, dtype = checkpoint.model.talker, choose_dtype(config, device)
+    model = TalkerModel(tensors, shape, positions=config.talker.context, device=device, dtype=dtype)
+    predictor = CodePredictor(tensors, shape, rows=config.talker.slots, device=device, dtype=dtype)
+    return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
+
+
+def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineInfo:
+    """What clients may know of the checkpoint."""
+    model = checkpoint.model
+    return EngineInfo(
+        model=config.model,
+        tasks=tuple(tasks(model)),
+        speakers=tuple(model.talker.speakers),
+        languages=tuple(languages(model)),
+        embedding_width=None if model.speaker_encoder is None else model.speaker_encoder.width,
+        in_context=model.speaker_encoder is not None and checkpoint.codec.encoder is not None,
+        trained=model.trained,
+        context=config.talker.context,
+        device=str(device),
+    )
+
+
+if __name__ == "__main__":
+    main()

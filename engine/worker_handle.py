@@ -1,0 +1,79 @@
+"""One life of the engine process, seen from the client: its links, its records, its end. Free of torch."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+from engine.config import EngineConfig
+from engine.transfer import Record, Wakeup, pair, spawn
+
+AUDIO_WINDOW = 128
+"""Frames a stream's listener may be behind Code2Wav: 10 s of audio."""
+_REQUEST_CAPACITY = 8 << 20
+_AUDIO_CAPACITY = 8 << 20
+_EXIT_PATIENCE_S = 15.0
+_log = logging.getLogger(__name__)
+
+Deliver = Callable[[list[Record], list[Record]], None]
+"""Takes records of the request link and of the audio link, in the listening thread."""
+
+
+class WorkerHandle:
+    """Starts the engine process and listens to it in a thread until it is gone or closed.
+
+    deliver: gets what the worker says; gone: called once, last, when nothing more will come.
+    """
+
+    def __init__(self, config: EngineConfig, deliver: Deliver, gone: Callable[[], None]) -> None:
+        self._deliver, self._gone = deliver, gone
+        self._wakeup = Wakeup()
+        requests, worker_requests = pair(window=1, capacity=_REQUEST_CAPACITY)
+        audio, worker_audio = pair(window=AUDIO_WINDOW, capacity=_AUDIO_CAPACITY)
+        command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
+        sides = [worker_requests, worker_audio]
+        try:
+            self.process = spawn([*command, *(side.to_argument() for side in sides)], sides)
+        except OSError:
+            requests.close()
+            audio.close()
+            raise
+        self.requests = requests.attach(self._wakeup)
+        self.audio = audio.attach(self._wakeup)
+        self._closing = False
+        self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
+        self._listener.start()
+
+    def close(self) -> None:
+        """End the worker and everything that belongs to it. Blocks, for seconds if the worker is busy."""
+        self._closing = True
+        self._wakeup.notify()
+        self._listener.join()
+        self.requests.close()
+        self.audio.close()
+        try:
+            self.process.wait(_EXIT_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            _log.warning("the engine process did not end by itself and was killed")
+            self.process.kill()
+            self.process.wait()
+
+    def _listen(self) -> None:
+        try:
+            while self._wakeup.wait_for(self._news) and not self._closing:
+                asked, heard = self.requests.receive(), self.audio.receive()
+                if asked or heard:
+                    self._deliver(asked, heard)
+                if not (self.requests.alive and self.audio.alive):
+                    return
+        except Exception:
+            _log.exception("the links to the engine process broke")
+        finally:
+            self._gone()
+
+    def _news(self) -> bool:
+        dead = not (self.requests.alive and self.audio.alive)
+        return self._closing or dead or self.requests.pending() or self.audio.pending()
