@@ -23,6 +23,8 @@ State = Literal["starting", "ready", "failed", "closed"]
 _READY = 0
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
+_STARTS = 3
+"""How often an engine that has never been ready is started before it counts as failed."""
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +42,7 @@ class EngineClient:
         self._worker: WorkerHandle | None = None
         self._restart: asyncio.Task[None] | None = None
         self._backoff = _FIRST_BACKOFF_S
+        self._starts = 0
 
     @property
     def state(self) -> State:
@@ -125,6 +128,7 @@ class EngineClient:
         return inbox
 
     def _launch(self) -> None:
+        self._starts += 1
         holder: list[WorkerHandle] = []
 
         def deliver(asked: list[Record], heard: list[Record]) -> None:
@@ -171,6 +175,8 @@ class EngineClient:
 
     async def _replace(self, worker: WorkerHandle) -> None:
         self._worker = None
+        if self._info is None and self._starts >= _STARTS:
+            await self._become("failed", EngineFailed("the engine could not be started; its log says why"))
         if self._state != "failed":
             await self._become("starting", EngineUnavailable("the engine is restarting"))
         await asyncio.to_thread(worker.close)

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 
@@ -85,4 +84,4 @@ def _verdict(release: _Release, speed: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -35,9 +35,7 @@ def find_folder(name: str) -> Path:
     if folder.exists():
         raise CheckpointError(f"{name} is a file; give the checkpoint's folder")
     if not _HUB_NAME.fullmatch(name):
-        raise CheckpointError(
-            f"there is no folder {name}, and it is no hub name such as Qwen/Qwen3-TTS-12Hz-0.6B-Base"
-        )
+        raise CheckpointError(f"there is no folder {name}, and it is no hub name such as Qwen/Qwen3-TTS-12Hz-0.6B-Base")
     try:
         return Path(snapshot_download(name, allow_patterns=list(FILES)))
     except Exception as error:  # the hub's own, its HTTP library's and the system's errors

@@ -109,9 +109,7 @@ class SpeechRequest:
         fields: dict[str, Any] = json.loads(payload)
         voice = fields.pop("voice")
         sampling = SamplingParams(**fields.pop("sampling"))
-        return SpeechRequest(
-            voice=None if voice is None else Voice.from_fields(voice), sampling=sampling, **fields
-        )
+        return SpeechRequest(voice=None if voice is None else Voice.from_fields(voice), sampling=sampling, **fields)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

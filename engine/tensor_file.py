@@ -45,8 +45,7 @@ class TensorFile:
             found, dtype = self._found[name]
             if found != shape:
                 raise CheckpointError(
-                    f"{self.path}: the tensor {name} must have the shape {_shown(shape)}, "
-                    f"found {_shown(found)}"
+                    f"{self.path}: the tensor {name} must have the shape {_shown(shape)}, found {_shown(found)}"
                 )
             if dtype not in _FLOATS:
                 wanted = ", ".join(_FLOATS.values())

@@ -27,7 +27,7 @@ from engine.request import EngineInfo
 from engine.talker.intake import Intake
 from engine.talker.native import NativeTalker
 from engine.talker.stage import TalkerStage
-from engine.transfer import Endpoint, Side, Wakeup, pair
+from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 from engine.untrained import ensure_checkpoint
 
 READY = 0
@@ -65,12 +65,19 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         requests.fail(READY, EngineFailed(f"the engine could not be loaded: {error}").to_bytes())
     else:
         requests.end(READY, info.to_bytes())
-        stage.run()
+        _step_until_alone(stage)
     finally:
         requests.flush(1.0)
         frames.close()
         if join_code2wav is not None:
             join_code2wav()
+
+
+def _step_until_alone(stage: TalkerStage) -> None:
+    try:
+        stage.run()
+    except LinkClosed:
+        _log.debug("a neighbour of the talker is gone")
 
 
 def prepare_checkpoint(config: EngineConfig) -> None:
@@ -79,9 +86,7 @@ def prepare_checkpoint(config: EngineConfig) -> None:
         _log.warning("%s did not exist: an UNTRAINED checkpoint was made there, which makes noise", config.model)
 
 
-def _load(
-    config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wakeup
-) -> tuple[TalkerStage, EngineInfo]:
+def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wakeup) -> tuple[TalkerStage, EngineInfo]:
     started = time.monotonic()
     use_threads(config)
     checkpoint = open_checkpoint(config.model)

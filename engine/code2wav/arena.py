@@ -15,9 +15,7 @@ class Arena:
 
     def __init__(self, states: Sequence[StateShape], rows: int, device: torch.device) -> None:
         self._device = device
-        self._tensors = [
-            torch.zeros((rows, *state.shape), dtype=state.dtype, device=device) for state in states
-        ]
+        self._tensors = [torch.zeros((rows, *state.shape), dtype=state.dtype, device=device) for state in states]
         self._free = list(range(rows))
 
     @property

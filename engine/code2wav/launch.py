@@ -16,7 +16,7 @@ from engine.config import EngineConfig
 from engine.device import choose_device, use_threads
 from engine.errors import EngineError, EngineFailed
 from engine.models.code2wav import Code2WavModel
-from engine.transfer import Endpoint, Kind, Side, Wakeup, spawn
+from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
 READY = 0
 """The stream on which stage 2 tells the talker's side that it is loaded, or why it cannot be."""
@@ -39,18 +39,23 @@ def serve(config: EngineConfig, frames_side: Side, audio_side: Side) -> None:
     """Load stage 2, say so on the frames link, and run until a neighbour is gone."""
     wakeup = Wakeup()
     with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
-        frames.open(READY)
         try:
-            decoder = load_decoder(config)
-        except EngineError as error:
-            frames.fail(READY, error.to_bytes())
-            return
-        frames.end(READY)
-        stage = Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup)
-        try:
-            stage.run()
+            frames.open(READY)
+            _run(config, frames, audio, wakeup)
+        except LinkClosed:
+            _log.debug("a neighbour of Code2Wav is gone")
         except Exception:
             _log.exception("Code2Wav stopped")
+
+
+def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup) -> None:
+    try:
+        decoder = load_decoder(config)
+    except EngineError as error:
+        frames.fail(READY, error.to_bytes())
+    else:
+        frames.end(READY)
+        Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup).run()
 
 
 def load_decoder(config: EngineConfig) -> StreamDecoder:

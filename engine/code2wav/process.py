@@ -14,9 +14,7 @@ def main() -> None:
     """Run until the talker's process or the client is gone."""
     config, frames, audio = sys.argv[1:]
     prepare_process()
-    serve(
-        EngineConfig.model_validate_json(config), Side.from_argument(frames), Side.from_argument(audio)
-    )
+    serve(EngineConfig.model_validate_json(config), Side.from_argument(frames), Side.from_argument(audio))
 
 
 if __name__ == "__main__":

@@ -28,13 +28,14 @@ class Conv1d:
 
     def _pack(self, weight: Tensor) -> Tensor:
         inputs = weight.shape[1] * self._groups
-        typical = torch.Size((1, inputs, 1, _NARROW + self.history))
-        packed: Tensor = torch._C._nn.mkldnn_reorder_conv2d_weight(
+        typical = [1, inputs, 1, _NARROW + self.history]
+        packed: Tensor = torch.ops.aten.mkldnn_reorder_conv2d_weight(
             weight.unsqueeze(2).to_mkldnn(), [0, 0], [1, 1], [1, self._dilation], self._groups, typical
         )
         return packed
 
     def __call__(self, x: Tensor) -> Tensor:
+        """[batch, in, time] -> [batch, out, time - history]."""
         if not self._packs:
             return F.conv1d(x, self._weight, self._bias, dilation=self._dilation, groups=self._groups)
         width = x.shape[-1] - self.history

@@ -8,6 +8,8 @@ memory traffic of a float32 product. FBGEMM also computes each row by itself, bi
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -28,8 +30,8 @@ class Linear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.out_features, self.in_features = weight.shape
-        self._packed = None
-        self._packed_low = None
+        self._packed: Any = None
+        self._packed_low: Any = None
         if _fbgemm_runs(weight):
             self._pack(weight, bias)
         else:
@@ -44,6 +46,7 @@ class Linear:
             self._packed_low = torch.ops.quantized.linear_prepack_fp16(low, None)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """[rows, in] -> [rows, out]."""
         if self._packed is None:
             return F.linear(x, self._weight, self._bias)
         y: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self._packed)

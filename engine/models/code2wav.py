@@ -45,8 +45,7 @@ class Code2WavModel:
         ]
         self._first = StreamConv.load(weights, "decoder.0.conv")
         self._blocks = [
-            _block(weights, f"decoder.{index + 1}", rate)
-            for index, rate in enumerate(architecture.upsample_rates)
+            _block(weights, f"decoder.{index + 1}", rate) for index, rate in enumerate(architecture.upsample_rates)
         ]
         last = len(self._blocks) + 1
         self._last_snake = SnakeBeta(weights, f"decoder.{last}")

@@ -24,9 +24,7 @@ class StreamConv:
     @staticmethod
     def load(weights: Mapping[str, Tensor], name: str, *, dilation: int = 1, groups: int = 1) -> StreamConv:
         """The convolution stored as ``name``.weight and ``name``.bias."""
-        return StreamConv(
-            weights[f"{name}.weight"], weights.get(f"{name}.bias"), dilation=dilation, groups=groups
-        )
+        return StreamConv(weights[f"{name}.weight"], weights.get(f"{name}.bias"), dilation=dilation, groups=groups)
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """[streams, in, n] -> [streams, out, n]."""

@@ -20,16 +20,12 @@ class CodecTransformer:
     It remembers how many frames each stream has had, and the rotated keys and values of the last window - 1.
     """
 
-    def __init__(
-        self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture, device: torch.device
-    ) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture, device: torch.device) -> None:
         shape = architecture.transformer
         name = "pre_transformer"
         self._shape, self._window = shape, architecture.sliding_window
         self._input = _linear(weights, f"{name}.input_proj")
-        self._layers = [
-            _Layer(weights, f"{name}.layers.{index}", shape, self._window) for index in range(shape.layers)
-        ]
+        self._layers = [_Layer(weights, f"{name}.layers.{index}", shape, self._window) for index in range(shape.layers)]
         self._norm = weights[f"{name}.norm.weight"]
         self._output = _linear(weights, f"{name}.output_proj")
         exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
@@ -75,18 +71,14 @@ class _Layer:
             weights[f"{name}.mlp_layer_scale.scale"][:, None],
         )
 
-    def __call__(
-        self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState
-    ) -> Tensor:
+    def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
         """[streams, hidden, n] -> the same."""
         mixed = self._attend(_norm(x, self._norms[0], self._eps), rotation, mask, state)
         x = torch.addcmul(x, self._out(mixed), self._scales[0])
         gate, up = self._gate_up(_norm(x, self._norms[1], self._eps)).chunk(2, 1)
         return torch.addcmul(x, self._down(F.silu(gate) * up), self._scales[1])
 
-    def _attend(
-        self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState
-    ) -> Tensor:
+    def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
         """Every query has its own window of exactly ``window`` keys, so its sum does not depend on the chunk."""
         query, key, value = self._qkv(x).unflatten(1, (3, self._heads, -1)).transpose(3, 4).unbind(1)
         query, key = self._rotate(query, rotation), self._rotate(key, rotation)

@@ -17,9 +17,7 @@ def log_mel(samples: Tensor, rate: int, bands: int) -> Tensor:
     padding = (_FFT - _HOP) // 2
     padded = F.pad(samples[None], (padding, padding), mode="reflect")[0]
     window = torch.hann_window(_FFT, device=samples.device)
-    spectrum = torch.view_as_real(
-        torch.stft(padded, _FFT, _HOP, window=window, center=False, return_complex=True)
-    )
+    spectrum = torch.view_as_real(torch.stft(padded, _FFT, _HOP, window=window, center=False, return_complex=True))
     magnitude = spectrum.square().sum(-1).add(1e-9).sqrt()
     return (slaney_filters(rate, bands).to(samples.device) @ magnitude).clamp(min=1e-5).log()
 
@@ -34,7 +32,7 @@ def slaney_filters(rate: int, bands: int) -> Tensor:
     widths = edges.diff()
     rising = -slopes[:-2] / widths[:-1, None]
     falling = slopes[2:] / widths[1:, None]
-    triangles = torch.minimum(rising, falling).clamp(min=0)
+    triangles = torch.minimum(rising, falling).clamp(min=0).float()
     return (triangles * (2.0 / (edges[2:] - edges[:-2]))[:, None]).float()
 
 

@@ -39,16 +39,12 @@ class Qwen3Layer:
         self._gate_up = Linear(torch.cat([tensors["mlp.gate_proj.weight"], tensors["mlp.up_proj.weight"]]))
         self._down = Linear(tensors["mlp.down_proj.weight"])
 
-    def __call__(
-        self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention
-    ) -> Tensor:
+    def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """x [rows, hidden] through layer ``index``."""
         rows = x.shape[0]
         qkv = self._qkv(rms_norm(x, self._input_norm, self._eps)).view(rows, -1, self._head_dim)
         rotated = rotary.rotate(rms_norm(qkv[:, : self._rotated], self._qk_norm, self._eps), cos, sin)
-        mixed = attention(
-            index, rotated[:, : self._heads], rotated[:, self._heads :], qkv[:, self._rotated :]
-        )
+        mixed = attention(index, rotated[:, : self._heads], rotated[:, self._heads :], qkv[:, self._rotated :])
         x = x + self._out(mixed)
         gate, up = self._gate_up(rms_norm(x, self._post_norm, self._eps)).chunk(2, -1)
         return x + self._down(F.silu(gate) * up)
@@ -57,13 +53,9 @@ class Qwen3Layer:
 class Qwen3Stack:
     """All layers and the final norm; the caller supplies positions and attention."""
 
-    def __init__(
-        self, tensors: Mapping[str, Tensor], shape: Transformer, positions: int, device: torch.device
-    ) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], shape: Transformer, positions: int, device: torch.device) -> None:
         self.shape = shape
-        self._layers = [
-            Qwen3Layer(_under(tensors, f"layers.{index}."), shape) for index in range(shape.layers)
-        ]
+        self._layers = [Qwen3Layer(_under(tensors, f"layers.{index}."), shape) for index in range(shape.layers)]
         self._norm = tensors["norm.weight"]
         self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, device, self._norm.dtype)
 

@@ -46,10 +46,7 @@ class TalkerModel:
         )
         self._frame_offsets = torch.tensor(
             [0]
-            + [
-                architecture.vocab + book * architecture.predictor.vocab
-                for book in range(architecture.codebooks - 1)
-            ],
+            + [architecture.vocab + book * architecture.predictor.vocab for book in range(architecture.codebooks - 1)],
             device=device,
         )
         layers = {

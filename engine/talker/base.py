@@ -55,7 +55,7 @@ class Talker(Protocol):
         """
 
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
-        """Text ids that follow those of the prompt, while its text is open; ``last`` closes it."""
+        """Text ids that follow those of the prompt; ``last`` closes it. Void for an utterance that has ended."""
 
     def cancel(self, stream: int) -> None:
         """Forget an utterance; its slot is free at once. Unknown streams are ignored."""

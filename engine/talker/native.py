@@ -39,9 +39,7 @@ class NativeTalker:
     """See ``engine.talker.base.Talker``. Not thread-safe: one thread admits, steps and cancels."""
 
     @torch.inference_mode()
-    def __init__(
-        self, model: TalkerModel, predictor: CodePredictor, config: TalkerConfig, *, text_pad: int
-    ) -> None:
+    def __init__(self, model: TalkerModel, predictor: CodePredictor, config: TalkerConfig, *, text_pad: int) -> None:
         self.context = config.context
         self._model, self._predictor = model, predictor
         self._chunk = config.prefill_chunk
@@ -71,8 +69,10 @@ class NativeTalker:
 
     @torch.inference_mode()
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
-        """Text ids that follow those of the prompt, while its text is open; ``last`` closes it."""
-        self._utterances[stream].text.append(self._model.text_rows(ids), last=last)
+        """Text ids that follow those of the prompt; ``last`` closes it. Void for an utterance that has ended."""
+        utterance = self._utterances.get(stream)
+        if utterance is not None:
+            utterance.text.append(self._model.text_rows(ids), last=last)
 
     def cancel(self, stream: int) -> None:
         """Forget an utterance; its slot is free at once."""
@@ -83,8 +83,7 @@ class NativeTalker:
     def runnable(self, held: Collection[int]) -> bool:
         """Whether a step would do anything while the streams ``held`` stand still."""
         return any(
-            utterance.prompt is not None or self._can_decode(utterance, held)
-            for utterance in self._utterances.values()
+            utterance.prompt is not None or self._can_decode(utterance, held) for utterance in self._utterances.values()
         )
 
     @torch.inference_mode()
@@ -98,11 +97,7 @@ class NativeTalker:
         return self._draw(drawing, torch.cat(states)) if drawing else []
 
     def _can_decode(self, utterance: _Utterance, held: Collection[int]) -> bool:
-        return (
-            utterance.prompt is None
-            and utterance.stream not in held
-            and utterance.text.has(utterance.frames - 1)
-        )
+        return utterance.prompt is None and utterance.stream not in held and utterance.text.has(utterance.frames - 1)
 
     def _prefill(self, budget: int | None) -> tuple[list[_Utterance], list[Tensor]]:
         """Read prompts, oldest first, ``budget`` rows or to their end.
@@ -144,9 +139,7 @@ class NativeTalker:
         logits = self._rules.apply(self._model.logits(states), tail.slots, tail.penalty, frames)
         first = tail.codebook0(logits, chances[:, 0])
         self._rules.remember(tail.slots, first)
-        endings = [
-            self._ending(each, code) for each, code in zip(utterances, first.tolist(), strict=True)
-        ]
+        endings = [self._ending(each, code) for each, code in zip(utterances, first.tolist(), strict=True)]
         going = [row for row, ending in enumerate(endings) if ending is None]
         outputs = self._finish(utterances, endings)
         if going:
@@ -155,9 +148,7 @@ class NativeTalker:
                 states, first, chances = states[rows], first[rows], chances[rows]
                 utterances = [utterances[row] for row in going]
                 tail = self._tail_for(utterances)
-            codes = self._predictor(
-                states, first, lambda book, scores: tail.residual(scores, chances[:, book])
-            )
+            codes = self._predictor(states, first, lambda book, scores: tail.residual(scores, chances[:, book]))
             outputs += self._emit(utterances, codes)
         return outputs
 
@@ -170,9 +161,7 @@ class NativeTalker:
             return FinishReason.LENGTH
         return None
 
-    def _finish(
-        self, utterances: Sequence[_Utterance], endings: Sequence[FinishReason | None]
-    ) -> list[TalkerOutput]:
+    def _finish(self, utterances: Sequence[_Utterance], endings: Sequence[FinishReason | None]) -> list[TalkerOutput]:
         outputs = []
         for utterance, ending in zip(utterances, endings, strict=True):
             if ending is not None:

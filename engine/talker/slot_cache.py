@@ -19,9 +19,7 @@ class SlotCache:
     own slot in a call of its own: its result cannot depend on the other rows of the batch.
     """
 
-    def __init__(
-        self, shape: Transformer, slots: int, context: int, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, shape: Transformer, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> None:
         size = (slots, shape.kv_heads, context, shape.head_dim)
         self._keys = [torch.empty(size, device=device, dtype=dtype) for _ in range(shape.layers)]
         self._values = [torch.empty(size, device=device, dtype=dtype) for _ in range(shape.layers)]

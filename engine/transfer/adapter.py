@@ -159,7 +159,7 @@ class Endpoint:
         self.close()
 
     def _wait_for_turn(self) -> None:
-        moved = self._wakeup.wait_for(self._is_turn, self._patience)
+        moved = self._is_turn() or self._wakeup.wait_for(self._is_turn, self._patience)
         if not self.alive:
             raise LinkClosed("the link is closed" if self._channel.closed else "the peer is gone")
         if not moved:

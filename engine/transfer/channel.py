@@ -76,7 +76,7 @@ class Channel:
         """Writes what waits, as far as there is room; the peer is asked to ring when it makes more."""
         written = False
         try:
-            while self._outbox and self._write(self._outbox[0]):
+            while self._outbox and not self.gone and self._write(self._outbox[0]):
                 self._outbox.popleft()
                 written = True
         except LinkCorrupt as error:

@@ -37,10 +37,13 @@ class Side:
 
         wakeup: where threads wait for it; patience: seconds until a full ring is LinkStalled.
         """
-        try:
-            segment = Segment(self.memory, self.capacity)
-        finally:
-            os.close(self.memory)
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, self.connection)
+            try:
+                segment = Segment(self.memory, self.capacity)
+            finally:
+                os.close(self.memory)
+            undo.pop_all()
         connection = socket.socket(fileno=self.connection)
         return Endpoint(segment, connection, self.side, window=self.window, wakeup=wakeup, patience=patience)
 

@@ -150,8 +150,6 @@ class IncomingStreams:
 
     def abandon(self, time: float) -> list[Record]:
         """Strikes everything out; FAIL for each stream whose terminal record can no longer come."""
-        records = [
-            Record(stream, Kind.FAIL, state.sequence, 0, time, b"") for stream, state in self._streams.items()
-        ]
+        records = [Record(stream, Kind.FAIL, state.sequence, 0, time, b"") for stream, state in self._streams.items()]
         self._streams.clear()
         return records

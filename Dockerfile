@@ -1,0 +1,47 @@
+# Two targets that differ in the torch they carry:
+#   docker build --target cpu  -t sonant:cpu  .
+#   docker build --target cuda -t sonant:cuda .   then: docker run --gpus all ...
+# torch comes from the index that pip is told of. The default index gives CUDA builds on x86-64 Linux, so the cpu
+# target needs --build-arg PIP_EXTRA_INDEX_URL=..., the CPU index that PyTorch's installation page names.
+
+ARG PYTHON_IMAGE=python:3.12-slim
+
+FROM ${PYTHON_IMAGE} AS base
+ENV PATH=/opt/sonant/bin:$PATH PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /app
+
+# The dependencies alone, against empty packages: this layer is built anew only when pyproject.toml changes.
+FROM base AS dependencies
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+RUN python -m venv /opt/sonant
+COPY pyproject.toml README.md LICENSE ./
+RUN mkdir engine server && touch engine/__init__.py server/__init__.py && pip install .
+
+FROM dependencies AS installed
+COPY engine engine
+COPY server server
+RUN pip install --no-deps --force-reinstall .
+
+FROM installed AS installed-cpu
+RUN python -c "import torch; assert not torch.version.cuda, \
+'this is a CUDA build of torch; give --build-arg PIP_EXTRA_INDEX_URL= the CPU index'"
+
+FROM installed AS installed-cuda
+RUN python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'"
+
+FROM base AS runtime
+RUN useradd --create-home --uid 10001 sonant && mkdir models && chown sonant models
+COPY configs configs
+USER 10001
+EXPOSE 8000
+HEALTHCHECK --start-period=120s --interval=15s --timeout=5s \
+  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+CMD ["sonant", "serve", "--config", "configs/pocket.yaml", "--host", "0.0.0.0"]
+
+FROM runtime AS cuda
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+COPY --from=installed-cuda /opt/sonant /opt/sonant
+
+FROM runtime AS cpu
+COPY --from=installed-cpu /opt/sonant /opt/sonant

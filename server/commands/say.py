@@ -1,0 +1,132 @@
+"""``sonant say``."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
+from server.commands.console import note, plain_errors
+from server.say import Spoken, recording_url
+from server.say import say as speak
+from server.settings import load_settings
+from server.startup import UNTRAINED
+
+
+class Layout(StrEnum):
+    """Where the text stands in the prompt."""
+
+    STREAMING = "streaming"
+    FULL = "full"
+
+
+Temperature = Annotated[float | None, typer.Option(help="0 draws greedily.")]
+Number = Annotated[int | None, typer.Option()]
+Fraction = Annotated[float | None, typer.Option()]
+
+
+def say(
+    text: Annotated[str, typer.Argument(help="What to say.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The WAV file to write.")] = None,
+    model: Annotated[str | None, typer.Option(help="A checkpoint folder, or a hub name.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
+    voice: Annotated[str | None, typer.Option(help="One of the checkpoint's speakers.")] = None,
+    language: Annotated[str | None, typer.Option(help="Found out when not given.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="How to speak, or the voice to design.")] = None,
+    ref_audio: Annotated[Path | None, typer.Option(help="A recording of the voice to clone.")] = None,
+    ref_text: Annotated[str | None, typer.Option(help="What is said in that recording.")] = None,
+    x_vector_only: Annotated[
+        bool, typer.Option("--x-vector-only", help="Clone from the speaker embedding alone.")
+    ] = False,
+    text_layout: Annotated[Layout | None, typer.Option(help="The task's own when not given.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed says it the same way.")] = None,
+    temperature: Temperature = None,
+    top_k: Number = None,
+    top_p: Fraction = None,
+    repetition_penalty: Fraction = None,
+    subtalker_temperature: Temperature = None,
+    subtalker_top_k: Number = None,
+    subtalker_top_p: Fraction = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest code each time.")] = False,
+    max_new_tokens: Annotated[int | None, typer.Option(help="N gives at most N-1 frames of 80 ms.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="An .npz file for codes and samples.")] = None,
+) -> None:
+    """Say TEXT into a WAV file."""
+    if output is None and dump is None:
+        raise typer.BadParameter("name a file to write", param_hint="'-o'")
+    with plain_errors("sonant say"):
+        _check_folders(output, dump)
+        settings = load_settings(config, {"engine": {"model": model}} if model else None)
+        fields = {
+            "input": text,
+            "voice": voice,
+            "language": language,
+            "instructions": instructions,
+            "ref_audio": recording_url(ref_audio) if ref_audio else None,
+            "ref_text": ref_text,
+            "x_vector_only_mode": x_vector_only,
+            "non_streaming_mode": text_layout and text_layout is Layout.FULL,
+            "seed": seed,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "repetition_penalty": repetition_penalty,
+            "subtalker_temperature": subtalker_temperature,
+            "subtalker_top_k": subtalker_top_k,
+            "subtalker_top_p": subtalker_top_p,
+            "max_new_tokens": max_new_tokens,
+        }
+        with Progress() as progress:
+            spoken = asyncio.run(
+                speak(settings, fields, greedy=greedy, on_ready=progress.ready, on_frames=progress.frames)
+            )
+        _write(spoken, output, dump)
+
+
+class Progress:
+    """A line that changes, on a terminal; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._status = console.status("loading the checkpoint") if console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def ready(self, info: EngineInfo) -> None:
+        """The checkpoint is loaded."""
+        if not info.trained:
+            note(f"Warning: {UNTRAINED}.")
+        self._show("thinking")
+
+    def frames(self, made: int) -> None:
+        """So many frames have been made."""
+        self._show(f"{made * SAMPLES_PER_FRAME / SAMPLE_RATE:.1f} s of speech")
+
+    def _show(self, text: str) -> None:
+        if self._status:
+            self._status.update(text)
+
+
+def _check_folders(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {path.parent}")
+
+
+def _write(spoken: Spoken, output: Path | None, dump: Path | None) -> None:
+    if output is not None:
+        spoken.write_wav(output)
+    if dump is not None:
+        spoken.write_dump(dump)

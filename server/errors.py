@@ -1,0 +1,117 @@
+"""The one error shape of the wire, and the one place where a failure becomes a status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from engine.errors import CheckpointError, EngineError, EngineUnavailable, RequestError
+
+CLIENT_LEFT = 499
+RETRY_AFTER = 2
+"""Seconds after which a refused client may ask again."""
+
+_NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+_PYDANTIC_CODES = {
+    "missing": "missing_required_parameter",
+    "extra_forbidden": "unknown_parameter",
+    "string_too_long": "string_above_max_length",
+}
+
+
+class ApiError(Exception):
+    """A request that is refused, with everything the client is told."""
+
+    def __init__(
+        self, message: str, *, status: int = 400, param: str | None = None, code: str = "invalid_value"
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.param = param
+        self.code = code
+
+
+class ClientLeft(Exception):
+    """The client closed its connection; nobody reads an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure as the client sees it."""
+
+    status: int
+    message: str
+    param: str | None = None
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def body(self) -> dict[str, Any]:
+        """``{"error": {...}}``, the same in replies and in events."""
+        fields = {"message": self.message, "type": self._type, "param": self.param, "code": self.code}
+        return {"error": fields}
+
+    def response(self) -> JSONResponse:
+        """The reply; refusals that will pass say when to ask again."""
+        passing = {"Retry-After": str(RETRY_AFTER)} if self.status in (429, 503) else {}
+        return JSONResponse(self.body(), self.status, {**self.headers, **passing})
+
+    @property
+    def _type(self) -> str:
+        if self.status == 429:
+            return "rate_limit_error"
+        return "server_error" if self.status >= 500 else "invalid_request_error"
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What the client is told of ``error``. Internals of the unexpected stay in the log."""
+    match error:
+        case ApiError():
+            return Failure(error.status, error.message, error.param, error.code)
+        case ClientLeft():
+            return Failure(CLIENT_LEFT, "The client left.", code="client_left")
+        case RequestValidationError():
+            return _failure_of_fields(error.errors())
+        case HTTPException():
+            code = _HTTP_CODES.get(error.status_code)
+            return Failure(error.status_code, error.detail, code=code, headers=error.headers or {})
+        case EngineError():
+            return _failure_of_engine(error)
+    return Failure(500, "The server failed on this request.", code="internal_error")
+
+
+def _failure_of_engine(error: EngineError) -> Failure:
+    match error:
+        case RequestError():
+            status = 404 if error.code in _NOT_FOUND_CODES else 400
+            return Failure(status, error.message, error.param, error.code)
+        case EngineUnavailable():
+            return Failure(503, error.message, code=error.code)
+        case CheckpointError():
+            return Failure(503, "The checkpoint could not be loaded.", code=error.code)
+    return Failure(500, "The engine failed while it worked on this request.", code=error.code)
+
+
+def _failure_of_fields(errors: Sequence[Any]) -> Failure:
+    error = errors[0]
+    param = parameter_of(error["loc"])
+    return Failure(400, f"{param}: {error['msg']}" if param else error["msg"], param, code_of(error["type"]))
+
+
+def parameter_of(location: Sequence[int | str]) -> str | None:
+    """The request field of a pydantic location: the first name, or two where fields are nested."""
+    names = [part for part in location if isinstance(part, str) and part not in ("body", "query", "path")]
+    return ".".join(names[:2] if names[:1] == ["extra_params"] else names[:1]) or None
+
+
+def code_of(kind: str) -> str:
+    """The machine-readable word for a kind of pydantic error."""
+    if kind in _PYDANTIC_CODES:
+        return _PYDANTIC_CODES[kind]
+    return "invalid_type" if kind.endswith(("_type", "_parsing")) else "invalid_value"

@@ -1,0 +1,35 @@
+"""``/health`` and ``/ready``: for those who run the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from engine.errors import EngineUnavailable
+from server.services import ServicesOf
+
+router = APIRouter()
+
+_ROUND_TRIP_SECONDS = 5.0
+
+
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """The process is up."""
+    return {"status": "ok"}
+
+
+@router.get("/ready")
+async def ready(services: ServicesOf) -> dict[str, Any]:
+    """200 when a question has just gone through the whole pipeline and come back; else 503."""
+    try:
+        engine = await services.engine.stats(_ROUND_TRIP_SECONDS)
+    except TimeoutError:
+        raise EngineUnavailable("the pipeline does not move", code="engine_stalled") from None
+    return {
+        "status": "ready",
+        "model": services.settings.model_name,
+        "requests": services.admission.taken,
+        "engine": engine,
+    }

@@ -1,0 +1,170 @@
+"""The one tree of settings: a YAML file, then SONANT_* variables, then command-line flags."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
+from pydantic_settings import SettingsError as SourceError
+
+from engine.config import EngineConfig
+
+DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"
+
+_PREFIX = "SONANT_"
+_NESTED = "__"
+_CLIENT_VARIABLES = frozenset({"SONANT_API_KEY", "SONANT_SERVER"})
+"""Variables that the client scripts read; they are no settings of the server."""
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; the message names every key at fault."""
+
+
+class Limits(BaseModel):
+    """What one request, and all of them together, may take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_input_chars: int = Field(4096, ge=1, description="characters of the text to speak")
+    max_instructions_chars: int = Field(2000, ge=1, description="characters of the instructions")
+    max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="bytes of a request body")
+    max_requests: int = Field(64, ge=1, description="speech requests running and waiting together")
+    reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
+    reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
+    reference_max_bytes: int = Field(10 * 1024 * 1024, ge=1, description="bytes of a recording, as encoded in its file")
+
+
+class Settings(BaseSettings):
+    """Everything a deployment decides."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid", env_prefix=_PREFIX, env_nested_delimiter=_NESTED, validate_default=True
+    )
+
+    engine: EngineConfig
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="0 takes any free port")
+    served_name: str | None = Field(
+        None, min_length=1, description="the model's name on the wire; its folder's name when unset"
+    )
+    model_aliases: tuple[str, ...] = Field(
+        ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15"),
+        description="other names that mean the served model",
+    )
+    voice_aliases: dict[str, str] = Field(
+        default_factory=dict, description="OpenAI's voice names, each with the speaker it stands for"
+    )
+    default_voice: str | None = Field(
+        None, description="the speaker of requests that name none; the checkpoint's first when unset"
+    )
+    ignored_fields: tuple[str, ...] = Field(
+        (
+            "download_format",
+            "lang_code",
+            "normalization_options",
+            "return_download_link",
+            "stream_options",
+            "user",
+            "volume_multiplier",
+        ),
+        description="request fields of other servers that are dropped without a word",
+    )
+    trim_leading_silence: bool = Field(
+        False, description="drop what cannot be heard before the first sound, but for a short pre-roll"
+    )
+    limits: Limits = Field(default_factory=Limits)
+
+    @property
+    def model_name(self) -> str:
+        """The model's name on the wire."""
+        return self.served_name or Path(self.engine.model).name
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags before variables before the file; no .env file, no secrets folder."""
+        return init_settings, env_settings, _AnchoredYaml(settings_cls)
+
+
+class _AnchoredYaml(YamlConfigSettingsSource):
+    """The YAML file, its model folder taken relative to the file and not to where the server starts."""
+
+    def __call__(self) -> dict[str, Any]:
+        values = super().__call__()
+        engine = values.get("engine")
+        if isinstance(engine, dict) and isinstance(engine.get("model"), str):
+            folder = Path(str(self.yaml_file_path)).resolve().parent
+            values["engine"] = {**engine, "model": anchored(engine["model"], folder)}
+        return values
+
+
+def anchored(model: str, folder: Path) -> str:
+    """``model`` as an absolute path when it means a folder, else unchanged: a hub name.
+
+    It means a folder when it begins with ``.``, ``/`` or ``~``, or when ``folder`` holds it.
+    """
+    path = Path(model).expanduser()
+    if path.is_absolute() or model.startswith(".") or (folder / path).is_dir():
+        return os.path.normpath(folder / path)
+    return model
+
+
+def load_settings(config: Path | None = None, flags: dict[str, Any] | None = None) -> Settings:
+    """The settings of one process. ``flags`` is shaped like the tree and wins over everything.
+
+    Raises SettingsError: an unreadable file, an unknown key, a value out of bounds.
+    """
+    path = config or DEFAULT_CONFIG
+    if not path.is_file():
+        raise SettingsError(f"there is no configuration file {path}")
+    _refuse_unknown_variables()
+
+    class Configured(Settings):
+        model_config = SettingsConfigDict(yaml_file=path)
+
+    try:
+        settings = Configured(**(flags or {}))
+    except ValidationError as error:
+        raise SettingsError("; ".join(_sentence(item) for item in error.errors())) from None
+    except SourceError as error:
+        raise SettingsError(str(error)) from None
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: {error}") from None
+    except (TypeError, ValueError):
+        raise SettingsError(f"{path}: not a mapping of settings") from None
+    settings.engine.model = anchored(settings.engine.model, Path.cwd())
+    return settings
+
+
+def _refuse_unknown_variables() -> None:
+    for name in os.environ:
+        if not name.startswith(_PREFIX) or name in _CLIENT_VARIABLES:
+            continue
+        field = name.removeprefix(_PREFIX).split(_NESTED)[0].lower()
+        if field not in Settings.model_fields:
+            raise SettingsError(f"{name}: unknown setting")
+
+
+def _sentence(error: Any) -> str:
+    key = ".".join(str(part) for part in error["loc"]) or "settings"
+    if error["type"] == "extra_forbidden":
+        return f"{key}: unknown setting"
+    if error["type"] == "missing":
+        return f"{key}: a value is needed"
+    return f"{key}: {error['msg']}"

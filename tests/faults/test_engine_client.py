@@ -1,0 +1,247 @@
+"""The engine process under its client: nothing is lost when requests leave, nothing hangs when a process dies."""
+
+import asyncio
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from engine.client import EngineClient
+from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
+from engine.errors import EngineFailed, EngineUnavailable, RequestError
+from engine.request import SamplingParams, SpeechRequest
+
+PATIENCE = 60
+PLACEMENTS = ["thread", "process"]
+
+
+def config_for(folder, placement):
+    return EngineConfig(
+        model=str(folder),
+        threads=1,
+        talker=TalkerConfig(slots=16, context=1024),
+        code2wav=Code2WavConfig(placement=placement, streams=24),
+    )
+
+
+@pytest.fixture(params=PLACEMENTS)
+async def client(request, checkpoints):
+    engine = EngineClient(config_for(checkpoints["0b6-custom_voice"], request.param))
+    await engine.start()
+    await engine.wait_ready(PATIENCE)
+    yield engine
+    await engine.close()
+
+
+def utterance(seed, frames=30, **more):
+    sampling = SamplingParams(seed=seed, max_new_tokens=frames + 1, temperature=1.5, top_k=0)
+    return SpeechRequest(f"one two three {seed}", speaker="ryan", sampling=sampling, **more)
+
+
+def endless(seed):
+    """An utterance that is never near its end while a test looks at it."""
+    return utterance(seed, frames=900)
+
+
+async def listen(stream):
+    """Codes and samples of a whole utterance."""
+    chunks = [chunk async for chunk in stream]
+    return np.concatenate([c.codes for c in chunks]), np.concatenate([c.samples for c in chunks])
+
+
+async def settled(engine):
+    """Stage figures once no stage works on anything any more."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            figures = await engine.stats(PATIENCE)
+            if not any(figures.values()):
+                return figures
+            await asyncio.sleep(0.01)
+
+
+def resources(engine):
+    """What this process and the engine's hold: threads, file descriptors, names in /dev/shm."""
+    workers = [psutil.Process(engine._worker.process.pid)]
+    workers += workers[0].children(recursive=True)
+    return (
+        threading.active_count(),
+        len(os.listdir("/proc/self/fd")),
+        [(each.num_threads(), each.num_fds()) for each in workers],
+        sorted(os.listdir("/dev/shm")),
+    )
+
+
+async def test_32_at_once_speak_as_alone_and_cancelling_a_third_leaves_nothing_behind(client):
+    requests = [utterance(seed, frames=5 + seed) for seed in range(32)]
+    alone = [await listen(client.submit(request)) for request in requests]
+    await settled(client)
+    before = resources(client)
+
+    async def leave_midway(stream):
+        async for _ in stream:
+            break
+        stream.cancel()
+
+    streams = [client.submit(request) for request in requests]
+    tasks = [leave_midway(stream) if n % 3 == 0 else listen(stream) for n, stream in enumerate(streams)]
+    heard = await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
+    for number, both in enumerate(heard):
+        if both is not None:
+            assert np.array_equal(both[0], alone[number][0]), number
+            assert np.array_equal(both[1], alone[number][1]), number
+    await settled(client)
+    assert resources(client) == before
+
+
+async def test_an_utterance_in_large_chunks_has_the_samples_of_a_streamed_one(client):
+    streamed = await listen(client.submit(utterance(3, frames=60)))
+    whole = await listen(client.submit(utterance(3, frames=60, realtime=False)))
+    assert np.array_equal(streamed[1], whole[1])
+
+
+async def test_the_first_chunk_comes_before_the_last_frame_is_made(client):
+    stream = client.submit(endless(1))
+    await anext(stream)
+    assert (await client.stats(PATIENCE))["talker_slots"] == 1
+    stream.cancel()
+    await settled(client)
+
+
+async def test_a_listener_that_stops_listening_stops_its_own_stream_only(client):
+    stalled = client.submit(endless(1))
+    await anext(stalled)
+    for seed in range(3):
+        await asyncio.wait_for(listen(client.submit(utterance(seed))), PATIENCE)
+    stalled.cancel()
+    await settled(client)
+
+
+async def test_leaving_after_the_talker_is_done_but_not_the_listener(client):
+    stream = client.submit(utterance(1, frames=400))
+    await anext(stream)
+    async with asyncio.timeout(PATIENCE):
+        while (await client.stats(PATIENCE))["talker_slots"]:
+            await asyncio.sleep(0.05)
+            if client.open_streams == 0:
+                break
+            async for _ in stream:
+                break
+    stream.cancel()
+    await settled(client)
+
+
+async def test_leaving_at_once_and_leaving_twice(client):
+    for seed in range(20):
+        stream = client.submit(endless(seed))
+        stream.cancel()
+        stream.cancel()
+    await settled(client)
+
+
+async def test_a_refused_request_harms_nobody(client):
+    running = client.submit(utterance(5))
+    with pytest.raises(RequestError) as refusal:
+        await listen(client.submit(SpeechRequest("hello", speaker="nobody")))
+    assert (refusal.value.code, refusal.value.param) == ("voice_not_found", "voice")
+    assert len((await listen(running))[0]) > 0
+
+
+async def test_a_prompt_longer_than_the_context_is_refused(client):
+    with pytest.raises(RequestError) as refusal:
+        await listen(client.submit(SpeechRequest("one two " * 2000, speaker="ryan")))
+    assert (refusal.value.code, refusal.value.param) == ("input_too_long", "input")
+
+
+async def test_a_killed_engine_fails_its_streams_and_comes_back(client):
+    expected = await listen(client.submit(utterance(2)))
+    streams = [client.submit(endless(seed)) for seed in range(3)]
+    for stream in streams:
+        await anext(stream)
+    worker = client._worker.process
+    worker.send_signal(signal.SIGKILL)
+    for stream in streams:
+        with pytest.raises(EngineFailed) as failure:
+            await asyncio.wait_for(listen(stream), PATIENCE)
+        assert failure.value.code == "engine_lost"
+    assert client.open_streams == 0
+    async with asyncio.timeout(PATIENCE):
+        while client.state == "ready":
+            await asyncio.sleep(0.01)
+    with pytest.raises(EngineUnavailable):
+        client.submit(utterance(1))
+    await client.wait_ready(PATIENCE)
+    again = await listen(client.submit(utterance(2)))
+    assert np.array_equal(again[1], expected[1])
+
+
+async def test_a_killed_code2wav_process_fails_its_streams_and_comes_back(checkpoints):
+    engine = EngineClient(config_for(checkpoints["0b6-custom_voice"], "process"))
+    await engine.start()
+    try:
+        await engine.wait_ready(PATIENCE)
+        stream = engine.submit(endless(1))
+        await anext(stream)
+        [code2wav] = psutil.Process(engine._worker.process.pid).children()
+        code2wav.kill()
+        with pytest.raises(EngineFailed):
+            await asyncio.wait_for(listen(stream), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            while engine.state == "ready":
+                await asyncio.sleep(0.01)
+        await engine.wait_ready(PATIENCE)
+        await asyncio.wait_for(listen(engine.submit(utterance(1))), PATIENCE)
+    finally:
+        await engine.close()
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+async def test_closing_leaves_no_process_thread_descriptor_or_shared_memory(placement, checkpoints):
+    def held():
+        return threading.active_count(), len(os.listdir("/proc/self/fd")), sorted(os.listdir("/dev/shm"))
+
+    await asyncio.to_thread(lambda: None)
+    before = held()
+    engine = EngineClient(config_for(checkpoints["0b6-custom_voice"], placement))
+    await engine.start()
+    await engine.wait_ready(PATIENCE)
+    family = psutil.Process(engine._worker.process.pid)
+    family = [family, *family.children(recursive=True)]
+    stream = engine.submit(endless(1))
+    await anext(stream)
+    await engine.close()
+    with pytest.raises(EngineUnavailable):
+        await listen(stream)
+    assert not [process for process in family if process.is_running() and process.status() != "zombie"]
+    assert held()[1:] == before[1:]
+    assert held()[0] <= before[0] + 1  # the event loop keeps one thread for to_thread
+
+
+async def test_a_folder_that_is_no_checkpoint_is_said_once_and_for_good(tmp_path):
+    engine = EngineClient(config_for(tmp_path, "thread"))
+    await engine.start()
+    try:
+        with pytest.raises(Exception, match=r"config\.json"):
+            await engine.wait_ready(PATIENCE)
+        assert engine.state == "failed"
+        with pytest.raises(Exception, match=r"config\.json"):
+            engine.submit(utterance(1))
+    finally:
+        await engine.close()
+
+
+async def test_a_first_start_makes_the_untrained_checkpoint(tmp_path):
+    folder = tmp_path / "models" / "pocket"
+    engine = EngineClient(config_for(folder, "thread").model_copy(update={"untrained_fallback": True}))
+    await engine.start()
+    try:
+        info = await engine.wait_ready(PATIENCE)
+        assert not info.trained
+        assert Path(folder, "config.json").is_file()
+        assert len((await listen(engine.submit(utterance(1))))[0]) > 0
+    finally:
+        await engine.close()
+    assert os.listdir(folder.parent) == ["pocket"]

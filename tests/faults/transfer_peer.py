@@ -1,0 +1,146 @@
+"""The far sides of the transfer tests, as real processes: ``transfer_peer.py ROLE SIDE... [OPTIONS]``."""
+
+import argparse
+import json
+import random
+import sys
+import time
+
+from engine.transfer import Kind, Side, Wakeup
+
+PATIENCE = 20.0
+NUMBER = 8
+
+
+def wait_for(wakeup, predicate):
+    """A wakeup that does not come for so long is lost, even if the last look then finds something."""
+    started = time.monotonic()
+    if not wakeup.wait_for(predicate, PATIENCE) or time.monotonic() - started >= PATIENCE:
+        raise SystemExit("lost wakeup")
+
+
+class Pauses:
+    """Sleeps now and then and spins in between, so that the two sides meet in every phase."""
+
+    def __init__(self, options, seed):
+        self._random = random.Random(seed)
+        self._every = options.every
+        self._spin = options.spin
+
+    def maybe(self):
+        if self._random.random() * self._every < 1:
+            time.sleep(self._random.random() * 0.002)
+        elif self._spin:
+            end = time.perf_counter() + self._random.random() * self._spin
+            while time.perf_counter() < end:
+                pass
+
+
+def produce(options):
+    """Sends numbered records round the streams, as credit allows."""
+    wakeup, pauses = Wakeup(), Pauses(options, 1)
+    with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
+        for stream in range(options.streams):
+            endpoint.open(stream)
+        filling = bytes(options.size)
+        left = [options.records // options.streams] * options.streams
+
+        def sendable():
+            return not endpoint.alive or any(
+                left[stream] and endpoint.credit(stream) for stream in range(options.streams)
+            )
+
+        while any(left):
+            wait_for(wakeup, sendable)
+            for stream in range(options.streams):
+                for _ in range(min(left[stream], endpoint.credit(stream))):
+                    endpoint.send(stream, left[stream].to_bytes(NUMBER) + filling, 1)
+                    left[stream] -= 1
+                    pauses.maybe()
+        for stream in range(options.streams):
+            endpoint.end(stream)
+        wait_for(wakeup, lambda: not endpoint.alive)
+
+
+def consume(options):
+    """Takes every record, checks its place, and prints what came of each stream."""
+    wakeup, pauses = Wakeup(), Pauses(options, 2)
+    counts, ended = [0] * options.streams, 0
+    with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
+        while ended < options.streams:
+            wait_for(wakeup, endpoint.pending)
+            for record in endpoint.receive():
+                if record.kind is Kind.DATA:
+                    expected = options.records // options.streams - counts[record.stream]
+                    assert int.from_bytes(record.payload[:NUMBER]) == expected
+                    assert len(record.payload) == NUMBER + options.size
+                    counts[record.stream] += 1
+                    endpoint.release(record.stream, record.units)
+                    pauses.maybe()
+                else:
+                    assert record.kind in (Kind.OPEN, Kind.END), record.kind
+                    ended += record.kind is Kind.END
+    print(json.dumps(counts))
+
+
+def echo(options):
+    """Answers each DATA on a stream of the same number; ends it when asked to."""
+    wakeup = Wakeup()
+    with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
+        while endpoint.alive:
+            wakeup.wait_for(endpoint.pending)
+            for record in endpoint.receive():
+                if record.kind is Kind.OPEN:
+                    endpoint.open(record.stream, record.payload)
+                elif record.kind is Kind.DATA:
+                    endpoint.release(record.stream, record.units)
+                    endpoint.send(record.stream, record.payload, record.units)
+                elif record.kind is Kind.END:
+                    endpoint.end(record.stream)
+
+
+def witness(options):
+    """Tells over the first link, as DATA of stream 0, whatever comes over the second."""
+    wakeup = Wakeup()
+    sides = [Side.from_argument(word).attach(wakeup) for word in options.sides]
+    report, watched = sides
+    report.open(0)
+    for stream in options.open:
+        watched.open(stream)
+    while report.alive:
+        wakeup.wait_for(lambda: report.pending() or watched.pending())
+        report.receive()
+        for record in watched.receive():
+            told = {"stream": record.stream, "kind": record.kind.name, "at": time.monotonic()}
+            report.send(0, json.dumps(told).encode(), 0)
+
+
+def idle(options):
+    """Waits for nothing on every link for a while, then prints the processor time that took."""
+    wakeup = Wakeup()
+    sides = [Side.from_argument(word).attach(wakeup) for word in options.sides]
+    wait_for(wakeup, lambda: all(endpoint.pending() for endpoint in sides))
+    for endpoint in sides:
+        endpoint.receive()
+    before = time.process_time()
+    wakeup.wait_for(lambda: False, options.seconds)
+    print(json.dumps(time.process_time() - before))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=["produce", "consume", "echo", "witness", "idle"])
+    parser.add_argument("sides", nargs="+")
+    parser.add_argument("--streams", type=int, default=1)
+    parser.add_argument("--records", type=int, default=0)
+    parser.add_argument("--size", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1000)
+    parser.add_argument("--spin", type=float, default=0.0)
+    parser.add_argument("--open", type=int, nargs="*", default=[])
+    parser.add_argument("--seconds", type=float, default=1.0)
+    options = parser.parse_intermixed_args()
+    getattr(sys.modules[__name__], options.role)(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Code2Wav makes the reference's samples, whole or in chunks of any size, alone or in a batch."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from engine.checkpoint import open_checkpoint
+from engine.code2wav.decoder import StreamDecoder
+from engine.models.code2wav import Code2WavModel
+from engine.request import SAMPLES_PER_FRAME
+from tests.parity import golden_cases
+
+
+@pytest.fixture(scope="module")
+def decoder(checkpoints):
+    checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
+    with torch.inference_mode():
+        model = Code2WavModel(
+            checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=torch.device("cpu")
+        )
+    return StreamDecoder(model, rows=8)
+
+
+def decode(decoder, codes, cuts=(), context=None):
+    """Samples of codes [frames, 16], cut into chunks after the frames ``cuts``."""
+    row = decoder.begin(context)
+    pieces = [decoder.decode([row], chunk[None])[0] for chunk in np.split(codes, cuts) if len(chunk)]
+    decoder.end(row)
+    return np.concatenate(pieces)
+
+
+def chunkings(frames):
+    generator = random.Random(frames)
+    yield "one by one", list(range(1, frames))
+    yield "fives", list(range(5, frames, 5))
+    yield "a growing schedule", [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    yield "random", sorted(generator.sample(range(1, frames), min(frames - 1, 12)))
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7, 40, 330])
+def test_whole_utterance_equals_the_references(frames, decoder):
+    golden = golden_cases.load("decoder_only")
+    samples = decode(decoder, golden[f"codes_{frames}"].astype(np.int16))
+    assert len(samples) == frames * SAMPLES_PER_FRAME
+    assert np.abs(samples - golden[f"full_{frames}"]).max() < 1e-4
+
+
+@pytest.mark.parametrize("frames", [7, 40, 330])
+def test_chunks_equal_the_whole_bit_for_bit(frames, decoder):
+    codes = golden_cases.load("decoder_only")[f"codes_{frames}"].astype(np.int16)
+    whole = decode(decoder, codes)
+    for name, cuts in chunkings(frames):
+        assert np.array_equal(decode(decoder, codes, [cut for cut in cuts if cut < frames]), whole), name
+
+
+def test_streams_of_different_ages_decode_together_as_alone(decoder):
+    golden = golden_cases.load("decoder_only")
+    utterances = [golden["codes_330"][start : start + 60].astype(np.int16) for start in (0, 70, 140, 210)]
+    alone = [decode(decoder, codes) for codes in utterances]
+    ages = [0, 3, 17, 40]
+    rows = [decoder.begin(None) for _ in utterances]
+    heard = [[] for _ in utterances]
+    for age, row, codes, pieces in zip(ages, rows, utterances, heard, strict=True):
+        if age:
+            pieces.append(decoder.decode([row], codes[None, :age])[0])
+    for step in range(0, 20, 4):
+        batch = np.stack([codes[age + step : age + step + 4] for age, codes in zip(ages, utterances, strict=True)])
+        for pieces, samples in zip(heard, decoder.decode(rows, batch), strict=True):
+            pieces.append(samples)
+    for row in rows:
+        decoder.end(row)
+    for age, pieces, whole in zip(ages, heard, alone, strict=True):
+        assert np.array_equal(np.concatenate(pieces), whole[: (age + 20) * SAMPLES_PER_FRAME])
+
+
+@pytest.mark.parametrize("reference_frames", [1, 9, 10, 11, 90])
+def test_a_reference_heard_before_equals_decoding_it_too(reference_frames, decoder):
+    codes = golden_cases.load("decoder_only")["codes_330"][:120].astype(np.int16)
+    context, rest = codes[:reference_frames], codes[reference_frames:]
+    whole = decode(decoder, codes)[reference_frames * SAMPLES_PER_FRAME :]
+    for attempt in ("first time", "from the states kept"):
+        assert np.array_equal(decode(decoder, rest, [3], context), whole), attempt
+
+
+@pytest.mark.parametrize("name", golden_cases.TALKER_CASES)
+def test_waveforms_are_within_1e_4_of_the_references(name, decoder):
+    golden = golden_cases.load(name)
+    reference = golden.get("ref_codes")
+    context = None if reference is None else reference.astype(np.int16)
+    samples = decode(decoder, golden["codes"].astype(np.int16), [2, 7], context)
+    assert np.abs(samples - golden["wav"]).max() < 1e-4

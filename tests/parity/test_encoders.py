@@ -1,0 +1,67 @@
+"""The two reference encoders hear what the reference's hear."""
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from engine.checkpoint import open_checkpoint
+from engine.messages import EncodeRequest
+from engine.models.mel import log_mel
+from engine.models.speaker_encoder import SpeakerEncoder
+from engine.models.speech_encoder import SpeechEncoder
+from engine.reference_encoder import ReferenceEncoder
+from tests.parity import golden_cases
+
+CPU = torch.device("cpu")
+SAFE_MARGIN = 1e-3
+"""A code whose vector was nearer than the next by less may differ, and with it the frame's later codes."""
+
+
+def assert_codes_agree(codes, expected, margins):
+    assert codes.shape == expected.shape
+    safe = np.logical_and.accumulate(margins > SAFE_MARGIN, axis=1)
+    assert safe.mean() > 0.5
+    assert np.array_equal(codes[safe], expected[safe])
+
+
+@pytest.mark.parametrize("name", ["1s", "31234", "3s04", "12s"])
+def test_speech_encoder(name, checkpoints):
+    golden = golden_cases.load("encoder_only")
+    checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
+    encoder = SpeechEncoder(checkpoint.codec_tensors("encoder."), checkpoint.codec.encoder, device=CPU)
+    samples = torch.from_numpy(golden[f"wav_{name}"])
+    with torch.inference_mode():
+        assert np.abs(encoder.latents(samples).numpy() - golden[f"latent_{name}"]).max() < 1e-4
+        assert_codes_agree(encoder(samples).numpy(), golden[f"codes_{name}"], golden[f"margin_{name}"])
+
+
+@pytest.mark.parametrize("variant", ["0b6-base", "1b7-base"])
+@pytest.mark.parametrize("name", ["2s", "5s"])
+def test_speaker_encoder(variant, name, checkpoints):
+    golden = golden_cases.load("speaker_encoder")
+    checkpoint = open_checkpoint(str(checkpoints[variant]))
+    encoder = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), checkpoint.model.speaker_encoder, device=CPU)
+    expected = golden[f"emb_{variant}_{name}"]
+    with torch.inference_mode():
+        heard = encoder(torch.from_numpy(golden[f"wav_{name}"])).numpy()
+    np.testing.assert_allclose(heard, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_mel_frames():
+    golden = golden_cases.load("speaker_encoder")
+    [name] = [key for key in golden if key.startswith("mel_")]
+    samples = torch.from_numpy(golden[name.replace("mel", "wav")])
+    assert np.abs(log_mel(samples, 24_000, 128).numpy().T - golden[name]).max() < 1e-5
+
+
+@pytest.mark.parametrize("case", [name for name in golden_cases.TALKER_CASES if name.startswith(("icl", "xvec"))])
+def test_a_recording_becomes_the_references_voice(case, checkpoints):
+    golden = golden_cases.load(case)
+    meta = golden["meta"]
+    samples, rate = soundfile.read(golden_cases.FOLDER / f"ref_{meta['ref']}.wav", dtype="float32")
+    encoder = ReferenceEncoder(open_checkpoint(str(checkpoints[meta["variant"]])), CPU)
+    voice = encoder.encode(EncodeRequest(samples, rate, codes="ref_codes" in golden))
+    np.testing.assert_allclose(voice.embedding, golden["spk_embedding"], rtol=1e-5, atol=1e-5)
+    if "ref_codes" in golden:
+        assert_codes_agree(voice.codes, golden["ref_codes"], golden["ref_margins"])

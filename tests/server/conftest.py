@@ -1,0 +1,40 @@
+"""Real servers on real sockets, speaking with a small random checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engine.untrained import write_checkpoint
+from tests.server.serving import Serving, write_config
+
+
+@pytest.fixture(scope="session")
+def pocket(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with built-in voices and cloning."""
+    folder = tmp_path_factory.mktemp("checkpoints") / "pocket"
+    write_checkpoint(folder, "pocket")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The server that most tests share."""
+    config = write_config(
+        tmp_path_factory.mktemp("config"),
+        pocket,
+        voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "somebody of another checkpoint"},
+        default_voice="serena",
+    )
+    with Serving(config) as server:
+        yield server.ready()
+
+
+@pytest.fixture
+def client(serving: Serving) -> Iterator[httpx.Client]:
+    """A plain HTTP client of that server."""
+    with serving.client() as client:
+        yield client

@@ -1,0 +1,153 @@
+"""A real `sonant serve` process, and what tests ask of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+SPEECH = "/v1/audio/speech"
+
+
+class Serving:
+    """A server process. Its log is read as it is written, so that tests wait for lines and not for time."""
+
+    def __init__(self, config: Path) -> None:
+        command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config), "--port", "0"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SONANT_")}
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**environment, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._news = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.url = self.wait_for(r"on (http://\S+)").group(1)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._news:
+                self.lines.append(line.rstrip("\n"))
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def wait_for(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
+        """The first match in the log, from its beginning, as soon as there is one."""
+        found: list[re.Match[str]] = []
+        seen = 0
+
+        def look() -> bool:
+            nonlocal seen
+            new, seen = self.lines[seen:], len(self.lines)
+            found.extend(match for line in new if (match := re.search(pattern, line)))
+            return bool(found) or self._ended
+
+        with self._news:
+            self._news.wait_for(look, patience)
+        assert found, f"no {pattern!r} in the server's log:\n" + "\n".join(self.lines)
+        return found[0]
+
+    def ready(self) -> Self:
+        """Wait until the checkpoint is loaded."""
+        self.wait_for(r"is ready on")
+        return self
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE)
+
+    def stats(self) -> dict[str, Any]:
+        """What the whole pipeline says of itself."""
+        with self.client() as client:
+            stats: dict[str, Any] = client.get("/ready").raise_for_status().json()
+        return stats
+
+    def until(self, condition: Any) -> dict[str, Any]:
+        """The first stats that fulfil the condition."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition(stats := self.stats()):
+            assert time.monotonic() < deadline, f"never so: {stats}"
+            time.sleep(0.02)
+        return stats
+
+    def until_ready(self) -> None:
+        """Wait until the pipeline moves, also again after the engine was lost."""
+        deadline = time.monotonic() + PATIENCE
+        with self.client() as client:
+            while client.get("/ready").status_code != 200:
+                assert time.monotonic() < deadline, "\n".join(self.lines)
+                time.sleep(0.02)
+
+    def until_idle(self) -> dict[str, Any]:
+        """Wait until no request, slot or decoder row is in use."""
+        return self.until(lambda stats: not busy(stats))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+            raise
+        finally:
+            self._reader.join(PATIENCE)
+
+
+def busy(stats: dict[str, Any]) -> int:
+    """Requests, slots and decoder rows in use."""
+    engine = stats["engine"]
+    names = ("talker_slots", "talker_waiting", "code2wav_rows")
+    return int(stats["requests"]) + sum(int(engine[name]) for name in names)
+
+
+def write_config(folder: Path, checkpoint: Path, **settings: Any) -> Path:
+    """A configuration file for ``checkpoint``."""
+    engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, **settings.pop("engine", {})}
+    path = folder / "sonant.yaml"
+    path.write_text(yaml.safe_dump({"served_name": "pocket", "engine": engine, **settings}))
+    return path
+
+
+def speech(**fields: Any) -> dict[str, Any]:
+    """The body of a short, repeatable request."""
+    return {"input": "Hello there.", "response_format": "pcm", "seed": 7, "max_new_tokens": 24, **fields}
+
+
+def endless(**fields: Any) -> dict[str, Any]:
+    """The body of a request that speaks for minutes if it is let: what was said once is likelier ever after."""
+    steady = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1}
+    return speech(**{**steady, "max_new_tokens": 4000, **fields})
+
+
+@contextmanager
+def streamed(client: httpx.Client, body: dict[str, Any], **headers: str) -> Iterator[httpx.Response]:
+    """A speech request whose answer is read piece by piece."""
+    with client.stream("POST", SPEECH, json=body, headers=headers) as response:
+        yield response

@@ -1,0 +1,89 @@
+"""Samples to files, and the first sound."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+import soundfile as sf
+from numpy.typing import NDArray
+
+from engine.request import SAMPLE_RATE, AudioChunk
+from server.audio.encoders import ENCODERS
+from server.audio.onset import PRE_ROLL, from_first_sound
+from server.audio.samples import to_pcm16
+
+FRAME = 1920
+
+
+def noise(samples: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).uniform(-0.5, 0.5, samples).astype(np.float32)
+
+
+def quiet(samples: int) -> NDArray[np.float32]:
+    return np.full(samples, 1e-4, np.float32)
+
+
+async def chunks(*blocks: NDArray[np.float32]) -> AsyncIterator[AudioChunk]:
+    for block in blocks:
+        yield AudioChunk(block, np.zeros((len(block) // FRAME, 16), np.int16))
+
+
+async def heard(*blocks: NDArray[np.float32], trim: bool = False) -> list[NDArray[np.float32]]:
+    return [block async for block in from_first_sound(chunks(*blocks), trim)]
+
+
+def test_full_scale_is_the_largest_sample_and_what_is_louder_is_clipped() -> None:
+    pcm = np.frombuffer(to_pcm16(np.array([0, 1, -1, 3, -3, 0.5 / 32767 + 1e-7], np.float32)), "<i2")
+    assert pcm.tolist() == [0, 32767, -32767, 32767, -32767, 1]
+
+
+@pytest.mark.parametrize("kind", ["pcm", "wav"])
+@pytest.mark.parametrize("piece", [1, 1000, 5000])
+def test_pieces_make_the_same_samples_as_the_whole(kind: str, piece: int) -> None:
+    samples = noise(5000)
+    streamed, whole = ENCODERS[kind](None), ENCODERS[kind](len(samples))
+    start = streamed.start()
+    parts = [streamed.encode(samples[at : at + piece]) for at in range(0, len(samples), piece)]
+    assert whole.start() + whole.encode(samples) + whole.finish() == whole.start() + b"".join(parts)
+    assert len(start) == (44 if kind == "wav" else 0)
+
+
+def test_a_whole_wav_is_read_back_sample_for_sample() -> None:
+    samples = noise(4321)
+    encoder = ENCODERS["wav"](len(samples))
+    data = encoder.start() + encoder.encode(samples) + encoder.finish()
+    read, rate = sf.read(io.BytesIO(data), dtype="int16")
+    assert rate == SAMPLE_RATE
+    assert read.tobytes() == to_pcm16(samples)
+
+
+async def test_nothing_comes_before_the_first_sound_and_nothing_is_lost() -> None:
+    blocks = [quiet(FRAME), quiet(FRAME), noise(FRAME), quiet(FRAME), noise(FRAME)]
+    items = await heard(*blocks)
+    assert [len(item) for item in items] == [3 * FRAME, FRAME, FRAME]
+    assert np.concatenate(items).tobytes() == np.concatenate(blocks).tobytes()
+
+
+async def test_trimmed_silence_leaves_a_short_pre_roll() -> None:
+    first = quiet(FRAME)
+    first[-100:] = noise(100) + 0.6
+    items = await heard(quiet(FRAME), first, noise(FRAME), trim=True)
+    assert [len(item) for item in items] == [PRE_ROLL + 100, FRAME]
+
+
+async def test_trimming_takes_nothing_from_a_sound_at_the_beginning() -> None:
+    loud = noise(FRAME) + 0.6
+    assert (await heard(loud, trim=True))[0].tobytes() == loud.tobytes()
+
+
+@pytest.mark.parametrize("trim", [False, True])
+async def test_silence_to_the_end_is_delivered_whole(trim: bool) -> None:
+    items = await heard(quiet(FRAME), quiet(FRAME), trim=trim)
+    assert [len(item) for item in items] == [2 * FRAME]
+
+
+async def test_no_chunk_gives_no_item() -> None:
+    assert await heard() == []

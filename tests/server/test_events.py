@@ -1,0 +1,63 @@
+"""Speech as server-sent events, read by a plain HTTP client."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
+
+
+def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Each event's data, once its name has been found to be its type."""
+    name = None
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            data = json.loads(line.removeprefix("data: "))
+            assert data["type"] == name
+            yield data
+
+
+@pytest.mark.parametrize("kind", ["pcm", "wav"])
+def test_the_deltas_are_the_bytes_of_the_raw_stream(client: httpx.Client, kind: str) -> None:
+    with streamed(client, speech(response_format=kind, stream_format="sse")) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["x-sample-rate"] == "24000"
+        *deltas, done = events(response.iter_lines())
+    raw = client.post(SPEECH, json=speech(response_format=kind)).content
+    assert len(deltas) > 1
+    assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
+    assert b"".join(base64.b64decode(delta["audio"]) for delta in deltas) == raw
+    assert done["type"] == "speech.audio.done"
+
+
+def test_the_usage_counts_text_tokens_and_frames(client: httpx.Client) -> None:
+    with streamed(client, endless(max_new_tokens=10, stream_format="sse")) as response:
+        *_, done = events(response.iter_lines())
+    usage = done["usage"]
+    assert usage["output_tokens"] == 9
+    assert usage["input_tokens"] > 0
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_the_first_delta_leaves_before_the_last_frame_is_made(serving: Serving, client: httpx.Client) -> None:
+    with streamed(client, endless(stream_format="sse")) as response:
+        heard = events(response.iter_lines())
+        assert next(heard)["type"] == "speech.audio.delta"
+        assert busy(serving.stats()) > 0
+        assert next(heard)["type"] == "speech.audio.delta"
+    serving.until_idle()
+
+
+def test_a_request_that_fails_before_the_first_sound_has_a_status_and_no_events(client: httpx.Client) -> None:
+    response = client.post(SPEECH, json=speech(stream_format="sse", language="klingon"))
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["error"]["param"] == "language"

@@ -1,0 +1,62 @@
+"""Clients that leave: what they held is free again."""
+
+from __future__ import annotations
+
+import json
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.server.recordings import data_url, tone
+from tests.server.serving import PATIENCE, SPEECH, Serving, busy, endless, streamed
+
+
+@pytest.mark.parametrize("form", ["audio", "sse"])
+def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str) -> None:
+    with (
+        serving.client() as client,
+        streamed(client, endless(stream_format=form), **{"X-Request-Id": f"leaver-{form}"}) as response,
+    ):
+        pieces = response.iter_raw()
+        assert next(pieces)
+        assert busy(serving.stats()) > 0
+    serving.wait_for(rf"id=leaver-{form} status=499")
+    serving.until_idle()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("whole", {"stream": False}),
+        ("clone", {"stream": False, "ref_audio": data_url(tone(20)), "ref_text": "one two three"}),
+    ],
+)
+def test_leaving_before_the_status_line_cancels_too(serving: Serving, name: str, fields: dict) -> None:
+    body = json.dumps(endless(**fields)).encode()
+    address = urlsplit(serving.url)
+    head = (
+        f"POST {SPEECH} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+        f"X-Request-Id: early-{name}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
+        connection.sendall(head.encode() + body)
+        serving.until(busy)
+    serving.wait_for(rf"id=early-{name} status=499")
+    serving.until_idle()
+
+
+def test_others_hear_the_same_whoever_leaves(serving: Serving) -> None:
+    with serving.client() as client:
+        asked = endless(max_new_tokens=60)
+        alone = client.post(SPEECH, json=asked).content
+        with serving.client() as leaver, streamed(leaver, endless(seed=1)) as left:
+            leaving = left.iter_raw()
+            assert next(leaving)
+            with streamed(client, asked) as response:
+                pieces = response.iter_raw()
+                heard = [next(pieces)]
+                left.close()
+                heard.extend(pieces)
+    assert b"".join(heard) == alone
+    serving.until_idle()

@@ -1,0 +1,111 @@
+"""What a full or strict server refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from server.audio.onset import AUDIBLE
+from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.test_bad_input import check
+
+
+@pytest.fixture(scope="module")
+def strict(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One request at a time, short ones only."""
+    limits = {"max_requests": 1, "max_body_bytes": 4096, "max_input_chars": 20, "max_instructions_chars": 5}
+    config = write_config(
+        tmp_path_factory.mktemp("strict"),
+        pocket,
+        limits=limits,
+        ignored_fields=["mood"],
+        model_aliases=["mine"],
+        default_voice="nobody",
+        trim_leading_silence=True,
+    )
+    with Serving(config) as server:
+        yield server.ready()
+
+
+def test_a_full_server_says_when_to_come_back(strict: Serving) -> None:
+    with strict.client() as client, streamed(client, endless(voice="ryan")) as response:
+        pieces = response.iter_raw()
+        assert next(pieces)
+        with strict.client() as other:
+            refused = other.post(SPEECH, json=speech(voice="ryan"))
+            error = check(refused, 429, None, "rate_limit_exceeded")
+            assert error["type"] == "rate_limit_error"
+            assert int(refused.headers["retry-after"]) > 0
+    strict.until_idle()
+    with strict.client() as client:
+        assert client.post(SPEECH, json=speech(voice="ryan")).status_code == 200
+
+
+def test_a_refused_request_gives_its_seat_back(strict: Serving) -> None:
+    with strict.client() as client:
+        for _ in range(3):
+            check(client.post(SPEECH, json=speech(voice="nobody")), 404, "voice", "voice_not_found")
+            check(client.post(SPEECH, json=speech(voice="ryan", language="x")), 400, "language", "invalid_value")
+        assert strict.stats()["requests"] == 0
+
+
+def test_a_body_is_bounded_by_its_length(strict: Serving) -> None:
+    with strict.client() as client:
+        check(client.post(SPEECH, json=speech(input="a" * 5000)), 413, None, "request_too_large")
+
+
+def test_a_body_that_does_not_say_its_length_is_bounded_too(strict: Serving) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"input": "'
+        for _ in range(5):
+            yield b"a" * 1000
+
+    with strict.client() as client:
+        response = client.post(SPEECH, content=chunks(), headers={"Content-Type": "application/json"})
+        check(response, 413, None, "request_too_large")
+
+
+def test_texts_are_bounded_by_the_settings(strict: Serving) -> None:
+    with strict.client() as client:
+        long_input = client.post(SPEECH, json=speech(input="a" * 21))
+        check(long_input, 400, "input", "string_above_max_length")
+        long_instructions = client.post(SPEECH, json=speech(instructions="a" * 6))
+        check(long_instructions, 400, "instructions", "string_above_max_length")
+
+
+def test_the_settings_say_which_fields_are_ignored_and_which_names_are_known(strict: Serving) -> None:
+    with strict.client() as client:
+        fine = speech(voice="ryan", mood="good", model="mine")
+        assert client.post(SPEECH, json=fine).status_code == 200
+        check(client.post(SPEECH, json=speech(lang_code="a")), 400, "lang_code", "unknown_parameter")
+        check(client.post(SPEECH, json=speech(model="tts-1")), 404, "model", "model_not_found")
+
+
+def test_a_default_voice_that_is_not_there_is_not_found(strict: Serving) -> None:
+    with strict.client() as client:
+        error = check(client.post(SPEECH, json=speech()), 404, "voice", "voice_not_found")
+        assert "nobody" in error["message"]
+
+
+def test_the_settings_say_whether_leading_silence_is_sent(strict: Serving, client: httpx.Client) -> None:
+    with strict.client() as trimming:
+        trimmed = trimming.post(SPEECH, json=speech(voice="ryan")).content
+    whole = client.post(SPEECH, json=speech(voice="ryan")).content
+    assert whole.endswith(trimmed)
+    dropped = np.frombuffer(whole[: len(whole) - len(trimmed)], "<i2")
+    assert np.abs(dropped).max(initial=0) <= AUDIBLE * 32767
+
+
+def test_a_server_that_is_still_loading_is_up_but_not_ready(pocket: Path, tmp_path: Path) -> None:
+    with Serving(write_config(tmp_path, pocket)) as server, httpx.Client(base_url=server.url) as client:
+        response = client.get("/ready")
+        check(response, 503, None, "engine_unavailable")
+        assert int(response.headers["retry-after"]) > 0
+        assert client.get("/health").status_code == 200
+        check(client.post(SPEECH, json=speech()), 503, None, "engine_unavailable")
+        server.ready()
+        assert client.get("/ready").status_code == 200

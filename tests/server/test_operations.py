@@ -1,0 +1,85 @@
+"""What those who run the server look at."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import psutil
+import pytest
+
+from tests.server.serving import SPEECH, Serving, endless, speech, streamed
+
+
+def test_health_says_that_the_process_is_up(client: httpx.Client) -> None:
+    response = client.get("/health")
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+def test_ready_says_that_the_pipeline_moves(client: httpx.Client) -> None:
+    body = client.get("/ready").raise_for_status().json()
+    assert (body["status"], body["model"]) == ("ready", "pocket")
+
+
+def test_the_model_says_what_it_can_do_and_that_it_is_untrained(client: httpx.Client) -> None:
+    body = client.get("/v1/models").raise_for_status().json()
+    assert body["object"] == "list"
+    (model,) = body["data"]
+    assert (model["id"], model["object"], model["owned_by"]) == ("pocket", "model", "sonant")
+    assert "vivian" in model["speakers"]
+    assert "english" in model["languages"]
+    assert sorted(model["task_types"]) == ["Base", "CustomVoice"]
+    assert model["trained"] is False
+    assert "noise" in model["description"]
+    assert client.get("/v1/models/pocket").json() == model
+
+
+def test_the_log_says_that_the_checkpoint_is_untrained(serving: Serving) -> None:
+    serving.wait_for(r"pocket: .*untrained.*noise")
+
+
+@pytest.mark.parametrize("path", ["/health", "/nothing", "/v1/models"])
+def test_a_sane_request_id_is_kept(client: httpx.Client, path: str) -> None:
+    assert client.get(path, headers={"X-Request-Id": "my-id.1:2"}).headers["x-request-id"] == "my-id.1:2"
+
+
+@pytest.mark.parametrize("given", [None, "", "two words", "a" * 129, "new\u00e9"])
+def test_any_other_request_id_is_replaced(client: httpx.Client, given: str | None) -> None:
+    headers = {} if given is None else {"X-Request-Id": given.encode("latin-1")}
+    made = {client.get("/health", headers=headers).headers["x-request-id"] for _ in range(2)}
+    assert len(made) == 2
+    assert given not in made
+
+
+def test_a_request_leaves_one_line_in_the_log(serving: Serving, client: httpx.Client) -> None:
+    client.post(SPEECH, json=endless(max_new_tokens=26), headers={"X-Request-Id": "logged"})
+    line = serving.wait_for(r".*id=logged .*").group()
+    assert "status=200" in line
+    assert "audio=2.00" in line
+    assert "finish=length" in line
+    assert "first_audio=" in line
+    client.post(SPEECH, json=speech(language="klingon"), headers={"X-Request-Id": "refused"})
+    assert "error=" in serving.wait_for(r".*id=refused status=400.*").group()
+
+
+def test_the_description_of_the_api_has_every_field(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").raise_for_status().json()["paths"]
+    schema = paths[SPEECH]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert {"input", "voice", "ref_audio", "extra_params", "seed"} <= set(schema["properties"])
+
+
+def test_an_idle_server_hardly_uses_the_cpu(serving: Serving, client: httpx.Client) -> None:
+    """After work of every kind, so that whatever lingers is counted: under 1 % of one core."""
+    with streamed(client, speech(stream_format="sse")) as response:
+        response.read()
+    serving.until_idle()
+    server = psutil.Process(serving.process.pid)
+    family = [server, *server.children(recursive=True)]
+    seconds = 4.0
+
+    def used() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in family)
+
+    before = used()
+    time.sleep(seconds)
+    assert used() - before < 0.01 * seconds

@@ -1,0 +1,120 @@
+"""Recordings to clone: what is taken, what is refused, and with which code."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import soundfile as sf
+from numpy.typing import NDArray
+
+from server.errors import ApiError
+from server.references import decode_reference, read_data_url
+from server.settings import Limits
+
+LIMITS = Limits()
+RATE = 16_000
+
+
+def tone(seconds: float, rate: int = RATE, peak: float = 0.5) -> NDArray[np.float32]:
+    return (peak * np.sin(np.arange(int(seconds * rate)) * 0.05)).astype(np.float32)
+
+
+def audio(samples: NDArray[np.float32], rate: int = RATE, kind: str = "WAV", subtype: str | None = None) -> bytes:
+    file = io.BytesIO()
+    sf.write(file, samples, rate, format=kind, subtype=subtype)
+    return file.getvalue()
+
+
+def with_frames_header(data: bytes, size: int) -> bytes:
+    """A WAV whose data chunk claims ``size`` bytes."""
+    at = data.index(b"data") + 4
+    return data[:at] + size.to_bytes(4, "little") + data[at + 4 :]
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3", "AIFF"])
+def test_every_common_format_is_read(kind: str) -> None:
+    reference = decode_reference(audio(tone(2.0), kind=kind), LIMITS)
+    assert reference.rate == RATE
+    assert abs(len(reference.samples) - 2 * RATE) < RATE // 10
+    assert reference.samples.dtype == np.float32
+
+
+def test_channels_are_mixed_down() -> None:
+    left, right = tone(1.5), 0.1 * tone(1.5)
+    reference = decode_reference(audio(np.stack([left, right], 1), subtype="FLOAT"), LIMITS)
+    np.testing.assert_allclose(reference.samples, (left + right) / 2, atol=1e-7)
+
+
+def test_the_bounds_themselves_are_taken() -> None:
+    for seconds in (LIMITS.reference_min_seconds, LIMITS.reference_max_seconds):
+        assert len(decode_reference(audio(tone(seconds, 8_000), 8_000), LIMITS).samples) == seconds * 8_000
+
+
+REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "nothing": (lambda: b"", "invalid_value"),
+    "text": (lambda: b"this is not audio" * 100, "invalid_value"),
+    "half a header": (lambda: audio(tone(1.5))[:20], "invalid_value"),
+    "too short": (lambda: audio(tone(0.9)), "reference_too_short"),
+    "no samples": (lambda: audio(tone(0)), "reference_too_short"),
+    "too long": (lambda: audio(tone(30.1, 8_000), 8_000), "reference_too_long"),
+    "longer than its header says": (
+        lambda: with_frames_header(audio(tone(31, 8_000), 8_000), 0xFFFFFFFF),
+        "reference_too_long",
+    ),
+    "silent": (lambda: audio(np.zeros(2 * RATE, np.float32)), "reference_silent"),
+    "all but silent": (lambda: audio(tone(2, peak=5e-4)), "reference_silent"),
+    "not a number": (lambda: audio(np.full(2 * RATE, np.nan, np.float32), subtype="FLOAT"), "invalid_value"),
+    "infinite": (lambda: audio(np.full(2 * RATE, np.inf, np.float32), subtype="FLOAT"), "invalid_value"),
+    "not normalised": (lambda: audio(1000 * tone(2), subtype="FLOAT"), "invalid_value"),
+    "a rate of nothing on earth": (lambda: audio(tone(2, 4_000), 4_000), "invalid_value"),
+    "too many channels": (lambda: audio(np.stack([tone(2)] * 9, 1)), "invalid_value"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_recording_that_cannot_be_cloned_is_refused(case: str) -> None:
+    make, code = REFUSED[case]
+    with pytest.raises(ApiError) as refusal:
+        decode_reference(make(), LIMITS)
+    assert (refusal.value.status, refusal.value.param, refusal.value.code) == (400, "ref_audio", code)
+
+
+def test_a_file_that_is_too_large_is_not_even_opened() -> None:
+    data = audio(tone(2))
+    with pytest.raises(ApiError, match="bytes"):
+        decode_reference(data, Limits(reference_max_bytes=len(data) - 1))
+
+
+def test_a_data_url_gives_its_bytes() -> None:
+    assert read_data_url("data:audio/wav;base64," + base64.b64encode(b"abc").decode(), LIMITS) == b"abc"
+    assert read_data_url("DATA:;BASE64," + base64.b64encode(b"abcd").decode(), LIMITS) == b"abcd"
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("https://example.com/voice.wav", "not_supported"),
+        ("/etc/passwd", "not_supported"),
+        ("file:///etc/passwd", "not_supported"),
+        ("", "not_supported"),
+        ("data:audio/wav;base64", "invalid_value"),
+        ("data:audio/wav,abcd", "invalid_value"),
+        ("data:audio/wav;base64,a*cd", "invalid_value"),
+        ("data:audio/wav;base64,abc", "invalid_value"),
+    ],
+)
+def test_any_other_address_is_refused(url: str, code: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        read_data_url(url, LIMITS)
+    assert (refusal.value.status, refusal.value.param, refusal.value.code) == (400, "ref_audio", code)
+
+
+def test_a_data_url_that_is_too_large_is_not_decoded() -> None:
+    limits = Limits(reference_max_bytes=1000)
+    assert len(read_data_url("data:;base64," + base64.b64encode(bytes(1000)).decode(), limits)) == 1000
+    with pytest.raises(ApiError, match="bytes"):
+        read_data_url("data:;base64," + base64.b64encode(bytes(1010)).decode(), limits)

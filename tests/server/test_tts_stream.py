@@ -1,0 +1,333 @@
+"""scripts/tts-stream against a stand-in server and a stand-in player."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "tts-stream"
+TOOLS = ("awk", "bash", "cat", "curl", "head", "mkfifo", "mktemp", "rm", "sed", "tr")
+FIRST = b"\x00\x01" * 20
+REST = bytes(range(256)) * 40
+PATIENCE = 30.0
+
+PLAYER = f"""#!{sys.executable}
+import os, sys, urllib.request
+tell = lambda path, body: urllib.request.urlopen(os.environ["STAND_IN"] + path, body, timeout=20).close()
+audio = os.read(0, 65536)
+tell("/heard", " ".join([str(os.getpid()), *sys.argv[1:]]).encode())
+while more := os.read(0, 65536):
+    audio += more
+tell("/played", audio)
+"""
+
+
+@dataclass
+class StandIn:
+    """A speech server that answers as it is told and remembers what it was asked."""
+
+    url: str = ""
+    status: int = 200
+    content_type: str = "audio/pcm"
+    sample_rate: int | None = 24_000
+    error: bytes = b""
+    waits_for_player: bool = False
+    cut_short: bool = False
+    never_ends: bool = False
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    player: int = 0
+    player_arguments: list[str] = field(default_factory=list)
+    played: bytes | None = None
+    heard_in_time: bool = False
+    heard: threading.Event = field(default_factory=threading.Event)
+    client_left: threading.Event = field(default_factory=threading.Event)
+
+
+def handler_of(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/heard":
+                pid, *stand_in.player_arguments = body.decode().split(" ")
+                stand_in.player = int(pid)
+                stand_in.heard.set()
+                self.answer(200, "text/plain", b"")
+            elif self.path == "/played":
+                stand_in.played = body
+                self.answer(200, "text/plain", b"")
+            elif self.path == "/v1/audio/speech":
+                stand_in.headers.append(dict(self.headers))
+                stand_in.requests.append(json.loads(body))
+                self.speak()
+
+        def answer(self, status, content_type, body):
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def speak(self):
+            if stand_in.error:
+                self.answer(stand_in.status, stand_in.content_type, stand_in.error)
+                return
+            self.send_response(stand_in.status)
+            self.send_header("Content-Type", stand_in.content_type)
+            if stand_in.sample_rate is not None:
+                self.send_header("X-Sample-Rate", str(stand_in.sample_rate))
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.chunk(FIRST)
+            if stand_in.waits_for_player:
+                stand_in.heard_in_time = stand_in.heard.wait(PATIENCE)
+            if stand_in.never_ends:
+                with suppress(ConnectionError):
+                    self.connection.settimeout(PATIENCE)
+                    self.connection.recv(1)
+                stand_in.client_left.set()
+                self.close_connection = True
+                return
+            self.chunk(REST)
+            if stand_in.cut_short:
+                self.close_connection = True
+            else:
+                self.chunk(b"")
+
+        def chunk(self, data):
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+        def log_message(self, format, *args):
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    told = StandIn()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler_of(told)) as server:
+        told.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield told
+        server.shutdown()
+        thread.join(PATIENCE)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, stand_in: StandIn) -> dict[str, str]:
+    """An environment with the tools the script needs and the stand-in player, and nothing else."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in TOOLS:
+        found = shutil.which(name)
+        assert found, f"{name} is not installed"
+        (tools / name).symlink_to(found)
+    player = tools / "ffplay"
+    player.write_text(PLAYER)
+    player.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    return {
+        "PATH": str(tools),
+        "STAND_IN": stand_in.url,
+        "SONANT_SERVER": stand_in.url,
+        "TMPDIR": str(scratch),
+        "LANG": "C.UTF-8",
+    }
+
+
+def run(environment: dict[str, str], *arguments: str, text: str = "") -> subprocess.CompletedProcess[bytes]:
+    result = subprocess.run(
+        [SCRIPT, *arguments],
+        input=text.encode(),
+        env=environment,
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert not list(Path(environment["TMPDIR"]).iterdir()), "a temporary folder was left behind"
+    return result
+
+
+def without_player(environment: dict[str, str]) -> None:
+    (Path(environment["PATH"]) / "ffplay").unlink()
+
+
+def test_plays_before_the_server_has_finished(stand_in: StandIn, environment: dict[str, str]) -> None:
+    stand_in.waits_for_player = True
+    result = run(environment, "hello")
+    assert result.returncode == 0, result.stderr
+    assert stand_in.heard_in_time
+    assert stand_in.played == FIRST + REST
+
+
+def test_asks_for_streamed_samples_and_leaves_the_rest_to_the_server(
+    stand_in: StandIn, environment: dict[str, str]
+) -> None:
+    run(environment, "hello", "world")
+    assert stand_in.requests == [{"input": "hello world", "response_format": "pcm", "stream": True}]
+
+
+@pytest.mark.parametrize(("told", "played"), [(16_000, "16000"), (None, "24000")])
+def test_plays_at_the_sample_rate_the_server_tells(
+    stand_in: StandIn, environment: dict[str, str], told: int | None, played: str
+) -> None:
+    stand_in.sample_rate = told
+    run(environment, "hello")
+    given = stand_in.player_arguments
+    assert given[given.index("-sample_rate") + 1] == played
+    assert given[-2:] == ["-i", "-"]
+
+
+def test_passes_voice_and_language(stand_in: StandIn, environment: dict[str, str]) -> None:
+    run(environment, "-v", 'O"Brien', "-l", "English", "hello")
+    assert stand_in.requests[0]["voice"] == 'O"Brien'
+    assert stand_in.requests[0]["language"] == "English"
+
+
+def test_a_named_server_wins_over_the_environment(stand_in: StandIn, environment: dict[str, str]) -> None:
+    environment["SONANT_SERVER"] = "http://127.0.0.1:1"
+    assert run(environment, "-s", stand_in.url + "/", "hello").returncode == 0
+    assert len(stand_in.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'she said "no" \\ and left',
+        "C:\\new\\table",
+        "one\ntwo\n\nthree",
+        "tab\there\rreturn",
+        "bell\x07 escape\x1b delete\x7f",
+        "日本語 Ünï 😀 ﷽",
+        "%s %d $HOME `id` $(id) & < > ' *",
+        "-- not an option",
+        "long " * 2000,
+    ],
+)
+def test_the_text_arrives_as_written(stand_in: StandIn, environment: dict[str, str], text: str) -> None:
+    assert run(environment, "--", text).returncode == 0
+    assert run(environment, text=text).returncode == 0
+    assert [request["input"] for request in stand_in.requests] == [text, text]
+
+
+def test_saves_a_whole_file_without_a_player(stand_in: StandIn, environment: dict[str, str], tmp_path: Path) -> None:
+    without_player(environment)
+    saved = tmp_path / "speech.wav"
+    result = run(environment, "-o", str(saved), "hello")
+    assert result.returncode == 0, result.stderr
+    assert saved.read_bytes() == FIRST + REST
+    assert stand_in.requests == [{"input": "hello", "response_format": "wav", "stream": False}]
+
+
+def test_streams_to_standard_output(stand_in: StandIn, environment: dict[str, str]) -> None:
+    without_player(environment)
+    assert run(environment, "-o", "-", "hello").stdout == FIRST + REST
+    assert stand_in.requests == [{"input": "hello", "response_format": "wav", "stream": True}]
+
+
+def test_without_a_player_it_says_how_to_get_one(stand_in: StandIn, environment: dict[str, str]) -> None:
+    without_player(environment)
+    result = run(environment, "hello")
+    assert result.returncode == 127
+    assert b"apt install ffmpeg" in result.stderr
+    assert b"brew install ffmpeg" in result.stderr
+    assert stand_in.requests == []
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "speech.wav"], ["-o", "-"]])
+def test_an_error_is_told_in_the_servers_words_and_never_played(
+    stand_in: StandIn, environment: dict[str, str], tmp_path: Path, output: list[str]
+) -> None:
+    stand_in.status, stand_in.content_type = 404, "application/json"
+    message = 'There is no voice "x"; try a\\b'
+    stand_in.error = json.dumps({"error": {"message": message, "type": "e", "param": "voice"}}).encode()
+    output = [str(tmp_path / name) if name.endswith("wav") else name for name in output]
+    result = run(environment, *output, "-v", "x", "hello")
+    assert result.returncode == 1
+    assert message in result.stderr.decode()
+    assert "404" in result.stderr.decode()
+    assert result.stdout == b""
+    assert not stand_in.heard.is_set()
+    assert not (tmp_path / "speech.wav").exists()
+
+
+def test_a_page_that_is_no_audio_is_not_played(stand_in: StandIn, environment: dict[str, str]) -> None:
+    stand_in.content_type, stand_in.error = "text/html", b"<html>log in first</html>"
+    result = run(environment, "hello")
+    assert result.returncode == 1
+    assert b"text/html" in result.stderr
+    assert not stand_in.heard.is_set()
+
+
+def test_an_unreachable_server_is_an_error(environment: dict[str, str]) -> None:
+    result = run(environment, "-s", "http://127.0.0.1:1", "hello")
+    assert result.returncode != 0
+    assert b"no answer from http://127.0.0.1:1" in result.stderr
+
+
+def test_a_response_cut_short_is_an_error_and_saves_nothing(
+    stand_in: StandIn, environment: dict[str, str], tmp_path: Path
+) -> None:
+    stand_in.cut_short = True
+    saved = tmp_path / "speech.wav"
+    assert run(environment, "-o", str(saved), "hello").returncode != 0
+    assert not saved.exists()
+    assert run(environment, "hello").returncode != 0
+
+
+def test_sends_the_key_as_bearer(stand_in: StandIn, environment: dict[str, str]) -> None:
+    run(environment, "hello")
+    environment["SONANT_API_KEY"] = 'se"cret\\key'
+    run(environment, "hello")
+    assert [headers.get("Authorization") for headers in stand_in.headers] == [None, 'Bearer se"cret\\key']
+
+
+@pytest.mark.parametrize("arguments", [["-x", "hello"], ["-v"], [""], []])
+def test_wrong_usage_is_told(stand_in: StandIn, environment: dict[str, str], arguments: list[str]) -> None:
+    result = run(environment, *arguments)
+    assert result.returncode == 2
+    assert result.stderr
+    assert stand_in.requests == []
+
+
+def test_help_needs_no_server(environment: dict[str, str]) -> None:
+    result = run(environment, "-h")
+    assert result.returncode == 0
+    assert b"Usage: tts-stream" in result.stdout
+
+
+@pytest.mark.parametrize("way", ["ctrl-c", "terminate"])
+def test_stopping_it_stops_the_player_and_the_request(stand_in: StandIn, environment: dict[str, str], way: str) -> None:
+    stand_in.never_ends = True
+    script = subprocess.Popen([SCRIPT, "hello"], env=environment, start_new_session=True)
+    try:
+        assert stand_in.heard.wait(PATIENCE)
+        if way == "ctrl-c":
+            os.killpg(script.pid, signal.SIGINT)
+        else:
+            script.terminate()
+        assert script.wait(PATIENCE) == {"ctrl-c": 130, "terminate": 143}[way]
+        assert stand_in.client_left.wait(PATIENCE)
+        with pytest.raises(ProcessLookupError):
+            os.kill(stand_in.player, 0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)
+        script.wait(PATIENCE)

@@ -1,0 +1,11 @@
+"""What unit tests share."""
+
+import pytest
+
+from engine.checkpoint import Checkpoint, open_checkpoint
+
+
+@pytest.fixture(scope="session")
+def opened(checkpoints) -> dict[str, Checkpoint]:
+    """Every untrained checkpoint, opened: variant -> checkpoint."""
+    return {variant: open_checkpoint(str(checkpoints[variant])) for variant in checkpoints}

@@ -1,0 +1,32 @@
+"""Checkpoints with one thing wrong."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from engine.checkpoint import open_checkpoint
+from engine.errors import CheckpointError
+
+
+def rewrite(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the object in a JSON file, or the tensors of a safetensors file."""
+    if file.suffix == ".json":
+        values = json.loads(file.read_text(encoding="utf-8"))
+        change(values)
+        file.write_text(json.dumps(values), encoding="utf-8")
+    else:
+        tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}
+        change(tensors)
+        save_file(tensors, file)
+
+
+def refusal(folder: Path) -> str:
+    """What opening a spoilt folder says."""
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(str(folder))
+    assert caught.value.code == "bad_checkpoint"
+    return caught.value.message

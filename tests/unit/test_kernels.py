@@ -1,0 +1,72 @@
+"""The packed kernels give what plain torch gives, and the same whatever else is in the call."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from engine.kernels.conv import Conv1d
+from engine.kernels.linear import Linear
+
+
+def weights(*shape):
+    generator = torch.Generator().manual_seed(len(shape))
+    return torch.randn(shape, generator=generator) / shape[-1] ** 0.5
+
+
+@pytest.mark.parametrize("half", [True, False], ids=["half-precision weights", "full-precision weights"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_is_float32_exact(half, bias):
+    weight = weights(96, 200)
+    weight = weight.bfloat16().float() if half else weight
+    offset = weights(96) if bias else None
+    x = weights(7, 200)
+    exact = F.linear(x.double(), weight.double(), None if offset is None else offset.double())
+    assert (Linear(weight, offset)(x) - exact).abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_a_row_of_a_linear_does_not_depend_on_the_others(half):
+    weight = weights(160, 64)
+    linear = Linear(weight.bfloat16().float() if half else weight)
+    x = weights(33, 64)
+    together = linear(x)
+    for rows in (1, 2, 5, 16):
+        for start in range(0, 33 - rows, rows):
+            assert torch.equal(linear(x[start : start + rows]), together[start : start + rows])
+
+
+def test_weights_too_large_for_half_precision_are_not_packed():
+    weight = weights(8, 8)
+    weight[0, 0] = 1e6
+    x = weights(3, 8)
+    assert torch.allclose(Linear(weight)(x), F.linear(x, weight))
+
+
+CONVOLUTIONS = [
+    pytest.param((48, 32, 3), 1, 1, id="k3"),
+    pytest.param((32, 32, 7), 9, 1, id="dilated"),
+    pytest.param((64, 1, 7), 1, 64, id="depthwise"),
+    pytest.param((128, 48, 1), 1, 1, id="pointwise"),
+    pytest.param((1, 4, 7), 1, 1, id="to one channel"),
+]
+
+
+@pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
+def test_convolution_is_the_plain_one(shape, dilation, groups):
+    weight, bias = weights(*shape), weights(shape[0])
+    conv = Conv1d(weight, bias, dilation=dilation, groups=groups)
+    x = weights(2, shape[1] * groups, 60)
+    exact = F.conv1d(x.double(), weight.double(), bias.double(), dilation=dilation, groups=groups)
+    assert (conv(x) - exact).abs().max() < 2e-5
+    assert conv(x).shape[-1] == 60 - conv.history
+
+
+@pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
+def test_a_column_of_a_convolution_does_not_depend_on_how_many_are_asked_for(shape, dilation, groups):
+    conv = Conv1d(weights(*shape), weights(shape[0]), dilation=dilation, groups=groups)
+    x = weights(3, shape[1] * groups, 100 + conv.history)
+    whole = conv(x)
+    for width in (1, 2, 4, 15, 16, 40):
+        for start in range(0, 100 - width, 17):
+            piece = x[:1, :, start : start + width + conv.history]
+            assert torch.equal(conv(piece)[0], whole[0, :, start : start + width]), width

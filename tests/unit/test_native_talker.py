@@ -1,0 +1,180 @@
+"""Continuous batching: what a request gets does not depend on who else is there."""
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from tests.talkers import native_talker, prepare, speak
+
+WORDS = "Hello world this is a test of the speech server quick brown fox jumps one two three calm warm".split()
+REQUESTS = 32
+
+
+def various_requests(checkpoint, count=REQUESTS):
+    """Requests of different lengths, layouts, voices, parameters and seeds."""
+    generator = random.Random(7)
+    speakers = list(checkpoint.model.talker.speakers)
+    for seed in range(count):
+        yield SpeechRequest(
+            text=" ".join(generator.choices(WORDS, k=generator.randint(1, 40))),
+            speaker=generator.choice(speakers),
+            language=generator.choice(["auto", "English", "German"]),
+            instructions=generator.choice([None, "Very happy."]),
+            text_layout=generator.choice(["streaming", "full"]),
+            sampling=SamplingParams(
+                temperature=generator.choice([0.0, 0.6, 0.9, 1.4]),
+                top_k=generator.choice([0, 5, 50]),
+                top_p=generator.choice([1.0, 0.8]),
+                repetition_penalty=generator.choice([1.0, 1.05, 1.3]),
+                subtalker_temperature=generator.choice([0.0, 0.9]),
+                subtalker_top_k=generator.choice([0, 10, 50]),
+                subtalker_top_p=generator.choice([1.0, 0.9]),
+                max_new_tokens=generator.randint(2, 50),
+                seed=seed,
+            ),
+        )
+
+
+@pytest.fixture(scope="module")
+def talker(opened):
+    return native_talker(opened["1b7-custom_voice"], slots=REQUESTS, prefill_chunk=16)
+
+
+@pytest.fixture(scope="module")
+def utterances(opened):
+    checkpoint = opened["1b7-custom_voice"]
+    return [prepare(request, checkpoint) for request in various_requests(checkpoint)]
+
+
+@pytest.fixture(scope="module")
+def solo(talker, utterances):
+    return [speak(talker, [utterance])[0] for utterance in utterances]
+
+
+def assert_same(spoken, expected, except_for=()):
+    for number, (one, other) in enumerate(zip(spoken, expected, strict=True)):
+        if number not in except_for:
+            assert np.array_equal(one.codes, other.codes), number
+            assert one.finish is other.finish, number
+
+
+def test_all_at_once_equal_alone(talker, utterances, solo):
+    assert_same(speak(talker, utterances), solo)
+
+
+def test_joining_and_leaving_equal_alone(talker, utterances, solo):
+    generator = random.Random(3)
+    joins = {number: generator.randint(0, 60) for number in range(REQUESTS)}
+    assert_same(speak(talker, utterances, joins), solo)
+
+
+def test_cancelling_a_third_leaves_the_others_as_they_were(talker, utterances, solo):
+    generator = random.Random(5)
+    cancels = {number: generator.randint(1, 20) for number in range(0, REQUESTS, 3)}
+    assert_same(speak(talker, utterances, cancels=cancels), solo, except_for=cancels)
+    assert talker.free_slots == REQUESTS
+
+
+def test_more_requests_than_slots_wait_their_turn(opened, utterances, solo):
+    assert_same(speak(native_talker(opened["1b7-custom_voice"], slots=3, prefill_chunk=16), utterances), solo)
+
+
+def test_a_held_stream_stands_still_and_goes_on_as_if_nothing_had_been(talker, utterances, solo):
+    number = max(range(REQUESTS), key=lambda each: len(solo[each].codes))
+    talker.admit(number, *utterances[number])
+    codes = []
+    while talker.runnable(()):
+        codes += [output.codes for output in talker.step(()) if output.codes is not None]
+        if codes:
+            assert not talker.runnable({number})
+            assert not talker.step({number})
+    assert np.array_equal(np.array(codes), solo[number].codes)
+
+
+def test_the_same_seed_speaks_the_same_and_another_does_not(talker, opened):
+    checkpoint = opened["1b7-custom_voice"]
+
+    def codes(seed):
+        request = SpeechRequest("Hello world", speaker="ryan", sampling=SamplingParams(seed=seed, max_new_tokens=20))
+        return speak(talker, [prepare(request, checkpoint)])[0].codes
+
+    assert np.array_equal(codes(11), codes(11))
+    assert not np.array_equal(codes(11), codes(12))
+    assert not np.array_equal(codes(None), codes(None))
+
+
+def test_text_that_arrives_token_by_token_speaks_as_the_whole_text(talker, opened):
+    checkpoint = opened["1b7-custom_voice"]
+    sampling = SamplingParams(seed=4, max_new_tokens=60)
+    request = SpeechRequest(
+        "Hello world, this is a test of the speech server.",
+        speaker="vivian",
+        text_layout="streaming",
+        sampling=sampling,
+    )
+    prompt, resolved = prepare(request, checkpoint)
+    [whole] = speak(talker, [(prompt, resolved)])
+    rest, prompt.trailing[:] = list(prompt.trailing), []
+    talker.admit(0, prompt, resolved, text_open=True)
+    codes = []
+    while rest or talker.runnable(()):
+        if rest and not talker.runnable(()):
+            token = rest.pop(0)
+            talker.append_text(0, [token], last=not rest)
+        codes += [output.codes for output in talker.step(()) if output.codes is not None]
+    assert np.array_equal(np.array(codes), whole.codes)
+
+
+def test_an_utterance_ends_when_its_context_is_full(opened):
+    checkpoint = opened["0b6-custom_voice"]
+    talker = native_talker(checkpoint, slots=1)
+    sampling = SamplingParams(seed=1, max_new_tokens=100_000, temperature=2.0)
+    prompt, resolved = prepare(SpeechRequest("one two three", speaker="ryan", sampling=sampling), checkpoint)
+    [spoken] = speak(talker, [(prompt, resolved)])
+    assert spoken.finish in (FinishReason.LENGTH, FinishReason.STOP)
+    assert len(spoken.codes) + len(prompt.text) <= talker.context
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 5])
+def test_max_new_tokens_counts_the_token_that_becomes_no_frame(tokens, talker, opened):
+    sampling = SamplingParams(seed=3, max_new_tokens=tokens)
+    request = SpeechRequest("Hello world", speaker="ryan", sampling=sampling)
+    [spoken] = speak(talker, [prepare(request, opened["1b7-custom_voice"])])
+    assert len(spoken.codes) == tokens - 1
+    assert spoken.finish is FinishReason.LENGTH
+
+
+def test_clones_in_context_share_a_batch_with_clones_from_an_embedding(opened):
+    checkpoint = opened["1b7-base"]
+    generator = np.random.default_rng(0)
+    width = checkpoint.model.speaker_encoder.width
+    embedding = generator.standard_normal(width, dtype=np.float32)
+    codes = generator.integers(0, checkpoint.codec.decoder.codebook_size, (30, 16))
+    voices = [Voice(embedding), Voice(embedding, codes, "one two three")]
+    utterances = [
+        prepare(
+            SpeechRequest("Hello world.", voice=voice, sampling=SamplingParams(seed=seed, max_new_tokens=25)),
+            checkpoint,
+        )
+        for seed, voice in enumerate(voices * 3)
+    ]
+    talker = native_talker(checkpoint)
+    assert_same(speak(talker, utterances), [speak(talker, [utterance])[0] for utterance in utterances])
+
+
+def test_checkpoints_whose_weights_are_not_half_precision_speak_the_same_in_any_batch(opened, monkeypatch):
+    checkpoint = opened["0b6-custom_voice"]
+    read = type(checkpoint).tensors
+
+    def finer(self, prefix):
+        return {
+            name: tensor.float() * (1 + 1e-4) if tensor.dim() == 2 else tensor
+            for name, tensor in read(self, prefix).items()
+        }
+
+    monkeypatch.setattr(type(checkpoint), "tensors", finer)
+    talker = native_talker(checkpoint)
+    utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, 6)]
+    assert_same(speak(talker, utterances), [speak(talker, [utterance])[0] for utterance in utterances])

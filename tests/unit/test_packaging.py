@@ -1,0 +1,95 @@
+"""What is built from the tree is whole, and building it depends on nothing outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from server.settings import load_settings
+
+ROOT = Path(__file__).parents[2]
+BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.toml")
+IMPORT_ALL = """
+import importlib, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+for name in sys.argv[2:]:
+    module = importlib.import_module(name)
+    assert pathlib.Path(module.__file__).is_relative_to(root), module.__file__
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder a wheel of this tree unpacks to."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    (archive,) = folder.glob("*.whl")
+    unpacked = folder / "unpacked"
+    with zipfile.ZipFile(archive) as file:
+        file.extractall(unpacked)
+    return unpacked
+
+
+def modules(root: Path) -> list[str]:
+    found = [path.relative_to(root) for name in ("engine", "server") for path in (root / name).rglob("*.py")]
+    return sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in found)
+
+
+def test_the_wheel_holds_every_module(wheel: Path) -> None:
+    assert modules(wheel) == modules(ROOT)
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for name in ("engine", "server") for path in (ROOT / name).rglob("*.py")}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
+
+
+def test_every_module_of_the_wheel_can_be_imported(wheel: Path) -> None:
+    names = [name for name in modules(wheel) if not name.endswith("__main__")]
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", IMPORT_ALL, wheel, *names],
+        cwd=wheel,
+        env={**os.environ, "PYTHONPATH": str(wheel)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_command_exists(wheel: Path) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    for name, target in scripts.items():
+        assert callable(EntryPoint(name, target, "console_scripts").load())
+
+
+def test_the_image_copies_only_what_is_there() -> None:
+    instructions = (ROOT / "Dockerfile").read_text().replace("\\\n", "").splitlines()
+    copies = [line.split()[1:-1] for line in instructions if line.startswith("COPY ")]
+    sources = {source for copied in copies if not copied[0].startswith("--") for source in copied}
+    assert sources
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sources <= sent
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_configuration_is_valid(config: Path) -> None:
+    assert load_settings(config).model_name
+
+
+@pytest.mark.parametrize("name", BUILD_FILES)
+def test_the_build_names_no_host_and_nothing_outside_the_tree(name: str) -> None:
+    text = (ROOT / name).read_text()
+    hosts = set(re.findall(r"\w+://([\w.-]+)", text)) | set(re.findall(r"\b[\w-]+\.(?:com|org|io|net)\b", text))
+    assert hosts <= {"127.0.0.1"}
+    assert not re.search(r"(^|[\s\"'=])\.\./", text)

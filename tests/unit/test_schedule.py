@@ -1,0 +1,71 @@
+"""Chunks follow playback: early when a listener waits, late and large when it has enough in hand."""
+
+from math import inf
+
+import pytest
+
+from engine.code2wav.schedule import FRAME_SECONDS, Batch, Progress, Schedule
+
+NOW = 1000.0
+SCHEDULE = Schedule(first_frames=2, max_chunk_frames=10, lead=0.24, max_streams=3)
+
+
+def listening(pending=0, made=0, started=None, ended=False, room=100):
+    return Progress(True, pending, made, started, ended, room)
+
+
+def test_the_first_chunk_is_made_as_soon_as_it_can_be_heard():
+    assert SCHEDULE.pick({1: listening(pending=1)}, NOW) == inf
+    assert SCHEDULE.pick({1: listening(pending=2)}, NOW) == Batch([1], 2)
+
+
+def test_an_utterance_shorter_than_a_first_chunk_is_made_at_its_end():
+    assert SCHEDULE.pick({1: listening(pending=1, ended=True)}, NOW) == Batch([1], 1)
+
+
+def test_the_next_chunk_waits_until_the_listener_needs_it():
+    stream = listening(pending=3, made=5, started=NOW)
+    due = NOW + 5 * FRAME_SECONDS - SCHEDULE.lead
+    assert SCHEDULE.pick({1: stream}, NOW) == pytest.approx(due)
+    stream.pending = 7
+    assert SCHEDULE.pick({1: stream}, due) == Batch([1], 7)
+
+
+def test_a_full_chunk_need_not_wait():
+    stream = listening(pending=25, made=50, started=NOW)
+    assert SCHEDULE.pick({1: stream}, NOW) == Batch([1], 10)
+
+
+def test_whoever_runs_dry_first_goes_first():
+    streams = {
+        1: listening(pending=1, made=10, started=NOW - 1.0),
+        2: listening(pending=1, made=10, started=NOW - 2.0),
+        3: listening(pending=2),
+    }
+    assert SCHEDULE.pick(streams, NOW) == Batch([3], 2)
+    del streams[3]
+    assert SCHEDULE.pick(streams, NOW) == Batch([2, 1], 1)
+
+
+def test_due_streams_with_as_many_frames_share_a_batch_up_to_its_size():
+    streams = {number: listening(pending=4, made=1, started=NOW - 10 + number) for number in range(5)}
+    streams[1].pending = 2
+    assert SCHEDULE.pick(streams, NOW) == Batch([0, 2, 3], 4)
+
+
+def test_a_listener_that_takes_nothing_gets_nothing_made():
+    assert SCHEDULE.pick({1: listening(pending=20, made=5, started=NOW - 100, room=0)}, NOW) == inf
+    assert SCHEDULE.pick({1: listening(pending=20, made=5, started=NOW - 100, room=3)}, NOW) == Batch([1], 3)
+
+
+def test_what_nobody_listens_to_yet_is_made_in_large_chunks_after_the_others():
+    whole = Progress(False, pending=9, room=100)
+    assert SCHEDULE.pick({1: whole}, NOW) == inf
+    whole.pending = 12
+    late = listening(pending=1, made=1, started=NOW - 5)
+    assert SCHEDULE.pick({1: whole, 2: late}, NOW).streams[0] == 2
+    assert SCHEDULE.pick({1: whole}, NOW) == Batch([1], 10)
+
+
+def test_no_streams_no_alarm():
+    assert SCHEDULE.pick({}, NOW) == inf

@@ -1,0 +1,112 @@
+import json
+import shutil
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders
+
+from engine.errors import CheckpointError, RequestError
+from engine.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
+from engine.untrained import write_checkpoint
+
+
+@pytest.fixture(scope="module")
+def folder(checkpoints):
+    return checkpoints["pocket"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder):
+    return TextTokenizer(folder)
+
+
+def spell(tokenizer: TextTokenizer, ids: list[int]) -> str:
+    """The text of ids, by the vocabulary alone."""
+    by_id = {token_id: token for token, token_id in tokenizer.vocab.items()}
+    return decoders.ByteLevel().decode([by_id[i] for i in ids])
+
+
+def token_texts(tokenizer: TextTokenizer, text: str) -> list[str]:
+    return [spell(tokenizer, [i]) for i in tokenizer.encode(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello world.",
+        "  two  spaces\n\n and lines\r\n",
+        "它是蓝色的",
+        "안녕",
+        "🙂 é ﬁ",
+        "\x00\x7f",
+        "it's I'LL",
+    ],
+)
+def test_ids_spell_the_text(tokenizer, text):
+    assert spell(tokenizer, tokenizer.encode(text)) == text
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None)
+def test_no_byte_of_any_text_is_lost(tokenizer, text):
+    assert spell(tokenizer, tokenizer.encode(text)) == unicodedata.normalize("NFC", text)
+
+
+def test_composed_and_decomposed_letters_are_the_same(tokenizer):
+    assert tokenizer.encode("caf\u00e9") == tokenizer.encode("cafe\u0301")
+
+
+def test_each_digit_stands_alone(tokenizer):
+    assert token_texts(tokenizer, "2024") == ["2", "0", "2", "4"]
+
+
+def test_a_word_of_mixed_case_is_split_by_the_vocabulary_alone(tmp_path):
+    # With Mistral's pattern in place of Qwen2's, "helloWorld" could never become one token.
+    write_checkpoint(tmp_path, "pocket")
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    vocab["oW"] = len(vocab)
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    (tmp_path / "merges.txt").write_text("#version: 0.2\no W\n", encoding="utf-8")
+    assert "oW" in token_texts(TextTokenizer(tmp_path), "helloWorld")
+
+
+@pytest.mark.parametrize("special", SPECIAL_TOKENS.values())
+def test_special_tokens_in_text_are_plain_text(tokenizer, folder, special):
+    added = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["added_tokens_decoder"]
+    ids = tokenizer.encode(f"before {special} after")
+    assert not {int(i) for i in added} & set(ids)
+    assert spell(tokenizer, ids) == f"before {special} after"
+
+
+def test_text_without_a_utf8_form_is_the_callers_fault(tokenizer):
+    with pytest.raises(RequestError) as caught:
+        tokenizer.encode("ab\ud800", param="instructions")
+    assert caught.value.param == "instructions"
+    assert "character 2" in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt"])
+def test_a_missing_file_is_named(folder, tmp_path, name):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        TextTokenizer(tmp_path)
+
+
+def test_a_broken_vocabulary_is_named(folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "vocab.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"vocab\.json"):
+        TextTokenizer(tmp_path)
+
+
+def test_a_vocabulary_without_every_byte_is_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    vocab = {token: i for token, i in vocab.items() if token != "z"}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"1 of the 256 bytes"):
+        TextTokenizer(tmp_path)

@@ -1,0 +1,139 @@
+"""What happens while the peer takes nothing: nobody hangs, nothing is lost, and it goes on when it can."""
+
+import threading
+
+import pytest
+
+from engine.transfer import Kind, LinkClosed, LinkStalled
+
+PATIENCE = 10.0
+FULL = 4096
+
+
+def fill(producer, streams):
+    """Fills the ring with one-record streams, so that something waits for room."""
+    for stream in streams:
+        producer.endpoint.open(stream, bytes(FULL))
+
+
+def test_a_producer_waits_until_the_consumer_takes(link):
+    producer, consumer = link(capacity=FULL)
+    fill(producer, [1])
+    done = threading.Event()
+
+    def produce():
+        producer.endpoint.open(2)
+        done.set()
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    assert [record.stream for record in consumer.take(2)] == [1, 2]
+    assert done.wait(PATIENCE)
+    thread.join(PATIENCE)
+
+
+def test_a_consumer_that_takes_nothing_is_a_stall_and_changes_nothing(link):
+    producer, consumer = link(capacity=FULL, window=8, patience=0.05)
+    producer.endpoint.open(1)
+    fill(producer, [2])
+    with pytest.raises(LinkStalled):
+        producer.endpoint.send(1, b"refused", 8)
+    with pytest.raises(LinkStalled):
+        producer.endpoint.open(3)
+    assert producer.endpoint.open_streams == {1, 2}
+    assert producer.endpoint.credit(1) == 8
+    consumer.take(2)
+    producer.endpoint.send(1, b"accepted", 8)
+    assert consumer.take(1)[0].payload == b"accepted"
+
+
+def test_what_only_informs_never_waits_and_arrives_when_there_is_room(link):
+    """end, fail, cancel and release return at once; the listener writes them when the peer has read."""
+    near, far = link(capacity=FULL, window=8, patience=0)
+    for stream in (1, 2):
+        far.endpoint.open(stream)
+        far.endpoint.send(stream, b"", 8)
+    near.take(4)
+    for stream in (11, 12):
+        near.endpoint.open(stream)
+    fill(near, [13])
+    near.endpoint.release(1, 5)
+    near.endpoint.cancel(2)
+    near.endpoint.end(11, b"completion")
+    near.endpoint.fail(12, b"why")
+    records = far.take(6)
+    assert [(record.stream, record.kind) for record in records] == [
+        (11, Kind.OPEN),
+        (12, Kind.OPEN),
+        (13, Kind.OPEN),
+        (2, Kind.CANCEL),
+        (11, Kind.END),
+        (12, Kind.FAIL),
+    ]
+    assert far.endpoint.credit(1) == 5
+
+
+def test_room_made_between_looking_and_asking_for_it_is_used(link, monkeypatch):
+    """The room comes at the worst moment: after the ring was found full, when nobody rings for it."""
+    near, far = link(capacity=FULL)
+    for stream in range(FULL // 32):
+        near.endpoint.open(stream)
+    doorbell = near.endpoint._channel._doorbell
+    ask, received = doorbell.ask_for_room, []
+
+    def ask_too_late():
+        received.extend(far.endpoint.receive())
+        ask()
+
+    monkeypatch.setattr(doorbell, "ask_for_room", ask_too_late)
+    near.endpoint.end(1)
+    far.wait_for(lambda: received.extend(far.endpoint.receive()) or len(received) == FULL // 32 + 1)
+    assert received[-1].kind is Kind.END
+
+
+def test_two_sides_that_send_before_they_receive_do_not_wait_for_each_other(link):
+    """Each waits for room that the other makes only by taking what has come."""
+    one, other = link(capacity=FULL)
+    received = []
+
+    def exchange(end):
+        fill(end, range(20))
+        received.append([record.stream for record in end.take(20)])
+
+    threads = [threading.Thread(target=exchange, args=(end,)) for end in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * PATIENCE)
+    assert received == [list(range(20))] * 2
+
+
+@pytest.mark.parametrize("closer", ["own", "peer"])
+def test_closing_frees_a_producer_that_waits(link, closer):
+    producer, consumer = link(capacity=FULL)
+    fill(producer, [1])
+    outcome = []
+
+    def produce():
+        try:
+            producer.endpoint.open(2)
+        except LinkClosed as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    (producer if closer == "own" else consumer).endpoint.close()
+    thread.join(PATIENCE)
+    assert len(outcome) == 1
+
+
+def test_flush_tells_when_everything_is_in_the_peers_hands(link):
+    producer, consumer = link(capacity=FULL)
+    assert producer.endpoint.flush(0)
+    fill(producer, [1])
+    assert not producer.endpoint.flush(0)
+    consumer.take(1)
+    assert producer.endpoint.flush(PATIENCE)
+    consumer.endpoint.close()
+    producer.wait_for_death()
+    assert not producer.endpoint.flush(PATIENCE)

@@ -1,0 +1,100 @@
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.transfer.errors import LinkCorrupt
+from engine.transfer.ring import ALIGNMENT, Entry, RingReader, RingWriter, largest_payload
+
+TAIL, HEAD = 0, 8
+
+
+class Ring:
+    """A ring in ordinary memory: both ends, and the words and bytes between them."""
+
+    def __init__(self, capacity):
+        self.positions = memoryview(bytearray(128)).cast("Q")
+        self.data = memoryview(bytearray(capacity))
+        self.writer = RingWriter(self.positions, self.data)
+        self.reader = RingReader(self.positions, self.data)
+
+
+def entry(payload=b"", number=0):
+    return Entry(number, number + 1, 2, 1, number + 3, number + 0.5, payload)
+
+
+def room(payload_length):
+    return -(-(ALIGNMENT + payload_length) // ALIGNMENT) * ALIGNMENT
+
+
+@given(
+    blocks=st.integers(1, 12),
+    steps=st.lists(st.one_of(st.integers(0, 12 * ALIGNMENT), st.none()), max_size=200),
+)
+def test_behaves_like_a_queue_of_bounded_bytes_around_every_wrap(blocks, steps):
+    """A number writes a payload of that length, None reads everything."""
+    ring = Ring(blocks * ALIGNMENT)
+    queue, free = deque(), len(ring.data)
+    for number, length in enumerate(steps):
+        if length is None:
+            assert ring.reader.ready == bool(queue)
+            assert ring.reader.read() == list(queue)
+            queue.clear()
+            free = len(ring.data)
+        else:
+            written = entry(bytes((number + byte) % 256 for byte in range(length)), number)
+            assert ring.writer.write(written) == (room(length) <= free)
+            if room(length) <= free:
+                queue.append(written)
+                free -= room(length)
+    assert ring.reader.read() == list(queue)
+
+
+def test_every_field_keeps_its_largest_value():
+    ring = Ring(256)
+    largest = Entry(2**64 - 1, 2**32 - 1, 2**16 - 1, 2**16 - 1, 2**32 - 1, 1.7e308, bytes(range(100)))
+    assert ring.writer.write(largest)
+    assert ring.reader.read() == [largest]
+
+
+def test_largest_payload_fills_a_ring_and_one_byte_more_does_not_fit():
+    ring = Ring(256)
+    assert not ring.writer.write(entry(bytes(largest_payload(256) + 1)))
+    assert ring.writer.write(entry(bytes(largest_payload(256))))
+    assert not ring.writer.write(entry())
+
+
+def test_what_was_read_does_not_change_when_its_room_is_used_again():
+    ring = Ring(64)
+    ring.writer.write(entry(b"a" * 32))
+    (first,) = ring.reader.read()
+    ring.writer.write(entry(b"b" * 32))
+    assert first.payload == b"a" * 32
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda ring: ring.positions.__setitem__(TAIL, 2**63),
+        lambda ring: ring.positions.__setitem__(TAIL, len(ring.data) + ALIGNMENT),
+        lambda ring: ring.positions.__setitem__(TAIL, ALIGNMENT),
+        lambda ring: ring.positions.__setitem__(TAIL, 7),
+        lambda ring: ring.data.__setitem__(slice(20, 24), b"\xff\xff\xff\xff"),
+    ],
+    ids=["tail far ahead", "tail past the ring", "tail inside a record", "tail inside a header", "length"],
+)
+def test_reader_refuses_what_no_writer_writes(damage):
+    ring = Ring(256)
+    ring.writer.write(entry(b"x" * 40))
+    damage(ring)
+    with pytest.raises(LinkCorrupt):
+        ring.reader.read()
+
+
+@pytest.mark.parametrize("head", [ALIGNMENT, 2**63])
+def test_writer_refuses_a_reader_that_read_what_was_never_written(head):
+    ring = Ring(256)
+    ring.positions[HEAD] = head
+    with pytest.raises(LinkCorrupt):
+        ring.writer.write(entry())

@@ -1,0 +1,120 @@
+import pytest
+
+from engine.transfer.errors import CreditExceeded, LinkCorrupt, StreamError
+from engine.transfer.record import Kind, Record
+from engine.transfer.streams import IncomingStreams, OutgoingStreams
+
+
+def record(kind, sequence=0, units=0, stream=1):
+    return Record(stream, kind, sequence, units, 0.0, b"")
+
+
+def test_a_producers_records_are_numbered_from_open_to_end():
+    streams = OutgoingStreams(window=10)
+    assert [streams.open(1), streams.spend(1, 0), streams.spend(1, 2), streams.end(1)] == [0, 1, 2, 3]
+    assert streams.open_streams() == frozenset()
+
+
+def test_credit_is_each_streams_own():
+    streams = OutgoingStreams(window=10)
+    streams.open(1)
+    streams.open(2)
+    streams.spend(1, 10)
+    assert (streams.credit(1), streams.credit(2)) == (0, 10)
+    with pytest.raises(CreditExceeded, match="1 units on stream 1, which has credit for 0"):
+        streams.spend(1, 1)
+    streams.repay(1, 4)
+    assert (streams.credit(1), streams.credit(2)) == (4, 10)
+
+
+def test_credit_for_a_stream_that_has_ended_is_void():
+    streams = OutgoingStreams(window=10)
+    streams.open(1)
+    streams.end(1)
+    streams.repay(1, 4)
+    assert streams.credit(1) == 0
+
+
+def test_credit_never_exceeds_the_window():
+    streams = OutgoingStreams(window=10)
+    streams.open(1)
+    streams.repay(1, 4)
+    assert streams.credit(1) == 10
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda streams: streams.open(1),
+        lambda streams: streams.open(-1),
+        lambda streams: streams.open(2**64),
+        lambda streams: streams.spend(2, 1),
+        lambda streams: streams.spend(1, -1),
+        lambda streams: streams.end(2),
+    ],
+)
+def test_a_producers_mistakes_are_errors(mistake):
+    streams = OutgoingStreams(window=10)
+    streams.open(1)
+    with pytest.raises(StreamError):
+        mistake(streams)
+
+
+def test_a_producer_hears_of_a_cancellation_once():
+    streams = OutgoingStreams(window=10)
+    streams.open(1)
+    streams.open(2)
+    assert [streams.cancel(1), streams.cancel(1), streams.cancel(9)] == [True, False, False]
+    assert [(r.stream, r.kind) for r in streams.abandon(0.0)] == [(2, Kind.CANCEL)]
+    assert streams.abandon(0.0) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        record(Kind.DATA, 1, stream=2),
+        record(Kind.END, 1, stream=2),
+        record(Kind.OPEN, 0),
+        record(Kind.OPEN, 1, stream=2),
+        record(Kind.DATA, 2),
+        record(Kind.DATA, 0),
+        record(Kind.FAIL, 2),
+    ],
+    ids=lambda r: f"{r.kind.name} {r.sequence} of {r.stream}",
+)
+def test_a_consumer_refuses_records_out_of_order(wrong):
+    streams = IncomingStreams()
+    streams.accept(record(Kind.OPEN))
+    with pytest.raises(LinkCorrupt):
+        streams.accept(wrong)
+
+
+def test_a_consumer_can_only_release_what_it_holds():
+    streams = IncomingStreams()
+    streams.accept(record(Kind.OPEN))
+    streams.accept(record(Kind.DATA, 1, units=5))
+    assert streams.release(1, 3)
+    with pytest.raises(StreamError, match="3 units of stream 1 released, 2 are held"):
+        streams.release(1, 3)
+    assert streams.release(1, 2)
+    assert not streams.release(1, 0)
+
+
+def test_after_the_end_nothing_is_owed_and_nothing_can_be_wished():
+    streams = IncomingStreams()
+    streams.accept(record(Kind.OPEN))
+    streams.accept(record(Kind.DATA, 1, units=5))
+    streams.accept(record(Kind.END, 2))
+    assert not streams.release(1, 5)
+    assert not streams.cancel(1)
+    assert streams.open_streams() == frozenset()
+
+
+def test_what_is_lost_with_the_producer_fails_once():
+    streams = IncomingStreams()
+    for stream in (1, 2, 3):
+        streams.accept(record(Kind.OPEN, stream=stream))
+    streams.accept(record(Kind.END, 1, stream=2))
+    streams.cancel(3)
+    assert [(r.stream, r.kind) for r in streams.abandon(0.0)] == [(1, Kind.FAIL), (3, Kind.FAIL)]
+    assert streams.abandon(0.0) == []
