@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
 _EXIT_PATIENCE_S = 15.0
 _log = logging.getLogger(__name__)
+
 
 Deliver = Callable[[list[Record], list[Record]], None]
 """Takes records of the request link and of the audio link, in the listening thread."""
@@ -36,7 +38,7 @@ class WorkerHandle:
         command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
         sides = [worker_requests, worker_audio]
         try:
-            self.process = spawn([*command, *(side.to_argument() for side in sides)], sides)
+            self.process = spawn([*command, *(side.to_argument() for side in sides)], sides, env=_environment())
         except OSError:
             requests.close()
             audio.close()
@@ -77,3 +79,8 @@ class WorkerHandle:
     def _news(self) -> bool:
         dead = not (self.requests.alive and self.audio.alive)
         return self._closing or dead or self.requests.pending() or self.audio.pending()
+
+
+def _environment() -> dict[str, str]:
+    """torch's C++ side says nothing below an error: its packed kernels greet every start with a deprecation notice."""
+    return {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.architecture import DecoderArchitecture, Transformer
 from engine.kernels.conv import Conv1d
-from engine.models.layers import rms_norm
+from engine.models.layers import RMSNorm
 from engine.models.stream_state import StateShape, StreamState
 
 
@@ -26,7 +26,7 @@ class CodecTransformer:
         self._shape, self._window = shape, architecture.sliding_window
         self._input = _linear(weights, f"{name}.input_proj")
         self._layers = [_Layer(weights, f"{name}.layers.{index}", shape, self._window) for index in range(shape.layers)]
-        self._norm = weights[f"{name}.norm.weight"]
+        self._norm = RMSNorm(weights[f"{name}.norm.weight"], shape.eps)
         self._output = _linear(weights, f"{name}.output_proj")
         exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
         self._frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
@@ -42,7 +42,7 @@ class CodecTransformer:
         x = self._input(x)
         for layer in self._layers:
             x = layer(x, rotation, mask, state)
-        return self._output(_norm(x, self._norm, self._shape.eps))
+        return self._output(_normalize(x, self._norm))
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin [streams, 1, n, head_dim]; positions keep counting, so they are not tabulated."""
@@ -58,10 +58,11 @@ class CodecTransformer:
 
 class _Layer:
     def __init__(self, weights: Mapping[str, Tensor], name: str, shape: Transformer, window: int) -> None:
-        self._heads, self._eps, self._window = shape.heads, shape.eps, window
+        self._heads, self._window = shape.heads, window
         self._half = shape.head_dim // 2
         self._scale = shape.head_dim**-0.5
-        self._norms = weights[f"{name}.input_layernorm.weight"], weights[f"{name}.post_attention_layernorm.weight"]
+        self._input_norm = RMSNorm(weights[f"{name}.input_layernorm.weight"], shape.eps)
+        self._post_norm = RMSNorm(weights[f"{name}.post_attention_layernorm.weight"], shape.eps)
         self._qkv = _fused(weights, [f"{name}.self_attn.{part}_proj" for part in "qkv"])
         self._out = _linear(weights, f"{name}.self_attn.o_proj")
         self._gate_up = _fused(weights, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
@@ -73,9 +74,9 @@ class _Layer:
 
     def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
         """[streams, hidden, n] -> the same."""
-        mixed = self._attend(_norm(x, self._norms[0], self._eps), rotation, mask, state)
+        mixed = self._attend(_normalize(x, self._input_norm), rotation, mask, state)
         x = torch.addcmul(x, self._out(mixed), self._scales[0])
-        gate, up = self._gate_up(_norm(x, self._norms[1], self._eps)).chunk(2, 1)
+        gate, up = self._gate_up(_normalize(x, self._post_norm)).chunk(2, 1)
         return torch.addcmul(x, self._down(F.silu(gate) * up), self._scales[1])
 
     def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
@@ -92,9 +93,9 @@ class _Layer:
         return torch.addcmul(x * rotation[0], x.roll(self._half, -1), rotation[1])
 
 
-def _norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+def _normalize(x: Tensor, norm: RMSNorm) -> Tensor:
     """RMSNorm over the channels of [streams, channels, n]."""
-    return rms_norm(x.transpose(1, 2), weight, eps).transpose(1, 2)
+    return norm(x.transpose(1, 2)).transpose(1, 2)
 
 
 def _linear(weights: Mapping[str, Tensor], name: str) -> Conv1d:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """RMSNorm over the last axis: normalised in float32, cast to x's type, then scaled (SPEC 2)."""
-    if x.dtype == torch.float32:
-        return F.rms_norm(x, x.shape[-1:], None, eps).mul_(weight)
-    return F.rms_norm(x.float(), x.shape[-1:], None, eps).to(x.dtype) * weight
+class RMSNorm:
+    """RMSNorm over the last axis: normalised in float32, cast to x's type, then scaled (SPEC 2).
+
+    weight: [width], or [..., width] for a weight of its own for every row of x [..., width].
+    In float32 x / sqrt(mean(x^2) + eps) is computed as sqrt(width) x / hypot(|x|, sqrt(width eps)): four small
+    kernels where torch's takes seven, which for a few rows is half the time.
+    """
+
+    def __init__(self, weight: Tensor, eps: float) -> None:
+        self._width, self._eps = weight.shape[-1], eps
+        self._single = weight.dtype == torch.float32
+        self._gain = weight * sqrt(self._width) if self._single else weight
+        self._floor = torch.tensor(sqrt(self._width * eps), device=weight.device)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x of the weight's type, normalised."""
+        if self._single:
+            return (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self._floor)).mul_(self._gain)
+        return F.rms_norm(x.float(), (self._width,), None, self._eps).to(x.dtype) * self._gain
 
 
 class Rotary:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.architecture import Transformer
 from engine.kernels.linear import Linear
-from engine.models.layers import Rotary, rms_norm
+from engine.models.layers import RMSNorm, Rotary
 
 Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, query [rows, heads, d], key [rows, kv_heads, d], value) -> [rows, heads * d].
@@ -22,18 +22,13 @@ class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalised queries and keys, then SwiGLU."""
 
     def __init__(self, tensors: Mapping[str, Tensor], shape: Transformer) -> None:
-        self._eps = shape.eps
-        self._query_width = shape.heads * shape.head_dim
         self._rotated = shape.heads + shape.kv_heads
         self._heads, self._kv_heads, self._head_dim = shape.heads, shape.kv_heads, shape.head_dim
-        self._input_norm = tensors["input_layernorm.weight"]
-        self._post_norm = tensors["post_attention_layernorm.weight"]
-        self._qk_norm = torch.cat(
-            (
-                tensors["self_attn.q_norm.weight"].expand(shape.heads, -1),
-                tensors["self_attn.k_norm.weight"].expand(shape.kv_heads, -1),
-            )
-        ).contiguous()
+        self._input_norm = RMSNorm(tensors["input_layernorm.weight"], shape.eps)
+        self._post_norm = RMSNorm(tensors["post_attention_layernorm.weight"], shape.eps)
+        query_norms = tensors["self_attn.q_norm.weight"].expand(shape.heads, -1)
+        key_norms = tensors["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
+        self._qk_norm = RMSNorm(torch.cat((query_norms, key_norms)), shape.eps)
         self._qkv = Linear(torch.cat([tensors[f"self_attn.{part}_proj.weight"] for part in "qkv"]))
         self._out = Linear(tensors["self_attn.o_proj.weight"])
         self._gate_up = Linear(torch.cat([tensors["mlp.gate_proj.weight"], tensors["mlp.up_proj.weight"]]))
@@ -42,11 +37,11 @@ class Qwen3Layer:
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """x [rows, hidden] through layer ``index``."""
         rows = x.shape[0]
-        qkv = self._qkv(rms_norm(x, self._input_norm, self._eps)).view(rows, -1, self._head_dim)
-        rotated = rotary.rotate(rms_norm(qkv[:, : self._rotated], self._qk_norm, self._eps), cos, sin)
+        qkv = self._qkv(self._input_norm(x)).view(rows, -1, self._head_dim)
+        rotated = rotary.rotate(self._qk_norm(qkv[:, : self._rotated]), cos, sin)
         mixed = attention(index, rotated[:, : self._heads], rotated[:, self._heads :], qkv[:, self._rotated :])
         x = x + self._out(mixed)
-        gate, up = self._gate_up(rms_norm(x, self._post_norm, self._eps)).chunk(2, -1)
+        gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
         return x + self._down(F.silu(gate) * up)
 
 
@@ -56,15 +51,15 @@ class Qwen3Stack:
     def __init__(self, tensors: Mapping[str, Tensor], shape: Transformer, positions: int, device: torch.device) -> None:
         self.shape = shape
         self._layers = [Qwen3Layer(_under(tensors, f"layers.{index}."), shape) for index in range(shape.layers)]
-        self._norm = tensors["norm.weight"]
-        self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, device, self._norm.dtype)
+        self._norm = RMSNorm(tensors["norm.weight"], shape.eps)
+        self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, device, tensors["norm.weight"].dtype)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """x [rows, hidden] at ``positions`` [rows] -> hidden states after the final norm [rows, hidden]."""
         cos, sin = self._rotary.at(positions)
         for index, layer in enumerate(self._layers):
             x = layer(index, x, self._rotary, cos, sin, attention)
-        return rms_norm(x, self._norm, self.shape.eps)
+        return self._norm(x)
 
 
 def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
