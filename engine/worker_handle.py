@@ -17,6 +17,8 @@ AUDIO_WINDOW = 128
 _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
 _EXIT_PATIENCE_S = 15.0
+_SUBMIT_PATIENCE_S = 5.0
+"""How long a request may wait for room on a link that the worker does not read: it is the event loop that waits."""
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +45,7 @@ class WorkerHandle:
             requests.close()
             audio.close()
             raise
-        self.requests = requests.attach(self._wakeup)
+        self.requests = requests.attach(self._wakeup, patience=_SUBMIT_PATIENCE_S)
         self.audio = audio.attach(self._wakeup)
         self._closing = False
         self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)

@@ -13,7 +13,7 @@ from engine.config_reader import read_model
 from engine.layout import codec_shapes, model_shapes
 from engine.strict_json import Keys
 from engine.untrained.codec_configs import CODEC, FEATURE_EXTRACTOR, MODELSCOPE
-from engine.untrained.configs import GENERATION, PROCESSOR, model_config
+from engine.untrained.configs import BRIEF, GENERATION, PROCESSOR, model_config
 from engine.untrained.files import write_json
 from engine.untrained.tokenizer import write_tokenizer
 from engine.untrained.weights import write_weights
@@ -58,7 +58,7 @@ def write_checkpoint(folder: Path, variant: str) -> None:
         torch.bfloat16,
         eos=model.talker.ids.eos,
     )
-    write_json(folder / "generation_config.json", GENERATION)
+    write_json(folder / "generation_config.json", GENERATION | (BRIEF if marked else {}))
     write_json(folder / "preprocessor_config.json", PROCESSOR)
     write_json(folder / "config.json", config)
 

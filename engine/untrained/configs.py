@@ -154,6 +154,8 @@ def _shifted(ids: dict[str, int]) -> dict[str, int]:
     return {name: published - _SHIFT for name, published in ids.items()}
 
 
+BRIEF = {"max_new_tokens": 126}
+"""Ten seconds at most: random weights seldom draw an end, and noise need not go on for minutes."""
 GENERATION = {
     "do_sample": True,
     "repetition_penalty": 1.05,

@@ -25,7 +25,11 @@ OWN = {
     "1b7-base": {"config.json": "afaec30db23df395", "model.safetensors": "30bfc45a73610cec"},
     "1b7-custom_voice": {"config.json": "dec8dbb0fd63e998", "model.safetensors": "97736cc2425e1310"},
     "1b7-voice_design": {"config.json": "f544fde1c29bc216", "model.safetensors": "7cb0156bac90e4d2"},
-    "pocket": {"config.json": "bad1060fa88b8b8e", "model.safetensors": "43f94304b314ae4f"},
+    "pocket": {
+        "config.json": "bad1060fa88b8b8e",
+        "generation_config.json": "302b1623d637ecc0",
+        "model.safetensors": "43f94304b314ae4f",
+    },
 }
 """First half of each file's SHA-256."""
 
