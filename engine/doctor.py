@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from engine.config import EngineConfig
-from engine.device import available_cores, use_threads
+from engine.device import available_cores, prepare_torch
 from engine.kernels.linear import Linear
 
 _GIB = 1 << 30
@@ -33,7 +33,7 @@ _RELEASES = (_Release("Qwen3-TTS 0.6B", 3.31, 5.0), _Release("Qwen3-TTS 1.7B", 5
 
 def main() -> None:
     """Print the machine, what the engine would use of it, and what that is enough for."""
-    use_threads(EngineConfig(model=""))
+    prepare_torch(EngineConfig(model=""))
     for name, value in _machine().items():
         print(f"{name:<20}{value}")
     speed = _weight_bandwidth()

@@ -15,7 +15,7 @@ import torch
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.code2wav import launch
 from engine.config import EngineConfig
-from engine.device import choose_device, choose_dtype, use_threads
+from engine.device import choose_device, choose_dtype, prepare_torch
 from engine.errors import EngineError, EngineFailed
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
@@ -88,7 +88,7 @@ def prepare_checkpoint(config: EngineConfig) -> None:
 
 def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wakeup) -> tuple[TalkerStage, EngineInfo]:
     started = time.monotonic()
-    use_threads(config)
+    prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
     device = choose_device(config)
     talker = load_talker(checkpoint, config, device)

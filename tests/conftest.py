@@ -8,7 +8,6 @@ import torch
 
 from engine.untrained import VARIANTS, write_checkpoint
 
-
 torch.set_num_threads(1)  # two teams of threads on two cores wait for each other more than they work
 
 

@@ -1,5 +1,6 @@
 """Native talkers on untrained checkpoints, and utterances run through them without a server."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,8 @@ from engine.talker.intake import resolve
 from engine.talker.native import NativeTalker
 from engine.worker import load_talker
 
-CPU = torch.device("cpu")
+DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
+"""Parity holds on a GPU too: TEST_DEVICE=cuda. Equality bit for bit is promised on a CPU."""
 
 
 def native_talker(checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 64) -> NativeTalker:
@@ -24,7 +26,7 @@ def native_talker(checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 6
         dtype="float32",
         talker=TalkerConfig(slots=slots, context=1024, prefill_chunk=prefill_chunk),
     )
-    return load_talker(checkpoint, config, CPU)
+    return load_talker(checkpoint, config, DEVICE)
 
 
 def prepare(request: SpeechRequest, checkpoint: Checkpoint) -> tuple[Prompt, Sampling]:

@@ -13,7 +13,7 @@ from engine.checkpoint import open_checkpoint
 from engine.code2wav.decoder import StreamDecoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
-from engine.device import choose_device, use_threads
+from engine.device import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed
 from engine.models.code2wav import Code2WavModel
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
@@ -60,7 +60,7 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
 
 def load_decoder(config: EngineConfig) -> StreamDecoder:
     """The checkpoint's decoder, having decoded one frame. Raises CheckpointError."""
-    use_threads(config)
+    prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
     tensors = checkpoint.codec_tensors("decoder.")
     model = Code2WavModel(tensors, checkpoint.codec.decoder, device=choose_device(config))

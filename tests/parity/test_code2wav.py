@@ -11,15 +11,14 @@ from engine.code2wav.decoder import StreamDecoder
 from engine.models.code2wav import Code2WavModel
 from engine.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
+from tests.talkers import DEVICE
 
 
 @pytest.fixture(scope="module")
 def decoder(checkpoints):
     checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
     with torch.inference_mode():
-        model = Code2WavModel(
-            checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=torch.device("cpu")
-        )
+        model = Code2WavModel(checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=DEVICE)
     return StreamDecoder(model, rows=8)
 
 

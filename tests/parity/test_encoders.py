@@ -12,8 +12,8 @@ from engine.models.speaker_encoder import SpeakerEncoder
 from engine.models.speech_encoder import SpeechEncoder
 from engine.reference_encoder import ReferenceEncoder
 from tests.parity import golden_cases
+from tests.talkers import DEVICE
 
-CPU = torch.device("cpu")
 SAFE_MARGIN = 1e-3
 """A code whose vector was nearer than the next by less may differ, and with it the frame's later codes."""
 
@@ -29,11 +29,11 @@ def assert_codes_agree(codes, expected, margins):
 def test_speech_encoder(name, checkpoints):
     golden = golden_cases.load("encoder_only")
     checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
-    encoder = SpeechEncoder(checkpoint.codec_tensors("encoder."), checkpoint.codec.encoder, device=CPU)
+    encoder = SpeechEncoder(checkpoint.codec_tensors("encoder."), checkpoint.codec.encoder, device=DEVICE)
     samples = torch.from_numpy(golden[f"wav_{name}"])
     with torch.inference_mode():
-        assert np.abs(encoder.latents(samples).numpy() - golden[f"latent_{name}"]).max() < 1e-4
-        assert_codes_agree(encoder(samples).numpy(), golden[f"codes_{name}"], golden[f"margin_{name}"])
+        assert np.abs(encoder.latents(samples).cpu().numpy() - golden[f"latent_{name}"]).max() < 1e-4
+        assert_codes_agree(encoder(samples).cpu().numpy(), golden[f"codes_{name}"], golden[f"margin_{name}"])
 
 
 @pytest.mark.parametrize("variant", ["0b6-base", "1b7-base"])
@@ -41,10 +41,10 @@ def test_speech_encoder(name, checkpoints):
 def test_speaker_encoder(variant, name, checkpoints):
     golden = golden_cases.load("speaker_encoder")
     checkpoint = open_checkpoint(str(checkpoints[variant]))
-    encoder = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), checkpoint.model.speaker_encoder, device=CPU)
+    encoder = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), checkpoint.model.speaker_encoder, device=DEVICE)
     expected = golden[f"emb_{variant}_{name}"]
     with torch.inference_mode():
-        heard = encoder(torch.from_numpy(golden[f"wav_{name}"])).numpy()
+        heard = encoder(torch.from_numpy(golden[f"wav_{name}"])).cpu().numpy()
     np.testing.assert_allclose(heard, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -60,7 +60,7 @@ def test_a_recording_becomes_the_references_voice(case, checkpoints):
     golden = golden_cases.load(case)
     meta = golden["meta"]
     samples, rate = soundfile.read(golden_cases.FOLDER / f"ref_{meta['ref']}.wav", dtype="float32")
-    encoder = ReferenceEncoder(open_checkpoint(str(checkpoints[meta["variant"]])), CPU)
+    encoder = ReferenceEncoder(open_checkpoint(str(checkpoints[meta["variant"]])), DEVICE)
     voice = encoder.encode(EncodeRequest(samples, rate, codes="ref_codes" in golden))
     np.testing.assert_allclose(voice.embedding, golden["spk_embedding"], rtol=1e-5, atol=1e-5)
     if "ref_codes" in golden:

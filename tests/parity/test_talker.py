@@ -64,7 +64,7 @@ def test_logits_are_within_1e_4_of_the_references(name, checkpoints):
     recorder = _Recorder(talker)
     speak(talker, [prepare(golden_cases.request_of(golden), checkpoint)])
     steps, frames = len(golden["talker_logits"]), len(golden["cp_logits"])
-    heard = torch.stack(recorder.talker_logits[:steps]).numpy()
-    predicted = torch.stack(recorder.predictor_logits[: frames * 15]).unflatten(0, (frames, 15)).numpy()
+    heard = torch.stack(recorder.talker_logits[:steps]).cpu().numpy()
+    predicted = torch.stack(recorder.predictor_logits[: frames * 15]).unflatten(0, (frames, 15)).cpu().numpy()
     assert np.abs(heard - golden["talker_logits"]).max() < 1e-4
     assert np.abs(predicted - golden["cp_logits"]).max() < 1e-4

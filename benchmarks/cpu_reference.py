@@ -1,0 +1,126 @@
+"""This engine and the official reference, side by side on this machine's CPU.
+
+python benchmarks/cpu_reference.py [--threads 1,2] [--rounds 3] [--only small,full,code2wav] [-o FILE.json]
+
+Every model is loaded in a process of its own, and the processes are timed in turn, A B A B, so that a machine with
+other work treats all alike. The first start makes an environment for the reference and a random full-size checkpoint,
+under .benchmark/ (5 GB); a full-size comparison takes about 12 GB of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import report  # noqa: E402
+from benchmarks.fullsize import ensure_full_size  # noqa: E402
+from benchmarks.reference_env import reference_python  # noqa: E402
+from benchmarks.report import Contender, Result  # noqa: E402
+from benchmarks.turns import Job, Runner  # noqa: E402
+from engine.device import available_cores  # noqa: E402
+from engine.untrained import write_checkpoint  # noqa: E402
+
+WORK = ROOT / ".benchmark"
+SMALL_VARIANT = "1b7-custom_voice"
+UTTERANCE = {"text": "The quick brown fox jumps over the lazy dog.", "speaker": "ryan", "language": "english"}
+ENGINE, REFERENCE = "benchmarks.engine_runner", "benchmarks.reference_runner"
+
+
+def small(frames: int) -> list[Contender]:
+    """The small checkpoint: what frames cost when the arithmetic costs nothing."""
+    folder = WORK / "models" / SMALL_VARIANT
+    if not (folder / "config.json").exists():
+        write_checkpoint(folder, SMALL_VARIANT)
+    job = Job("", str(folder), 0, frames=frames, **UTTERANCE)
+    return [
+        Contender("talker", ENGINE, replace(job, kind="talker")),
+        Contender("engine", ENGINE, replace(job, kind="engine")),
+        Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
+    ]
+
+
+def full(frames: int) -> list[Contender]:
+    """Random weights of the 0.6B model's size. Nothing ends such an utterance but its limit."""
+    folder = WORK / "models" / "full-size"
+    ensure_full_size(folder)
+    job = Job("", str(folder), 0, frames=frames, **UTTERANCE)
+    return [
+        Contender("talker", ENGINE, replace(job, kind="talker")),
+        Contender("engine", ENGINE, replace(job, kind="engine")),
+        Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
+        Contender("reference bf16", REFERENCE, replace(job, kind="reference", dtype="bfloat16")),
+    ]
+
+
+def code2wav() -> list[Contender]:
+    """The full-size codec's decoder, in fp32 (its convolutions in bf16 are slower on CPUs)."""
+    folder = WORK / "models" / "full-size"
+    ensure_full_size(folder)
+    job = Job("code2wav", str(folder), 0)
+    return [Contender("Code2Wav", ENGINE, job), Contender("reference fp32", REFERENCE, job)]
+
+
+def race(contenders: list[Contender], threads: int, rounds: int, reference: str) -> list[Result]:
+    """All contenders with as many ``threads``, ``rounds`` turns each, one after the other."""
+    with contextlib.ExitStack() as stack:
+        runners = []
+        for each in contenders:
+            python = reference if each.module == REFERENCE else sys.executable
+            log = WORK / f"{each.name.replace(' ', '-')}.log"
+            runner = Runner(python, each.module, replace(each.job, threads=threads), log)
+            stack.callback(runner.kill)
+            runners.append(runner)
+            runner.wait_ready()
+        results = [Result(each.name, threads) for each in contenders]
+        for _ in range(rounds):
+            for result, runner in zip(results, runners, strict=True):
+                result.add(runner.turn())
+        for result, runner in zip(results, runners, strict=True):
+            result.peak_bytes = runner.finish()
+    return results
+
+
+def main() -> None:
+    """Measure, print the tables, and fail if the engines' codes differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", default="1,2", help="torch threads to try, each side's best counts (1,2)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each process (3)")
+    parser.add_argument("--small-frames", type=int, default=50, help="frames of the small checkpoint's utterance (50)")
+    parser.add_argument("--full-frames", type=int, default=12, help="frames of the full-size utterance (12)")
+    parser.add_argument("--only", default="small,full,code2wav", help="which comparisons (small,full,code2wav)")
+    parser.add_argument("-o", "--output", type=Path, help="also write every measurement to this JSON file")
+    options = parser.parse_args()
+
+    WORK.mkdir(exist_ok=True)
+    reference = reference_python(WORK / "reference")
+    makers = {
+        "small": lambda: small(options.small_frames),
+        "full": lambda: full(options.full_frames),
+        "code2wav": code2wav,
+    }
+    machine = report.machine(available_cores())
+    print(report.machine_line(machine))
+    comparisons: dict[str, list[Result]] = {}
+    for name in options.only.split(","):
+        contenders = makers[name]()
+        results = [
+            result
+            for threads in map(int, options.threads.split(","))
+            for result in race(contenders, threads, options.rounds, reference)
+        ]
+        comparisons[name] = results
+        print(report.table(name, results), flush=True)
+    if options.output:
+        report.write(options.output, machine, comparisons)
+    if not report.same_codes(comparisons.get("small", [])):
+        raise SystemExit("the small checkpoint's codes differ between the engine and the reference")
+
+
+if __name__ == "__main__":
+    main()

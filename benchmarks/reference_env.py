@@ -1,0 +1,35 @@
+"""The virtual environment of the official reference, made once and kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from importlib.metadata import version
+from pathlib import Path
+
+_REFERENCE = "qwen-tts==0.1.1"
+_NEEDS = ("transformers==4.57.3", "accelerate==1.12.0")
+"""What its 12 Hz family needs of what it asks for; ``stand_ins`` has the rest."""
+_PATIENCE_S = 3600.0
+
+
+def reference_python(folder: Path) -> str:
+    """The Python of the environment in ``folder``, which has the same release of torch as this one.
+
+    pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...) pass through.
+    """
+    torch = "torch==" + version("torch").partition("+")[0]
+    stamp, wanted = folder / ".installed", "\n".join((torch, *_NEEDS, _REFERENCE))
+    python = str(folder / "bin" / "python")
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"making {folder} with {_REFERENCE}", file=sys.stderr)
+        venv.create(folder, clear=True, with_pip=True)
+        _pip(python, torch, *_NEEDS)
+        _pip(python, "--no-deps", _REFERENCE)
+        stamp.write_text(wanted)
+    return python
+
+
+def _pip(python: str, *arguments: str) -> None:
+    subprocess.run([python, "-m", "pip", "install", "-q", *arguments], check=True, timeout=_PATIENCE_S)

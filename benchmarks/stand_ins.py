@@ -1,0 +1,40 @@
+"""Empty modules in place of what the reference imports for its 25 Hz family and for reading audio files."""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+_NAMES = frozenset({"einops", "gradio", "librosa", "onnxruntime", "sox", "soundfile", "torchaudio"})
+
+
+def install() -> None:
+    """From now on the modules can be imported; what is called in them raises RuntimeError."""
+    sys.meta_path.append(_Finder())
+
+
+class _StandIn(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def absent(*_: Any, **__: Any) -> NoReturn:
+            raise RuntimeError(f"{self.__name__}.{name} is needed after all, and not installed")
+
+        return absent
+
+
+class _Finder(MetaPathFinder, Loader):
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname.partition(".")[0] not in _NAMES:
+            return None
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass

@@ -1,0 +1,47 @@
+"""``sonant say`` from end to end: what it dumps is what the reference makes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+
+from engine.request import SAMPLES_PER_FRAME
+from tests.parity import golden_cases
+from tests.parity.test_encoders import assert_codes_agree
+
+CASES = ["cv17_instruct_stream", "cv06_ja", "vd17_noinstruct", "xvec17_en", "icl17_short", "icl17_nonstream"]
+FLAGS = {"speaker": "--voice", "language": "--language", "instruct": "--instructions", "ref_text": "--ref-text"}
+
+
+def arguments(meta):
+    given = [meta["text"], "--greedy", "--max-new-tokens", str(meta["max_new_tokens"])]
+    given += ["--text-layout", "full" if meta["non_streaming_mode"] else "streaming"]
+    for name, flag in FLAGS.items():
+        if meta.get(name):
+            given += [flag, meta[name]]
+    if "ref" in meta:
+        given += ["--ref-audio", str(golden_cases.FOLDER / f"ref_{meta['ref']}.wav")]
+    if meta.get("x_vector_only_mode"):
+        given.append("--x-vector-only")
+    return given
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_dump_is_the_references(name, checkpoints, tmp_path):
+    golden = golden_cases.load(name)
+    meta = golden["meta"]
+    files = ["--dump", str(tmp_path / "dump.npz"), "-o", str(tmp_path / "speech.wav")]
+    command = [sys.executable, "-m", "server.cli", "say", *arguments(meta), *files]
+    subprocess.run([*command, "--model", str(checkpoints[meta["variant"]])], check=True, timeout=100)
+    dump = np.load(tmp_path / "dump.npz")
+    assert dump["codes"].dtype == np.int64
+    assert np.array_equal(dump["codes"], golden["codes"])
+    assert dump["wav"].dtype == np.float32
+    assert np.abs(dump["wav"] - golden["wav"]).max() < 1e-4
+    if "spk_embedding" in golden:
+        np.testing.assert_allclose(dump["spk_embedding"], golden["spk_embedding"], rtol=1e-5, atol=1e-5)
+    if "ref_codes" in golden:
+        assert_codes_agree(dump["ref_codes"], golden["ref_codes"], golden["ref_margins"])
+    assert soundfile.info(tmp_path / "speech.wav").frames == len(golden["codes"]) * SAMPLES_PER_FRAME
