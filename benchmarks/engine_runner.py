@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 
-from benchmarks.turns import Job, Turn, take_turns
+from benchmarks.turns import Job, Load, Turn, serve
 from engine.checkpoint import open_checkpoint
 from engine.client import EngineClient
 from engine.code2wav.launch import load_decoder
 from engine.config import EngineConfig
-from engine.device import use_threads
+from engine.device import prepare_torch
 from engine.prompt import build_prompt
 from engine.request import CODEBOOKS, SamplingParams, SpeechRequest
 from engine.talker.intake import resolve
@@ -40,10 +40,11 @@ def config_of(job: Job) -> EngineConfig:
     return EngineConfig(model=job.folder, device="cpu", threads=job.threads)
 
 
-def talker(job: Job) -> None:
+@contextmanager
+def talker(job: Job) -> Iterator[Callable[[], Turn]]:
     """Stage 1 alone, in this process: prompt to last codes."""
     config = config_of(job)
-    use_threads(config)
+    prepare_torch(config)
     checkpoint = open_checkpoint(job.folder)
     native = load_talker(checkpoint, config, torch.device("cpu"))
 
@@ -59,10 +60,11 @@ def talker(job: Job) -> None:
         return Turn({"frame": [elapsed / max(1, len(codes))]}, codes)
 
     speak(_WARM_UP_FRAMES)
-    take_turns(lambda: speak(job.frames))
+    yield lambda: speak(job.frames)
 
 
-def engine(job: Job) -> None:
+@contextmanager
+def engine(job: Job) -> Iterator[Callable[[], Turn]]:
     """Both stages in the engine process, asked through its client: the first samples, and the last."""
 
     async def speak(frames: int) -> Turn:
@@ -84,12 +86,13 @@ def engine(job: Job) -> None:
     with asyncio.Runner() as loop:
         try:
             loop.run(start())
-            take_turns(lambda: loop.run(speak(job.frames)), lambda: loop.run(client.close()))
+            yield lambda: loop.run(speak(job.frames))
         finally:
             loop.run(client.close())
 
 
-def code2wav(job: Job) -> None:
+@contextmanager
+def code2wav(job: Job) -> Iterator[Callable[[], Turn]]:
     """Stage 2 alone, in this process: chunks of a stream that goes on."""
     decoder = load_decoder(config_of(job))
     row = decoder.begin(None)
@@ -106,11 +109,10 @@ def code2wav(job: Job) -> None:
 
     seconds_a_frame(_CONTEXT_FRAMES)
     decode()
-    take_turns(decode)
+    yield decode
 
 
-KINDS: dict[str, Callable[[Job], None]] = {"talker": talker, "engine": engine, "code2wav": code2wav}
+KINDS: dict[str, Load] = {"talker": talker, "engine": engine, "code2wav": code2wav}
 
 if __name__ == "__main__":
-    JOB = Job.from_argument(sys.argv[1])
-    KINDS[JOB.kind](JOB)
+    serve(KINDS)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
@@ -14,7 +14,7 @@ import torch
 import transformers  # noqa: F401  looks for what is installed, so it comes before the stand-ins
 
 from benchmarks import stand_ins
-from benchmarks.turns import Job, Turn, take_turns
+from benchmarks.turns import Job, Load, Turn, serve
 
 stand_ins.install()
 
@@ -44,8 +44,10 @@ class Clock:
         return self.returned
 
 
-def speech(job: Job) -> None:
+@contextmanager
+def speech(job: Job) -> Iterator[Callable[[], Turn]]:
     """Text to the whole waveform, which is all the reference has. It makes the codes of an utterance, then decodes."""
+    torch.set_num_threads(job.threads)
     model = Qwen3TTSModel.from_pretrained(job.folder, dtype=getattr(torch, job.dtype))
     model.model.generate = talker = Clock(model.model.generate)
 
@@ -59,11 +61,13 @@ def speech(job: Job) -> None:
         return Turn({"frame": [talker.seconds / max(1, len(codes))], "first audio": [whole], "whole": [whole]}, codes)
 
     speak(_WARM_UP_FRAMES)
-    take_turns(lambda: speak(job.frames))
+    yield lambda: speak(job.frames)
 
 
-def code2wav(job: Job) -> None:
+@contextmanager
+def code2wav(job: Job) -> Iterator[Callable[[], Turn]]:
     """Chunks decoded by themselves: the reference has no state, and starts each one from silence."""
+    torch.set_num_threads(job.threads)
     codec = Qwen3TTSTokenizer.from_pretrained(f"{job.folder}/speech_tokenizer", dtype=getattr(torch, job.dtype))
     generator = torch.Generator().manual_seed(0)
 
@@ -77,12 +81,10 @@ def code2wav(job: Job) -> None:
         return Turn({f"chunk of {n}": [seconds_a_frame(n) for _ in range(CHUNK_REPEATS)] for n in CHUNKS})
 
     decode()
-    take_turns(decode)
+    yield decode
 
 
-KINDS: dict[str, Callable[[Job], None]] = {"reference": speech, "code2wav": code2wav}
+KINDS: dict[str, Load] = {"reference": speech, "code2wav": code2wav}
 
 if __name__ == "__main__":
-    JOB = Job.from_argument(sys.argv[1])
-    torch.set_num_threads(JOB.threads)
-    KINDS[JOB.kind](JOB)
+    serve(KINDS)

@@ -1,7 +1,7 @@
 """Two or more processes that are timed in turn: each holds one model and runs it when told to.
 
-The parent starts a ``Runner`` a process and calls ``turn`` on one after the other. In the process, ``take_turns``
-answers: a line on standard input asks for a turn, its end ends the process. Needs the standard library alone, because
+The parent starts a ``Runner`` a process and calls ``turn`` on one after the other. In the process, ``serve`` answers:
+a line on standard input asks for a turn, the end of input ends the process. Needs the standard library alone, because
 not every process has this project's environment.
 """
 
@@ -13,10 +13,11 @@ import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 _PATIENCE_S = 600.0
@@ -41,11 +42,6 @@ class Job:
     language: str = ""
     frames: int = 0
 
-    @staticmethod
-    def from_argument(argument: str) -> Job:
-        """The job that a process was started with."""
-        return Job(**json.loads(argument))
-
 
 @dataclass
 class Turn:
@@ -55,18 +51,22 @@ class Turn:
     codes: list[list[int]] = field(default_factory=list)
 
 
-def take_turns(take: Callable[[], Turn], close: Callable[[], None] = lambda: None) -> None:
-    """In the process: run a turn for each line of standard input, then tell how much memory that took."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    _say(answers, "ready")
-    for _ in sys.stdin:
-        _say(answers, asdict(take()))
-    close()
-    _say(answers, _peak_bytes())
+Load = Callable[[Job], AbstractContextManager[Callable[[], Turn]]]
+"""Loads what a job names, having used it once. What it gives takes one turn; leaving it lets go of what it loaded."""
 
 
-def _say(answers: Any, value: Any) -> None:
+def serve(kinds: Mapping[str, Load]) -> None:
+    """In the process: the job of the command line, a turn for each line of input, then the memory that took."""
+    job = Job(**json.loads(sys.argv[1]))
+    with os.fdopen(int(sys.argv[2]), "w") as answers:
+        with kinds[job.kind](job) as take:
+            _say(answers, "ready")
+            for _ in sys.stdin:
+                _say(answers, asdict(take()))
+        _say(answers, _peak_bytes())
+
+
+def _say(answers: TextIO, value: Any) -> None:
     print(json.dumps(value), file=answers, flush=True)
 
 
@@ -77,20 +77,25 @@ def _peak_bytes() -> int:
 
 
 class Runner:
-    """The parent's side of one process. module: what runs, as in ``python -m``; log: its standard error."""
+    """The parent's side of one process. module: what runs, as in ``python -m``; log: what it prints."""
 
-    def __init__(self, python: Path | str, module: str, job: Job, log: Path) -> None:
+    def __init__(self, python: str, module: str, job: Job, log: Path) -> None:
         self._log = log
-        with log.open("w") as errors:
+        # Answers have a pipe of their own: libraries print on standard output.
+        answers, answer = os.pipe()
+        self._answers = os.fdopen(answers)
+        with log.open("w") as printed:
             self._process = subprocess.Popen(
-                [python, "-m", module, json.dumps(asdict(job))],
+                [python, "-m", module, json.dumps(asdict(job)), str(answer)],
                 cwd=ROOT,
                 env=os.environ | {"OMP_NUM_THREADS": str(job.threads)},
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=[answer],
                 text=True,
             )
+        os.close(answer)
 
     def wait_ready(self) -> None:
         """Until its model is loaded."""
@@ -115,13 +120,13 @@ class Runner:
         """End the process at once, if it has not ended."""
         self._process.kill()
         self._process.wait()
+        self._answers.close()
 
     def _listen(self) -> Any:
         watchdog = threading.Timer(_PATIENCE_S, self._process.kill)
         watchdog.start()
         try:
-            assert self._process.stdout is not None
-            line = self._process.stdout.readline()
+            line = self._answers.readline()
         finally:
             watchdog.cancel()
         if not line:

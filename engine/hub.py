@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-
 from engine.errors import CheckpointError
 
 FILES = (
@@ -36,6 +34,13 @@ def find_folder(name: str) -> Path:
         raise CheckpointError(f"{name} is a file; give the checkpoint's folder")
     if not _HUB_NAME.fullmatch(name):
         raise CheckpointError(f"there is no folder {name}, and it is no hub name such as Qwen/Qwen3-TTS-12Hz-0.6B-Base")
+    return _download(name)
+
+
+def _download(name: str) -> Path:
+    # Imported here: it takes a quarter of a second, which a local folder need not wait for.
+    from huggingface_hub import snapshot_download
+
     try:
         return Path(snapshot_download(name, allow_patterns=list(FILES)))
     except Exception as error:  # the hub's own, its HTTP library's and the system's errors

@@ -8,6 +8,7 @@ import torch
 
 from engine.untrained import VARIANTS, write_checkpoint
 
+torch.backends.cudnn.allow_tf32 = False
 torch.set_num_threads(1)  # two teams of threads on two cores wait for each other more than they work
 
 
