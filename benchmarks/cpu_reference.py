@@ -4,13 +4,14 @@ python benchmarks/cpu_reference.py [--threads 1,2] [--rounds 3] [--only small,fu
 
 Every model is loaded in a process of its own, and the processes are timed in turn, A B A B, so that a machine with
 other work treats all alike. The first start makes an environment for the reference and a random full-size checkpoint,
-under .benchmark/ (5 GB); a full-size comparison takes about 12 GB of memory.
+under .benchmark/ (4 GB, or more where torch comes with CUDA). The full-size models together take 14 GB of memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,25 +20,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import report  # noqa: E402
-from benchmarks.fullsize import ensure_full_size  # noqa: E402
 from benchmarks.reference_env import reference_python  # noqa: E402
 from benchmarks.report import Contender, Result  # noqa: E402
 from benchmarks.turns import Job, Runner  # noqa: E402
-from engine.device import available_cores  # noqa: E402
-from engine.untrained import write_checkpoint  # noqa: E402
 
 WORK = ROOT / ".benchmark"
-SMALL_VARIANT = "1b7-custom_voice"
 UTTERANCE = {"text": "The quick brown fox jumps over the lazy dog.", "speaker": "ryan", "language": "english"}
 ENGINE, REFERENCE = "benchmarks.engine_runner", "benchmarks.reference_runner"
 
 
 def small(frames: int) -> list[Contender]:
     """The small checkpoint: what frames cost when the arithmetic costs nothing."""
-    folder = WORK / "models" / SMALL_VARIANT
-    if not (folder / "config.json").exists():
-        write_checkpoint(folder, SMALL_VARIANT)
-    job = Job("", str(folder), 0, frames=frames, **UTTERANCE)
+    job = Job("", checkpoint("1b7-custom_voice"), 0, frames=frames, **UTTERANCE)
     return [
         Contender("talker", ENGINE, replace(job, kind="talker")),
         Contender("engine", ENGINE, replace(job, kind="engine")),
@@ -47,9 +41,7 @@ def small(frames: int) -> list[Contender]:
 
 def full(frames: int) -> list[Contender]:
     """Random weights of the 0.6B model's size. Nothing ends such an utterance but its limit."""
-    folder = WORK / "models" / "full-size"
-    ensure_full_size(folder)
-    job = Job("", str(folder), 0, frames=frames, **UTTERANCE)
+    job = Job("", checkpoint("full-size"), 0, frames=frames, **UTTERANCE)
     return [
         Contender("talker", ENGINE, replace(job, kind="talker")),
         Contender("engine", ENGINE, replace(job, kind="engine")),
@@ -60,10 +52,19 @@ def full(frames: int) -> list[Contender]:
 
 def code2wav() -> list[Contender]:
     """The full-size codec's decoder, in fp32 (its convolutions in bf16 are slower on CPUs)."""
-    folder = WORK / "models" / "full-size"
-    ensure_full_size(folder)
-    job = Job("code2wav", str(folder), 0)
+    job = Job("code2wav", checkpoint("full-size"), 0)
     return [Contender("Code2Wav", ENGINE, job), Contender("reference fp32", REFERENCE, job)]
+
+
+def checkpoint(name: str) -> str:
+    """The folder of a random checkpoint.
+
+    It is written in another process, and this one never imports torch: what a parent has used counts as used by the
+    processes it starts.
+    """
+    folder = str(WORK / "models" / name)
+    subprocess.run([sys.executable, "-m", "benchmarks.checkpoints", name, folder], cwd=ROOT, check=True, timeout=600)
+    return folder
 
 
 def race(contenders: list[Contender], threads: int, rounds: int, reference: str) -> list[Result]:
@@ -104,7 +105,7 @@ def main() -> None:
         "full": lambda: full(options.full_frames),
         "code2wav": code2wav,
     }
-    machine = report.machine(available_cores())
+    machine = report.machine()
     print(report.machine_line(machine))
     comparisons: dict[str, list[Result]] = {}
     for name in options.only.split(","):

@@ -1,13 +1,10 @@
 """A random checkpoint of the published 0.6B model's size: every shape as published, the small one's tokenizer.
 
-python -m benchmarks.fullsize FOLDER
-
 It is good for timing and for nothing else. About 2.5 GB.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +86,8 @@ def full_size_codec() -> dict[str, Any]:
     }
 
 
-def ensure_full_size(folder: Path) -> None:
-    """Write the checkpoint if it is not there. config.json comes last: a folder that has one is whole."""
-    if (folder / "config.json").exists():
-        return
-    print(f"writing a random full-size checkpoint to {folder}", file=sys.stderr)
+def write_full_size(folder: Path) -> None:
+    """Write the checkpoint, config.json last."""
     (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
     _write_codec(folder / "speech_tokenizer")
     config = full_size_model(write_tokenizer(folder))
@@ -124,7 +118,3 @@ def _with_published_ids(talker: dict[str, Any]) -> dict[str, Any]:
     return {
         key: shifted(value) if key.startswith("codec_") or key == "spk_id" else value for key, value in talker.items()
     }
-
-
-if __name__ == "__main__":
-    ensure_full_size(Path(sys.argv[1]))

@@ -53,12 +53,12 @@ class Result:
         self.codes = turn.codes
 
 
-def machine(cores: int) -> dict[str, str | int]:
+def machine() -> dict[str, str | int]:
     """What the figures depend on, without a name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_name(),
-        "cores": cores,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_gib": round(memory / 2**30),
         "python": platform.python_version(),
         "torch": version("torch"),

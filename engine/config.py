@@ -37,8 +37,8 @@ class EngineConfig(_Strict):
     """Everything the engine process needs to start."""
 
     model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
-    untrained_fallback: bool = Field(
-        False, description="make a small random checkpoint there if the folder does not exist"
+    untrained_fallback: str | None = Field(
+        None, description="the one folder where, if it is the model and not there, a small random checkpoint is made"
     )
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = Field(

@@ -82,7 +82,7 @@ def _step_until_alone(stage: TalkerStage) -> None:
 
 def prepare_checkpoint(config: EngineConfig) -> None:
     """Make the random checkpoint of a first start where the configuration asks for it."""
-    if config.untrained_fallback and ensure_checkpoint(config.model):
+    if config.untrained_fallback == config.model and ensure_checkpoint(config.model):
         _log.warning("%s did not exist: an UNTRAINED checkpoint was made there, which makes noise", config.model)
 
 

@@ -235,7 +235,7 @@ async def test_a_folder_that_is_no_checkpoint_is_said_once_and_for_good(tmp_path
 
 async def test_a_first_start_makes_the_untrained_checkpoint(tmp_path):
     folder = tmp_path / "models" / "pocket"
-    engine = EngineClient(config_for(folder, "thread").model_copy(update={"untrained_fallback": True}))
+    engine = EngineClient(config_for(folder, "thread").model_copy(update={"untrained_fallback": str(folder)}))
     await engine.start()
     try:
         info = await engine.wait_ready(PATIENCE)

@@ -108,6 +108,13 @@ def test_a_model_flag_is_found_from_where_one_stands(tmp_path: Path, monkeypatch
     assert load_settings(write(tmp_path), {"engine": {"model": "mine"}}).engine.model == str(tmp_path / "mine")
 
 
+def test_only_the_pocket_folder_is_ever_made_by_a_first_start(tmp_path: Path) -> None:
+    engine = load_settings().engine
+    assert engine.untrained_fallback == engine.model
+    engine = load_settings(flags={"engine": {"model": str(tmp_path / "mistyped")}}).engine
+    assert engine.untrained_fallback != engine.model
+
+
 def test_a_hub_name_stays_one_and_gives_the_served_name(tmp_path: Path) -> None:
     settings = load_settings(write(tmp_path))
     assert (settings.engine.model, settings.model_name) == ("org/model", "model")
