@@ -33,8 +33,8 @@ def small(frames: int) -> list[Contender]:
     """The small checkpoint: what frames cost when the arithmetic costs nothing."""
     job = Job("", checkpoint("1b7-custom_voice"), 0, frames=frames, **UTTERANCE)
     return [
-        Contender("talker", ENGINE, replace(job, kind="talker")),
-        Contender("engine", ENGINE, replace(job, kind="engine")),
+        Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
+        Contender("Sonant engine", ENGINE, replace(job, kind="engine")),
         Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
     ]
 
@@ -43,8 +43,8 @@ def full(frames: int) -> list[Contender]:
     """Random weights of the 0.6B model's size. Nothing ends such an utterance but its limit."""
     job = Job("", checkpoint("full-size"), 0, frames=frames, **UTTERANCE)
     return [
-        Contender("talker", ENGINE, replace(job, kind="talker")),
-        Contender("engine", ENGINE, replace(job, kind="engine")),
+        Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
+        Contender("Sonant engine", ENGINE, replace(job, kind="engine")),
         Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
         Contender("reference bf16", REFERENCE, replace(job, kind="reference", dtype="bfloat16")),
     ]
@@ -53,7 +53,7 @@ def full(frames: int) -> list[Contender]:
 def code2wav() -> list[Contender]:
     """The full-size codec's decoder, in fp32 (its convolutions in bf16 are slower on CPUs)."""
     job = Job("code2wav", checkpoint("full-size"), 0)
-    return [Contender("Code2Wav", ENGINE, job), Contender("reference fp32", REFERENCE, job)]
+    return [Contender("Sonant Code2Wav", ENGINE, job), Contender("reference fp32", REFERENCE, job)]
 
 
 def checkpoint(name: str) -> str:
