@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -39,10 +39,11 @@ class StreamDecoder:
             self._arena.scatter([row], self._after(context))
         return row
 
-    def warm_up(self) -> None:
-        """Decode a frame, so that the first listener does not wait for what is made on first use."""
+    def warm_up(self, chunks: Iterable[int]) -> None:
+        """Decode chunks of these sizes, so that the first listener does not wait for what is made on first use."""
         row = self.begin(None)
-        self.decode([row], np.zeros((1, 1, CODEBOOKS), np.int16))
+        for frames in chunks:
+            self.decode([row], np.zeros((1, frames, CODEBOOKS), np.int16))
         self.end(row)
 
     def end(self, row: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from engine.checkpoint import open_checkpoint
 from engine.code2wav.decoder import StreamDecoder
+from engine.code2wav.schedule import CHUNKS
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
 from engine.device import choose_device, prepare_torch
@@ -65,7 +66,7 @@ def load_decoder(config: EngineConfig) -> StreamDecoder:
     tensors = checkpoint.codec_tensors("decoder.")
     model = Code2WavModel(tensors, checkpoint.codec.decoder, device=choose_device(config))
     decoder = StreamDecoder(model, config.code2wav.streams)
-    decoder.warm_up()
+    decoder.warm_up(frames for frames in CHUNKS if frames <= config.code2wav.max_chunk_frames)
     return decoder
 
 

@@ -14,6 +14,9 @@ from math import inf
 from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME
 
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
+CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Frames and streams that are decoded together come in these sizes: each pair is compiled on its first use."""
 
 
 @dataclass(slots=True)
@@ -46,8 +49,8 @@ class Schedule:
 
     first_frames: int
     max_chunk_frames: int
+    max_batch_frames: int
     lead: float
-    max_streams: int
 
     def due(self, progress: Progress, now: float) -> float:
         """When the stream's next chunk should be made; infinity while only more frames can tell."""
@@ -75,7 +78,13 @@ class Schedule:
             if when <= now and stream != leader and self._chunk(streams[stream]) >= frames
         ]
         others.sort(key=due.__getitem__)
-        return Batch([leader, *others[: self.max_streams - 1]], frames)
+        together = _largest(BATCHES, min(1 + len(others), max(1, self.max_batch_frames // frames)))
+        return Batch([leader, *others][:together], frames)
 
     def _chunk(self, progress: Progress) -> int:
-        return min(progress.pending, progress.room, self.max_chunk_frames)
+        ready = min(progress.pending, progress.room, self.max_chunk_frames)
+        return _largest(CHUNKS, ready) if ready else 0
+
+
+def _largest(sizes: tuple[int, ...], limit: int) -> int:
+    return max(size for size in sizes if size <= limit)

@@ -61,7 +61,7 @@ class Code2WavStage:
         self._decoder = decoder
         self._rows = decoder.free_rows
         self._schedule = Schedule(
-            config.first_frames, config.max_chunk_frames, config.lead_ms / 1000, max_streams=config.streams
+            config.first_frames, config.max_chunk_frames, config.max_batch_frames, config.lead_ms / 1000
         )
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
         self._streams: dict[int, _Stream] = {}

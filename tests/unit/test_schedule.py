@@ -7,7 +7,7 @@ import pytest
 from engine.code2wav.schedule import FRAME_SECONDS, Batch, Progress, Schedule
 
 NOW = 1000.0
-SCHEDULE = Schedule(first_frames=2, max_chunk_frames=10, lead=0.24, max_streams=3)
+SCHEDULE = Schedule(first_frames=2, max_chunk_frames=8, max_batch_frames=16, lead=0.24)
 
 
 def listening(pending=0, made=0, started=None, ended=False, room=100):
@@ -27,13 +27,18 @@ def test_the_next_chunk_waits_until_the_listener_needs_it():
     stream = listening(pending=3, made=5, started=NOW)
     due = NOW + 5 * FRAME_SECONDS - SCHEDULE.lead
     assert SCHEDULE.pick({1: stream}, NOW) == pytest.approx(due)
-    stream.pending = 7
-    assert SCHEDULE.pick({1: stream}, due) == Batch([1], 7)
+    stream.pending = 6
+    assert SCHEDULE.pick({1: stream}, due) == Batch([1], 6)
 
 
 def test_a_full_chunk_need_not_wait():
     stream = listening(pending=25, made=50, started=NOW)
-    assert SCHEDULE.pick({1: stream}, NOW) == Batch([1], 10)
+    assert SCHEDULE.pick({1: stream}, NOW) == Batch([1], 8)
+
+
+def test_chunks_come_in_few_sizes():
+    sizes = {SCHEDULE.pick({1: listening(pending=n, made=1, started=NOW - 9)}, NOW).frames for n in range(1, 40)}
+    assert sizes == {1, 2, 3, 4, 6, 8}
 
 
 def test_whoever_runs_dry_first_goes_first():
@@ -48,9 +53,12 @@ def test_whoever_runs_dry_first_goes_first():
 
 
 def test_due_streams_with_as_many_frames_share_a_batch_up_to_its_size():
-    streams = {number: listening(pending=4, made=1, started=NOW - 10 + number) for number in range(5)}
+    streams = {number: listening(pending=4, made=1, started=NOW - 10 + number) for number in range(8)}
     streams[1].pending = 2
-    assert SCHEDULE.pick(streams, NOW) == Batch([0, 2, 3], 4)
+    assert SCHEDULE.pick(streams, NOW) == Batch([0, 2, 3, 4], 4)
+    for number in range(4, 8):
+        del streams[number]
+    assert SCHEDULE.pick(streams, NOW) == Batch([0, 2], 4)
 
 
 def test_a_listener_that_takes_nothing_gets_nothing_made():
@@ -62,9 +70,9 @@ def test_what_nobody_listens_to_yet_is_made_in_large_chunks_after_the_others():
     whole = Progress(False, pending=9, room=100)
     assert SCHEDULE.pick({1: whole}, NOW) == inf
     whole.pending = 12
+    assert SCHEDULE.pick({1: whole}, NOW) == Batch([1], 8)
     late = listening(pending=1, made=1, started=NOW - 5)
     assert SCHEDULE.pick({1: whole, 2: late}, NOW).streams[0] == 2
-    assert SCHEDULE.pick({1: whole}, NOW) == Batch([1], 10)
 
 
 def test_no_streams_no_alarm():
