@@ -74,7 +74,7 @@ def convolutions(frames: int) -> None:
     for name, shape, columns in CONVOLUTIONS:
         weight, bias = torch.randn(shape) / shape[1] ** 0.5, torch.randn(shape[0])
         x = torch.randn(1, shape[1], columns * frames + shape[2] - 1)
-        packed = Conv1d(weight, bias)
+        packed = Conv1d(weight, bias, columns=columns)
         plain = best(lambda weight=weight, bias=bias, x=x: F.conv1d(x, weight, bias), 3)
         ours = best(lambda packed=packed, x=x: packed(x), 3)
         print(f"  {name:30s}F.conv1d {plain * 1e3:7.2f} ms   packed {ours * 1e3:7.2f} ms")

@@ -1,8 +1,10 @@
 """A one-dimensional convolution whose columns do not depend on how many are asked for at once.
 
 oneDNN reorders a convolution's weights at every call; for one codec frame that costs more than the convolution. Here
-they are reordered once. oneDNN also picks another summation order for outputs narrower than 16 columns, so narrow
-outputs are computed 16 wide: then a chunk's samples are bit for bit those of the whole utterance.
+they are reordered once, into the layout oneDNN wants at the widths that the layer will see: in another layout they
+would be reordered at every call again, and slowly. oneDNN also picks another summation order for outputs narrower
+than 16 columns, so narrow outputs are computed 16 wide: then a chunk's samples are bit for bit those of the whole
+utterance.
 """
 
 from __future__ import annotations
@@ -12,46 +14,49 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _NARROW = 16
+_WIDE = 128
 
 
 class Conv1d:
     """Valid convolution of x [batch, in, time] with W [out, in / groups, kernel] and b [out] or None, stride 1.
 
-    Where oneDNN runs, the weights are packed for it. Elsewhere it is ``torch.nn.functional.conv1d``, its twin.
+    columns: the output's usual width, or a small multiple of it. Where oneDNN runs it is used for every size, with
+    packed weights except for pointwise layers of few columns, whose layout changes with the width. Elsewhere it is
+    ``torch.nn.functional.conv1d``, its twin.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, *, dilation: int = 1, groups: int = 1) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, *, columns: int, dilation: int = 1, groups: int = 1
+    ) -> None:
         self.history = (weight.shape[-1] - 1) * dilation
         self._bias, self._dilation, self._groups = bias, dilation, groups
-        self._packs = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
-        self._weight = self._pack(weight) if self._packs else weight
+        self._onednn = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self._weight = weight.unsqueeze(2)
+        self._packed = self._onednn and (self.history > 0 or columns >= _WIDE)
+        if self._packed:
+            self._weight = self._pack(max(columns, _NARROW))
 
-    def _pack(self, weight: Tensor) -> Tensor:
-        inputs = weight.shape[1] * self._groups
-        typical = [1, inputs, 1, _NARROW + self.history]
+    def _pack(self, columns: int) -> Tensor:
+        inputs = self._weight.shape[1] * self._groups
+        size = [1, inputs, 1, columns + self.history]
         packed: Tensor = torch.ops.aten.mkldnn_reorder_conv2d_weight(
-            weight.unsqueeze(2).to_mkldnn(), [0, 0], [1, 1], [1, self._dilation], self._groups, typical
+            self._weight.to_mkldnn(), [0, 0], [1, 1], [1, self._dilation], self._groups, size
         )
         return packed
 
     def __call__(self, x: Tensor) -> Tensor:
         """[batch, in, time] -> [batch, out, time - history]."""
-        if not self._packs:
-            return F.conv1d(x, self._weight, self._bias, dilation=self._dilation, groups=self._groups)
+        if not self._onednn:
+            return F.conv1d(x, self._weight.squeeze(2), self._bias, dilation=self._dilation, groups=self._groups)
         width = x.shape[-1] - self.history
-        narrow = self.history > 0 and width < _NARROW
-        if narrow:
+        if width < _NARROW:
             x = F.pad(x, (0, _NARROW - width))
-        y: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            x.contiguous().unsqueeze(2),
-            self._weight,
-            self._bias,
-            [0, 0],
-            [1, 1],
-            [1, self._dilation],
-            self._groups,
-            "none",
-            [],
-            "",
-        ).squeeze(2)
-        return y[..., :width] if narrow else y
+        y = self._convolve(x.contiguous().unsqueeze(2)).squeeze(2)
+        return y[..., :width] if width < _NARROW else y
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        geometry = ([0, 0], [1, 1], [1, self._dilation], self._groups)
+        if not self._packed:
+            return torch.mkldnn_convolution(x, self._weight, self._bias, *geometry)
+        y: Tensor = torch.ops.mkldnn._convolution_pointwise(x, self._weight, self._bias, *geometry, "none", [], "")
+        return y

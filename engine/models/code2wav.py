@@ -7,24 +7,16 @@ Decoding new frames with that state gives the samples of the whole utterance, bi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 
 import torch
 from torch import Tensor
 
 from engine.architecture import DecoderArchitecture
-from engine.models.code2wav_blocks import ConvNeXt, ResidualUnit, SnakeBeta, StreamConv, Upsample
+from engine.models.code2wav_blocks import ConvNeXt, Repeat, ResidualUnit, SnakeBeta, Stage, StreamConv, Upsample
 from engine.models.code2wav_transformer import CodecTransformer
-from engine.models.stream_state import StateShape, StreamState
+from engine.models.stream_state import StreamState
 from engine.request import SAMPLES_PER_FRAME
-
-
-@dataclass(frozen=True)
-class _Block:
-    snake: SnakeBeta
-    upsample: Upsample
-    units: list[ResidualUnit]
 
 
 class Code2WavModel:
@@ -37,21 +29,12 @@ class Code2WavModel:
         self.architecture, self.device = architecture, device
         self._latents = _latent_table(weights, architecture)
         self._offsets = torch.arange(architecture.quantizers, device=device) * architecture.codebook_size
-        self._pre_conv = StreamConv.load(weights, "pre_conv.conv")
+        self._pre_conv = StreamConv.load(weights, "pre_conv.conv", columns=1)
         self._transformer = CodecTransformer(weights, architecture, device)
-        self._upsample = [
-            (Upsample.load(weights, f"upsample.{index}.0.conv", rate), ConvNeXt(weights, f"upsample.{index}.1"))
-            for index, rate in enumerate(architecture.upsampling_ratios)
-        ]
-        self._first = StreamConv.load(weights, "decoder.0.conv")
-        self._blocks = [
-            _block(weights, f"decoder.{index + 1}", rate) for index, rate in enumerate(architecture.upsample_rates)
-        ]
-        last = len(self._blocks) + 1
-        self._last_snake = SnakeBeta(weights, f"decoder.{last}")
-        self._last = StreamConv.load(weights, f"decoder.{last + 1}.conv")
-        self.states = self._pre_conv.states + self._transformer.states + self._wave_states()
-        self.history_frames = ceil(self._history_samples() / SAMPLES_PER_FRAME)
+        self._stages = _stages(weights, architecture)
+        self.states = [*self._pre_conv.states, *self._transformer.states]
+        self.states += [state for stage in self._stages for state in stage.states]
+        self.history_frames = ceil(_reach(self._stages) / SAMPLES_PER_FRAME)
 
     def decode(self, codes: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """New frames of several streams, all of one length.
@@ -77,51 +60,43 @@ class Code2WavModel:
     def _to_latents(self, codes: Tensor, state: StreamState) -> Tensor:
         """codes [streams, frames, 16] -> [streams, latent, frames]."""
         quantized = self._latents[codes + self._offsets].sum(2).transpose(1, 2)
-        return self._transformer(self._pre_conv(quantized, state), state)
+        return self._transformer(self._pre_conv(quantized, state).transpose(1, 2), state).transpose(1, 2)
 
     def _to_samples(self, x: Tensor, state: StreamState) -> Tensor:
-        for upsample, convnext in self._upsample:
-            x = convnext(upsample(x, state), state)
-        x = self._first(x, state)
-        for block in self._blocks:
-            x = block.upsample(block.snake(x), state)
-            for unit in block.units:
-                x = unit(x, state)
-        return self._last(self._last_snake(x), state).squeeze(1).clamp_(-1, 1)
-
-    def _wave_states(self) -> list[StateShape]:
-        states = []
-        for upsample, convnext in self._upsample:
-            states += upsample.states + convnext.states
-        states += self._first.states
-        for block in self._blocks:
-            states += block.upsample.states
-            for unit in block.units:
-                states += unit.states
-        return states + self._last.states
-
-    def _history_samples(self) -> int:
-        """How many samples back a latent's influence reaches, beyond its own frame."""
-        columns = SAMPLES_PER_FRAME
-        reach = 0
-        for upsample, convnext in self._upsample:
-            reach += upsample.history * columns
-            columns //= upsample.rate
-            reach += convnext.history * columns
-        reach += self._first.history * columns
-        for block in self._blocks:
-            reach += block.upsample.history * columns
-            columns //= block.upsample.rate
-            reach += sum(unit.history for unit in block.units) * columns
-        return reach + self._last.history * columns
+        for stage in self._stages:
+            x = stage(x, state)
+        return x.squeeze(1).clamp_(-1, 1)
 
 
-def _block(weights: Mapping[str, Tensor], name: str, rate: int) -> _Block:
-    return _Block(
-        SnakeBeta(weights, f"{name}.block.0"),
-        Upsample.load(weights, f"{name}.block.1.conv", rate),
-        [ResidualUnit(weights, f"{name}.block.{index + 2}", 3**index) for index in range(3)],
-    )
+def _stages(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> list[Stage]:
+    """What turns latents, one column a frame, into samples, 1920 columns a frame."""
+    stages: list[Stage] = []
+    columns = 1
+    for index, rate in enumerate(architecture.upsampling_ratios):
+        stages.append(Repeat(weights, f"upsample.{index}.0.conv", rate=rate))
+        columns *= rate
+        stages.append(ConvNeXt(weights, f"upsample.{index}.1", columns=columns))
+    stages.append(StreamConv.load(weights, "decoder.0.conv", columns=columns))
+    for index, rate in enumerate(architecture.upsample_rates):
+        block = f"decoder.{index + 1}.block"
+        stages.append(SnakeBeta(weights, f"{block}.0"))
+        stages.append(Upsample(weights, f"{block}.1.conv", rate=rate, columns=columns))
+        columns *= rate
+        for unit in range(3):
+            stages.append(ResidualUnit(weights, f"{block}.{unit + 2}", dilation=3**unit, columns=columns))
+    last = len(architecture.upsample_rates) + 1
+    stages.append(SnakeBeta(weights, f"decoder.{last}"))
+    stages.append(StreamConv.load(weights, f"decoder.{last + 1}.conv", columns=columns))
+    return stages
+
+
+def _reach(stages: list[Stage]) -> int:
+    """How many samples a latent's influence reaches beyond its own frame (SPEC 9.2)."""
+    reach, samples_a_column = 0, SAMPLES_PER_FRAME
+    for stage in stages:
+        reach += stage.history * samples_a_column
+        samples_a_column //= stage.rate
+    return reach
 
 
 def _latent_table(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> Tensor:

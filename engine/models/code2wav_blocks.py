@@ -2,106 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from engine.kernels.conv import Conv1d
+from engine.kernels.linear import Linear
 from engine.models.stream_state import StateShape, StreamState
 
 
-class StreamConv:
+class Stage(ABC):
+    """A step of the decoder: [streams, in, n] -> [streams, out, n * rate].
+
+    history: columns of its input that it remembers of a stream; states: all that it remembers.
+    """
+
+    history = 0
+    rate = 1
+    states: Sequence[StateShape] = ()
+
+    @abstractmethod
+    def __call__(self, x: Tensor, state: StreamState) -> Tensor:
+        """The chunk x of a batch of streams, whose state is taken and replaced."""
+
+
+class StreamConv(Stage):
     """A causal convolution of stride 1: its padding is the end of the chunk before, zeros at first."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, *, dilation: int = 1, groups: int = 1) -> None:
-        self._conv = Conv1d(weight, bias, dilation=dilation, groups=groups)
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, *, columns: int, dilation: int = 1, groups: int = 1
+    ) -> None:
+        self._conv = Conv1d(weight, bias, columns=columns, dilation=dilation, groups=groups)
         self.history = self._conv.history
         self.inputs = weight.shape[1] * groups
         self.states = [StateShape((self.inputs, self.history))] if self.history else []
 
     @staticmethod
-    def load(weights: Mapping[str, Tensor], name: str, *, dilation: int = 1, groups: int = 1) -> StreamConv:
-        """The convolution stored as ``name``.weight and ``name``.bias."""
-        return StreamConv(weights[f"{name}.weight"], weights.get(f"{name}.bias"), dilation=dilation, groups=groups)
+    def load(
+        weights: Mapping[str, Tensor], name: str, *, columns: int, dilation: int = 1, groups: int = 1
+    ) -> StreamConv:
+        """The convolution stored as ``name``.weight and ``name``.bias; columns: of its output, a frame."""
+        weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
+        return StreamConv(weight, bias, columns=columns, dilation=dilation, groups=groups)
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """[streams, in, n] -> [streams, out, n]."""
         return self._conv(state.extend(x) if self.history else x)
 
 
-class Upsample:
-    """A transposed convolution with stride r and kernel r or 2r, as a convolution that makes r columns at once.
+class Pointwise:
+    """A linear layer on every column by itself, as a product of rows: few columns, many weights."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._linear = Linear(weight, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[streams, in, n] -> [streams, out, n]."""
+        return self._linear(x.transpose(1, 2)).transpose(1, 2)
+
+
+class Upsample(Stage):
+    """A transposed convolution with stride r and kernel 2r, as a convolution that makes r columns at once.
 
     Output column t*r + j is W[..., j] x[t] + W[..., j + r] x[t - 1]; the kernel's overhang is never waited for.
+    columns: of its input, a frame.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, rate: int) -> None:
-        inputs, outputs, kernel = weight.shape
-        taps = weight.view(inputs, outputs, kernel // rate, rate).flip(2)
-        self._conv = StreamConv(
-            taps.permute(1, 3, 0, 2).reshape(outputs * rate, inputs, -1).contiguous(),
-            bias.repeat_interleave(rate),
-        )
+    def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int, columns: int) -> None:
+        weight = weights[f"{name}.weight"]
+        inputs, outputs, _ = weight.shape
+        taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(1, 3, 0, 2)
+        bias = weights[f"{name}.bias"].repeat_interleave(rate)
+        self._conv = StreamConv(taps.reshape(outputs * rate, inputs, 2), bias, columns=columns)
         self.rate, self.history, self.states = rate, self._conv.history, self._conv.states
-
-    @staticmethod
-    def load(weights: Mapping[str, Tensor], name: str, rate: int) -> Upsample:
-        """The transposed convolution stored as ``name``.weight [in, out, kernel] and ``name``.bias."""
-        return Upsample(weights[f"{name}.weight"], weights[f"{name}.bias"], rate)
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """[streams, in, n] -> [streams, out, n * rate]."""
-        columns = self._conv(x, state).unflatten(1, (-1, self.rate))
-        return columns.transpose(2, 3).flatten(2)
+        return _interleave(self._conv(x, state), self.rate)
 
 
-class SnakeBeta:
+class Repeat(Stage):
+    """A transposed convolution with stride r and kernel r: every column becomes r, by itself."""
+
+    def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int) -> None:
+        taps = weights[f"{name}.weight"].permute(1, 2, 0).flatten(0, 1)
+        self._pointwise = Pointwise(taps, weights[f"{name}.bias"].repeat_interleave(rate))
+        self.rate = rate
+
+    def __call__(self, x: Tensor, state: StreamState) -> Tensor:
+        """[streams, in, n] -> [streams, out, n * rate]."""
+        return _interleave(self._pointwise(x), self.rate)
+
+
+def _interleave(x: Tensor, rate: int) -> Tensor:
+    """[streams, channels * rate, n] -> [streams, channels, n * rate]."""
+    return x.unflatten(1, (-1, rate)).transpose(2, 3).flatten(2)
+
+
+class SnakeBeta(Stage):
     """x + sin(x * exp(alpha))^2 / (exp(beta) + 1e-9), per channel (BigVGAN; SPEC 9)."""
 
     def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
         self._frequency = weights[f"{name}.alpha"].exp()[:, None]
         self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()[:, None]
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """[streams, channels, n] -> the same."""
         wave = (x * self._frequency).sin_().mul_(self._root_gain)
         return torch.addcmul(x, wave, wave)
 
 
-class ResidualUnit:
+class ResidualUnit(Stage):
     """x + conv1(snake(conv7(snake(x)))), the 7-tap convolution dilated."""
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str, dilation: int) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], name: str, *, dilation: int, columns: int) -> None:
         self._snake1, self._snake2 = SnakeBeta(weights, f"{name}.act1"), SnakeBeta(weights, f"{name}.act2")
-        self._conv1 = StreamConv.load(weights, f"{name}.conv1.conv", dilation=dilation)
-        self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv")
+        self._conv1 = StreamConv.load(weights, f"{name}.conv1.conv", columns=columns, dilation=dilation)
+        self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv", columns=columns)
         self.history, self.states = self._conv1.history, self._conv1.states
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """[streams, channels, n] -> the same."""
-        return self._conv2(self._snake2(self._conv1(self._snake1(x), state)), state).add_(x)
+        return self._conv2(self._snake2(self._conv1(self._snake1(x, state), state), state), state).add_(x)
 
 
-class ConvNeXt:
+class ConvNeXt(Stage):
     """Depthwise 7-tap convolution, LayerNorm, and a GELU layer four times as wide, scaled, onto the input."""
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], name: str, *, columns: int) -> None:
         self._norm = weights[f"{name}.norm.weight"], weights[f"{name}.norm.bias"]
         self._gamma = weights[f"{name}.gamma"][:, None]
         channels = len(self._gamma)
-        self._depthwise = StreamConv.load(weights, f"{name}.dwconv.conv", groups=channels)
-        self._widen = _pointwise(weights, f"{name}.pwconv1")
-        self._narrow = _pointwise(weights, f"{name}.pwconv2")
+        self._depthwise = StreamConv.load(weights, f"{name}.dwconv.conv", columns=columns, groups=channels)
+        self._widen = Linear(weights[f"{name}.pwconv1.weight"], weights[f"{name}.pwconv1.bias"])
+        self._narrow = Linear(weights[f"{name}.pwconv2.weight"], weights[f"{name}.pwconv2.bias"])
         self.history, self.states = self._depthwise.history, self._depthwise.states
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """[streams, channels, n] -> the same."""
         y = self._depthwise(x, state).transpose(1, 2)
-        y = F.layer_norm(y, y.shape[-1:], *self._norm, eps=1e-6).transpose(1, 2)
-        return torch.addcmul(x, self._narrow(F.gelu(self._widen(y))), self._gamma)
-
-
-def _pointwise(weights: Mapping[str, Tensor], name: str) -> Conv1d:
-    return Conv1d(weights[f"{name}.weight"].unsqueeze(-1), weights[f"{name}.bias"])
+        y = F.layer_norm(y, y.shape[-1:], *self._norm, eps=1e-6)
+        return torch.addcmul(x, self._narrow(F.gelu(self._widen(y))).transpose(1, 2), self._gamma)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.architecture import DecoderArchitecture, Transformer
-from engine.kernels.conv import Conv1d
+from engine.kernels.linear import Linear
 from engine.models.layers import RMSNorm
 from engine.models.stream_state import StateShape, StreamState
 
@@ -35,14 +35,14 @@ class CodecTransformer:
         self.states = [StateShape((), torch.int64)] + [StateShape(past), StateShape(past)] * shape.layers
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, latent, n] -> the same."""
-        positions = state.advance(x.shape[-1])[:, None] + torch.arange(x.shape[-1], device=x.device)
+        """[streams, n, latent] -> the same."""
+        positions = state.advance(x.shape[1])[:, None] + torch.arange(x.shape[1], device=x.device)
         rotation = self._rotation(positions)
         mask = self._mask(positions)
         x = self._input(x)
         for layer in self._layers:
             x = layer(x, rotation, mask, state)
-        return self._output(_normalize(x, self._norm))
+        return self._output(self._norm(x))
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin [streams, 1, n, head_dim]; positions keep counting, so they are not tabulated."""
@@ -67,40 +67,36 @@ class _Layer:
         self._out = _linear(weights, f"{name}.self_attn.o_proj")
         self._gate_up = _fused(weights, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
         self._down = _linear(weights, f"{name}.mlp.down_proj")
-        self._scales = (
-            weights[f"{name}.self_attn_layer_scale.scale"][:, None],
-            weights[f"{name}.mlp_layer_scale.scale"][:, None],
-        )
+        self._attention_scale = weights[f"{name}.self_attn_layer_scale.scale"]
+        self._mlp_scale = weights[f"{name}.mlp_layer_scale.scale"]
 
     def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
-        """[streams, hidden, n] -> the same."""
-        mixed = self._attend(_normalize(x, self._input_norm), rotation, mask, state)
-        x = torch.addcmul(x, self._out(mixed), self._scales[0])
-        gate, up = self._gate_up(_normalize(x, self._post_norm)).chunk(2, 1)
-        return torch.addcmul(x, self._down(F.silu(gate) * up), self._scales[1])
+        """[streams, n, hidden] -> the same."""
+        mixed = self._attend(self._input_norm(x), rotation, mask, state)
+        x = torch.addcmul(x, self._out(mixed), self._attention_scale)
+        gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
+        return torch.addcmul(x, self._down(F.silu(gate) * up), self._mlp_scale)
 
     def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
-        """Every query has its own window of exactly ``window`` keys, so its sum does not depend on the chunk."""
-        query, key, value = self._qkv(x).unflatten(1, (3, self._heads, -1)).transpose(3, 4).unbind(1)
+        """Every query has its own window of exactly ``window`` keys, so its sum does not depend on the chunk.
+
+        The windows are copied out because a product's order of summation depends on its operands' strides.
+        """
+        query, key, value = self._qkv(x).unflatten(2, (3, self._heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         query, key = self._rotate(query, rotation), self._rotate(key, rotation)
-        keys = state.extend(key, -2).unfold(-2, self._window, 1)
-        values = state.extend(value, -2).unfold(-2, self._window, 1)
+        keys = state.extend(key, -2).unfold(-2, self._window, 1).contiguous()
+        values = state.extend(value, -2).unfold(-2, self._window, 1).transpose(-1, -2).contiguous()
         scores = torch.matmul(query.unsqueeze(-2) * self._scale, keys).add_(mask)
-        mixed = torch.matmul(torch.softmax(scores, -1), values.transpose(-1, -2)).squeeze(-2)
-        return mixed.transpose(2, 3).flatten(1, 2)
+        mixed = torch.matmul(torch.softmax(scores, -1), values).squeeze(-2)
+        return mixed.transpose(1, 2).flatten(2)
 
     def _rotate(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         return torch.addcmul(x * rotation[0], x.roll(self._half, -1), rotation[1])
 
 
-def _normalize(x: Tensor, norm: RMSNorm) -> Tensor:
-    """RMSNorm over the channels of [streams, channels, n]."""
-    return norm(x.transpose(1, 2)).transpose(1, 2)
+def _linear(weights: Mapping[str, Tensor], name: str) -> Linear:
+    return Linear(weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
 
-def _linear(weights: Mapping[str, Tensor], name: str) -> Conv1d:
-    return Conv1d(weights[f"{name}.weight"].unsqueeze(-1), weights.get(f"{name}.bias"))
-
-
-def _fused(weights: Mapping[str, Tensor], names: list[str]) -> Conv1d:
-    return Conv1d(torch.cat([weights[f"{name}.weight"] for name in names]).unsqueeze(-1), None)
+def _fused(weights: Mapping[str, Tensor], names: list[str]) -> Linear:
+    return Linear(torch.cat([weights[f"{name}.weight"] for name in names]))

@@ -54,7 +54,7 @@ CONVOLUTIONS = [
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
 def test_convolution_is_the_plain_one(shape, dilation, groups):
     weight, bias = weights(*shape), weights(shape[0])
-    conv = Conv1d(weight, bias, dilation=dilation, groups=groups)
+    conv = Conv1d(weight, bias, columns=32, dilation=dilation, groups=groups)
     x = weights(2, shape[1] * groups, 60)
     exact = F.conv1d(x.double(), weight.double(), bias.double(), dilation=dilation, groups=groups)
     assert (conv(x) - exact).abs().max() < 2e-5
@@ -63,7 +63,7 @@ def test_convolution_is_the_plain_one(shape, dilation, groups):
 
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
 def test_a_column_of_a_convolution_does_not_depend_on_how_many_are_asked_for(shape, dilation, groups):
-    conv = Conv1d(weights(*shape), weights(shape[0]), dilation=dilation, groups=groups)
+    conv = Conv1d(weights(*shape), weights(shape[0]), columns=32, dilation=dilation, groups=groups)
     x = weights(3, shape[1] * groups, 100 + conv.history)
     whole = conv(x)
     for width in (1, 2, 4, 15, 16, 40):

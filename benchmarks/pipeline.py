@@ -1,6 +1,6 @@
 """The engine alone, without HTTP: N utterances at once, again and again, in each placement of Code2Wav.
 
-    python benchmarks/engine.py [--model DIR] [--at-once 1 2 4 8] [--threads 1] [--frames 75]
+    python benchmarks/pipeline.py [--model DIR] [--at-once 1 2 4 8] [--threads 1] [--frames 75]
 
 Lengths are forced: every utterance has the same number of frames. For each row: when the first chunk is there (median
 and worst, in ms), seconds of audio made a second, and the share of listeners who would have run out of audio had they
