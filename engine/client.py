@@ -123,7 +123,7 @@ class EngineClient:
         try:
             worker.requests.open(number, payload)
         except TransferError as error:
-            inbox.close()
+            del self._inboxes[number]
             raise EngineUnavailable(f"the engine cannot be reached: {error}") from error
         return inbox
 

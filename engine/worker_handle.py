@@ -17,7 +17,7 @@ AUDIO_WINDOW = 128
 _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
 _EXIT_PATIENCE_S = 15.0
-_SUBMIT_PATIENCE_S = 5.0
+_SUBMIT_PATIENCE_S = 1.0
 """How long a request may wait for room on a link that the worker does not read: it is the event loop that waits."""
 _log = logging.getLogger(__name__)
 
@@ -28,6 +28,9 @@ Deliver = Callable[[list[Record], list[Record]], None]
 
 class WorkerHandle:
     """Starts the engine process and listens to it in a thread until it is gone or closed.
+
+    The worker ends when stage 2 does, so the end of the request link is the end of everything, and the reason for a
+    failed start comes before it. It is in a process group of its own: a terminal's Ctrl-C is for its parent.
 
     deliver: gets what the worker says; gone: called once, last, when nothing more will come.
     """
@@ -40,7 +43,8 @@ class WorkerHandle:
         command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
         sides = [worker_requests, worker_audio]
         try:
-            self.process = spawn([*command, *(side.to_argument() for side in sides)], sides, env=_environment())
+            command += [side.to_argument() for side in sides]
+            self.process = spawn(command, sides, env=_environment(), process_group=0)
         except OSError:
             requests.close()
             audio.close()
@@ -71,7 +75,7 @@ class WorkerHandle:
                 asked, heard = self.requests.receive(), self.audio.receive()
                 if asked or heard:
                     self._deliver(asked, heard)
-                if not (self.requests.alive and self.audio.alive):
+                if not self.requests.alive:
                     return
         except Exception:
             _log.exception("the links to the engine process broke")
@@ -79,7 +83,7 @@ class WorkerHandle:
             self._gone()
 
     def _news(self) -> bool:
-        dead = not (self.requests.alive and self.audio.alive)
+        dead = not self.requests.alive
         return self._closing or dead or self.requests.pending() or self.audio.pending()
 
 
