@@ -22,7 +22,6 @@ class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalised queries and keys, then SwiGLU."""
 
     def __init__(self, tensors: Mapping[str, Tensor], shape: Transformer) -> None:
-        self._rotated = shape.heads + shape.kv_heads
         self._heads, self._kv_heads, self._head_dim = shape.heads, shape.kv_heads, shape.head_dim
         self._input_norm = RMSNorm(tensors["input_layernorm.weight"], shape.eps)
         self._post_norm = RMSNorm(tensors["post_attention_layernorm.weight"], shape.eps)
@@ -38,8 +37,9 @@ class Qwen3Layer:
         """x [rows, hidden] through layer ``index``."""
         rows = x.shape[0]
         qkv = self._qkv(self._input_norm(x)).view(rows, -1, self._head_dim)
-        rotated = rotary.rotate(self._qk_norm(qkv[:, : self._rotated]), cos, sin)
-        mixed = attention(index, rotated[:, : self._heads], rotated[:, self._heads :], qkv[:, self._rotated :])
+        turning, value = qkv.split((self._heads + self._kv_heads, self._kv_heads), 1)
+        query, key = rotary.rotate(self._qk_norm(turning), cos, sin).split((self._heads, self._kv_heads), 1)
+        mixed = attention(index, query, key, value)
         x = x + self._out(mixed)
         gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
         return x + self._down(F.silu(gate) * up)
