@@ -19,6 +19,7 @@ from engine.device import choose_device, choose_dtype, prepare_torch
 from engine.errors import EngineError, EngineFailed
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
+from engine.models.weights import Weights
 from engine.process import prepare_process
 from engine.prompt import languages, tasks
 from engine.reference_desk import ReferenceDesk
@@ -101,10 +102,11 @@ def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wa
 @torch.inference_mode()
 def load_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
     """The checkpoint's talker and code predictor as stage 1 runs them."""
-    tensors = checkpoint.tensors("talker.")
-    shape, dtype = checkpoint.model.talker, choose_dtype(config, device)
-    model = TalkerModel(tensors, shape, positions=config.talker.context, device=device, dtype=dtype)
-    predictor = CodePredictor(tensors, shape, rows=config.talker.slots, device=device, dtype=dtype)
+    weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device))
+    shape = checkpoint.model.talker
+    model = TalkerModel(weights, shape, positions=config.talker.context)
+    residual = weights.under("code_predictor.")
+    predictor = CodePredictor(residual, shape, code_tables=model.code_tables, rows=config.talker.slots)
     return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from engine.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
 from engine.models.frame_cache import FrameCache
 from engine.models.qwen3 import Qwen3Stack
+from engine.models.weights import Weights
 
 Draw = Callable[[int, Tensor], Tensor]
 """(codebook 1..15, float32 logits [rows, vocab]) -> codes [rows]."""
@@ -19,38 +20,19 @@ Draw = Callable[[int, Tensor], Tensor]
 class CodePredictor:
     """Fifteen dependent steps a frame, on a cache of sixteen positions that starts empty with each frame.
 
-    tensors: the checkpoint's, without their ``talker.`` prefix. rows: most frames predicted together.
-    Embeddings are projected to the predictor's width once, at load.
+    weights: the checkpoint's ``talker.code_predictor.``; code_tables: the talker's; rows: most frames predicted
+    together. Embeddings are projected to the predictor's width once, at load.
     """
 
     def __init__(
-        self,
-        tensors: Mapping[str, Tensor],
-        architecture: TalkerArchitecture,
-        *,
-        rows: int,
-        device: torch.device,
-        dtype: torch.dtype,
+        self, weights: Weights, architecture: TalkerArchitecture, *, code_tables: Sequence[Tensor], rows: int
     ) -> None:
-        shape = architecture.predictor.transformer
-        own = {
-            name.removeprefix("code_predictor."): tensor.to(device, dtype)
-            for name, tensor in tensors.items()
-            if name.startswith("code_predictor.")
-        }
-        books = architecture.codebooks
-        self._project = _projection(own)
-        self._heads = [Linear(own[f"lm_head.{book}.weight"]) for book in range(books - 1)]
-        self._inputs = [self._project(tensors["model.codec_embedding.weight"].to(device, dtype))] + [
-            self._project(own[f"model.codec_embedding.{book}.weight"]) for book in range(books - 2)
-        ]
-        layers = {
-            name.removeprefix("model."): tensor
-            for name, tensor in own.items()
-            if name.startswith("model.layers.") or name == "model.norm.weight"
-        }
-        self._stack = Qwen3Stack(layers, shape, books, device)
-        self._cache = FrameCache(shape, rows, books, device, dtype)
+        shape, books = architecture.predictor.transformer, architecture.codebooks
+        self._project = _projection(weights)
+        self._heads = [Linear(weights[f"lm_head.{book}.weight"]) for book in range(books - 1)]
+        self._inputs = [self._project(table) for table in code_tables[:-1]]
+        self._stack = Qwen3Stack(weights.under("model."), shape, books)
+        self._cache = FrameCache(shape, rows, books, weights.device, weights.dtype)
 
     def __call__(self, hidden: Tensor, first: Tensor, draw: Draw) -> Tensor:
         """Talker states [rows, talker hidden] and their codes of codebook 0 [rows] -> codes [rows, 16]."""
@@ -67,9 +49,8 @@ class CodePredictor:
         return torch.stack(codes, 1)
 
 
-def _projection(own: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+def _projection(weights: Weights) -> Callable[[Tensor], Tensor]:
     """small_to_mtp_projection where the talker is wider than the predictor, else the identity."""
-    weight = own.get("small_to_mtp_projection.weight")
-    if weight is None:
+    if "small_to_mtp_projection.weight" not in weights:
         return lambda x: x
-    return Linear(weight, own["small_to_mtp_projection.bias"])
+    return Linear(weights["small_to_mtp_projection.weight"], weights["small_to_mtp_projection.bias"])

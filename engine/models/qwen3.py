@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.architecture import Transformer
 from engine.kernels.linear import Linear
 from engine.models.layers import RMSNorm, Rotary
+from engine.models.weights import Weights
 
 Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, query [rows, heads, d], key [rows, kv_heads, d], value) -> [rows, heads * d].
@@ -21,17 +22,17 @@ Whoever runs the layers supplies it, and with it decides where keys and values a
 class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalised queries and keys, then SwiGLU."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], shape: Transformer) -> None:
+    def __init__(self, weights: Weights, shape: Transformer) -> None:
         self._heads, self._kv_heads, self._head_dim = shape.heads, shape.kv_heads, shape.head_dim
-        self._input_norm = RMSNorm(tensors["input_layernorm.weight"], shape.eps)
-        self._post_norm = RMSNorm(tensors["post_attention_layernorm.weight"], shape.eps)
-        query_norms = tensors["self_attn.q_norm.weight"].expand(shape.heads, -1)
-        key_norms = tensors["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
+        self._input_norm = RMSNorm(weights["input_layernorm.weight"], shape.eps)
+        self._post_norm = RMSNorm(weights["post_attention_layernorm.weight"], shape.eps)
+        query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
+        key_norms = weights["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
         self._qk_norm = RMSNorm(torch.cat((query_norms, key_norms)), shape.eps)
-        self._qkv = Linear(torch.cat([tensors[f"self_attn.{part}_proj.weight"] for part in "qkv"]))
-        self._out = Linear(tensors["self_attn.o_proj.weight"])
-        self._gate_up = Linear(torch.cat([tensors["mlp.gate_proj.weight"], tensors["mlp.up_proj.weight"]]))
-        self._down = Linear(tensors["mlp.down_proj.weight"])
+        self._qkv = Linear(torch.cat([weights[f"self_attn.{part}_proj.weight"] for part in "qkv"]))
+        self._out = Linear(weights["self_attn.o_proj.weight"])
+        self._gate_up = Linear(torch.cat([weights["mlp.gate_proj.weight"], weights["mlp.up_proj.weight"]]))
+        self._down = Linear(weights["mlp.down_proj.weight"])
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """x [rows, hidden] through layer ``index``."""
@@ -48,11 +49,11 @@ class Qwen3Layer:
 class Qwen3Stack:
     """All layers and the final norm; the caller supplies positions and attention."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], shape: Transformer, positions: int, device: torch.device) -> None:
+    def __init__(self, weights: Weights, shape: Transformer, positions: int) -> None:
         self.shape = shape
-        self._layers = [Qwen3Layer(_under(tensors, f"layers.{index}."), shape) for index in range(shape.layers)]
-        self._norm = RMSNorm(tensors["norm.weight"], shape.eps)
-        self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, device, tensors["norm.weight"].dtype)
+        self._layers = [Qwen3Layer(weights.under(f"layers.{index}."), shape) for index in range(shape.layers)]
+        self._norm = RMSNorm(weights["norm.weight"], shape.eps)
+        self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, weights.device, weights.dtype)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """x [rows, hidden] at ``positions`` [rows] -> hidden states after the final norm [rows, hidden]."""
@@ -60,7 +61,3 @@ class Qwen3Stack:
         for index, layer in enumerate(self._layers):
             x = layer(index, x, self._rotary, cos, sin, attention)
         return self._norm(x)
-
-
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

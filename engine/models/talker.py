@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -11,51 +11,32 @@ from torch import Tensor
 from engine.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
 from engine.models.qwen3 import Attention, Qwen3Stack
+from engine.models.weights import Weights
 from engine.prompt import Prompt
 
 
 class TalkerModel:
     """Text and codec embeddings, the decoder layers, and the head of codebook 0.
 
-    tensors: the checkpoint's, without their ``talker.`` prefix, any float type; computed in ``dtype``.
+    weights: the checkpoint's ``talker.``; positions: how long an utterance can get, prompt and frames.
+    code_tables: the embeddings of codebooks 0 to 15, [codes, hidden] each.
     """
 
-    def __init__(
-        self,
-        tensors: Mapping[str, Tensor],
-        architecture: TalkerArchitecture,
-        *,
-        positions: int,
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
-        def load(name: str) -> Tensor:
-            return tensors[name].to(device, dtype)
-
+    def __init__(self, weights: Weights, architecture: TalkerArchitecture, *, positions: int) -> None:
         self.architecture = architecture
-        self.device, self.dtype = device, dtype
-        self._text_embedding = tensors["model.text_embedding.weight"].to(device)
-        self._fc1 = Linear(load("text_projection.linear_fc1.weight"), load("text_projection.linear_fc1.bias"))
-        self._fc2 = Linear(load("text_projection.linear_fc2.weight"), load("text_projection.linear_fc2.bias"))
-        self._frame_table = torch.cat(
-            [load("model.codec_embedding.weight")]
-            + [
-                load(f"code_predictor.model.codec_embedding.{book}.weight")
-                for book in range(architecture.codebooks - 1)
-            ]
-        )
-        self._frame_offsets = torch.tensor(
-            [0]
-            + [architecture.vocab + book * architecture.predictor.vocab for book in range(architecture.codebooks - 1)],
-            device=device,
-        )
-        layers = {
-            name.removeprefix("model."): tensor.to(device, dtype)
-            for name, tensor in tensors.items()
-            if name.startswith("model.layers.") or name == "model.norm.weight"
-        }
-        self._stack = Qwen3Stack(layers, architecture.transformer, positions, device)
-        self._head = Linear(load("codec_head.weight"))
+        self.device, self.dtype = weights.device, weights.dtype
+        self._text_embedding = weights.stored("model.text_embedding.weight")
+        projection = weights.under("text_projection.")
+        self._fc1 = Linear(projection["linear_fc1.weight"], projection["linear_fc1.bias"])
+        self._fc2 = Linear(projection["linear_fc2.weight"], projection["linear_fc2.bias"])
+        residual = [f"code_predictor.model.codec_embedding.{book}.weight" for book in range(architecture.codebooks - 1)]
+        tables = [weights[name] for name in ["model.codec_embedding.weight", *residual]]
+        sizes = [len(table) for table in tables]
+        self._frame_table = torch.cat(tables)
+        self._frame_offsets = torch.tensor([0, *accumulate(sizes[:-1])], device=self.device)
+        self.code_tables = self._frame_table.split(sizes)
+        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions)
+        self._head = Linear(weights["codec_head.weight"])
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """Input rows [rows, hidden] -> hidden states after the final norm [rows, hidden]."""
