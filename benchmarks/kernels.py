@@ -26,7 +26,6 @@ CONVOLUTIONS = (
     ("upsampling 1536 to 768 by 8", (6144, 1536, 2), 4),
     ("768 to 768, kernel 7", (768, 768, 7), 32),
     ("96 to 96, kernel 7", (96, 96, 7), 1920),
-    ("pointwise 1024 to 4096", (4096, 1024, 1), 4),
 )
 """Name, weight shape [out, in, kernel], columns a frame."""
 
