@@ -15,10 +15,11 @@ FROM base AS dependencies
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 RUN python -m venv /opt/sonant
-COPY pyproject.toml README.md LICENSE ./
-RUN mkdir engine server && touch engine/__init__.py server/__init__.py && pip install .
+COPY pyproject.toml ./
+RUN mkdir engine server && touch README.md LICENSE engine/__init__.py server/__init__.py && pip install .
 
 FROM dependencies AS installed
+COPY README.md LICENSE ./
 COPY engine engine
 COPY server server
 RUN pip install --no-deps --force-reinstall .

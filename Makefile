@@ -47,7 +47,7 @@ format: $(INSTALLED_TEST)
 install: $(INSTALLED)
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find engine server tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv puts in place, so a half-made environment is made again.

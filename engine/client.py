@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
-from engine.messages import Ask, EncodeRequest, ask, decoded_voice, speak
-from engine.request import EngineInfo, SpeechRequest, Voice
+from engine.messages import READY, Ask, EncodeRequest, ask, decoded_voice, speak
+from engine.request import SAMPLE_RATE, EngineInfo, SpeechRequest, Voice
+from engine.resampling import resample
 from engine.speech_stream import Inbox, SpeechStream
 from engine.transfer import Kind, Record, TransferError
 from engine.worker_handle import WorkerHandle
 
 State = Literal["starting", "ready", "failed", "closed"]
-_READY = 0
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _STARTS = 3
@@ -36,7 +36,7 @@ class EngineClient:
         self._state: State = "starting"
         self._info: EngineInfo | None = None
         self._failure: EngineError = EngineUnavailable("the engine is starting")
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
         self._numbers = itertools.count(1)
         self._inboxes: dict[int, Inbox] = {}
         self._worker: WorkerHandle | None = None
@@ -53,7 +53,7 @@ class EngineClient:
     def info(self) -> EngineInfo:
         """What the loaded checkpoint can do. Raises EngineUnavailable, or CheckpointError, until it is known."""
         if self._info is None or self._state != "ready":
-            raise self._failure
+            raise self._failure.with_traceback(None)
         return self._info
 
     @property
@@ -68,18 +68,20 @@ class EngineClient:
 
     async def close(self) -> None:
         """End the engine process; open requests fail."""
-        await self._become("closed", EngineUnavailable("the engine is closed"))
+        closed = EngineUnavailable("the engine is closed")
+        self._become("closed", closed)
         if self._restart is not None:
             self._restart.cancel()
+        self._fail_all(closed)
         worker, self._worker = self._worker, None
         if worker is not None:
             await asyncio.to_thread(worker.close)
-        self._fail_all(EngineUnavailable("the engine was closed"))
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
         """Wait until the checkpoint is loaded. Raises CheckpointError if it cannot be, TimeoutError when late."""
-        async with asyncio.timeout(timeout), self._changed:
-            await self._changed.wait_for(lambda: self._state != "starting")
+        async with asyncio.timeout(timeout):
+            while self._state == "starting":
+                await self._changed.wait()
         return self.info
 
     def submit(self, request: SpeechRequest) -> SpeechStream:
@@ -96,8 +98,8 @@ class EngineClient:
         Raises RequestError where the checkpoint cannot clone, EngineUnavailable while there is no engine.
         """
         worker = self._ready_worker()
-        body = EncodeRequest(samples, sample_rate, codes).to_bytes()
-        inbox = await asyncio.to_thread(self._open, worker, ask(Ask.ENCODE, body))
+        heard = await asyncio.to_thread(resample, samples, sample_rate, SAMPLE_RATE)
+        inbox = self._open(worker, ask(Ask.ENCODE, EncodeRequest(heard, codes).to_bytes()))
         payload = await inbox.ending()
         voice = decoded_voice(payload)
         return Voice(voice.embedding, voice.codes, transcript)
@@ -114,7 +116,7 @@ class EngineClient:
 
     def _ready_worker(self) -> WorkerHandle:
         if self._worker is None or self._state != "ready":
-            raise self._failure
+            raise self._failure.with_traceback(None)
         return self._worker
 
     def _open(self, worker: WorkerHandle, payload: bytes) -> Inbox:
@@ -123,7 +125,7 @@ class EngineClient:
         try:
             worker.requests.open(number, payload)
         except TransferError as error:
-            del self._inboxes[number]
+            self._inboxes.pop(number, None)
             raise EngineUnavailable(f"the engine cannot be reached: {error}") from error
         return inbox
 
@@ -142,9 +144,9 @@ class EngineClient:
 
     def _receive(self, asked: list[Record], heard: list[Record]) -> None:
         for record in asked:
-            if record.stream == _READY:
+            if record.stream == READY:
                 self._hear_readiness(record)
-            elif record.kind is not Kind.OPEN:
+            elif record.kind in (Kind.END, Kind.FAIL):
                 self._put(record)
         for record in heard:
             self._put(record)
@@ -158,11 +160,11 @@ class EngineClient:
         if record.kind is Kind.END:
             self._info = EngineInfo.from_bytes(record.payload)
             self._backoff = _FIRST_BACKOFF_S
-            self._settle("ready", EngineUnavailable("the engine is restarting"))
+            self._become("ready", EngineUnavailable("the engine is restarting"))
         elif record.kind is Kind.FAIL and record.payload:
             error = EngineError.from_bytes(record.payload)
-            if isinstance(error, CheckpointError):
-                self._settle("failed", error)
+            if isinstance(error, CheckpointError) and self._info is None:
+                self._become("failed", error)
             else:
                 _log.error("the engine could not start: %s", error)
 
@@ -175,26 +177,28 @@ class EngineClient:
 
     async def _replace(self, worker: WorkerHandle) -> None:
         self._worker = None
-        if self._info is None and self._starts >= _STARTS:
-            await self._become("failed", EngineFailed("the engine could not be started; its log says why"))
+        if self._info is None and self._starts >= _STARTS and self._state != "failed":
+            self._become("failed", EngineFailed("the engine could not be started; its log says why"))
         if self._state != "failed":
-            await self._become("starting", EngineUnavailable("the engine is restarting"))
+            self._become("starting", EngineUnavailable("the engine is restarting"))
         await asyncio.to_thread(worker.close)
         if self._state == "failed":
             return
         _log.error("the engine process ended with %s; restarting it", worker.process.returncode)
-        await asyncio.sleep(self._backoff)
-        self._backoff = min(2 * self._backoff, _LONGEST_BACKOFF_S)
-        self._launch()
+        while self._worker is None:
+            await asyncio.sleep(self._backoff)
+            self._backoff = min(2 * self._backoff, _LONGEST_BACKOFF_S)
+            try:
+                self._launch()
+            except OSError:
+                _log.exception("the engine process could not be started")
 
     def _fail_all(self, error: EngineError) -> None:
         for inbox in list(self._inboxes.values()):
             inbox.fail(error)
 
-    def _settle(self, state: State, failure: EngineError) -> None:
-        self._change = self._loop.create_task(self._become(state, failure))
-
-    async def _become(self, state: State, failure: EngineError) -> None:
-        async with self._changed:
-            self._state, self._failure = state, failure
-            self._changed.notify_all()
+    def _become(self, state: State, failure: EngineError) -> None:
+        """Enter a state, and what is raised while it is not "ready"; whoever waits for a change looks again."""
+        self._state, self._failure = state, failure
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -27,7 +27,7 @@ class Code2WavConfig(_Strict):
     )
     streams: int = Field(16, ge=1, description="streams whose decoder state is held at once")
     first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
-    max_chunk_frames: int = Field(12, ge=1, description="most frames of one chunk")
+    max_chunk_frames: int = Field(12, ge=1, le=24, description="most frames of one chunk")
     max_batch_frames: int = Field(24, ge=1, description="most frames of all streams decoded together")
     lead_ms: int = Field(
         240, ge=0, description="audio a listener should still have in hand when the next chunk is made"

@@ -6,7 +6,6 @@ On the request link the client asks; on the frames link the talker announces.
 from __future__ import annotations
 
 import json
-import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -14,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.request import CODEBOOKS, SpeechRequest, Voice
+
+READY = 0
+"""The stream on which a process says that it is loaded, or why it cannot be."""
 
 
 class Ask(IntEnum):
@@ -26,24 +28,19 @@ class Ask(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodeRequest:
-    """A reference recording to encode: mono float32 samples at ``rate``; ``codes`` for in-context cloning."""
+    """A reference recording to encode: mono float32 samples at 24 kHz; ``codes`` for in-context cloning."""
 
     samples: NDArray[np.float32]
-    rate: int
     codes: bool
-
-    _HEADER = struct.Struct("<I?")
 
     def to_bytes(self) -> bytes:
         """The request as it travels to the engine process."""
-        return self._HEADER.pack(self.rate, self.codes) + self.samples.astype("<f4").tobytes()
+        return bytes([self.codes]) + self.samples.astype("<f4").tobytes()
 
     @staticmethod
     def from_bytes(payload: bytes) -> EncodeRequest:
         """The inverse of ``to_bytes``."""
-        rate, codes = EncodeRequest._HEADER.unpack_from(payload)
-        samples = np.frombuffer(payload, "<f4", offset=EncodeRequest._HEADER.size)
-        return EncodeRequest(samples, rate, codes)
+        return EncodeRequest(np.frombuffer(payload, "<f4", offset=1), bool(payload[0]))
 
 
 def ask(kind: Ask, body: bytes = b"") -> bytes:

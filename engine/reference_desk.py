@@ -15,30 +15,36 @@ _log = logging.getLogger(__name__)
 
 
 class ReferenceDesk:
-    """Takes EncodeRequests one at a time, in order, and answers each on the request link."""
+    """Takes EncodeRequests one at a time, in order, and answers each on the request link.
+
+    Its thread ends with the process.
+    """
 
     def __init__(self, encoder: ReferenceEncoder, requests: Endpoint) -> None:
         self._encoder, self._requests = encoder, requests
-        self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="references", daemon=True)
-        self._thread.start()
+        self._queue: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+        self._wanted: set[int] = set()
+        threading.Thread(target=self._run, name="references", daemon=True).start()
 
     def submit(self, stream: int, payload: bytes) -> None:
         """Encode the recording of a request; the answer's stream has the request's number."""
+        self._wanted.add(stream)
         self._queue.put((stream, payload))
 
-    def close(self) -> None:
-        """Finish the recording in hand and stop."""
-        self._queue.put(None)
-        self._thread.join()
+    def withdraw(self, stream: int) -> None:
+        """Nobody waits for the answer any more: the recording is not encoded if its turn has not come."""
+        self._wanted.discard(stream)
 
     def _run(self) -> None:
-        while (job := self._queue.get()) is not None:
-            stream, payload = job
+        while self._requests.alive:
+            stream, payload = self._queue.get()
+            if stream not in self._wanted:
+                continue
             try:
                 self._answer(stream, payload)
             except TransferError:
-                return
+                _log.exception("the answer to a reference could not be given")
+            self._wanted.discard(stream)
 
     def _answer(self, stream: int, payload: bytes) -> None:
         self._requests.open(stream)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from math import ceil
 
 import numpy as np
-import soxr
 import torch
-from numpy.typing import NDArray
 
 from engine.checkpoint import Checkpoint
 from engine.errors import RequestError
@@ -19,6 +16,8 @@ from engine.models.speech_encoder import SpeechEncoder
 from engine.request import SAMPLE_RATE, Voice
 
 _KEPT = 128
+_SHORTEST = SAMPLE_RATE // 10
+"""Fewer samples are less than the speaker encoder's widest kernels."""
 
 
 class ReferenceEncoder:
@@ -50,8 +49,14 @@ class ReferenceEncoder:
                 code="unsupported_task",
                 param="ref_audio",
             )
-        heard = resample(request.samples, request.rate, self._speaker.architecture.sample_rate)
-        embedding = self._speaker(torch.from_numpy(heard)).cpu().numpy()
+        if len(request.samples) < _SHORTEST:
+            raise RequestError(
+                f"a recording of {1000 * len(request.samples) / SAMPLE_RATE:.0f} ms is too short to be a voice",
+                code="reference_too_short",
+                param="ref_audio",
+            )
+        samples = torch.from_numpy(np.array(request.samples))
+        embedding = self._speaker(samples).cpu().numpy()
         if not request.codes:
             return Voice(embedding)
         if self._speech is None:
@@ -60,14 +65,4 @@ class ReferenceEncoder:
                 code="unsupported_task",
                 param="ref_text",
             )
-        samples = resample(request.samples, request.rate, SAMPLE_RATE)
-        return Voice(embedding, self._speech(torch.from_numpy(samples)).cpu().numpy())
-
-
-def resample(samples: NDArray[np.float32], rate: int, target: int) -> NDArray[np.float32]:
-    """Mono samples at another rate, ceil(n * target / rate) of them, as the reference has them made."""
-    if rate == target:
-        return np.array(samples, np.float32)
-    length = ceil(len(samples) * target / rate)
-    heard = soxr.resample(samples, rate, target, quality="HQ")[:length]
-    return np.pad(heard, (0, length - len(heard))).astype(np.float32)
+        return Voice(embedding, self._speech(samples).cpu().numpy())

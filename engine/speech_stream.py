@@ -27,12 +27,13 @@ class Inbox:
         inboxes[number] = self
 
     def put(self, record: Record) -> None:
-        """A record has come. What comes after ``abandon`` is dropped."""
+        """A record has come. Data that comes after ``abandon`` is dropped."""
         if record.kind in (Kind.END, Kind.FAIL):
             self.close()
-        if self._unwanted:
+            self._records.put_nowait(record)
+        elif self._unwanted:
             self._worker.audio.cancel(self.number)
-        elif record.kind is not Kind.OPEN:
+        elif record.kind is Kind.DATA:
             self._records.put_nowait(record)
 
     def fail(self, error: EngineError) -> None:
@@ -41,10 +42,13 @@ class Inbox:
         self._records.put_nowait(error)
 
     async def next(self) -> Record:
-        """The next DATA or END. Raises the error of a FAIL."""
+        """The next DATA or END. Raises the error of a FAIL. After the terminal record it is always that one."""
         record = await self._records.get()
         if isinstance(record, EngineError):
-            raise record
+            self._records.put_nowait(record)
+            raise record.with_traceback(None)
+        if record.kind is not Kind.DATA:
+            self._records.put_nowait(record)
         if record.kind is Kind.FAIL:
             if record.payload:
                 raise EngineError.from_bytes(record.payload)
@@ -70,6 +74,8 @@ class Inbox:
         """Nobody waits for the answer any more. The terminal record still comes, and closes the inbox."""
         if not self._unwanted and self.number in self._inboxes:
             self._unwanted = True
+            while not self._records.empty():
+                self._records.get_nowait()
             self._worker.requests.fail(self.number)
             self._worker.audio.cancel(self.number)
 
@@ -82,8 +88,9 @@ class Inbox:
 class SpeechStream:
     """The chunks of an utterance, in order, as they are made: an asynchronous iterator of AudioChunk.
 
-    Taking a chunk lets the engine make another: a caller that stops taking slows its own utterance and no other.
-    Raises EngineError where the utterance fails.
+    Taking a chunk lets the engine make another. A caller that stops taking slows its own utterance and no other, but
+    keeps its place in the engine: it should cancel. After ``cancel`` the iteration ends, as CANCELLED unless it was
+    over already. Raises EngineError where the utterance fails.
     """
 
     def __init__(self, inbox: Inbox) -> None:

@@ -17,6 +17,7 @@ from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.device import choose_device, choose_dtype, prepare_torch
 from engine.errors import EngineError, EngineFailed
+from engine.messages import READY
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
@@ -31,8 +32,6 @@ from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 from engine.untrained import ensure_checkpoint
 
-READY = 0
-"""The stream on which the worker tells its client what was loaded, or why nothing could be."""
 FRAME_WINDOW = 64
 """Frames that Code2Wav may be behind the talker on one stream: 5 s of audio."""
 _LOAD_PATIENCE_S = 600.0
@@ -94,7 +93,7 @@ def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wa
     device = choose_device(config)
     talker = load_talker(checkpoint, config, device)
     desk = ReferenceDesk(ReferenceEncoder(checkpoint, device), requests)
-    intake = Intake(requests, checkpoint, talker.context, desk.submit)
+    intake = Intake(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
 

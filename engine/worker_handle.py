@@ -17,7 +17,7 @@ AUDIO_WINDOW = 128
 _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
 _EXIT_PATIENCE_S = 15.0
-_SUBMIT_PATIENCE_S = 1.0
+_SUBMIT_PATIENCE_S = 0.2
 """How long a request may wait for room on a link that the worker does not read: it is the event loop that waits."""
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,11 +17,13 @@ from engine.errors import EngineError
 from server.admission import Admission
 from server.body_limit import BodyLimit
 from server.errors import ApiError, ClientLeft, failure_of
+from server.openapi import ERRORS
 from server.request_log import RequestLog
 from server.routes import models, operations, speech
 from server.services import Services
 from server.settings import Settings
 from server.startup import START_SECONDS, UNTRAINED
+from server.version import version
 
 log = logging.getLogger("sonant")
 
@@ -42,13 +43,13 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
             greeting.cancel()
             await engine.close()
 
-    app = FastAPI(title="Sonant", version=_version(), lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False)
     app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes)
     app.add_middleware(RequestLog)
     for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     for routes in (speech, models, operations):
-        app.include_router(routes.router)
+        app.include_router(routes.router, responses=ERRORS)
     return app
 
 
@@ -61,16 +62,9 @@ async def _greet(engine: EngineClient, settings: Settings, on_failure: Callable[
     try:
         await engine.wait_ready(START_SECONDS)
     except (EngineError, TimeoutError) as error:
-        log.error("the engine could not start: %s", error or "it took too long")
+        log.error("the engine could not start: %s", str(error) or "it took too long")
         on_failure()
         return
     log.info("%s is ready on %s", settings.model_name, engine.info.device)
     if not engine.info.trained:
         log.warning("%s: %s", settings.model_name, UNTRAINED)
-
-
-def _version() -> str:
-    try:
-        return version("sonant")
-    except PackageNotFoundError:
-        return "0"

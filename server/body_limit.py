@@ -22,7 +22,9 @@ class BodyLimit:
             return
         length = Headers(scope=scope).get("content-length", "")
         if length.isdecimal() and int(length) > self._most:
-            await failure_of(self._refusal()).response()(scope, receive, send)
+            refusal = self._refusal()
+            scope["state"]["record"].failed(refusal)
+            await failure_of(refusal).response()(scope, receive, send)
             return
         seen = 0
 

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from server.commands.doctor import doctor
 from server.commands.say import say
 from server.commands.serve import serve
+from server.version import version
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sonant {version()}")
+        raise typer.Exit
+
+
+def _sonant(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """A speech server for Qwen3-TTS."""
+
 
 app = typer.Typer(
     name="sonant",
-    help="A speech server for Qwen3-TTS.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(_sonant)
 app.command()(serve)
 app.command()(say)
 app.command()(doctor)

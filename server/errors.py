@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ CLIENT_LEFT = 499
 RETRY_AFTER = 2
 """Seconds after which a refused client may ask again."""
 
+_MOST_SHOWN = 64
+_NESTED = frozenset({"extra_params", "voice"})
 _NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 _PYDANTIC_CODES = {
@@ -76,6 +79,8 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(error.status, error.message, error.param, error.code)
         case ClientLeft():
             return Failure(CLIENT_LEFT, "The client left.", code="client_left")
+        case asyncio.CancelledError():
+            return Failure(503, "The server is stopping.", code="stopped")
         case RequestValidationError():
             return _failure_of_fields(error.errors())
         case HTTPException():
@@ -106,8 +111,13 @@ def _failure_of_fields(errors: Sequence[Any]) -> Failure:
 
 def parameter_of(location: Sequence[int | str]) -> str | None:
     """The request field of a pydantic location: the first name, or two where fields are nested."""
-    names = [part for part in location if isinstance(part, str) and part not in ("body", "query", "path")]
-    return ".".join(names[:2] if names[:1] == ["extra_params"] else names[:1]) or None
+    names = [shown(part) for part in location if isinstance(part, str) and part not in ("body", "query", "path")]
+    return ".".join(names[:2] if names and names[0] in _NESTED else names[:1]) or None
+
+
+def shown(text: str) -> str:
+    """``text`` of a client as an answer repeats it: its beginning."""
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
 
 
 def code_of(kind: str) -> str:

@@ -15,6 +15,7 @@ from server.errors import ApiError
 from server.settings import Limits
 
 _PARAM = "ref_audio"
+_FORMATS = "WAV, FLAC, MP3, Ogg Vorbis or Opus, AIFF"
 _BLOCK_FRAMES = 65_536
 _RATES = range(8_000, 192_001)
 _MOST_CHANNELS = 8
@@ -33,13 +34,17 @@ class Reference:
 
 
 def read_data_url(url: str, limits: Limits) -> bytes:
-    """The bytes of a base64 ``data:`` URL. Raises ApiError: any other address, bad base64, too large."""
+    """The bytes of a base64 ``data:`` URL, which may have line breaks.
+
+    Raises ApiError: any other address, bad base64, too large.
+    """
     if url[:5].lower() != "data:":
         message = "Not supported 'ref_audio': send the recording itself as a 'data:audio/...;base64,' URL."
         raise ApiError(message, param=_PARAM, code="not_supported")
     header, comma, text = url.partition(",")
     if not comma or not header.lower().endswith(";base64"):
         raise _refusal("a data URL must look like 'data:audio/wav;base64,...'")
+    text = text.replace("\r", "").replace("\n", "")
     if len(text) // 4 * 3 > limits.reference_max_bytes + 2:
         raise _refusal(f"more than {limits.reference_max_bytes} bytes")
     try:
@@ -57,11 +62,11 @@ def decode_reference(data: bytes, limits: Limits) -> Reference:
     if len(data) > limits.reference_max_bytes:
         raise _refusal(f"more than {limits.reference_max_bytes} bytes")
     try:
-        with sf.SoundFile(io.BytesIO(data)) as file:
+        with sf.SoundFile(io.BytesIO(data)) as file, np.errstate(all="ignore"):
             _check_header(file, limits)
             reference = Reference(_read_mono(file, limits), file.samplerate)
     except (sf.SoundFileError, RuntimeError, ValueError, TypeError):
-        raise _refusal("not an audio file this server can read") from None
+        raise _refusal(f"not an audio file this server can read ({_FORMATS})") from None
     _check_samples(reference, limits)
     return reference
 

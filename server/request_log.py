@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.request import SAMPLE_RATE, Completion
+from engine.request import SAMPLE_RATE, Completion, FinishReason
 from server.errors import CLIENT_LEFT, failure_of
 
 log = logging.getLogger("sonant.requests")
@@ -32,6 +33,7 @@ class RequestRecord:
     samples: int = 0
     completion: Completion | None = None
     failure: str | None = None
+    param: str | None = None
 
     def sounded(self) -> None:
         """The first audio that can be heard exists now."""
@@ -41,6 +43,7 @@ class RequestRecord:
         """The request ended in ``error``, before or after its status line."""
         failure = failure_of(error)
         self.failure = failure.code or failure.message
+        self.param = failure.param
         if failure.status == CLIENT_LEFT:
             self.status = CLIENT_LEFT
 
@@ -54,6 +57,7 @@ class RequestRecord:
             "audio": f"{self.samples / SAMPLE_RATE:.2f}" if self.samples else None,
             "finish": None if self.completion is None else self.completion.finish_reason.value,
             "error": self.failure,
+            "param": self.param and repr(self.param),
         }
         return " ".join(f"{name}={value}" for name, value in words.items() if value is not None)
 
@@ -83,14 +87,23 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, send_with_id)
-        except Exception as error:
-            log.exception("id=%s an unexpected failure", record.id)
+        except (Exception, asyncio.CancelledError) as error:
+            stopped = isinstance(error, asyncio.CancelledError)
+            if not stopped:
+                log.exception("id=%s an unexpected failure", record.id)
             record.failed(error)
             if not started:
                 await failure_of(error).response()(scope, receive, send_with_id)
+            if stopped:
+                raise
         finally:
-            level = logging.DEBUG if scope["path"] in _QUIET_PATHS else logging.INFO
-            log.log(level, "%s %r %s", scope["method"], scope["path"], record.line())
+            log.log(_level(scope, record), "%s %r %s", scope["method"], scope["path"], record.line())
+
+
+def _level(scope: Scope, record: RequestRecord) -> int:
+    if record.completion is not None and record.completion.finish_reason is FinishReason.LENGTH:
+        return logging.WARNING
+    return logging.DEBUG if scope["path"] in _QUIET_PATHS else logging.INFO
 
 
 def _request_id(headers: Headers) -> str:

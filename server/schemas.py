@@ -40,17 +40,24 @@ TopP = Annotated[float, Field(gt=0, le=1)]
 
 
 class _Wire(BaseModel):
-    """Strict types, no unknown field, no infinities; null means not given."""
+    """Strict types, no unknown field, no infinities; null means not given.
+
+    Of unknown fields only the first is looked at: pydantic would make an error for each.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_nulls(cls, fields: Any) -> Any:
+    def _given(cls, fields: Any) -> Any:
         if not isinstance(fields, dict):
             return fields
-        known = cls.model_fields
-        return {name: value for name, value in fields.items() if value is not None or name not in known}
+        known = {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
+        unknown = next((name for name in fields if name not in cls.model_fields), None)
+        return known if unknown is None else {**known, unknown: None}
+
+
+Name = Annotated[str, Field(max_length=256)]
 
 
 class SamplingFields(_Wire):
@@ -70,7 +77,7 @@ class SamplingFields(_Wire):
 class VoiceId(_Wire):
     """OpenAI's way to name a stored voice."""
 
-    id: Annotated[str, Field(min_length=1)]
+    id: Annotated[Name, Field(min_length=1)]
 
 
 def _voice_name(value: Any) -> Any:
@@ -81,19 +88,19 @@ class SpeechBody(SamplingFields):
     """``POST /v1/audio/speech``."""
 
     input: Annotated[str, Field(min_length=1, description="the text to speak")]
-    model: str | None = None
-    voice: Annotated[str, BeforeValidator(_voice_name, json_schema_input_type=str | VoiceId)] | None = None
+    model: Name | None = None
+    voice: Annotated[Name, BeforeValidator(_voice_name, json_schema_input_type=str | VoiceId)] | None = None
     instructions: str | None = None
     response_format: ResponseFormat = "mp3"
     stream_format: StreamFormat = "audio"
     stream: bool = True
     task_type: TaskType | None = None
-    language: str = "auto"
+    language: Name = "auto"
     ref_audio: str | None = Field(None, description="a data: URL of a recording to clone")
     ref_text: str | None = Field(None, description="what is said in ref_audio")
     x_vector_only_mode: bool = False
-    speaker_embedding: Annotated[list[float], Field(min_length=1, max_length=16_384)] | None = None
-    voices: list[dict[str, Any]] | None = None
+    speaker_embedding: Annotated[list[float], Field(min_length=1, max_length=16_384, fail_fast=True)] | None = None
+    voices: Annotated[list[dict[str, Any]], Field(max_length=64, fail_fast=True)] | None = None
     speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
     sample_rate: Annotated[int, Field(ge=8_000, le=48_000)] = SAMPLE_RATE
     split: Literal["none", "sentence"] = "none"

@@ -40,6 +40,12 @@ class Limits(BaseModel):
     max_instructions_chars: int = Field(2000, ge=1, description="characters of the instructions")
     max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="bytes of a request body")
     max_requests: int = Field(64, ge=1, description="speech requests running and waiting together")
+    first_sound_seconds: float = Field(
+        120.0, gt=0, le=86_400, description="until the first sound; then the request fails"
+    )
+    stalled_seconds: float = Field(
+        60.0, ge=0.1, le=86_400, description="a listener who takes nothing for so long counts as gone"
+    )
     reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
     reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
     reference_max_bytes: int = Field(10 * 1024 * 1024, ge=1, description="bytes of a recording, as encoded in its file")
@@ -134,9 +140,11 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
 
     Raises SettingsError: an unreadable file, an unknown key, a value out of bounds.
     """
-    path = config or DEFAULT_CONFIG
-    if not path.is_file():
-        raise SettingsError(f"there is no configuration file {path}")
+    path = config or _default_config(flags or {})
+    if path is not None and not path.is_file():
+        raise SettingsError(
+            f"there is no configuration file {path}; name one, or a checkpoint, with --config or --model"
+        )
     _refuse_unknown_variables()
 
     class Configured(Settings):
@@ -151,9 +159,15 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     except yaml.YAMLError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (TypeError, ValueError):
-        raise SettingsError(f"{path}: not a mapping of settings") from None
+        raise SettingsError(f"{path or 'settings'}: not a mapping of settings") from None
     settings.engine.model = anchored(settings.engine.model, Path.cwd())
     return settings
+
+
+def _default_config(flags: dict[str, Any]) -> Path | None:
+    """The file that ships beside the packages. An installed wheel has none: with a model named, none is needed."""
+    named = "model" in flags.get("engine", {}) or f"{_PREFIX}ENGINE{_NESTED}MODEL" in os.environ
+    return None if named and not DEFAULT_CONFIG.is_file() else DEFAULT_CONFIG
 
 
 def _refuse_unknown_variables() -> None:

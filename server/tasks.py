@@ -9,9 +9,9 @@ import numpy as np
 from engine.client import EngineClient
 from engine.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
-from server.references import decode_reference, read_data_url
+from server.references import Reference, decode_reference, read_data_url
 from server.schemas import SpeechBody, TaskType
-from server.settings import Settings
+from server.settings import Limits, Settings
 from server.voices import find_speaker
 
 
@@ -67,11 +67,14 @@ async def _clone(body: SpeechBody, engine: EngineClient, settings: Settings) -> 
     if transcript is not None and not engine.info.in_context:
         message = "This checkpoint clones from the voice alone: leave 'ref_text' out."
         raise ApiError(message, param="ref_text", code="unsupported_task")
-    data = read_data_url(body.ref_audio, settings.limits)
-    reference = await asyncio.to_thread(decode_reference, data, settings.limits)
+    reference = await asyncio.to_thread(_recording, body.ref_audio, settings.limits)
     return await engine.encode_reference(
         reference.samples, reference.rate, codes=transcript is not None, transcript=transcript
     )
+
+
+def _recording(url: str, limits: Limits) -> Reference:
+    return decode_reference(read_data_url(url, limits), limits)
 
 
 def _embedded_voice(values: list[float], info: EngineInfo) -> Voice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Utterance:
             yield block
         self._record.completion = self._stream.completion
 
-    async def encoded(self, encoder: Encoder) -> AsyncIterator[bytes]:
+    async def encoded(self, encoder: Encoder) -> AsyncGenerator[bytes, None]:
         """The file that ``encoder`` makes of the samples, in non-empty pieces."""
         head = encoder.start()
         async for block in self.samples():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.request import EngineInfo
-from server.errors import ApiError
+from server.errors import ApiError, shown
 from server.settings import Settings
 
 OPENAI_VOICES = frozenset(
@@ -34,7 +34,8 @@ def find_speaker(name: str | None, info: EngineInfo, settings: Settings) -> str:
     """
     speakers = {speaker.lower(): speaker for speaker in info.speakers}
     default = settings.default_voice or info.speakers[0]
-    asked = (default if name is None else name).strip().lower()
+    name = default if name is None else name
+    asked = name.strip().lower()
     if asked in speakers:
         return speakers[asked]
     aliases = {alias.lower(): speaker.lower() for alias, speaker in settings.voice_aliases.items()}
@@ -43,7 +44,7 @@ def find_speaker(name: str | None, info: EngineInfo, settings: Settings) -> str:
     if asked in OPENAI_VOICES and default.lower() in speakers:
         return speakers[default.lower()]
     raise ApiError(
-        f"There is no voice '{name or default}'. Voices: {', '.join(info.speakers)}.",
+        f"There is no voice '{shown(name)}'. Voices: {', '.join(info.speakers)}.",
         status=404,
         param="voice",
         code="voice_not_found",

@@ -34,9 +34,10 @@ class StreamDecoder:
     @torch.inference_mode()
     def begin(self, context: NDArray[np.int16] | None) -> int:
         """A row for a new stream, which follows the frames ``context`` [R, 16] if there are any."""
+        state = None if context is None else self._after(context)
         row = self._arena.acquire()
-        if context is not None:
-            self._arena.scatter([row], self._after(context))
+        if state is not None:
+            self._arena.scatter([row], state)
         return row
 
     def warm_up(self, chunks: Iterable[int]) -> None:

@@ -16,11 +16,10 @@ from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
 from engine.device import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed
+from engine.messages import READY
 from engine.models.code2wav import Code2WavModel
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
-READY = 0
-"""The stream on which stage 2 tells the talker's side that it is loaded, or why it cannot be."""
 _PATIENCE_S = 10.0
 _log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ class _Stream:
 
 
 class Code2WavStage:
-    """Runs in a thread of its own until the frames link is gone.
+    """Runs in a thread of its own until one of its links is gone.
 
     frames: where codec frames come from; audio: where chunks of samples go. Both are attached to ``wakeup``.
     """
@@ -143,16 +143,16 @@ class Code2WavStage:
         return self._schedule.pick(able, time.monotonic())
 
     def _decode(self, batch: Batch) -> None:
-        started = [number for number in batch.streams if self._begin(number)]
-        chunks = np.stack([self._next_codes(number, batch.frames) for number in started])
         try:
-            samples = self._decoder.decode([self._row(number) for number in started], chunks)
+            rows = {number: row for number in batch.streams if (row := self._row(number)) is not None}
+            chunks = np.stack([self._next_codes(number, batch.frames) for number in rows])
+            samples = self._decoder.decode(list(rows.values()), chunks)
         except Exception as error:
-            _log.exception("Code2Wav failed on streams %s", started)
-            self._fail(started, EngineFailed(f"Code2Wav failed: {error}"))
+            _log.exception("Code2Wav failed on streams %s", batch.streams)
+            self._fail(batch.streams, EngineFailed(f"Code2Wav failed: {error}"))
             return
         now = time.monotonic()
-        for number, codes, heard in zip(started, chunks, samples, strict=True):
+        for number, codes, heard in zip(rows, chunks, samples, strict=True):
             progress = self._streams[number].progress
             progress.pending -= batch.frames
             progress.made += batch.frames
@@ -160,19 +160,12 @@ class Code2WavStage:
             self._audio.send(number, AudioChunk(heard, codes).to_bytes(), batch.frames)
             self._frames.release(number, batch.frames)
 
-    def _begin(self, number: int) -> bool:
-        """Give the stream a row if it has none; False if none is left for it in this batch."""
+    def _row(self, number: int) -> int | None:
+        """The stream's row, given to it now if it has none; None if none is left for it in this batch."""
         stream = self._streams[number]
-        if stream.row is None:
-            if not self._decoder.free_rows:
-                return False
+        if stream.row is None and self._decoder.free_rows:
             stream.row = self._decoder.begin(stream.announcement.context)
-        return True
-
-    def _row(self, number: int) -> int:
-        row = self._streams[number].row
-        assert row is not None
-        return row
+        return stream.row
 
     def _next_codes(self, number: int, frames: int) -> NDArray[np.int16]:
         stream = self._streams[number]

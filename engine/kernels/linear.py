@@ -29,7 +29,7 @@ class Linear:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.out_features, self.in_features = weight.shape
+        self.out_features = weight.shape[0]
         self._weight, self._bias = weight, bias
         self._low: Tensor | None = None
         self._packs = _fbgemm_runs(weight)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,17 @@ from engine.transfer import Endpoint, Kind, Record
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0.0, 100.0),
+    "top_k": (0, 2**31),
+    "top_p": (0.0, 1.0),
+    "repetition_penalty": (0.01, 100.0),
+    "subtalker_temperature": (0.0, 100.0),
+    "subtalker_top_k": (0, 2**31),
+    "subtalker_top_p": (0.0, 1.0),
+    "max_new_tokens": (1, 2**31),
+    "seed": (-(2**63), 2**63 - 1),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,16 +71,24 @@ class Probe:
 Intent = Utterance | Refusal | Withdrawal | Probe
 
 
-class Intake:
-    """Reads the request link. encode: does an EncodeRequest, given its stream and payload, and answers it."""
+class Desk(Protocol):
+    """Who encodes recordings."""
 
-    def __init__(
-        self, requests: Endpoint, checkpoint: Checkpoint, context: int, encode: Callable[[int, bytes], None]
-    ) -> None:
+    def submit(self, stream: int, payload: bytes) -> None:
+        """Encode the recording of an EncodeRequest."""
+
+    def withdraw(self, stream: int) -> None:
+        """Nobody waits for it any more."""
+
+
+class Intake:
+    """Reads the request link. desk: encodes recordings, and answers for itself."""
+
+    def __init__(self, requests: Endpoint, checkpoint: Checkpoint, context: int, desk: Desk) -> None:
         self._requests = requests
         self._checkpoint = checkpoint
         self._context = context
-        self._encode = encode
+        self._desk = desk
 
     @property
     def alive(self) -> bool:
@@ -88,6 +106,7 @@ class Intake:
 
     def _understand(self, record: Record) -> Intent | None:
         if record.kind in (Kind.END, Kind.FAIL):
+            self._desk.withdraw(record.stream)
             return Withdrawal(record.stream)
         if record.kind is not Kind.OPEN:
             return None
@@ -95,7 +114,7 @@ class Intake:
         if kind is Ask.PROBE:
             return Probe(record.stream)
         if kind is Ask.ENCODE:
-            self._encode(record.stream, body)
+            self._desk.submit(record.stream, body)
             return None
         try:
             return self._utterance(record.stream, SpeechRequest.from_bytes(body))
@@ -119,17 +138,24 @@ class Intake:
 
 
 def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
-    """A request's sampling, with what it leaves open taken from the checkpoint, and a seed of its own if need be."""
+    """A request's sampling, with what it leaves open taken from the checkpoint, and a seed of its own if need be.
+
+    Raises RequestError for values that would spoil a step, which a request shares with others.
+    """
+    for name, (least, most) in _RANGES.items():
+        value = getattr(params, name)
+        if value is not None and not least <= value <= most:
+            raise RequestError(f"{name} must be from {least} to {most}, not {value}", param=name)
     greedy = params.greedy or not defaults.do_sample
     subtalker_greedy = params.greedy or not defaults.subtalker_dosample
     return Sampling(
         codebook0=Draws(
-            0.0 if greedy else _given(params.temperature, defaults.temperature),
+            0.0 if greedy else _warm(_given(params.temperature, defaults.temperature)),
             _given(params.top_k, defaults.top_k),
             _given(params.top_p, defaults.top_p),
         ),
         residual=Draws(
-            0.0 if subtalker_greedy else _given(params.subtalker_temperature, defaults.subtalker_temperature),
+            0.0 if subtalker_greedy else _warm(_given(params.subtalker_temperature, defaults.subtalker_temperature)),
             _given(params.subtalker_top_k, defaults.subtalker_top_k),
             _given(params.subtalker_top_p, defaults.subtalker_top_p),
         ),
@@ -137,6 +163,11 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
         max_new_tokens=_given(params.max_new_tokens, defaults.max_new_tokens),
         seed=secrets.randbits(63) if params.seed is None else params.seed,
     )
+
+
+def _warm(temperature: float) -> float:
+    """A temperature that float32 logits can be divided by, or 0: greedy."""
+    return temperature if temperature >= 1e-3 else 0.0
 
 
 def _given(value: _T | None, default: _T) -> _T:

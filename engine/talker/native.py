@@ -60,11 +60,11 @@ class NativeTalker:
     @torch.inference_mode()
     def admit(self, stream: int, prompt: Prompt, sampling: Sampling, *, text_open: bool = False) -> None:
         """Start an utterance in a free slot; it joins the next step."""
-        slot = self._free.pop()
-        self._rules.forget(slot)
         trailing = self._model.text_rows(prompt.trailing)
         text = TextQueue(trailing, self._pad, closed=not text_open)
         rows = self._model.prompt_rows(prompt)
+        slot = self._free.pop()
+        self._rules.forget(slot)
         self._utterances[stream] = _Utterance(stream, slot, sampling, text, rows)
 
     @torch.inference_mode()
@@ -90,7 +90,7 @@ class NativeTalker:
     def step(self, held: Collection[int]) -> list[TalkerOutput]:
         """One step of every stream that is not ``held``: prompts are read on, the others make one frame."""
         decoding = [each for each in self._utterances.values() if self._can_decode(each, held)]
-        read, states = self._prefill(budget=self._chunk if decoding else None)
+        read, states = self._prefill(budget=self._chunk)
         if decoding:
             states.append(self._decode(decoding))
         drawing = read + decoding
@@ -99,8 +99,8 @@ class NativeTalker:
     def _can_decode(self, utterance: _Utterance, held: Collection[int]) -> bool:
         return utterance.prompt is None and utterance.stream not in held and utterance.text.has(utterance.frames - 1)
 
-    def _prefill(self, budget: int | None) -> tuple[list[_Utterance], list[Tensor]]:
-        """Read prompts, oldest first, ``budget`` rows or to their end.
+    def _prefill(self, budget: int) -> tuple[list[_Utterance], list[Tensor]]:
+        """Read prompts, oldest first, about ``budget`` rows, so that no step is long and none is deaf to a cancel.
 
         An utterance's chunks end at fixed rows of its prompt, whatever else is running. Returns the utterances whose
         prompt is read, and their last hidden state [1, hidden] each.
@@ -108,13 +108,13 @@ class NativeTalker:
         read: list[_Utterance] = []
         states: list[Tensor] = []
         for utterance in self._utterances.values():
-            while utterance.prompt is not None and (budget is None or budget > 0):
+            while utterance.prompt is not None and budget > 0:
                 prompt, start = utterance.prompt, utterance.position
                 rows = prompt[start : start + self._chunk]
                 attention = self._cache.prefill(utterance.slot, start, len(rows))
                 hidden = self._model(rows, slice(start, start + len(rows)), attention)
                 utterance.position += len(rows)
-                budget = None if budget is None else budget - len(rows)
+                budget -= len(rows)
                 if utterance.position == len(prompt):
                     utterance.prompt = None
                     read.append(utterance)
@@ -123,7 +123,7 @@ class NativeTalker:
 
     def _decode(self, utterances: Sequence[_Utterance]) -> Tensor:
         """Feed the newest frame of each utterance, with its text; returns hidden states [rows, hidden]."""
-        rows = [each.frame + each.text.row(each.frames - 1) for each in utterances if each.frame is not None]
+        rows = [_known(each.frame) + each.text.row(each.frames - 1) for each in utterances]
         positions = [each.position for each in utterances]
         attention = self._cache.decode([each.slot for each in utterances], positions)
         for each in utterances:
@@ -197,3 +197,9 @@ class _Tail:
         self.penalty = torch.tensor([[each.repetition_penalty] for each in sampling], device=device)
         self.codebook0 = Sampler([each.codebook0 for each in sampling], device)
         self.residual = Sampler([each.residual for each in sampling], device)
+
+
+def _known(frame: Tensor | None) -> Tensor:
+    """The embedding of an utterance's newest frame, which it has once its prompt is read."""
+    assert frame is not None
+    return frame

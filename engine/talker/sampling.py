@@ -44,7 +44,7 @@ class Sampler:
             return logits.argmax(-1)
         distribution = self.probabilities(logits).cumsum(-1, dtype=torch.float64)
         targets = uniform[:, None] * distribution[:, -1:]
-        drawn = torch.searchsorted(distribution, targets, right=True).squeeze(-1)
+        drawn = torch.searchsorted(distribution, targets, right=True).squeeze(-1).clamp_(max=logits.shape[-1] - 1)
         return drawn if self._greedy is None else torch.where(self._greedy, logits.argmax(-1), drawn)
 
     def probabilities(self, logits: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ from engine.models.qwen3 import Attention
 class SlotCache:
     """[layers][slots, kv_heads, context, head_dim] keys and values.
 
-    Memory is touched as positions fill, so a long context costs nothing until it is used. Every row attends to its
-    own slot in a call of its own: its result cannot depend on the other rows of the batch.
+    On a CPU memory is touched as positions fill, so a long context costs nothing until it is used. Every row attends
+    to its own slot in a call of its own: its result cannot depend on the other rows of the batch.
     """
 
     def __init__(self, shape: Transformer, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> None:

@@ -13,6 +13,8 @@ from engine.talker.base import Talker, TalkerOutput
 from engine.talker.intake import Intake, Intent, Probe, Refusal, Utterance, Withdrawal
 from engine.transfer import Endpoint, Kind, Wakeup
 
+_FAILED_STEPS = 3
+"""Steps that may fail in a row; then it is not the requests but the device, and the process should end."""
 _log = logging.getLogger(__name__)
 
 
@@ -25,7 +27,7 @@ class _Running:
 
 
 class TalkerStage:
-    """Runs in a thread of its own until the client or Code2Wav is gone.
+    """Runs until the client or Code2Wav is gone.
 
     intake: where requests come from; frames: where codec frames go; both are attached to ``wakeup``.
     """
@@ -36,6 +38,7 @@ class TalkerStage:
         self._frames, self._wakeup = frames, wakeup
         self._waiting: deque[Utterance] = deque()
         self._running: dict[int, _Running] = {}
+        self._failed_steps = 0
 
     def run(self) -> None:
         """Until a neighbour is gone. Every stream announced to Code2Wav is ended or failed exactly once."""
@@ -103,11 +106,15 @@ class TalkerStage:
         try:
             outputs = self._talker.step(held)
         except Exception as error:
+            self._failed_steps += 1
+            if self._failed_steps >= _FAILED_STEPS:
+                raise
             _log.exception("the talker's step failed")
             waiting = {each.stream for each in self._waiting}
             stepped = [stream for stream in self._running if stream not in waiting]
             self._fail(stepped, EngineFailed(f"the talker failed: {error}"))
             return
+        self._failed_steps = 0
         for output in outputs:
             self._emit(output)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -15,6 +16,16 @@ from server.settings import SettingsError
 def note(text: str) -> None:
     """A line for the person at the terminal, beside the command's output."""
     typer.echo(text, err=True)
+
+
+def check_writable(path: Path) -> None:
+    """Find out before any work whether a file can be written there. Raises OSError; leaves nothing behind."""
+    there = path.exists()
+    if there and not path.is_file() and not path.is_dir():
+        return  # a pipe or a device must not be opened twice
+    path.open("ab").close()
+    if not there:
+        path.unlink()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
-from server.commands.console import note, plain_errors
+from server.commands.console import check_writable, note, plain_errors
 from server.say import Spoken, recording_url
 from server.say import say as speak
 from server.settings import load_settings
@@ -60,7 +60,9 @@ def say(
     if output is None and dump is None:
         raise typer.BadParameter("name a file to write", param_hint="'-o'")
     with plain_errors("sonant say"):
-        _check_folders(output, dump)
+        for path in (output, dump):
+            if path is not None:
+                check_writable(path)
         settings = load_settings(config, {"engine": {"model": model}} if model else None)
         fields = {
             "input": text,
@@ -117,12 +119,6 @@ class Progress:
     def _show(self, text: str) -> None:
         if self._status:
             self._status.update(text)
-
-
-def _check_folders(*paths: Path | None) -> None:
-    for path in paths:
-        if path is not None and not path.absolute().parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {path.parent}")
 
 
 def _write(spoken: Spoken, output: Path | None, dump: Path | None) -> None:

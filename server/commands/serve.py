@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,8 @@ import uvicorn
 
 from server.app import create_app
 from server.commands.console import note, plain_errors
-from server.settings import Settings, load_settings
+from server.settings import Settings, SettingsError, load_settings
+from server.stopping import Server, untold
 
 _DRAIN_SECONDS = 30
 """A server told to stop lets running utterances end for so long."""
@@ -35,8 +37,10 @@ def serve(
     with plain_errors("sonant serve"):
         settings = load_settings(config, {name: value for name, value in flags.items() if value is not None})
         listener = _listen(settings)
+        _check_key(listener)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(untold)
     note(f"Sonant serves {settings.model_name} on {_address(listener)}")
     if not _is_loopback(listener):
         note("Warning: anyone who reaches this address can use the server; it asks for no key.")
@@ -53,7 +57,7 @@ def _run(settings: Settings, listener: socket.socket) -> bool:
         failed = server.should_exit = True
 
     app = create_app(settings, on_engine_failure=stop)
-    server = uvicorn.Server(
+    server = Server(
         uvicorn.Config(
             app,
             log_config=None,
@@ -61,7 +65,8 @@ def _run(settings: Settings, listener: socket.socket) -> bool:
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
-        )
+        ),
+        running=lambda: app.state.services.admission.taken,
     )
     with suppress(KeyboardInterrupt):
         server.run([listener])
@@ -69,13 +74,32 @@ def _run(settings: Settings, listener: socket.socket) -> bool:
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A listening socket, so that the address is known, or refused, before anything is loaded."""
+    """A listening socket, so that the address is known, or refused, before anything is loaded.
+
+    Its connections inherit its options: asyncio would leave them with Nagle's algorithm, 40 ms late.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
         reason = str(error.strerror or error).partition(" (")[0]
         raise OSError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # the kernel drops what a stalled listener still has to take
+        stalled = int(settings.limits.stalled_seconds * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled)
+    return listener
+
+
+def _check_key(listener: socket.socket) -> None:
+    """Raises SettingsError: a key is set, so that whoever set it believes that it protects a network address."""
+    if not os.environ.get("SONANT_API_KEY"):
+        return
+    if not _is_loopback(listener):
+        host = listener.getsockname()[0]
+        listener.close()
+        raise SettingsError(f"SONANT_API_KEY is set, but keys are not checked yet: not listening on {host}")
+    note("Warning: SONANT_API_KEY is set, but keys are not checked yet.")
 
 
 def _address(listener: socket.socket) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from engine.request import SAMPLE_RATE
-from server.errors import ApiError
+from server.errors import ApiError, shown
 from server.services import Services, ServicesOf
 from server.settings import Settings
 
@@ -18,16 +18,18 @@ def check_model(name: str | None, settings: Settings) -> None:
     """Pass the served model by any of its names. Raises ApiError 404 ``model_not_found``."""
     names = {settings.model_name, settings.engine.model, *settings.model_aliases}
     if name is not None and name not in names:
-        message = f"There is no model '{name}'; this server speaks with '{settings.model_name}'."
+        message = f"There is no model '{shown(name)}'; this server speaks with '{settings.model_name}'."
         raise ApiError(message, status=404, param="model", code="model_not_found")
 
 
+@router.head("", include_in_schema=False)
 @router.get("")
 async def list_models(services: ServicesOf) -> dict[str, Any]:
     """The one model, as OpenAI lists models."""
     return {"object": "list", "data": [_card(services)]}
 
 
+@router.head("/{name:path}", include_in_schema=False)
 @router.get("/{name:path}")
 async def retrieve_model(name: str, services: ServicesOf) -> dict[str, Any]:
     """The model, by its name or an alias."""

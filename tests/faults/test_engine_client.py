@@ -13,7 +13,7 @@ import pytest
 from engine.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable, RequestError
-from engine.request import SamplingParams, SpeechRequest
+from engine.request import FinishReason, SamplingParams, SpeechRequest
 
 PATIENCE = 60
 PLACEMENTS = ["thread", "process"]
@@ -43,8 +43,9 @@ def utterance(seed, frames=30, **more):
 
 
 def endless(seed):
-    """An utterance that is never near its end while a test looks at it."""
-    return utterance(seed, frames=900)
+    """An utterance that ends only with its context: the likeliest code, again and again."""
+    sampling = SamplingParams(seed=seed, temperature=0.0, repetition_penalty=0.1, max_new_tokens=10_000)
+    return SpeechRequest(f"one two three {seed}", speaker="ryan", sampling=sampling)
 
 
 async def listen(stream):
@@ -82,11 +83,11 @@ async def test_32_at_once_speak_as_alone_and_cancelling_a_third_leaves_nothing_b
     before = resources(client)
 
     async def leave_midway(stream):
-        async for _ in stream:
-            break
+        await anext(stream)
+        await anext(stream)
         stream.cancel()
 
-    streams = [client.submit(request) for request in requests]
+    streams = [client.submit(endless(n) if n % 3 == 0 else request) for n, request in enumerate(requests)]
     tasks = [leave_midway(stream) if n % 3 == 0 else listen(stream) for n, stream in enumerate(streams)]
     heard = await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
     for number, both in enumerate(heard):
@@ -121,17 +122,42 @@ async def test_a_listener_that_stops_listening_stops_its_own_stream_only(client)
 
 
 async def test_leaving_after_the_talker_is_done_but_not_the_listener(client):
-    stream = client.submit(utterance(1, frames=400))
-    await anext(stream)
+    stream = client.submit(utterance(1, frames=20))
     async with asyncio.timeout(PATIENCE):
         while (await client.stats(PATIENCE))["talker_slots"]:
-            await asyncio.sleep(0.05)
-            if client.open_streams == 0:
-                break
-            async for _ in stream:
-                break
+            await asyncio.sleep(0.01)
     stream.cancel()
     await settled(client)
+
+
+async def test_who_waits_for_a_chunk_learns_that_the_utterance_was_given_up(client):
+    stream = client.submit(endless(1))
+    await anext(stream)
+    stream.cancel()
+    async with asyncio.timeout(PATIENCE):
+        assert [chunk async for chunk in stream] == []
+    assert stream.completion.finish_reason is FinishReason.CANCELLED
+    assert [chunk async for chunk in stream] == []
+
+
+async def test_a_stream_out_of_credit_can_be_given_up(client):
+    stream = client.submit(endless(1))
+    async with asyncio.timeout(PATIENCE):
+        before = None
+        while before is None or len(stream._inbox._records._queue) != before:
+            before = len(stream._inbox._records._queue)
+            await asyncio.sleep(0.5)
+    assert (await client.stats(PATIENCE))["talker_slots"] == 1
+    stream.cancel()
+    await settled(client)
+
+
+async def test_values_that_would_spoil_a_shared_step_are_refused(client):
+    running = client.submit(utterance(5))
+    for spoilt in (SamplingParams(seed=2**63), SamplingParams(temperature=float("nan")), SamplingParams(top_k=-5)):
+        with pytest.raises(RequestError):
+            await listen(client.submit(SpeechRequest("hello", speaker="ryan", sampling=spoilt)))
+    assert len((await listen(running))[0]) > 0
 
 
 async def test_leaving_at_once_and_leaving_twice(client):

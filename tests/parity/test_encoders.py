@@ -11,6 +11,8 @@ from engine.models.mel import log_mel
 from engine.models.speaker_encoder import SpeakerEncoder
 from engine.models.speech_encoder import SpeechEncoder
 from engine.reference_encoder import ReferenceEncoder
+from engine.request import SAMPLE_RATE
+from engine.resampling import resample
 from tests.parity import golden_cases
 from tests.talkers import DEVICE
 
@@ -66,7 +68,8 @@ def test_a_recording_becomes_the_references_voice(case, checkpoints):
     meta = golden["meta"]
     samples, rate = soundfile.read(golden_cases.FOLDER / f"ref_{meta['ref']}.wav", dtype="float32")
     encoder = ReferenceEncoder(open_checkpoint(str(checkpoints[meta["variant"]])), DEVICE)
-    voice = encoder.encode(EncodeRequest(samples, rate, codes="ref_codes" in golden))
+    heard = resample(samples, rate, SAMPLE_RATE)
+    voice = encoder.encode(EncodeRequest(heard, codes="ref_codes" in golden))
     assert_embeddings_agree(voice.embedding, golden["spk_embedding"])
     if "ref_codes" in golden:
         assert_codes_agree(voice.codes, golden["ref_codes"], golden["ref_margins"])

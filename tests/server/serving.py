@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -13,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +106,35 @@ class Serving:
     def until_idle(self) -> dict[str, Any]:
         """Wait until no request, slot or decoder row is in use."""
         return self.until(lambda stats: not busy(stats))
+
+    def until_at_rest(self) -> None:
+        """Wait until the engine does nothing: every listener's window is full, or nobody is there."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        deadline = time.monotonic() + PATIENCE
+        used = -1.0
+        while used != (used := sum(sum(process.cpu_times()[:2]) for process in family)):
+            assert time.monotonic() < deadline, "the engine never rests"
+            time.sleep(0.5)
+
+    @contextmanager
+    def asked(self, body: dict[str, Any], name: str, window: int | None = None) -> Iterator[socket.socket]:
+        """A connection on which a speech request was sent and of whose answer nothing is read.
+
+        ``window``: bytes that the system may take for the listener meanwhile.
+        """
+        data = json.dumps(body).encode()
+        address = urlsplit(self.url)
+        head = (
+            f"POST {SPEECH} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+            f"X-Request-Id: {name}\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
+        with socket.socket() as connection:
+            connection.settimeout(PATIENCE)
+            if window:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            connection.connect((address.hostname, address.port))
+            connection.sendall(head.encode() + data)
+            yield connection
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.request import SAMPLE_RATE, AudioChunk
 from server.audio.encoders import ENCODERS
-from server.audio.onset import PRE_ROLL, from_first_sound
+from server.audio.onset import AUDIBLE, PRE_ROLL, from_first_sound
 from server.audio.samples import to_pcm16
 
 FRAME = 1920
@@ -72,6 +72,21 @@ async def test_trimmed_silence_leaves_a_short_pre_roll() -> None:
     first[-100:] = noise(100) + 0.6
     items = await heard(quiet(FRAME), first, noise(FRAME), trim=True)
     assert [len(item) for item in items] == [PRE_ROLL + 100, FRAME]
+
+
+async def test_speech_after_a_silent_lead_begins_just_before_it_can_be_heard() -> None:
+    """Digital silence, then a breath of noise below -60 dBFS, then a tone that swells: as speech begins."""
+    time = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
+    swelling = (0.5 * np.minimum(1, 8 * time) * np.sin(2 * np.pi * 150 * time)).astype(np.float32)
+    whole = np.concatenate([np.zeros(3 * FRAME, np.float32), noise(2 * FRAME) * 1e-3, swelling])
+    blocks = np.split(whole, range(FRAME, len(whole), FRAME))
+    trimmed = np.concatenate(await heard(*blocks, trim=True))
+    dropped = whole[: len(whole) - len(trimmed)]
+    assert whole.tobytes().endswith(trimmed.tobytes())
+    assert 4 * FRAME < len(dropped) < 5 * FRAME + SAMPLE_RATE // 10
+    assert np.abs(dropped).max() <= AUDIBLE
+    assert np.abs(trimmed[:PRE_ROLL]).max() <= AUDIBLE < np.abs(trimmed[PRE_ROLL])
+    assert np.concatenate(await heard(*blocks)).tobytes() == whole.tobytes()
 
 
 async def test_trimming_takes_nothing_from_a_sound_at_the_beginning() -> None:

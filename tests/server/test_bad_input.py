@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from server.schemas import SpeechBody
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, speech
 
@@ -27,8 +29,12 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"input": ["a"]}, "input", TYPE),
     ({"model": 5}, "model", TYPE),
     ({"voice": 5}, "voice", TYPE),
-    ({"voice": {}}, "voice", "missing_required_parameter"),
-    ({"voice": {"id": "vivian", "name": "x"}}, "voice", "unknown_parameter"),
+    ({"model": "a" * 257}, "model", "string_above_max_length"),
+    ({"voice": "a" * 257}, "voice", "string_above_max_length"),
+    ({"voice": {}}, "voice.id", "missing_required_parameter"),
+    ({"voice": {"id": ""}}, "voice.id", BAD),
+    ({"voice": {"id": "a" * 257}}, "voice.id", "string_above_max_length"),
+    ({"voice": {"id": "vivian", "name": "x"}}, "voice.name", "unknown_parameter"),
     ({"instructions": "a" * 2001}, "instructions", "string_above_max_length"),
     ({"instructions": 5}, "instructions", TYPE),
     ({"response_format": "ogg"}, "response_format", BAD),
@@ -51,6 +57,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"task_type": "CustomVoice", "speaker_embedding": [0.1]}, "task_type", BAD),
     ({"language": "klingon"}, "language", BAD),
     ({"language": 5}, "language", TYPE),
+    ({"language": "a" * 257}, "language", "string_above_max_length"),
     ({"ref_audio": "https://example.com/voice.wav"}, "ref_audio", NOT_YET),
     ({"ref_audio": "/etc/passwd"}, "ref_audio", NOT_YET),
     ({"ref_audio": "data:audio/wav;base64,!!!!"}, "ref_audio", BAD),
@@ -69,6 +76,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"speaker_embedding": 0.5}, "speaker_embedding", TYPE),
     ({"speaker_embedding": [0.0] * 20_000}, "speaker_embedding", BAD),
     ({"voices": [{"voice": "ryan", "weight": 1}]}, "voices", NOT_YET),
+    ({"voices": [{}] * 65}, "voices", BAD),
     ({"temperature": -0.1}, "temperature", BAD),
     ({"temperature": 0.001}, "temperature", BAD),
     ({"temperature": 11}, "temperature", BAD),
@@ -128,9 +136,11 @@ def test_a_missing_input_is_named(client: httpx.Client) -> None:
 
 
 def test_an_unknown_voice_is_told_the_voices_there_are(client: httpx.Client) -> None:
-    for voice in ("nobody", {"id": "nobody"}, "", "../../etc/passwd"):
-        error = check(client.post(SPEECH, json=speech(voice=voice)), 404, "voice", "voice_not_found")
+    for name in ("nobody", "", "../../etc/passwd"):
+        error = check(client.post(SPEECH, json=speech(voice=name)), 404, "voice", "voice_not_found")
         assert "vivian" in error["message"]
+        assert f"voice '{name}'" in error["message"]
+    check(client.post(SPEECH, json=speech(voice={"id": "nobody"})), 404, "voice", "voice_not_found")
 
 
 def test_an_unknown_model_is_told_which_there_is(client: httpx.Client) -> None:
@@ -161,6 +171,41 @@ def test_a_body_that_is_no_json_object_is_a_400(client: httpx.Client, content: b
     check(response, 400, None, "invalid_json")
 
 
+def test_of_a_long_unknown_name_the_beginning_is_told(client: httpx.Client) -> None:
+    response = client.post(SPEECH, json=speech(**{"x" * 100_000: 1}))
+    check(response, 400, "x" * 64 + "...", "unknown_parameter")
+    assert len(response.content) < 500
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        b'"voices": [' + b"[]," * 5_000_000 + b"[]]",
+        b",".join(b'"%x": 0' % number for number in range(1_000_000)),
+        b'"voice": {' + b",".join(b'"%x": 0' % number for number in range(1_000_000)) + b"}",
+    ],
+    ids=["lists", "fields", "nested fields"],
+)
+def test_a_body_of_very_many_values_is_refused_unparsed(client: httpx.Client, values: bytes) -> None:
+    content = b'{"input": "a", "response_format": "pcm", ' + values + b"}"
+    response = client.post(SPEECH, content=content, headers={"Content-Type": "application/json"})
+    check(response, 413, None, "request_too_large")
+
+
+def test_of_many_faults_one_is_looked_at() -> None:
+    """Each error would be an object with its message: 100,000 of them are seconds."""
+    for fields in (
+        {"voices": [[]] * 60},
+        {"speaker_embedding": ["x"] * 10_000},
+        {str(number): 0 for number in range(50_000)},
+        {"voice": {str(number): 0 for number in range(50_000)} | {"id": "x"}},
+        {"extra_params": {str(number): 0 for number in range(50_000)}},
+    ):
+        with pytest.raises(ValidationError) as refusal:
+            SpeechBody.model_validate({"input": "a", **fields})
+        assert refusal.value.error_count() == 1
+
+
 def test_a_number_too_large_for_a_float_is_not_finite(client: httpx.Client) -> None:
     for field in (b'"speed": 1e400', b'"temperature": 1e999', b'"speaker_embedding": [1e400]'):
         content = b'{"input": "a", "response_format": "pcm", ' + field + b"}"
@@ -172,6 +217,15 @@ def test_a_number_too_large_for_a_float_is_not_finite(client: httpx.Client) -> N
 def test_another_content_type_is_a_415(client: httpx.Client, kind: str) -> None:
     response = client.post(SPEECH, content=b"{}", headers={"Content-Type": kind})
     check(response, 415, None, "unsupported_media_type")
+
+
+def test_a_body_that_is_not_said_to_be_json_is_a_415(client: httpx.Client) -> None:
+    check(client.post(SPEECH, content=json.dumps(speech()).encode()), 415, None, "unsupported_media_type")
+
+
+def test_a_compressed_body_is_a_415(client: httpx.Client) -> None:
+    check(client.post(SPEECH, json=speech(), headers={"Content-Encoding": "gzip"}), 415, None, "unsupported_media_type")
+    assert client.post(SPEECH, json=speech(), headers={"Content-Encoding": "identity"}).status_code == 200
 
 
 def test_json_by_any_of_its_names_is_read(client: httpx.Client) -> None:

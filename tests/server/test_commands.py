@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
+import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import psutil
 import pytest
 import soundfile as sf
 
+from server.commands.serve import _listen
+from server.settings import load_settings
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, endless, speech, streamed, write_config
-from tests.server.test_events import events
+from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech, write_config
 
 STEADY = ["--seed", "7", "--max-new-tokens", "24"]
 
@@ -105,6 +107,8 @@ def test_the_text_layout_is_heard(pocket: Path, tmp_path: Path) -> None:
         (["--ref-text", "one two"], "ref_audio"),
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
         (["-o", "no/such/folder/x.wav"], "no/such/folder"),
+        (["-o", "."], "Is a directory"),
+        (["--dump", "/proc/nothing.npz"], "/proc/nothing.npz"),
         (["--model", "./no/such/checkpoint"], "no/such/checkpoint"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
@@ -161,47 +165,43 @@ def test_serve_warns_when_it_listens_beyond_this_machine(pocket: Path, tmp_path:
         server.wait_for(r"Warning: .* no key")
 
 
-def test_serve_stops_when_told_and_leaves_no_process(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)) as server:
-        server.ready()
-        family = psutil.Process(server.process.pid).children(recursive=True)
-        assert family
-    assert server.process.returncode == -signal.SIGTERM
-    gone, alive = psutil.wait_procs(family, PATIENCE)
-    assert not alive
-    assert len(gone) == len(family)
-
-
-@pytest.mark.parametrize("form", ["audio", "sse"])
-def test_serve_lets_an_utterance_end_before_it_stops(pocket: Path, tmp_path: Path, form: str) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server, server.client() as client:
-        asked = endless(max_new_tokens=150)
-        alone = client.post(SPEECH, json=asked).content
-        with streamed(client, {**asked, "stream_format": form}) as response:
-            pieces = response.iter_raw()
-            heard = [next(pieces)]
-            server.process.terminate()
-            heard.extend(pieces)
-    assert audio_of(b"".join(heard), form) == alone
-
-
-def audio_of(body: bytes, form: str) -> bytes:
-    """The audio of a complete body; an event stream must have ended well."""
-    if form == "audio":
-        return body
-    *deltas, last = events(body.decode().splitlines())
-    assert last["type"] == "speech.audio.done"
-    return b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
-
-
-def test_serve_stops_quietly_when_it_is_interrupted(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server:
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(PATIENCE) == 0
-    assert not [line for line in server.lines if "Traceback" in line or "Abort" in line]
-
-
 def test_doctor_reports_on_this_machine() -> None:
     done = sonant("doctor")
     assert done.returncode == 0, done.stderr
     assert "torch" in done.stdout
+
+
+def test_doctor_stops_quietly_when_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "server.cli", "doctor"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as doctor:
+        family = psutil.Process(doctor.pid)
+        while not family.children():
+            assert doctor.poll() is None
+        doctor.send_signal(signal.SIGINT)
+        _, told = doctor.communicate(timeout=PATIENCE)
+    assert (doctor.returncode, told) == (130, "")
+
+
+def test_the_version_is_told() -> None:
+    done = sonant("--version")
+    assert (done.returncode, done.stdout) == (0, f"sonant {version('sonant')}\n")
+
+
+def test_connections_are_told_not_to_wait_for_more(tmp_path: Path) -> None:
+    """Or every reply is 40 ms late."""
+    settings = load_settings(flags={"engine": {"model": "org/model"}, "port": 0})
+    with _listen(settings) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_serve_does_not_let_a_key_be_mistaken_for_protection(pocket: Path, tmp_path: Path) -> None:
+    arguments = ["serve", "--config", write_config(tmp_path, pocket), "--port", "0"]
+    done = sonant(*arguments, "--host", "0.0.0.0", SONANT_API_KEY="secret")
+    assert done.returncode == 1
+    assert "SONANT_API_KEY" in done.stderr
+    assert "secret" not in done.stderr
+    (tmp_path / "empty").mkdir()
+    done = sonant(*arguments, "--model", tmp_path / "empty", SONANT_API_KEY="secret")
+    assert "Warning: SONANT_API_KEY is set" in done.stderr

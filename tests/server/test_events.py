@@ -42,6 +42,7 @@ def test_the_usage_counts_text_tokens_and_frames(client: httpx.Client) -> None:
     with streamed(client, endless(max_new_tokens=10, stream_format="sse")) as response:
         *_, done = events(response.iter_lines())
     usage = done["usage"]
+    assert done["finish_reason"] == "length"
     assert usage["output_tokens"] == 9
     assert usage["input_tokens"] > 0
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]

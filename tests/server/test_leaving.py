@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import socket
-from urllib.parse import urlsplit
-
 import pytest
 
 from tests.server.recordings import data_url, tone
-from tests.server.serving import PATIENCE, SPEECH, Serving, busy, endless, streamed
+from tests.server.serving import SPEECH, Serving, busy, endless, streamed
 
 
 @pytest.mark.parametrize("form", ["audio", "sse"])
@@ -33,14 +29,7 @@ def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str) -> No
     ],
 )
 def test_leaving_before_the_status_line_cancels_too(serving: Serving, name: str, fields: dict) -> None:
-    body = json.dumps(endless(**fields)).encode()
-    address = urlsplit(serving.url)
-    head = (
-        f"POST {SPEECH} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
-        f"X-Request-Id: early-{name}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
-        connection.sendall(head.encode() + body)
+    with serving.asked(endless(**fields), f"early-{name}"):
         serving.until(busy)
     serving.wait_for(rf"id=early-{name} status=499")
     serving.until_idle()

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
-from server.audio.onset import AUDIBLE
 from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
@@ -25,7 +23,6 @@ def strict(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         ignored_fields=["mood"],
         model_aliases=["mine"],
         default_voice="nobody",
-        trim_leading_silence=True,
     )
     with Serving(config) as server:
         yield server.ready()
@@ -89,15 +86,6 @@ def test_a_default_voice_that_is_not_there_is_not_found(strict: Serving) -> None
     with strict.client() as client:
         error = check(client.post(SPEECH, json=speech()), 404, "voice", "voice_not_found")
         assert "nobody" in error["message"]
-
-
-def test_the_settings_say_whether_leading_silence_is_sent(strict: Serving, client: httpx.Client) -> None:
-    with strict.client() as trimming:
-        trimmed = trimming.post(SPEECH, json=speech(voice="ryan")).content
-    whole = client.post(SPEECH, json=speech(voice="ryan")).content
-    assert whole.endswith(trimmed)
-    dropped = np.frombuffer(whole[: len(whole) - len(trimmed)], "<i2")
-    assert np.abs(dropped).max(initial=0) <= AUDIBLE * 32767
 
 
 def test_a_server_that_is_still_loading_is_up_but_not_ready(pocket: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import httpx
@@ -58,14 +59,37 @@ def test_a_request_leaves_one_line_in_the_log(serving: Serving, client: httpx.Cl
     assert "audio=2.00" in line
     assert "finish=length" in line
     assert "first_audio=" in line
+    assert "WARNING" in line
     client.post(SPEECH, json=speech(language="klingon"), headers={"X-Request-Id": "refused"})
-    assert "error=" in serving.wait_for(r".*id=refused status=400.*").group()
+    serving.wait_for(r" INFO .*id=refused status=400 .*error=invalid_value param='language'")
+    client.post(SPEECH, content=b" " * 2**25, headers={"X-Request-Id": "large"})
+    serving.wait_for(r"id=large status=413 .*error=request_too_large")
 
 
-def test_the_description_of_the_api_has_every_field(client: httpx.Client) -> None:
-    paths = client.get("/openapi.json").raise_for_status().json()["paths"]
-    schema = paths[SPEECH]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert {"input", "voice", "ref_audio", "extra_params", "seed"} <= set(schema["properties"])
+def test_the_description_of_the_api_has_every_field_and_answer(client: httpx.Client) -> None:
+    text = client.get("/openapi.json").raise_for_status().text
+    assert "422" not in text
+    assert "ValidationError" not in text
+    paths = json.loads(text)["paths"]
+    body = paths[SPEECH]["post"]["requestBody"]["content"]["application/json"]
+    assert {"input", "voice", "ref_audio", "extra_params", "seed"} <= set(body["schema"]["properties"])
+    assert client.post(SPEECH, json={**body["example"], "max_new_tokens": 3}).headers["content-type"] == "audio/wav"
+    answers = paths[SPEECH]["post"]["responses"]
+    assert sorted(answers["200"]["content"]) == ["audio/pcm", "audio/wav", "text/event-stream"]
+    assert all("4XX" in operation["responses"] for path in paths.values() for operation in path.values())
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/v1/models", "/v1/models/tts-1"])
+def test_head_is_get_without_its_body(client: httpx.Client, path: str) -> None:
+    head, got = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+
+
+def test_the_bare_address_shows_the_description(client: httpx.Client) -> None:
+    response = client.get("/")
+    assert (response.status_code, response.headers["location"]) == (307, "/docs")
+    assert client.get("/docs").status_code == 200
 
 
 def test_an_idle_server_hardly_uses_the_cpu(serving: Serving, client: httpx.Client) -> None:

@@ -94,6 +94,25 @@ def test_a_data_url_gives_its_bytes() -> None:
     assert read_data_url("DATA:;BASE64," + base64.b64encode(b"abcd").decode(), LIMITS) == b"abcd"
 
 
+def test_base64_may_have_line_breaks() -> None:
+    text = base64.encodebytes(bytes(range(256))).decode()
+    assert "\n" in text
+    for broken in (text, text.replace("\n", "\r\n")):
+        assert read_data_url("data:audio/wav;base64," + broken, LIMITS) == bytes(range(256))
+
+
+def test_what_is_not_audio_is_told_what_is_read() -> None:
+    with pytest.raises(ApiError, match=r"WAV, FLAC, MP3, Ogg Vorbis or Opus, AIFF"):
+        decode_reference(b"this is not audio" * 100, LIMITS)
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_samples_are_refused_without_a_warning() -> None:
+    samples = np.stack([np.full(2 * RATE, np.inf), np.full(2 * RATE, -np.inf)], 1).astype(np.float32)
+    with pytest.raises(ApiError, match="finite"):
+        decode_reference(audio(samples, subtype="FLOAT"), LIMITS)
+
+
 @pytest.mark.parametrize(
     ("url", "code"),
     [

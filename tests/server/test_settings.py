@@ -85,6 +85,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "nowhere.yaml")
 
 
+def test_a_wheel_has_no_file_and_with_a_model_named_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.settings.DEFAULT_CONFIG", tmp_path / "configs" / "pocket.yaml")
+    settings = load_settings(flags={"engine": {"model": "org/model"}, "port": 1})
+    assert (settings.engine.model, settings.port, settings.engine.untrained_fallback) == ("org/model", 1, None)
+    with pytest.raises(SettingsError, match="--model"):
+        load_settings()
+    monkeypatch.setenv("SONANT_ENGINE__MODEL", "org/other")
+    assert load_settings().engine.model == "org/other"
+
+
 @pytest.mark.parametrize("model", ["./here", "here", "../beside/here"])
 def test_a_model_folder_is_found_from_the_file_and_not_from_where_one_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str

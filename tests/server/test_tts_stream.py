@@ -154,6 +154,16 @@ def test_without_a_player_it_says_how_to_get_one(stand_in: StandIn, environment:
     assert stand_in.requests == []
 
 
+@pytest.mark.parametrize("output", ["no/such/folder/x.wav", "."])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked_for(
+    stand_in: StandIn, environment: dict[str, str], tmp_path: Path, output: str
+) -> None:
+    result = run(environment, "-o", str(tmp_path / output), "hello")
+    assert result.returncode == 1
+    assert result.stderr.decode().splitlines() == [f"tts-stream: cannot write {tmp_path / output}"]
+    assert stand_in.requests == []
+
+
 @pytest.mark.parametrize("output", [[], ["-o", "speech.wav"], ["-o", "-"]])
 def test_an_error_is_told_in_the_servers_words_and_never_played(
     stand_in: StandIn, environment: dict[str, str], tmp_path: Path, output: list[str]

@@ -130,11 +130,20 @@ def test_text_that_arrives_token_by_token_speaks_as_the_whole_text(talker, opene
 def test_an_utterance_ends_when_its_context_is_full(opened):
     checkpoint = opened["0b6-custom_voice"]
     talker = native_talker(checkpoint, slots=1)
-    sampling = SamplingParams(seed=1, max_new_tokens=100_000, temperature=2.0)
+    sampling = SamplingParams(temperature=0.0, repetition_penalty=0.1, max_new_tokens=100_000)
     prompt, resolved = prepare(SpeechRequest("one two three", speaker="ryan", sampling=sampling), checkpoint)
     [spoken] = speak(talker, [(prompt, resolved)])
-    assert spoken.finish in (FinishReason.LENGTH, FinishReason.STOP)
-    assert len(spoken.codes) + len(prompt.text) <= talker.context
+    assert spoken.finish is FinishReason.LENGTH
+    assert len(spoken.codes) + len(prompt.text) == talker.context
+
+
+def test_a_long_prompt_is_read_in_steps_and_can_be_given_up_between_them(talker, opened):
+    request = SpeechRequest("one two three four " * 60, speaker="ryan", text_layout="full")
+    talker.admit(0, *prepare(request, opened["1b7-custom_voice"]))
+    assert [talker.step(()) for _ in range(3)] == [[], [], []]
+    talker.cancel(0)
+    assert talker.free_slots == REQUESTS
+    assert not talker.runnable(())
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5])

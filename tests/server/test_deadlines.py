@@ -1,0 +1,54 @@
+"""Listeners that take nothing, and utterances that do not begin: neither holds a place for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.test_bad_input import check
+
+
+@pytest.fixture
+def impatient(pocket: Path, tmp_path: Path) -> Iterator[Serving]:
+    """A server with little patience for listeners."""
+    with Serving(write_config(tmp_path, pocket, limits={"stalled_seconds": 1.0})) as server:
+        yield server.ready()
+
+
+@pytest.fixture
+def crowded(pocket: Path, tmp_path: Path) -> Iterator[Serving]:
+    """A server of one slot, which waits a short time for it."""
+    limits = {"first_sound_seconds": 2.0}
+    with Serving(write_config(tmp_path, pocket, limits=limits, engine={"talker": {"slots": 1}})) as server:
+        yield server.ready()
+
+
+@pytest.mark.parametrize("form", ["audio", "sse"])
+def test_a_listener_that_takes_nothing_has_left(impatient: Serving, form: str) -> None:
+    with impatient.asked(endless(stream_format=form), f"stalled-{form}", window=4096) as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        line = impatient.wait_for(rf".*id=stalled-{form} status=499.*").group()
+        assert "error=client_left" in line
+        impatient.until_idle()
+        heard = b""
+        with suppress(ConnectionError):
+            while more := connection.recv(65_536):
+                heard += more
+        assert not heard.endswith(b"0\r\n\r\n")
+    assert not [line for line in impatient.lines if "Traceback" in line or "uvicorn" in line]
+
+
+def test_an_utterance_that_does_not_begin_in_time_is_a_504(crowded: Serving) -> None:
+    with crowded.client() as client, streamed(client, endless()) as response:
+        pieces = response.iter_raw()
+        assert next(pieces)
+        with crowded.client() as other:
+            for asked in (speech(), speech(stream=False), speech(stream_format="sse")):
+                error = check(other.post(SPEECH, json=asked), 504, None, "deadline_exceeded")
+                assert error["type"] == "server_error"
+        assert crowded.stats()["requests"] == 1
+    crowded.until_idle()
