@@ -67,7 +67,7 @@ def test_a_listener_that_takes_nothing_gets_nothing_made():
 
 
 def test_what_nobody_listens_to_yet_is_made_in_large_chunks_after_the_others():
-    whole = Progress(False, pending=9, room=100)
+    whole = Progress(False, pending=7, room=100)
     assert SCHEDULE.pick({1: whole}, NOW) == inf
     whole.pending = 12
     assert SCHEDULE.pick({1: whole}, NOW) == Batch([1], 8)
