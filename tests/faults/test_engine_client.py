@@ -14,6 +14,7 @@ from engine.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable, RequestError
 from engine.request import FinishReason, SamplingParams, SpeechRequest
+from engine.worker_handle import WorkerHandle
 
 PATIENCE = 60
 PLACEMENTS = ["thread", "process"]
@@ -222,6 +223,25 @@ async def test_a_killed_code2wav_process_fails_its_streams_and_comes_back(checkp
         await asyncio.wait_for(listen(engine.submit(utterance(1))), PATIENCE)
     finally:
         await engine.close()
+
+
+async def test_a_restart_is_tried_again_where_no_process_can_be_started(client, monkeypatch):
+    starts = []
+
+    def start(*arguments):
+        starts.append(arguments)
+        if len(starts) == 1:
+            raise OSError("no process can be started")
+        return WorkerHandle(*arguments)
+
+    monkeypatch.setattr("engine.client.WorkerHandle", start)
+    client._worker.process.kill()
+    async with asyncio.timeout(PATIENCE):
+        while client.state == "ready":
+            await asyncio.sleep(0.01)
+    await client.wait_ready(PATIENCE)
+    assert len(starts) == 2
+    await listen(client.submit(utterance(1)))
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -1,0 +1,224 @@
+"""What the stages do when a part of them fails: the requests it touched fail, and nothing else does."""
+
+import threading
+from collections import deque
+
+import numpy as np
+import pytest
+
+from engine.code2wav.stage import Code2WavStage
+from engine.config import Code2WavConfig
+from engine.errors import EngineError
+from engine.messages import Announcement, Ask, ask, speak
+from engine.request import Completion, FinishReason, SamplingParams, SpeechRequest
+from engine.talker.base import TalkerOutput
+from engine.talker.intake import Intake
+from engine.talker.stage import TalkerStage
+from engine.transfer import Kind, Wakeup, pair
+
+PATIENCE = 20
+FRAME = np.zeros(16, np.int16)
+
+
+class ScriptedTalker:
+    """A talker of two slots that does what it is told: admits or fails, steps or fails."""
+
+    context = 512
+
+    def __init__(self):
+        self.streams = []
+        self.failing_admissions = set()
+        self.steps = deque()
+
+    @property
+    def free_slots(self):
+        return 2 - len(self.streams)
+
+    def admit(self, stream, prompt, sampling, *, text_open=False):
+        if stream in self.failing_admissions:
+            raise RuntimeError("no memory")
+        self.streams.append(stream)
+
+    def append_text(self, stream, ids, *, last):
+        raise AssertionError("nothing here sends text")
+
+    def cancel(self, stream):
+        if stream in self.streams:
+            self.streams.remove(stream)
+
+    def runnable(self, held):
+        return any(stream not in held for stream in self.streams)
+
+    def step(self, held):
+        if self.steps and self.steps.popleft() == "fail":
+            raise RuntimeError("the device is broken")
+        ending, self.streams = self.streams, []
+        frames = [TalkerOutput(stream, FRAME) for stream in ending]
+        return frames + [TalkerOutput(stream, None, FinishReason.STOP) for stream in ending]
+
+
+class NoDesk:
+    def submit(self, stream, payload):
+        raise AssertionError("nothing here encodes")
+
+    def withdraw(self, stream):
+        pass
+
+
+class Listener:
+    """The other end of a link: collects records until what is asked for has come."""
+
+    def __init__(self, side):
+        self.wakeup = Wakeup()
+        self.end = side.attach(self.wakeup)
+        self.records = []
+
+    def terminals(self, count):
+        """stream -> END or FAIL record, once ``count`` streams have theirs."""
+
+        def enough():
+            self.records += self.end.receive()
+            return len(self._terminals()) >= count
+
+        assert self.wakeup.wait_for(enough, PATIENCE), self.records
+        return self._terminals()
+
+    def _terminals(self):
+        return {record.stream: record for record in self.records if record.kind in (Kind.END, Kind.FAIL)}
+
+
+@pytest.fixture
+def talker_stage(opened):
+    """A stage with a scripted talker: (talker, client's end of its requests, its thread, listener to its frames)."""
+    client, own_requests = pair(window=1)
+    own_frames, code2wav = pair(window=8)
+    wakeup, talker = Wakeup(), ScriptedTalker()
+    requests, frames = own_requests.attach(wakeup), own_frames.attach(wakeup)
+    intake = Intake(requests, opened["0b6-custom_voice"], talker.context, NoDesk())
+    stage = TalkerStage(talker, intake, frames=frames, wakeup=wakeup)
+    failures = []
+
+    def run():
+        try:
+            stage.run()
+        except RuntimeError as error:
+            failures.append(error)
+            frames.close()
+
+    thread = threading.Thread(target=run)
+    thread.failures = failures
+    thread.start()
+    with client.attach(Wakeup()) as asking:
+        listener = Listener(code2wav)
+        yield talker, asking, thread, listener
+        listener.end.close()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    requests.close()
+    frames.close()
+
+
+def request(text="Hello world"):
+    return speak(SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1)))
+
+
+def test_an_utterance_that_cannot_be_admitted_fails_alone(talker_stage):
+    talker, asking, _, frames = talker_stage
+    talker.failing_admissions.add(2)
+    for stream in (1, 2, 3):
+        asking.open(stream, request())
+    ended = frames.terminals(3)
+    assert {stream: record.kind for stream, record in ended.items()} == {1: Kind.END, 2: Kind.FAIL, 3: Kind.END}
+    assert "no memory" in EngineError.from_bytes(ended[2].payload).message
+
+
+def test_a_failed_step_fails_what_was_running_and_the_next_goes_on(talker_stage):
+    talker, asking, thread, frames = talker_stage
+    talker.steps.append("fail")
+    asking.open(1, request())
+    assert frames.terminals(1)[1].kind is Kind.FAIL
+    asking.open(2, request())
+    assert frames.terminals(2)[2].kind is Kind.END
+    assert thread.is_alive()
+
+
+def test_a_device_that_stays_broken_ends_the_stage(talker_stage):
+    talker, asking, thread, frames = talker_stage
+    talker.steps.extend(["fail"] * 3)
+    for stream in (1, 2, 3):
+        asking.open(stream, request())
+        assert frames.terminals(stream)[stream].kind is Kind.FAIL
+    thread.join(PATIENCE)
+    assert len(thread.failures) == 1
+
+
+def test_a_probe_comes_through_while_nothing_is_spoken(talker_stage):
+    _, asking, _, frames = talker_stage
+    asking.open(7, ask(Ask.PROBE))
+    assert frames.terminals(1)[7].kind is Kind.END
+    [opening] = [record for record in frames.records if record.kind is Kind.OPEN]
+    assert Announcement.from_bytes(opening.payload).probe == {"talker_slots": 0, "talker_waiting": 0}
+
+
+class ScriptedDecoder:
+    """A decoder of two rows that fails to begin after a certain context, and to decode a certain code."""
+
+    def __init__(self):
+        self.used = set()
+
+    @property
+    def free_rows(self):
+        return 2 - len(self.used)
+
+    def begin(self, context):
+        if context is not None:
+            raise RuntimeError("no memory for the reference")
+        row = min({0, 1} - self.used)
+        self.used.add(row)
+        return row
+
+    def end(self, row):
+        self.used.remove(row)
+
+    def decode(self, rows, codes):
+        if (codes == 13).any():
+            raise RuntimeError("an unlucky code")
+        return np.zeros((len(rows), codes.shape[1] * 1920), np.float32)
+
+
+@pytest.fixture
+def code2wav_stage():
+    """A stage with a scripted decoder: (decoder, talker's end of its frames, listener to its audio)."""
+    talker, own_frames = pair(window=8)
+    own_audio, client = pair(window=8)
+    wakeup, decoder = Wakeup(), ScriptedDecoder()
+    frames, audio = own_frames.attach(wakeup), own_audio.attach(wakeup)
+    stage = Code2WavStage(decoder, Code2WavConfig(), frames=frames, audio=audio, wakeup=wakeup)
+    thread = threading.Thread(target=stage.run)
+    thread.start()
+    with talker.attach(Wakeup()) as speaking:
+        listener = Listener(client)
+        yield decoder, speaking, listener
+        listener.end.close()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    frames.close()
+    audio.close()
+
+
+def speak_frames(speaking, stream, code=0, context=None):
+    speaking.open(stream, Announcement(True, context).to_bytes())
+    speaking.send(stream, np.full(16, code, "<i2").tobytes(), 1)
+    speaking.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
+
+
+@pytest.mark.parametrize("trouble", [{"code": 13}, {"context": np.zeros((3, 16), np.int16)}], ids=["decode", "begin"])
+def test_a_stream_that_cannot_be_decoded_fails_and_gives_its_row_back(code2wav_stage, trouble):
+    decoder, speaking, audio = code2wav_stage
+    speak_frames(speaking, 1, **trouble)
+    assert audio.terminals(1)[1].kind is Kind.FAIL
+    for stream in (2, 3, 4):
+        speak_frames(speaking, stream)
+    ended = audio.terminals(4)
+    assert all(ended[stream].kind is Kind.END for stream in (2, 3, 4))
+    assert not decoder.used
