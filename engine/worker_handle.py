@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from engine.config import EngineConfig
-from engine.transfer import Record, Wakeup, pair, spawn
+from engine.transfer import Record, Side, Wakeup, pair, spawn
 
 AUDIO_WINDOW = 128
 """Frames a stream's listener may be behind Code2Wav: 10 s of audio."""
@@ -38,12 +38,11 @@ class WorkerHandle:
     def __init__(self, config: EngineConfig, deliver: Deliver, gone: Callable[[], None]) -> None:
         self._deliver, self._gone = deliver, gone
         self._wakeup = Wakeup()
-        requests, worker_requests = pair(window=1, capacity=_REQUEST_CAPACITY)
-        audio, worker_audio = pair(window=AUDIO_WINDOW, capacity=_AUDIO_CAPACITY)
-        command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
+        (requests, worker_requests), (audio, worker_audio) = _links()
         sides = [worker_requests, worker_audio]
+        command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
+        command += [side.to_argument() for side in sides]
         try:
-            command += [side.to_argument() for side in sides]
             self.process = spawn(command, sides, env=_environment(), process_group=0)
         except OSError:
             requests.close()
@@ -85,6 +84,17 @@ class WorkerHandle:
     def _news(self) -> bool:
         dead = not self.requests.alive
         return self._closing or dead or self.requests.pending() or self.audio.pending()
+
+
+def _links() -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+    """The request link's and the audio link's two sides each, the client's first; all of them or none."""
+    requests = pair(window=1, capacity=_REQUEST_CAPACITY)
+    try:
+        return requests, pair(window=AUDIO_WINDOW, capacity=_AUDIO_CAPACITY)
+    except OSError:
+        for side in requests:
+            side.close()
+        raise
 
 
 def _environment() -> dict[str, str]:
