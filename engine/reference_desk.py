@@ -32,14 +32,12 @@ class ReferenceDesk:
         self._queue.put((stream, payload))
 
     def withdraw(self, stream: int) -> None:
-        """Nobody waits for the answer any more: the recording is not encoded if its turn has not come."""
+        """Nobody waits for the voice any more: a recording whose turn has not come is answered without encoding it."""
         self._wanted.discard(stream)
 
     def _run(self) -> None:
         while self._requests.alive:
             stream, payload = self._queue.get()
-            if stream not in self._wanted:
-                continue
             try:
                 self._answer(stream, payload)
             except TransferError:
@@ -48,6 +46,9 @@ class ReferenceDesk:
 
     def _answer(self, stream: int, payload: bytes) -> None:
         self._requests.open(stream)
+        if stream not in self._wanted:
+            self._requests.fail(stream, EngineFailed("the request was withdrawn", code="withdrawn").to_bytes())
+            return
         try:
             voice = self._encoder.encode(EncodeRequest.from_bytes(payload))
         except EngineError as error:

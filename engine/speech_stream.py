@@ -15,8 +15,7 @@ from engine.worker_handle import WorkerHandle
 class Inbox:
     """The records of one request, in order, until its terminal one.
 
-    It enters itself among ``inboxes`` and leaves when the request is over. Used in the client's event loop, but made
-    in any thread.
+    It enters itself among ``inboxes`` and leaves when the request is over. Used in the client's event loop.
     """
 
     def __init__(self, number: int, worker: WorkerHandle, inboxes: MutableMapping[int, Inbox]) -> None:

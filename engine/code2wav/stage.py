@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isinf
 
@@ -143,13 +144,15 @@ class Code2WavStage:
         return self._schedule.pick(able, time.monotonic())
 
     def _decode(self, batch: Batch) -> None:
+        rows = {number: row for number in batch.streams if (row := self._begun(number)) is not None}
+        if not rows:
+            return
+        chunks = np.stack([self._next_codes(number, batch.frames) for number in rows])
         try:
-            rows = {number: row for number in batch.streams if (row := self._row(number)) is not None}
-            chunks = np.stack([self._next_codes(number, batch.frames) for number in rows])
             samples = self._decoder.decode(list(rows.values()), chunks)
         except Exception as error:
-            _log.exception("Code2Wav failed on streams %s", batch.streams)
-            self._fail(batch.streams, EngineFailed(f"Code2Wav failed: {error}"))
+            _log.exception("Code2Wav failed on streams %s", list(rows))
+            self._fail(rows, EngineFailed(f"Code2Wav failed: {error}"))
             return
         now = time.monotonic()
         for number, codes, heard in zip(rows, chunks, samples, strict=True):
@@ -160,11 +163,15 @@ class Code2WavStage:
             self._audio.send(number, AudioChunk(heard, codes).to_bytes(), batch.frames)
             self._frames.release(number, batch.frames)
 
-    def _row(self, number: int) -> int | None:
-        """The stream's row, given to it now if it has none; None if none is left for it in this batch."""
+    def _begun(self, number: int) -> int | None:
+        """The stream's row, given to it now if it has none; None if it cannot begin, now or at all."""
         stream = self._streams[number]
         if stream.row is None and self._decoder.free_rows:
-            stream.row = self._decoder.begin(stream.announcement.context)
+            try:
+                stream.row = self._decoder.begin(stream.announcement.context)
+            except Exception as error:
+                _log.exception("Code2Wav could not begin stream %s", number)
+                self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
         return stream.row
 
     def _next_codes(self, number: int, frames: int) -> NDArray[np.int16]:
@@ -173,7 +180,7 @@ class Code2WavStage:
         stream.codes = [waiting[frames:]] if len(waiting) > frames else []
         return waiting[:frames]
 
-    def _fail(self, numbers: list[int], error: EngineFailed) -> None:
+    def _fail(self, numbers: Iterable[int], error: EngineFailed) -> None:
         for number in numbers:
             self._frames.cancel(number)
             self._forget(number)

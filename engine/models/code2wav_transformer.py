@@ -23,7 +23,7 @@ class CodecTransformer:
     def __init__(self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture, device: torch.device) -> None:
         shape = architecture.transformer
         name = "pre_transformer"
-        self._shape, self._window = shape, architecture.sliding_window
+        self._window = architecture.sliding_window
         self._input = _linear(weights, f"{name}.input_proj")
         self._layers = [_Layer(weights, f"{name}.layers.{index}", shape, self._window) for index in range(shape.layers)]
         self._norm = RMSNorm(weights[f"{name}.norm.weight"], shape.eps)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from engine.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable, RequestError
 from engine.request import FinishReason, SamplingParams, SpeechRequest
-from engine.worker_handle import WorkerHandle
+from engine.worker import FRAME_WINDOW
+from engine.worker_handle import AUDIO_WINDOW, WorkerHandle
 
 PATIENCE = 60
 PLACEMENTS = ["thread", "process"]
@@ -123,12 +125,36 @@ async def test_a_listener_that_stops_listening_stops_its_own_stream_only(client)
 
 
 async def test_leaving_after_the_talker_is_done_but_not_the_listener(client):
-    stream = client.submit(utterance(1, frames=20))
+    frames = AUDIO_WINDOW + FRAME_WINDOW // 2
+    request = endless(1)
+    sampling = replace(request.sampling, max_new_tokens=frames + 1)
+    stream = client.submit(replace(request, sampling=sampling))
     async with asyncio.timeout(PATIENCE):
-        while (await client.stats(PATIENCE))["talker_slots"]:
-            await asyncio.sleep(0.01)
+        figures = await client.stats(PATIENCE)
+        while figures["talker_slots"] or figures["talker_waiting"]:
+            figures = await client.stats(PATIENCE)
+    assert figures["code2wav_rows"] == 1
+    assert client.open_streams == 1
     stream.cancel()
     await settled(client)
+
+
+async def test_a_recording_nobody_waits_for_is_answered_all_the_same(checkpoints):
+    engine = EngineClient(config_for(checkpoints["0b6-base"], "thread"))
+    await engine.start()
+    try:
+        await engine.wait_ready(PATIENCE)
+        recordings = np.random.default_rng(0).standard_normal((6, 240_000), np.float32) * 0.1
+        tasks = [asyncio.create_task(engine.encode_reference(each, 24_000, codes=True)) for each in recordings]
+        await tasks[0]
+        for task in tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await settled(engine)
+        assert engine.open_streams == 0
+        assert (await engine.encode_reference(recordings[1], 24_000, codes=True)).codes is not None
+    finally:
+        await engine.close()
 
 
 async def test_who_waits_for_a_chunk_learns_that_the_utterance_was_given_up(client):
