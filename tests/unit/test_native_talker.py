@@ -130,7 +130,7 @@ def test_text_that_arrives_token_by_token_speaks_as_the_whole_text(talker, opene
 def test_an_utterance_ends_when_its_context_is_full(opened):
     checkpoint = opened["0b6-custom_voice"]
     talker = native_talker(checkpoint, slots=1)
-    sampling = SamplingParams(temperature=0.0, repetition_penalty=0.1, max_new_tokens=100_000)
+    sampling = SamplingParams(seed=1, temperature=0.0, subtalker_temperature=0.0, repetition_penalty=0.1)
     prompt, resolved = prepare(SpeechRequest("one two three", speaker="ryan", sampling=sampling), checkpoint)
     [spoken] = speak(talker, [(prompt, resolved)])
     assert spoken.finish is FinishReason.LENGTH
