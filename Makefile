@@ -5,21 +5,26 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
 CONFIG ?= configs/pocket.yaml
+CHECKPOINT ?= models/pocket
 ARGS ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+JUDGE_VENV := .venv-judge
+INSTALLED_JUDGE := $(JUDGE_VENV)/.installed
+JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-bare.txt
 SHELL_SCRIPTS := scripts/tts-stream .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest install clean
+.PHONY: help serve test lint format pytest judge install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
 	@echo "make test     lint, types, import contracts, then every test"
 	@echo "make lint     ruff, mypy, import contracts, shellcheck"
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
+	@echo "make judge    how well CHECKPOINT=$(CHECKPOINT) speaks, and how fast (ARGS=--quick; weights: .judge/)"
 	@echo "make format   let ruff mend and format the code"
 	@echo "make install  only make $(VENV)"
 	@echo "make clean    remove $(VENV) and every cache"
@@ -40,6 +45,9 @@ lint: $(INSTALLED_TEST)
 pytest: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest $(ARGS)
 
+judge: $(INSTALLED) $(INSTALLED_JUDGE)
+	$(BIN)/python -m scripts.judge --checkpoint $(CHECKPOINT) $(ARGS)
+
 format: $(INSTALLED_TEST)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -47,7 +55,7 @@ format: $(INSTALLED_TEST)
 install: $(INSTALLED)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) $(JUDGE_VENV) .judge .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find engine server tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv puts in place, so a half-made environment is made again.
@@ -60,6 +68,13 @@ $(BIN)/pip:
 
 $(INSTALLED): pyproject.toml | $(BIN)/pip
 	$(BIN)/python -m pip install $(PIP_ARGS) -e .
+	@touch $@
+
+# In an environment of its own: what listens is no dependency of what speaks.
+$(INSTALLED_JUDGE): $(JUDGE_REQUIREMENTS) | $(BIN)/pip
+	$(PYTHON) -m venv $(JUDGE_VENV)
+	$(JUDGE_VENV)/bin/python -m pip install $(PIP_ARGS) -r scripts/judge/requirements.txt
+	$(JUDGE_VENV)/bin/python -m pip install $(PIP_ARGS) --no-deps -r scripts/judge/requirements-bare.txt
 	@touch $@
 
 $(INSTALLED_TEST): $(INSTALLED)

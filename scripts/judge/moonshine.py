@@ -1,0 +1,80 @@
+"""Moonshine base-en, an English recogniser, by its ONNX files (Jeffries et al. 2024, arXiv 2410.15608)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from scripts.judge.sound import JUDGE_RATE, Samples, most_tokens
+
+_BEGIN, _END = 1, 2
+_LONGEST_S = 25
+_SHORTEST_S = 0.25
+
+
+class Moonshine:
+    """Greedy recognition on one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._encoder = _session(folder / "encoder_model.ort")
+        self._decoder = _session(folder / "decoder_model_merged.ort")
+        self._tokens = _read_tokens((folder / "tokenizer.bin").read_bytes())
+        past = [entry for entry in self._decoder.get_inputs() if entry.name.startswith("past")]
+        _, heads, _, width = past[0].shape
+        self._empty = {entry.name: np.zeros((1, heads, 0, width), np.float32) for entry in past}
+        self._cached = [entry.name for entry in self._decoder.get_outputs()][1:]
+
+    def __call__(self, samples: Samples) -> str:
+        """What is said in samples [n] at 16 kHz; long recordings are cut, since the model is made for 30 s."""
+        step = _LONGEST_S * JUDGE_RATE
+        pieces = [samples[start : start + step] for start in range(0, max(1, len(samples)), step)]
+        return " ".join(self._piece(piece) for piece in pieces)
+
+    def _piece(self, samples: Samples) -> str:
+        missing = int(_SHORTEST_S * JUDGE_RATE) - len(samples)
+        heard = np.pad(samples, (0, max(0, missing))).astype(np.float32)
+        states = self._encoder.run(None, {"input_values": heard[None]})[0]
+        words = b"".join(self._tokens[token] for token in self._decode(states, len(heard)) if token > _END)
+        return words.decode("utf-8", "ignore").replace("\u2581", " ").strip()
+
+    def _decode(self, states: NDArray[np.float32], samples: int) -> list[int]:
+        tokens = [_BEGIN]
+        past = dict(self._empty)
+        for step in range(most_tokens(samples)):
+            inputs = {
+                "input_ids": np.array([tokens[-1:]], np.int64),
+                "encoder_hidden_states": states,
+                "use_cache_branch": np.array([step > 0]),
+            }
+            logits, *present = self._decoder.run(None, inputs | past)
+            for name, value in zip(self._cached, present, strict=True):
+                if step == 0 or "decoder" in name:
+                    past[name.replace("present", "past_key_values")] = value
+            tokens.append(int(logits[0, -1].argmax()))
+            if tokens[-1] == _END:
+                break
+        return tokens[1:]
+
+
+def _session(file: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+
+def _read_tokens(data: bytes) -> list[bytes]:
+    """Tokens, each after its length: one byte, or two for 128 and more."""
+    tokens, at = [], 0
+    while at < len(data):
+        length = data[at]
+        at += 1
+        if length >= 128:
+            length += 128 * data[at] - 128
+            at += 1
+        tokens.append(data[at : at + length])
+        at += length
+    return tokens

@@ -1,0 +1,86 @@
+"""A server of an installed clone, started as its users start it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from scripts.judge.places import ROOT
+
+_PATIENCE_S = 120.0
+_POLL_S = 0.02
+_HOST = "127.0.0.1"
+
+
+class Serving:
+    """``make serve`` from now until the end of the block. ready_s: what it took until ``/ready`` said yes."""
+
+    def __init__(self, checkpoint: Path, log: Path) -> None:
+        self.port = _free_port()
+        arguments = f"ARGS=--port {self.port} --model {checkpoint.absolute()}"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("SONANT_", "MAKE"))}
+        self._log = log.open("w")
+        began = time.monotonic()
+        self._process = subprocess.Popen(
+            ["make", "--no-print-directory", "serve", arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            self._wait_ready(began + _PATIENCE_S)
+        except BaseException:
+            self._end()
+            raise
+        self.ready_s = time.monotonic() - began
+
+    def connect(self) -> http.client.HTTPConnection:
+        """A connection of one's own."""
+        return http.client.HTTPConnection(_HOST, self.port, timeout=_PATIENCE_S)
+
+    def _wait_ready(self, deadline: float) -> None:
+        """Raises RuntimeError where the server ends or takes too long."""
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server does not become ready; see {self._log.name}")
+            time.sleep(_POLL_S)
+
+    def _is_ready(self) -> bool:
+        connection = self.connect()
+        try:
+            connection.request("GET", "/ready")
+            return connection.getresponse().status == http.client.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.wait(_PATIENCE_S)
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((_HOST, 0))
+        port: int = listener.getsockname()[1]
+    return port

@@ -1,0 +1,50 @@
+"""Levels and onsets are measured as a listener hears them."""
+
+import numpy as np
+import pytest
+
+from scripts.judge.sound import loudness_db, onset_s, speech_s, trimmed
+
+RATE = 24_000
+
+
+def tone(seconds, level=0.1):
+    return (level * np.sin(2 * np.pi * 200 * np.arange(round(seconds * RATE)) / RATE)).astype(np.float32)
+
+
+def silence(seconds):
+    return np.zeros(round(seconds * RATE), np.float32)
+
+
+def test_the_onset_is_where_the_speech_begins():
+    assert onset_s(np.concatenate([silence(0.4), tone(1.0)]), RATE) == pytest.approx(0.4, abs=0.01)
+
+
+def test_faint_noise_before_the_speech_is_no_onset():
+    assert onset_s(np.concatenate([tone(0.4, level=0.001), tone(1.0)]), RATE) == pytest.approx(0.4, abs=0.01)
+
+
+def test_a_recording_without_speech_begins_at_its_end():
+    assert onset_s(silence(0.7), RATE) == pytest.approx(0.7)
+    assert speech_s(silence(0.7), RATE) == 0
+
+
+def test_silence_at_both_ends_is_not_speech():
+    assert speech_s(np.concatenate([silence(0.3), tone(1.0), silence(0.5)]), RATE) == pytest.approx(1.0, abs=0.02)
+
+
+def test_trimming_leaves_a_tenth_of_a_second_at_each_end():
+    left = trimmed(np.concatenate([silence(1.0), tone(1.0), silence(1.0)]), RATE)
+    assert len(left) / RATE == pytest.approx(1.2, abs=0.02)
+
+
+def test_pauses_do_not_lower_the_loudness():
+    plain = loudness_db(tone(1.0))
+    assert plain == pytest.approx(20 * np.log10(0.1 / np.sqrt(2)), abs=0.1)
+    assert loudness_db(np.concatenate([tone(0.5), silence(2.0), tone(0.5)])) == pytest.approx(plain, abs=0.1)
+
+
+def test_an_empty_recording_can_be_measured():
+    nothing = np.zeros(0, np.float32)
+    assert onset_s(nothing, RATE) == 0
+    assert loudness_db(nothing) == -np.inf
