@@ -13,6 +13,8 @@ _ROLE = 3
 """Tokens of "<|im_start|>assistant\\n"."""
 _TURN_END = 2
 """Tokens of "<|im_end|>\\n"."""
+_FOLLOWS_NONE = frozenset({"0b6", "pocket"})
+"""Sizes (tts_model_size) whose custom voices were trained without instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ def tokenize_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer:
 
 
 def _instruction(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> list[int]:
-    """Empty where the model was not trained to follow one: clones and the 0.6B's custom voices."""
-    untrained_for = request.voice is not None or (request.speaker is not None and model.size == "0b6")
+    """Empty where the model was not trained to follow one: clones and the smaller models' custom voices."""
+    untrained_for = request.voice is not None or (request.speaker is not None and model.size in _FOLLOWS_NONE)
     if not request.instructions or untrained_for:
         return []
     return _turn("user", request.instructions, "instructions", model.text_ids, tokenizer)

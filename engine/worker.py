@@ -25,10 +25,11 @@ from engine.process import prepare_process
 from engine.prompt import languages, tasks
 from engine.reference_desk import ReferenceDesk
 from engine.reference_encoder import ReferenceEncoder
-from engine.request import EngineInfo
-from engine.talker.intake import Intake
+from engine.request import EngineInfo, SamplingParams
+from engine.talker.intake import Intake, resolve
 from engine.talker.native import NativeTalker
 from engine.talker.stage import TalkerStage
+from engine.talker.warm_up import warm_up
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 from engine.untrained import ensure_checkpoint
 
@@ -92,6 +93,8 @@ def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wa
     checkpoint = open_checkpoint(config.model)
     device = choose_device(config)
     talker = load_talker(checkpoint, config, device)
+    usual = resolve(SamplingParams(), checkpoint.generation)
+    warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
     desk = ReferenceDesk(ReferenceEncoder(checkpoint, device), requests)
     intake = Intake(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)

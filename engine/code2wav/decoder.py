@@ -40,12 +40,13 @@ class StreamDecoder:
             self._arena.scatter([row], state)
         return row
 
-    def warm_up(self, chunks: Iterable[int]) -> None:
-        """Decode chunks of these sizes, so that the first listener does not wait for what is made on first use."""
-        row = self.begin(None)
-        for frames in chunks:
-            self.decode([row], np.zeros((1, frames, CODEBOOKS), np.int16))
-        self.end(row)
+    def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
+        """Decode batches of (streams, frames), so that no listener waits for what is made on first use."""
+        for streams, frames in shapes:
+            rows = [self.begin(None) for _ in range(streams)]
+            self.decode(rows, np.zeros((streams, frames, CODEBOOKS), np.int16))
+            for row in rows:
+                self.end(row)
 
     def end(self, row: int) -> None:
         """The stream of ``row`` is over."""

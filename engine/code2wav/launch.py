@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from engine.checkpoint import open_checkpoint
 from engine.code2wav.decoder import StreamDecoder
-from engine.code2wav.schedule import CHUNKS
+from engine.code2wav.schedule import urgent_shapes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
 from engine.device import choose_device, prepare_torch
@@ -59,13 +59,14 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
 
 
 def load_decoder(config: EngineConfig) -> StreamDecoder:
-    """The checkpoint's decoder, having decoded one frame. Raises CheckpointError."""
+    """The checkpoint's decoder, warmed up. Raises CheckpointError."""
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
     tensors = checkpoint.codec_tensors("decoder.")
     model = Code2WavModel(tensors, checkpoint.codec.decoder, device=choose_device(config))
-    decoder = StreamDecoder(model, config.code2wav.streams)
-    decoder.warm_up(frames for frames in CHUNKS if frames <= config.code2wav.max_chunk_frames)
+    limits = config.code2wav
+    decoder = StreamDecoder(model, limits.streams)
+    decoder.warm_up(urgent_shapes(limits.streams, limits.max_chunk_frames, limits.max_batch_frames))
     return decoder
 
 

@@ -2,7 +2,9 @@
 
 A stream's first chunk is made as soon as it can be heard. From then on its listener has ``made`` frames to play, and
 the next chunk is due when only ``lead`` seconds of them are left: late enough to be large, early enough not to be
-heard. Streams nobody listens to yet are decoded in chunks as large as allowed, when no listener is waiting.
+heard. Of the streams that are due the one that runs dry first leads, and it gets no more frames at once than it has in
+hand: then a chunk is made in less time than any listener has left, also when all of them have just begun. Streams
+nobody listens to yet are decoded in chunks as large as allowed, when no listener is waiting.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Frames and streams that are decoded together come in these sizes: each pair is compiled on its first use."""
+_URGENT_FRAMES = 8
+"""Larger batches are of listeners who have some seconds in hand and can wait for a compilation."""
 
 
 @dataclass(slots=True)
@@ -33,6 +37,18 @@ class Progress:
     started: float | None = None
     ended: bool = False
     room: int = 0
+
+    @property
+    def ready(self) -> int:
+        """Frames that can be decoded and sent."""
+        return min(self.pending, self.room)
+
+    @property
+    def runs_dry(self) -> float:
+        """When the listener will have played all that was made: before any time there is, where nothing was yet."""
+        if not self.realtime:
+            return inf
+        return -inf if self.started is None else self.started + self.made * FRAME_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,7 @@ class Schedule:
 
     def due(self, progress: Progress, now: float) -> float:
         """When the stream's next chunk should be made; infinity while only more frames can tell."""
-        ready = min(progress.pending, progress.room)
+        ready = progress.ready
         complete = progress.ended or ready >= self.max_chunk_frames
         if ready == 0:
             return inf
@@ -62,28 +78,34 @@ class Schedule:
             return now if complete else inf
         if progress.started is None:
             return -inf if complete or ready >= self.first_frames else inf
-        deadline = progress.started + progress.made * FRAME_SECONDS - self.lead
+        deadline = progress.runs_dry - self.lead
         return min(deadline, now) if complete else deadline
 
     def pick(self, streams: Mapping[int, Progress], now: float) -> Batch | float:
         """The most urgent batch, or when to look again (infinity: when something arrives)."""
         due = {stream: self.due(progress, now) for stream, progress in streams.items()}
-        leader = min(due, key=due.__getitem__, default=None)
-        if leader is None or due[leader] > now:
-            return inf if leader is None else due[leader]
-        frames = self._chunk(streams[leader])
-        others = [
-            stream
-            for stream, when in due.items()
-            if when <= now and stream != leader and self._chunk(streams[stream]) >= frames
-        ]
-        others.sort(key=due.__getitem__)
-        together = _largest(BATCHES, min(1 + len(others), max(1, self.max_batch_frames // frames)))
-        return Batch([leader, *others][:together], frames)
+        able = sorted((stream for stream in due if due[stream] <= now), key=lambda stream: streams[stream].runs_dry)
+        if not able:
+            return min(due.values(), default=inf)
+        frames = self._chunk(streams[able[0]], now)
+        together = [stream for stream in able if streams[stream].ready >= frames]
+        return Batch(together[: _largest(BATCHES, min(len(together), max(1, self.max_batch_frames // frames)))], frames)
 
-    def _chunk(self, progress: Progress) -> int:
-        ready = min(progress.pending, progress.room, self.max_chunk_frames)
-        return _largest(CHUNKS, ready) if ready else 0
+    def _chunk(self, progress: Progress, now: float) -> int:
+        most = min(progress.ready, self.max_chunk_frames)
+        if progress.realtime:
+            in_hand = round((progress.runs_dry - now) / FRAME_SECONDS) if progress.started else self.first_frames
+            most = min(most, max(1, in_hand))
+        return _largest(CHUNKS, most)
+
+
+def urgent_shapes(streams: int, max_chunk_frames: int, max_batch_frames: int) -> list[tuple[int, int]]:
+    """(streams, frames) of the batches that somebody may be waiting for: one listener's, and those of a beginning."""
+    most = min(_URGENT_FRAMES, max_batch_frames)
+    chunks = [frames for frames in CHUNKS if frames <= max_chunk_frames]
+    together = [count for count in BATCHES if 1 < count <= streams]
+    alone = [(1, frames) for frames in chunks]
+    return alone + [(count, frames) for count in together for frames in chunks if count * frames <= most]
 
 
 def _largest(sizes: tuple[int, ...], limit: int) -> int:

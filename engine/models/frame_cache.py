@@ -13,7 +13,10 @@ from engine.models.qwen3 import Attention
 
 
 class _Place(NamedTuple):
-    """Of one layer and position: where its key and value go, and all keys and values up to there."""
+    """Of one layer and position: where its key and value go [rows, kv_heads, d], and all up to there.
+
+    keys, values: [rows * kv_heads, positions, d].
+    """
 
     key: Tensor
     value: Tensor
@@ -44,8 +47,9 @@ class FrameCache:
             keys.copy_(key.unflatten(0, (rows, 2)).transpose(1, 2))
             values.copy_(value.unflatten(0, (rows, 2)).transpose(1, 2))
             grouped = query.reshape(rows, 2, self._kv_heads, self._groups, -1).permute(0, 2, 3, 1, 4)
-            mixed = attend(grouped.flatten(2, 3), keys, values, self._pair_mask)
-            return mixed.unflatten(2, (self._groups, 2)).permute(0, 3, 1, 2, 4).reshape(rows * 2, -1)
+            stacked = grouped.reshape(rows * self._kv_heads, self._groups * 2, -1)
+            mixed = attend(stacked, keys.flatten(0, 1), values.flatten(0, 1), self._pair_mask)
+            return mixed.view(rows, self._kv_heads, self._groups, 2, -1).permute(0, 3, 1, 2, 4).reshape(rows * 2, -1)
 
         return attention
 
@@ -57,8 +61,8 @@ class FrameCache:
             place = places[layer]
             place.key.copy_(key)
             place.value.copy_(value)
-            grouped = query.unflatten(1, (self._kv_heads, self._groups))
-            return attend(grouped, place.keys, place.values).flatten(1)
+            grouped = query.reshape(-1, self._groups, query.shape[-1])
+            return attend(grouped, place.keys, place.values).view(rows, -1)
 
         return attention
 
@@ -66,10 +70,12 @@ class FrameCache:
         if rows not in self._places:
             keys, values = self._keys[:, :rows], self._values[:, :rows]
             self._places[rows] = [
-                [
-                    _Place(key[:, :, at], value[:, :, at], key[:, :, : at + 1], value[:, :, : at + 1])
-                    for key, value in zip(keys, values, strict=True)
-                ]
+                [_place(key, value, at) for key, value in zip(keys, values, strict=True)]
                 for at in range(self._keys.shape[3])
             ]
         return self._places[rows]
+
+
+def _place(keys: Tensor, values: Tensor, at: int) -> _Place:
+    stop = at + 1
+    return _Place(keys[:, :, at], values[:, :, at], keys.flatten(0, 1)[:, :stop], values.flatten(0, 1)[:, :stop])

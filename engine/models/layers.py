@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+_NOTHING = torch.zeros(())
+
 
 class RMSNorm:
     """RMSNorm over the last axis: normalised in float32, cast to x's type, then scaled (SPEC 2).
@@ -53,16 +55,16 @@ class Rotary:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax attention of query [..., q, d], key and value [..., k, d]; mask [q, k] is added to the scores.
+    """Softmax attention of query [n, q, d], key and value [n, k, d]; mask [q, k] is added to the scores.
 
-    On a CPU it is written out: the fused kernel's result depends on how many sequences are in the call.
+    On a CPU it is written out: the fused kernel's result depends on how many sequences are in the call. Scale and mask
+    are part of the first product.
     """
     if query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    scores = torch.matmul(query, key.transpose(-1, -2)).mul_(query.shape[-1] ** -0.5)
-    if mask is not None:
-        scores.add_(mask)
-    return torch.matmul(torch.softmax(scores, -1), value)
+    added, weight = (_NOTHING, 0) if mask is None else (mask, 1)
+    scores = torch.baddbmm(added, query, key.transpose(1, 2), beta=weight, alpha=query.shape[-1] ** -0.5)
+    return torch.bmm(torch.softmax(scores, -1), value)
 
 
 def causal_mask(queries: int, past: int, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -23,11 +23,11 @@ def log_mel(samples: Tensor, rate: int, bands: int) -> Tensor:
 
 
 @lru_cache
-def slaney_filters(rate: int, bands: int) -> Tensor:
-    """[bands, 513] triangles on Slaney's mel scale (Auditory Toolbox, 1998), each of unit area, 0 to rate / 2."""
+def slaney_filters(rate: int, bands: int, fft: int = _FFT) -> Tensor:
+    """[bands, fft / 2 + 1] triangles on Slaney's mel scale (Auditory Toolbox, 1998) of unit area, 0 to rate / 2."""
     top = _to_mel(torch.tensor(rate / 2, dtype=torch.float64))
     edges = _to_hertz(torch.linspace(0, float(top), bands + 2, dtype=torch.float64))
-    bins = torch.linspace(0, rate / 2, _FFT // 2 + 1, dtype=torch.float64)
+    bins = torch.linspace(0, rate / 2, fft // 2 + 1, dtype=torch.float64)
     slopes = edges[:, None] - bins
     widths = edges.diff()
     rising = -slopes[:-2] / widths[:-1, None]

@@ -23,7 +23,9 @@ class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalised queries and keys, then SwiGLU."""
 
     def __init__(self, weights: Weights, shape: Transformer) -> None:
-        self._heads, self._kv_heads, self._head_dim = shape.heads, shape.kv_heads, shape.head_dim
+        self._head_dim = shape.head_dim
+        self._turning_and_still = (shape.heads + shape.kv_heads, shape.kv_heads)
+        self._queries_and_keys = (shape.heads, shape.kv_heads)
         self._input_norm = RMSNorm(weights["input_layernorm.weight"], shape.eps)
         self._post_norm = RMSNorm(weights["post_attention_layernorm.weight"], shape.eps)
         query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
@@ -36,14 +38,13 @@ class Qwen3Layer:
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """x [rows, hidden] through layer ``index``."""
-        rows = x.shape[0]
-        qkv = self._qkv(self._input_norm(x)).view(rows, -1, self._head_dim)
-        turning, value = qkv.split((self._heads + self._kv_heads, self._kv_heads), 1)
-        query, key = rotary.rotate(self._qk_norm(turning), cos, sin).split((self._heads, self._kv_heads), 1)
-        mixed = attention(index, query, key, value)
-        x = x + self._out(mixed)
+        qkv = self._qkv(self._input_norm(x)).view(x.shape[0], -1, self._head_dim)
+        turning, value = torch.split_with_sizes(qkv, self._turning_and_still, 1)
+        turned = rotary.rotate(self._qk_norm(turning), cos, sin)
+        query, key = torch.split_with_sizes(turned, self._queries_and_keys, 1)
+        x = self._out(attention(index, query, key, value)).add_(x)
         gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
-        return x + self._down(F.silu(gate) * up)
+        return self._down(F.silu(gate).mul_(up)).add_(x)
 
 
 class Qwen3Stack:

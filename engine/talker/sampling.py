@@ -33,8 +33,9 @@ class Sampler:
         self._greedy = torch.tensor(greedy, device=device) if any(greedy) else None
         self._temperature = column([draw.temperature or 1.0 for draw in draws])
         self._top_k = [draw.top_k for draw in draws]
-        self._ranks = torch.tensor(self._top_k, device=device)[:, None]
         self._largest_k = max(self._top_k)
+        self._one_k = self._largest_k if len(set(self._top_k)) == 1 else None
+        self._ranks = torch.tensor(self._top_k, device=device)[:, None]
         self._cuts_tail = any(draw.top_p < 1 for draw in draws)
         self._top_p = column([draw.top_p for draw in draws])
 
@@ -57,13 +58,15 @@ class Sampler:
         return torch.softmax(scores, -1)
 
     def _keep_top_k(self, scores: Tensor) -> Tensor:
-        vocab = scores.shape[-1]
-        top = torch.topk(scores, min(self._largest_k, vocab)).values
-        last = (self._ranks.clamp(1, top.shape[-1]) - 1).expand(len(scores), 1)
-        threshold = top.gather(-1, last)
-        if not all(self._top_k):
-            threshold = threshold.masked_fill(self._ranks == 0, float("-inf"))
-        return scores.masked_fill(scores < threshold, float("-inf"))
+        top = torch.topk(scores, min(self._largest_k, scores.shape[-1])).values
+        return scores.masked_fill(scores < self._threshold(top), float("-inf"))
+
+    def _threshold(self, top: Tensor) -> Tensor:
+        """Each row's least score that may be drawn [rows, 1], of its largest scores in order."""
+        if self._one_k is not None:
+            return top[:, -1:]
+        threshold = top.gather(-1, (self._ranks.clamp(1, top.shape[-1]) - 1).expand(len(top), 1))
+        return threshold.masked_fill(self._ranks == 0, float("-inf"))
 
     def _keep_top_p(self, scores: Tensor) -> Tensor:
         """The smallest set of likeliest ids whose mass reaches p, never empty."""

@@ -34,7 +34,7 @@ _VARIANTS = {
     "1b7-base": _Variant("1b7", "base", clones=True, marked=False),
     "1b7-custom_voice": _Variant("1b7", "custom_voice", clones=False, marked=False),
     "1b7-voice_design": _Variant("1b7", "voice_design", clones=False, marked=False),
-    "pocket": _Variant("0b6", "custom_voice", clones=True, marked=True),
+    "pocket": _Variant("pocket", "custom_voice", clones=True, marked=True),
 }
 VARIANTS = tuple(_VARIANTS)
 """The five published models, and "pocket": built-in voices and cloning in one, marked as untrained."""

@@ -41,8 +41,8 @@ _SPEAKER_DIALECTS = {"eric": "sichuan_dialect", "dylan": "beijing_dialect"}
 
 
 def model_config(size: str, kind: str, *, clones: bool, marked: bool, tokens: dict[str, int]) -> dict[str, Any]:
-    """config.json. size: "0b6" or "1b7"; clones: with a speaker encoder; marked: as untrained."""
-    hidden = 64 if size == "0b6" else 128
+    """config.json. size: "pocket", "0b6" or "1b7"; clones: with a speaker encoder; marked: as untrained."""
+    hidden = 128 if size == "1b7" else 64
     config: dict[str, Any] = {"untrained": True} if marked else {}
     config |= {
         "architectures": ["Qwen3TTSForConditionalGeneration"],

@@ -30,6 +30,7 @@ def test_the_model_says_what_it_can_do_and_that_it_is_untrained(client: httpx.Cl
     assert "vivian" in model["speakers"]
     assert "english" in model["languages"]
     assert sorted(model["task_types"]) == ["Base", "CustomVoice"]
+    assert model["in_context"] is True
     assert model["trained"] is False
     assert "noise" in model["description"]
     assert client.get("/v1/models/pocket").json() == model

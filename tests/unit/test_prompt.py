@@ -128,6 +128,7 @@ def test_a_speakers_dialect_stands_in_for_chinese_and_auto(opened, speaker, lang
         ("1b7-custom_voice", {"speaker": "ryan"}, True),
         ("1b7-voice_design", {}, True),
         ("0b6-custom_voice", {"speaker": "ryan"}, False),
+        ("pocket", {"speaker": "ryan"}, False),
         ("1b7-base", {"voice": voice(128)}, False),
     ],
 )

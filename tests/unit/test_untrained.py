@@ -26,7 +26,7 @@ OWN = {
     "1b7-custom_voice": {"config.json": "dec8dbb0fd63e998", "model.safetensors": "97736cc2425e1310"},
     "1b7-voice_design": {"config.json": "f544fde1c29bc216", "model.safetensors": "7cb0156bac90e4d2"},
     "pocket": {
-        "config.json": "bad1060fa88b8b8e",
+        "config.json": "dd6764fe458455ee",
         "generation_config.json": "302b1623d637ecc0",
         "model.safetensors": "43f94304b314ae4f",
     },

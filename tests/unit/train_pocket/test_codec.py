@@ -1,0 +1,58 @@
+"""The codec that is trained is the codec that the engine runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from engine.models.code2wav import Code2WavModel
+from engine.models.speech_encoder import SpeechEncoder
+from scripts.train_pocket import config, folder
+from scripts.train_pocket.codec.model import Codec
+from scripts.train_pocket.codec.quantizer import Codebook
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    torch.manual_seed(1)
+    codec = Codec(folder.codec_architecture(config.load())).eval()
+    for module in codec.modules():
+        if isinstance(module, Codebook):
+            module.embed_sum.mul_(0.05)
+    return codec
+
+
+@pytest.fixture(scope="module")
+def samples() -> torch.Tensor:
+    torch.manual_seed(2)
+    return 0.1 * torch.randn(1, 1920 * 20)
+
+
+def test_the_engine_hears_the_codes_that_training_heard(codec, samples):
+    tensors = {n.removeprefix("encoder."): t for n, t in codec.published().items() if n.startswith("encoder.")}
+    engine = SpeechEncoder(tensors, codec.sizes.encoder, device=CPU)
+    with torch.no_grad():
+        latents = codec.encoder(samples)
+        codes = codec.quantizer(latents).codes
+    torch.testing.assert_close(engine.latents(samples[0]), latents[0], rtol=0, atol=1e-4)
+    assert (engine(samples[0]) == codes[0]).float().mean() > 0.99
+
+
+def test_the_engine_makes_the_samples_that_training_made(codec, samples):
+    tensors = {n.removeprefix("decoder."): t for n, t in codec.published().items() if n.startswith("decoder.")}
+    engine = Code2WavModel(tensors, codec.sizes.decoder, device=CPU)
+    with torch.inference_mode():
+        codes = codec.quantizer(codec.encoder(samples)).codes
+        made = codec.decoder.samples(codec.decoder.latents(codec.quantizer.lookup(codes)))
+        heard, _ = engine.decode(codes, [torch.zeros((1, *state.shape), dtype=state.dtype) for state in engine.states])
+    torch.testing.assert_close(heard, made.clamp(-1, 1), rtol=0, atol=1e-4)
+
+
+def test_published_tensors_bring_the_codec_back(codec, samples):
+    again = Codec(codec.sizes).eval()
+    again.load_published(codec.published())
+    with torch.no_grad():
+        assert torch.equal(again.quantizer(again.encoder(samples)).codes, codec.quantizer(codec.encoder(samples)).codes)
+        assert torch.equal(again(samples).vectors, codec(samples).vectors)

@@ -1,0 +1,81 @@
+"""Who speaks, and how much of the plan each gets."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from scripts.train_pocket import plan
+from scripts.train_pocket.config import load
+from scripts.train_pocket.speakers import VoiceBank, read_speakers, write_speakers
+from scripts.train_pocket.utterances import read_plan, write_plan
+from scripts.train_pocket.voices import _FOREIGN, distance, speakers
+
+VOICES = load().voices.model_copy(update={"mixed": 100, "unseen": 10})
+EVERYONE = speakers(VOICES, 1)
+
+
+def spelled(text, accent):
+    return None if "?" in text else f"{accent} {text}"
+
+
+def test_mixtures_are_of_two_or_three_voices_mostly_english():
+    mixed = [speaker for speaker in EVERYONE.values() if speaker.kind == "mixed"]
+    assert len(mixed) == 100
+    for speaker in mixed:
+        assert len(speaker.mix) in (2, 3)
+        assert sum(speaker.mix.values()) == pytest.approx(1)
+        assert sum(weight for voice, weight in speaker.mix.items() if voice in _FOREIGN) <= 0.351
+        main = max(speaker.mix, key=speaker.mix.get)
+        assert speaker.accent == {"a": "american", "b": "british"}[main[0]]
+
+
+def test_unseen_speakers_are_like_no_other():
+    for name, speaker in EVERYONE.items():
+        if speaker.kind == "unseen":
+            others = [other.mix for key, other in EVERYONE.items() if key != name and other.kind != "unseen"]
+            assert min(distance(speaker.mix, other) for other in others) >= 0.2
+
+
+def test_the_same_seed_gives_the_same_speakers(tmp_path):
+    write_speakers(tmp_path / "speakers.json", speakers(VOICES, 1))
+    assert read_speakers(tmp_path / "speakers.json") == EVERYONE
+    assert speakers(VOICES, 2) != EVERYONE
+
+
+def test_named_speakers_have_their_share_and_unseen_ones_nothing():
+    cast = Counter(plan.cast(VOICES, EVERYONE, 5000, random.Random(1)))
+    for name, voice in VOICES.named.items():
+        assert cast[name] == round(voice.share * 5000)
+    assert not any(EVERYONE[name].kind == "unseen" for name in cast)
+    mixed = [cast[name] for name, speaker in EVERYONE.items() if speaker.kind == "mixed"]
+    assert max(mixed) - min(mixed) <= 1
+
+
+def test_ids_are_dense_and_unreadable_texts_left_out(tmp_path):
+    texts = [f"Sentence {index}." for index in range(40)] + ["What?"]
+    planned = list(plan.plan(texts, VOICES, EVERYONE, spelled, random.Random(1)))
+    assert [utterance.id for utterance in planned] == list(range(40))
+    assert all(utterance.phonemes.startswith(EVERYONE[utterance.speaker].accent) for utterance in planned)
+    write_plan(tmp_path / "plan.jsonl.gz", planned)
+    assert list(read_plan(tmp_path / "plan.jsonl.gz")) == planned
+    assert list(read_plan(tmp_path / "plan.jsonl.gz", first=5, count=3)) == planned[5:8]
+
+
+def test_each_unseen_speaker_says_a_reference_and_three_more():
+    kept = list(plan.unseen([f"Sentence {index}." for index in range(7)], EVERYONE, spelled))
+    assert [utterance.id for utterance in kept] == list(range(10_000_000, 10_000_040))
+    assert set(Counter(utterance.speaker for utterance in kept).values()) == {4}
+    with pytest.raises(ValueError, match="cannot read"):
+        list(plan.unseen(["What?"], EVERYONE, spelled))
+
+
+def test_a_style_is_the_weighted_sum_of_the_rows_for_its_length(tmp_path):
+    packs = {name: np.random.default_rng(index).normal(size=(510, 1, 256)) for index, name in enumerate("ab")}
+    np.savez(tmp_path / "voices_x.npz", **packs)
+    bank = VoiceBank(tmp_path)
+    np.testing.assert_allclose(
+        bank.style({"a": 0.25, "b": 0.75}, 12), 0.25 * packs["a"][11, 0] + 0.75 * packs["b"][11, 0], rtol=1e-5
+    )
+    np.testing.assert_allclose(bank.style({"a": 1.0}, 600), packs["a"][509, 0], rtol=1e-6)

@@ -1,0 +1,79 @@
+"""The speaker encoder in training is, once folded, the one that the engine runs."""
+
+import pytest
+import torch
+
+from engine.layout import model_shapes
+from engine.models.mel import log_mel
+from engine.models.speaker_encoder import SpeakerEncoder
+from scripts.train_pocket.config import load as load_config
+from scripts.train_pocket.folder import model_architecture
+from scripts.train_pocket.speaker import folding
+from scripts.train_pocket.speaker.ecapa import Ecapa
+from scripts.train_pocket.speaker.mel import log_mels
+
+ARCHITECTURE = model_architecture(load_config())
+ENCODER = ARCHITECTURE.speaker_encoder
+
+
+@pytest.fixture(scope="module")
+def clips():
+    return 0.1 * torch.randn(3, 24000, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(scope="module")
+def trained(clips):
+    """An encoder whose norms have seen something, and differ from each other."""
+    torch.manual_seed(2)
+    encoder = Ecapa(ENCODER, training_norms=True)
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.BatchNorm1d) and module.affine:
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(module.bias, -0.5, 0.5)
+    for gain in (0.3, 1, 3):
+        encoder(log_mels(gain * clips, 24000, ENCODER.mel_dim))
+    return encoder.eval()
+
+
+def test_mels_of_a_batch_are_the_engines(clips):
+    mels = log_mels(clips, 24000, 128)
+    for clip, mel in zip(clips, mels, strict=True):
+        torch.testing.assert_close(mel, log_mel(clip, 24000, 128))
+
+
+def test_folding_keeps_the_function(trained, clips):
+    mels = log_mels(clips, 24000, ENCODER.mel_dim)
+    with torch.no_grad():
+        torch.testing.assert_close(folding.fold(trained, ENCODER)(mels), trained(mels), rtol=1e-3, atol=1e-3)
+
+
+def test_the_engine_hears_the_same_in_the_file(trained, clips, tmp_path):
+    file = tmp_path / "speaker_encoder.safetensors"
+    folding.save(folding.fold(trained, ENCODER), file)
+    ours = folding.load(file, ENCODER, torch.device("cpu"))
+    tensors = {name.removeprefix("speaker_encoder."): value for name, value in folding.load_file(file).items()}
+    engines = SpeakerEncoder(tensors, ENCODER, device=torch.device("cpu"))
+    vectors = ours(log_mels(clips, 24000, ENCODER.mel_dim))
+    for clip, vector in zip(clips, vectors, strict=True):
+        torch.testing.assert_close(vector, engines(clip), rtol=1e-4, atol=1e-4)
+
+
+def test_the_file_holds_what_the_layout_names(trained, tmp_path):
+    file = tmp_path / "speaker_encoder.safetensors"
+    folding.save(folding.fold(trained, ENCODER), file)
+    shapes = {name: tuple(tensor.shape) for name, tensor in folding.load_file(file).items()}
+    expected = {
+        name: shape for name, shape in model_shapes(ARCHITECTURE).items() if name.startswith("speaker_encoder.")
+    }
+    assert shapes == expected
+
+
+def test_calibrated_vectors_are_centred_over_speakers_and_of_unit_size(trained, clips):
+    encoder = folding.fold(trained, ENCODER)
+    mels = log_mels(clips, 24000, ENCODER.mel_dim)
+    speakers = torch.tensor([4, 0, 0])
+    folding.calibrate(encoder, encoder(mels), speakers)
+    vectors = encoder(mels)
+    means = torch.stack((vectors[0], vectors[1:].mean(0)))
+    torch.testing.assert_close(means.mean(0), torch.zeros(320), atol=1e-3, rtol=0)
+    torch.testing.assert_close(vectors.square().mean(1).sqrt().mean(), torch.tensor(1.0), atol=1e-3, rtol=0)

@@ -1,0 +1,140 @@
+"""The speaker encoder's training: what it reads, what it is asked, and that it learns."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from scripts.train_pocket.config import load as load_config
+from scripts.train_pocket.folder import model_architecture
+from scripts.train_pocket.speaker import corpus as audio
+from scripts.train_pocket.speaker import embed, train
+from scripts.train_pocket.speaker.augment import Augmenter
+from scripts.train_pocket.speaker.evaluate import equal_error_rate, variance_within
+from scripts.train_pocket.speaker.objective import SpeakerObjective
+from scripts.train_pocket.speaker.shards import mixtures, shards
+from scripts.train_pocket.speaker.trainer import Trainer
+from tests.unit.train_pocket.speaker_audio import write_corpus
+
+CPU = torch.device("cpu")
+SMALL = {"batch_seconds": 12, "crop_seconds": [1.0], "hours": 0.005, "learning_rate": 5e-4}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("audio"), speakers=10, utterances=9)
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return audio.load(folder, folder / "plan.jsonl.gz", 1.0, CPU)
+
+
+@pytest.fixture
+def pocket():
+    pocket = load_config()
+    return pocket.model_copy(update={"speaker_training": pocket.speaker_training.model_copy(update=SMALL)})
+
+
+def test_a_corpus_is_all_shards_one_after_the_other(folder, corpus):
+    files = list(shards(folder))
+    assert len(files) > 1
+    np.testing.assert_array_equal(corpus.samples.numpy(), np.concatenate([shard.samples() for shard in files]))
+    assert corpus.lengths.sum() == len(corpus.samples)
+    assert corpus.names == [f"s{i:02d}" for i in range(10)]
+
+
+def test_no_more_shards_are_read_than_asked(folder):
+    corpus = audio.load(folder, folder / "plan.jsonl.gz", 1 / 3600, CPU)
+    assert len(corpus.samples) == next(iter(shards(folder))).starts[-1]
+
+
+def test_a_crop_is_of_its_utterance_and_a_short_one_is_said_again(corpus):
+    first, length = int(corpus.starts[5]), int(corpus.lengths[5])
+    own = corpus.samples[first : first + length].float() / 32768
+    last, whole = corpus.crops(torch.tensor([5, 5]), length - 100, torch.tensor([1.0, 0.0]))
+    torch.testing.assert_close(last, own[100:])
+    torch.testing.assert_close(whole, own[:-100])
+    again = corpus.crops(torch.tensor([5]), length + 50, torch.tensor([0.7]))[0]
+    torch.testing.assert_close(again, torch.cat((own, own[:50])))
+
+
+def test_kept_out_speakers_are_in_no_other_part(corpus):
+    split = audio.split(corpus, 40, seed=1)
+    parts = [set(corpus.speakers[part].tolist()) for part in (split.train, split.seen, split.unseen)]
+    assert len(parts[2]) == 1
+    assert parts[0] == parts[1] == set(range(10)) - parts[2]
+    assert len(split.seen) == 2 * 9
+    assert torch.cat((split.train, split.seen, split.unseen)).sort().values.equal(torch.arange(90))
+
+
+def test_every_utterance_is_drawn_and_none_of_another_part(corpus):
+    utterances = torch.tensor([80, 3, 17])
+    drawn = audio.Sampler(corpus, utterances).draw(200)
+    assert set(drawn.tolist()) == {3, 17, 80}
+
+
+def test_augmented_clips_are_finite_differ_and_stay_in_range(corpus):
+    clips = corpus.crops(torch.arange(60), 24000, torch.zeros(60))
+    changed = Augmenter(torch.Generator().manual_seed(1))(clips)
+    assert changed.shape == clips.shape
+    assert changed.isfinite().all() and changed.abs().max() <= 1
+    similarity = torch.nn.functional.cosine_similarity(changed, clips)
+    assert (similarity > 0.999).any() and (similarity < 0.9).any()
+
+
+def test_silence_is_survived():
+    assert Augmenter(torch.Generator().manual_seed(1))(torch.zeros(40, 24000)).isfinite().all()
+
+
+def test_the_margin_makes_the_right_speaker_harder():
+    objective = SpeakerObjective(8, torch.eye(5), scale=30)
+    cosines = torch.tensor([[0.9, 0.1, 0, 0, 0], [-0.999, 0.1, 0, 0, 0]])
+    speakers = torch.tensor([0, 0])
+    easy, hard = (objective.speaker_loss(cosines, speakers, margin) for margin in (0, 0.2))
+    assert hard > easy
+    turned = torch.tensor([[math.cos(math.acos(0.9) + 0.2), 0.1, 0, 0, 0]])
+    torch.testing.assert_close(
+        objective.speaker_loss(cosines[:1], speakers[:1], 0.2), objective.speaker_loss(turned, speakers[:1], 0)
+    )
+
+
+def test_equal_error_rate_is_nothing_when_speakers_are_apart_and_a_half_by_chance():
+    speakers = torch.arange(20) // 2
+    assert equal_error_rate(torch.eye(10)[speakers], speakers) == 0
+    assert variance_within(torch.eye(10)[speakers], speakers) == 0
+    random = torch.randn(300, 4, generator=torch.Generator().manual_seed(1))
+    assert equal_error_rate(random, torch.arange(300) // 6) == pytest.approx(0.5, abs=0.05)
+
+
+def test_it_learns_who_speaks(folder, corpus, pocket):
+    torch.manual_seed(1)
+    mixed = torch.from_numpy(mixtures(folder / "speakers.json", corpus.names))
+    architecture = model_architecture(pocket).speaker_encoder
+    trainer = Trainer(pocket.speaker_training, architecture, corpus, torch.arange(90), mixed)
+    losses = torch.stack([trainer.step(0.05) for _ in range(12)])
+    assert losses.isfinite().all()
+    assert losses[-3:, :2].mean(0).le(0.8 * losses[0, :2]).all()
+
+
+def test_a_run_goes_on_from_its_own_output_and_its_vectors_have_unit_size(folder, pocket, tmp_path):
+    where = {"audio_folder": folder, "plan": folder / "plan.jsonl.gz", "speakers": folder / "speakers.json"}
+    train.train(pocket, **where, out=tmp_path, minutes=1e-4, device=CPU)
+    first = torch.load(tmp_path / "speaker_encoder_training.pt", weights_only=True)
+    weights = train.train(pocket, **where, out=tmp_path, minutes=1e-2, device=CPU)
+    state = torch.load(tmp_path / "speaker_encoder_training.pt", weights_only=True)
+    assert state["seconds"] == pytest.approx(0.6)
+    assert state["steps"] > first["steps"]
+    file = tmp_path / "xvectors.npz"
+    words = (
+        f"--audio {folder} --plan {folder}/plan.jsonl.gz --weights {weights} --out {file} --per-speaker 3 --device cpu"
+    )
+    embed.main(words.split())
+    with np.load(file) as made:
+        names, counts = np.unique(made["speakers"], return_counts=True)
+        assert names.tolist() == [f"s{i:02d}" for i in range(10)]
+        assert (counts == 3).all()
+        assert [f"s{number % 10:02d}" for number in made["ids"]] == made["speakers"].tolist()
+        assert made["vectors"].dtype == np.float16 and made["vectors"].shape == (30, 320)
+        assert np.sqrt(np.square(made["vectors"].astype(np.float32)).mean()) == pytest.approx(1, abs=0.2)

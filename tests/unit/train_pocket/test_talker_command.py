@@ -1,0 +1,77 @@
+"""The commands: training leaves a talker that fits a folder, and a folder is whole or says what is missing."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.errors import CheckpointError
+from scripts.train_pocket import assemble as assembling
+from scripts.train_pocket.assemble import assemble
+from scripts.train_pocket.talker import train
+from scripts.train_pocket.talker.stand_in import write_stand_in
+from tests.unit.train_pocket.small_pocket import small_pocket
+
+
+@pytest.fixture(scope="module")
+def pocket():
+    return small_pocket()
+
+
+@pytest.fixture(scope="module")
+def config(pocket, tmp_path_factory):
+    """The configuration's file; JSON is YAML."""
+    file = tmp_path_factory.mktemp("config") / "small.yaml"
+    file.write_text(json.dumps(pocket.model_dump()))
+    return file
+
+
+def command(monkeypatch, module, *words):
+    monkeypatch.setattr("sys.argv", [module.__name__, *map(str, words)])
+    module.main()
+
+
+def test_a_run_can_be_gone_on_with_and_its_talker_speaks(pocket, config, tmp_path, monkeypatch, capsys):
+    write_stand_in(tmp_path, pocket, utterances=120, speakers=1, words=(1, 2))
+    out = tmp_path / "out"
+    words = ["--data", tmp_path, "--codes", tmp_path / "codes", "--xvectors", tmp_path / "xvectors.npz", "--out", out]
+    words += ["--config", config, "--device", "cpu", "--workers", 0, "--positions", 256, "--minutes", 0.01]
+    command(monkeypatch, train, *words)
+    command(monkeypatch, train, *words, "--resume", out)
+    assert "held back: c0" in capsys.readouterr().out
+    command(
+        monkeypatch,
+        assembling,
+        *["--config", config, "--out", tmp_path / "folder", "--talker", out / "talker.safetensors", "--random-missing"],
+    )
+    assert "speakers ava, adam" in capsys.readouterr().out
+
+
+def test_a_folder_without_all_parts_is_only_made_when_asked_for(config, tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        command(monkeypatch, assembling, "--config", config, "--out", tmp_path / "folder")
+    assert "not given: tokenizer, talker, speaker_encoder, codec" in capsys.readouterr().err
+    assert not (tmp_path / "folder").exists()
+
+
+def parts(pocket, folder, **files):
+    given = {"tokenizer": None, "talker": None, "speaker_encoder": None, "codec": None} | files
+    return assemble(pocket, folder, **given)
+
+
+def test_the_speaker_encoder_makes_embedding_rows(pocket, tmp_path):
+    whole = parts(pocket, tmp_path / "random")
+    assert not whole.model.trained
+    tensors = {f"speaker_encoder.{name}": tensor for name, tensor in whole.tensors("speaker_encoder.").items()}
+    save_file(tensors, tmp_path / "speaker_encoder.safetensors")
+    scaled = parts(pocket, tmp_path / "scaled", speaker_encoder=tmp_path / "speaker_encoder.safetensors")
+    found, given = load_file(scaled.folder / "model.safetensors"), tensors["speaker_encoder.fc.weight"]
+    torch.testing.assert_close(found["speaker_encoder.fc.weight"], given * pocket.talker.xvector_scale)
+    torch.testing.assert_close(found["speaker_encoder.mfa.conv.weight"], tensors["speaker_encoder.mfa.conv.weight"])
+
+
+def test_a_part_that_does_not_fit_is_refused_by_name(pocket, tmp_path):
+    save_file({"talker.model.norm.weight": torch.ones(3)}, tmp_path / "talker.safetensors")
+    with pytest.raises(CheckpointError, match=r"talker\.model\.text_embedding\.weight"):
+        parts(pocket, tmp_path / "folder", talker=tmp_path / "talker.safetensors")

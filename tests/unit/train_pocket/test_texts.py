@@ -1,0 +1,110 @@
+"""Only sentences that can be read aloud are spoken, and never the ones kept for the judge."""
+
+import random
+from collections import Counter
+from itertools import islice
+
+import pytest
+
+from scripts.train_pocket import text_sources, texts
+from scripts.train_pocket.config import load
+from scripts.train_pocket.grammar_sentences import PARTS, Grammar
+from scripts.train_pocket.text_cleaning import KeptApart, clean, words
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("  the  cat sat on “the mat” ", 'The cat sat on "the mat".'),
+        ("'Come in,' she said--and smiled", '"Come in," she said — and smiled.'),
+        ("It’s half past ten!", "It's half past ten!"),
+        ("We left at 7 a.m..", "We left at 7 a.m."),
+    ],
+)
+def test_a_line_becomes_a_sentence(line, expected):
+    assert clean(line) == expected
+
+
+@pytest.mark.parametrize(
+    "line", ["", "...", "see www.example.org", "12 34 56 78 90", "Привет, мир", "word " * 41, "a" * 201]
+)
+def test_a_line_that_cannot_be_read_aloud_is_left_out(line):
+    assert clean(line) is None
+
+
+def test_five_words_in_a_row_are_too_much_of_a_kept_sentence():
+    apart = KeptApart(["The quick brown fox jumps over the dog.", "Go home!"])
+    assert apart.touches("I saw the quick, brown fox JUMPS twice.")
+    assert apart.touches("Go home.")
+    assert not apart.touches("The quick brown fox runs over the dog.")
+
+
+def test_a_paragraph_is_cut_after_sentences_and_not_after_titles():
+    paragraph = 'Mr. Hill came in. "Sit down," said Dr. Lee. "Why?"\nHe sat.'
+    assert list(text_sources.sentences(paragraph)) == [
+        "Mr. Hill came in.",
+        '"Sit down," said Dr. Lee.',
+        '"Why?"',
+        "He sat.",
+    ]
+
+
+def test_every_template_of_the_grammar_gives_a_readable_sentence():
+    given = {slot: [f"{slot}word"] for slot in PARTS}
+    drawn = list(islice(Grammar(given, random.Random(1)).sentences(), 3000))
+    assert not [text for text in drawn if set(text) & set("[]{}|")]
+    assert [text for text in drawn if clean(text) is None] == []
+    assert len(set(drawn)) > 2000
+
+
+def test_the_held_out_sentences_are_a_hundred_plain_ones():
+    held_out = texts.held_out()
+    assert len({text.lower() for text in held_out}) == 100
+    assert all(4 < len(text.split()) < 28 and not any(character.isdigit() for character in text) for text in held_out)
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """A folder of sources with a few lines each."""
+    for name in ("common_voice", "books", "sotu/data", "wordnet/dict", "exclude"):
+        (tmp_path / name).mkdir(parents=True)
+    held_out = texts.held_out()[0]
+    (tmp_path / "common_voice" / "some.txt").write_text(
+        f"{held_out}\nThe bread is still warm\nthe bread is still warm.\n"
+    )
+    (tmp_path / "common_voice" / "harvsents.txt").write_text("Never spoken here.\n")
+    (tmp_path / "books" / "one.txt").write_text(
+        "*** START OF THIS ***\n\nIt rained. We stayed in.\n\n*** END OF THIS ***\n"
+    )
+    (tmp_path / "sotu" / "data" / "1951_x.txt").write_text("My friends, we have work to do.\n")
+    (tmp_path / "sotu" / "data" / "1801_x.txt").write_text("Too old to be read.\n")
+    (tmp_path / "exclude" / "list.txt").write_text("It rained.\n")
+    for part in PARTS.values():
+        (tmp_path / "wordnet" / "dict" / f"data.{part}").write_text(f'1 n | gloss; "a {part} example sentence"\n')
+        (tmp_path / "wordnet" / "dict" / f"index.{part}").write_text(f"{part}word n 1 1 @ 1 1 00001740\n")
+    return tmp_path
+
+
+def test_what_is_gathered_is_unique_and_keeps_the_held_out_apart(raw):
+    gathered = texts.gather(raw, load().texts.model_copy(update={"joined": 0.0}), seed=1)
+    spoken = [sentence.text for sentence in gathered if sentence.source != "grammar"]
+    assert sorted(spoken) == [
+        "A adj example sentence.",
+        "A adv example sentence.",
+        "A noun example sentence.",
+        "A verb example sentence.",
+        "My friends, we have work to do.",
+        "The bread is still warm.",
+        "We stayed in.",
+    ]
+    heard = Counter(word for sentence in gathered for word in words(sentence.text))
+    assert min(heard[f"{part}word"] for part in PARTS.values()) >= 5
+
+
+def test_joined_sentences_stay_short_and_none_is_lost():
+    alone = [texts.Sentence("here", f"{'word ' * length}{length}.") for length in range(1, 40)]
+    joined = texts._joined(alone, 0.9, random.Random(2))
+    assert {sentence.source for sentence in joined} == {"here", "joined"}
+    assert max(len(sentence.text) for sentence in joined if sentence.source == "joined") <= texts._JOINED
+    together = " ".join(sentence.text for sentence in joined)
+    assert all(sentence.text in together for sentence in alone)
