@@ -48,6 +48,7 @@ def _card(services: Services) -> dict[str, Any]:
         "languages": info.languages,
         "speakers": info.speakers,
         "embedding_width": info.embedding_width,
+        "in_context": info.in_context,
         "sample_rate": SAMPLE_RATE,
         "trained": info.trained,
         "description": None if info.trained else "untrained random weights: what it says is noise",

@@ -1,0 +1,146 @@
+"""The checkpoint's folder, put together from what the parts of the training left: a command, see ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.layout import Shapes, codec_shapes, model_shapes
+from engine.untrained.codec_configs import FEATURE_EXTRACTOR, MODELSCOPE
+from engine.untrained.configs import BRIEF, PROCESSOR
+from engine.untrained.files import write_json
+from engine.untrained.tokenizer import write_tokenizer
+from engine.untrained.weights import write_weights
+from scripts.train_pocket.config import DEFAULT, Pocket, load
+from scripts.train_pocket.folder import (
+    SPECIAL_TOKENS,
+    codec_architecture,
+    codec_config,
+    model_architecture,
+    model_config,
+)
+
+_TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
+_LAST_SPEAKER_LAYER = ("speaker_encoder.fc.weight", "speaker_encoder.fc.bias")
+Tensors = dict[str, torch.Tensor]
+
+
+def assemble(
+    pocket: Pocket,
+    out: Path,
+    *,
+    tokenizer: Path | None,
+    talker: Path | None,
+    speaker_encoder: Path | None,
+    codec: Path | None,
+) -> Checkpoint:
+    """Write the folder and open it as the engine does.
+
+    A part that is None is replaced by random weights (the tokenizer by one of a few hundred tokens), and the
+    checkpoint says that it is untrained if that part is the talker. config.json is written last: a folder that has one
+    is whole. Raises CheckpointError where a part does not fit the configuration.
+    """
+    (out / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
+    (out / "config.json").unlink(missing_ok=True)
+    _write_tokenizer_files(out, tokenizer, pocket)
+    shapes = model_shapes(model_architecture(pocket))
+    tensors = _part(talker, _named(shapes, "talker."), pocket)
+    tensors |= _with_scale(_part(speaker_encoder, _named(shapes, "speaker_encoder."), pocket), pocket)
+    _save(out / "model.safetensors", tensors)
+    codec_tensors = _part(codec, codec_shapes(codec_architecture(pocket)), pocket)
+    _save(out / "speech_tokenizer" / "model.safetensors", codec_tensors)
+    _write_configurations(out, pocket, trained=talker is not None)
+    return open_checkpoint(str(out))
+
+
+def _named(shapes: Shapes, prefix: str) -> Shapes:
+    return {name: shape for name, shape in shapes.items() if name.startswith(prefix)}
+
+
+def _part(file: Path | None, shapes: Shapes, pocket: Pocket) -> Tensors:
+    """The tensors of a part's file, or random ones."""
+    if file is not None:
+        return load_file(file)
+    eos = model_architecture(pocket).talker.ids.eos
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = Path(folder) / "random.safetensors"
+        write_weights(drawn, shapes, "train_pocket", torch.float32, eos=eos, last_conv="decoder.decoder.6.conv.weight")
+        return load_file(drawn)
+
+
+def _with_scale(speaker_encoder: Tensors, pocket: Pocket) -> Tensors:
+    """The speaker encoder with the scale of embedding rows in its last layer, as the talker was trained."""
+    for name in _LAST_SPEAKER_LAYER:
+        speaker_encoder[name] = speaker_encoder[name].float() * pocket.talker.xvector_scale
+    return speaker_encoder
+
+
+def _save(file: Path, tensors: Tensors) -> None:
+    halves = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in tensors.items()}
+    save_file(halves, file, metadata={"format": "pt"})
+    file.chmod(0o644)
+
+
+def _write_tokenizer_files(out: Path, tokenizer: Path | None, pocket: Pocket) -> None:
+    if tokenizer is not None:
+        for name in _TOKENIZER_FILES:
+            shutil.copyfile(tokenizer / name, out / name)
+        return
+    write_tokenizer(out)
+    first = pocket.texts.vocabulary
+    added = {str(first + index): {"content": token, "special": True} for index, token in enumerate(SPECIAL_TOKENS)}
+    write_json(out / "tokenizer_config.json", {"added_tokens_decoder": added, "tokenizer_class": "Qwen2Tokenizer"})
+
+
+def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
+    marked: dict[str, Any] = {} if trained else {"untrained": True}
+    generation = {"do_sample": True, "subtalker_dosample": True, **pocket.generation.model_dump()}
+    write_json(out / "generation_config.json", generation | ({} if trained else BRIEF))
+    write_json(out / "preprocessor_config.json", PROCESSOR)
+    write_json(out / "speech_tokenizer" / "config.json", codec_config(pocket))
+    write_json(out / "speech_tokenizer" / "configuration.json", MODELSCOPE)
+    write_json(out / "speech_tokenizer" / "preprocessor_config.json", FEATURE_EXTRACTOR)
+    write_json(out / "config.json", marked | model_config(pocket))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    parser.add_argument("--tokenizer", type=Path, help="folder with " + ", ".join(_TOKENIZER_FILES))
+    parser.add_argument("--talker", type=Path, help="talker.safetensors")
+    parser.add_argument("--speaker-encoder", type=Path, help="speaker_encoder.safetensors")
+    parser.add_argument("--codec", type=Path, help="codec.safetensors")
+    parser.add_argument("--random-missing", action="store_true", help="random weights for the parts not named")
+    parser.add_argument("--config", type=Path, default=DEFAULT)
+    arguments = parser.parse_args()
+    parts = ("tokenizer", "talker", "speaker_encoder", "codec")
+    missing = [name for name in parts if getattr(arguments, name) is None]
+    if missing and not arguments.random_missing:
+        parser.error("not given: " + ", ".join(missing) + " (or ask for --random-missing)")
+    return arguments
+
+
+def main() -> None:
+    """Command line."""
+    given = _arguments()
+    checkpoint = assemble(
+        load(given.config),
+        given.out,
+        tokenizer=given.tokenizer,
+        talker=given.talker,
+        speaker_encoder=given.speaker_encoder,
+        codec=given.codec,
+    )
+    size = sum(file.stat().st_size for file in given.out.rglob("*") if file.is_file())
+    print(f"{checkpoint.folder}: {size / 1e6:.1f} MB, speakers {', '.join(checkpoint.model.talker.speakers)}")
+
+
+if __name__ == "__main__":
+    main()

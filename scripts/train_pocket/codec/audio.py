@@ -1,0 +1,58 @@
+"""The teacher's audio in the device's memory, and random pieces of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.request import SAMPLES_PER_FRAME
+
+
+class Pieces(NamedTuple):
+    """samples: float32 [batch, frames * 1920]; labels: int64 [batch, frames, 4], phonemes of the frames' quarters."""
+
+    samples: Tensor
+    labels: Tensor
+
+
+def shards(folder: Path) -> list[Path]:
+    """The finished shards of a folder, in order."""
+    return sorted(folder.glob("shard-*.npz"))
+
+
+class Audio:
+    """Shards one after the other, as one recording; pieces begin inside an utterance and may run into the next."""
+
+    def __init__(self, files: Sequence[Path], device: torch.device) -> None:
+        if not files:
+            raise FileNotFoundError("there are no audio shards")
+        samples, labels, starts, total = [], [], [], 0
+        for file in files:
+            with np.load(file) as shard:
+                samples.append(torch.from_numpy(shard["samples"]))
+                labels.append(torch.from_numpy(shard["labels"]))
+                starts.append(torch.from_numpy(shard["starts"]) // SAMPLES_PER_FRAME + total)
+                total += len(labels[-1])
+        self._samples = torch.cat(samples).to(device).view(-1, SAMPLES_PER_FRAME)
+        self._labels = torch.cat(labels).to(device)
+        bounds = torch.cat([part[:-1] for part in starts])
+        self._starts, self._ends = bounds.to(device), torch.cat([part[1:] for part in starts]).to(device)
+        self.frames = total
+
+    def draw(self, batch: int, frames: int, generator: torch.Generator) -> Pieces:
+        """Random pieces at random loudness."""
+        device = self._starts.device
+        chosen = torch.randint(len(self._starts), (batch,), device=device, generator=generator)
+        room = (self._ends[chosen] - self._starts[chosen] - frames).clamp(min=0) + 1
+        offset = (torch.rand(batch, device=device, generator=generator) * room).long()
+        first = (self._starts[chosen] + offset).clamp(max=self.frames - frames)
+        rows = first[:, None] + torch.arange(frames, device=device)
+        loudness = 10 ** ((torch.rand(batch, 1, device=device, generator=generator) * 14 - 10) / 20)
+        loudness = torch.where(torch.rand(batch, 1, device=device, generator=generator) < 0.5, loudness, 1.0)
+        samples = (self._samples[rows].flatten(1).float() / 32768 * loudness).clamp(-1, 1)
+        return Pieces(samples, self._labels[rows].long())

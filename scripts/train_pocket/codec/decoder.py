@@ -1,0 +1,105 @@
+"""Code2Wav as a trainable module: quantised vectors to samples (SPEC 9)."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engine.architecture import DecoderArchitecture, Transformer
+from scripts.train_pocket.codec.layers import (
+    Attention,
+    CausalConv,
+    CausalUpsample,
+    ConvNeXt,
+    LayerScale,
+    ResidualUnit,
+    SnakeBeta,
+)
+
+_DILATIONS = (1, 3, 9)
+
+
+class _MLP(nn.Module):
+    def __init__(self, hidden: int, inner: int) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(hidden, inner, bias=False) for _ in range(2))
+        self.down_proj = nn.Linear(inner, hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class _Layer(nn.Module):
+    def __init__(self, sizes: Transformer) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(sizes.hidden, sizes.eps)
+        self.self_attn = Attention(sizes.hidden, sizes.heads, sizes.head_dim, sizes.rope_theta)
+        self.self_attn_layer_scale = LayerScale(sizes.hidden)
+        self.post_attention_layernorm = nn.RMSNorm(sizes.hidden, sizes.eps)
+        self.mlp = _MLP(sizes.hidden, sizes.intermediate)
+        self.mlp_layer_scale = LayerScale(sizes.hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x)))
+        return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
+
+
+class _Transformer(nn.Module):
+    """Causal; inputs must be no longer than the sliding window, which is then no window."""
+
+    def __init__(self, sizes: Transformer, latent: int) -> None:
+        super().__init__()
+        self.input_proj, self.output_proj = nn.Linear(latent, sizes.hidden), nn.Linear(sizes.hidden, latent)
+        self.layers = nn.ModuleList(_Layer(sizes) for _ in range(sizes.layers))
+        self.norm = nn.RMSNorm(sizes.hidden, sizes.eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.input_proj(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.output_proj(self.norm(x))
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, rate: int) -> None:
+        super().__init__()
+        units = [ResidualUnit(width // 2, dilation) for dilation in _DILATIONS]
+        self.block = nn.Sequential(SnakeBeta(width), CausalUpsample(width, width // 2, 2 * rate, rate), *units)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(x)
+
+
+class Code2Wav(nn.Module):
+    """The decoder behind the quantizer. ``window``: the most frames that ``latents`` may be given."""
+
+    def __init__(self, sizes: DecoderArchitecture) -> None:
+        super().__init__()
+        self.window = sizes.sliding_window
+        self.pre_conv = CausalConv(sizes.codebook_dim, sizes.latent, 3)
+        self.pre_transformer = _Transformer(sizes.transformer, sizes.latent)
+        self.upsample = nn.ModuleList(
+            nn.Sequential(CausalUpsample(sizes.latent, sizes.latent, ratio, ratio), ConvNeXt(sizes.latent))
+            for ratio in sizes.upsampling_ratios
+        )
+        self.decoder = nn.Sequential(*_waveform(sizes))
+
+    def latents(self, quantized: Tensor) -> Tensor:
+        """[batch, frames, codebook_dim] -> [batch, latent, frames]."""
+        x = self.pre_conv(quantized.transpose(1, 2))
+        return self.pre_transformer(x.transpose(1, 2)).transpose(1, 2)
+
+    def samples(self, latents: Tensor) -> Tensor:
+        """[batch, latent, frames] -> [batch, frames * 1920]; not clamped."""
+        for upsample in self.upsample:
+            latents = upsample(latents)
+        return self.decoder(latents).squeeze(1)
+
+
+def _waveform(sizes: DecoderArchitecture) -> list[nn.Module]:
+    width = sizes.decoder_dim
+    modules: list[nn.Module] = [CausalConv(sizes.latent, width, 7)]
+    for rate in sizes.upsample_rates:
+        modules.append(_Block(width, rate))
+        width //= 2
+    return [*modules, SnakeBeta(width), CausalConv(width, 1, 7)]

@@ -1,0 +1,89 @@
+"""Everyday sentences from templates and word lists, so that names, numbers and rarer words are spoken too.
+
+A template is a sentence with alternatives in square brackets, separated by bars, and slots in braces. A slot is filled
+from the word list or the number generator of its name; ``_c`` at a slot's end capitalises. ``noun``, ``verb``,
+``adjective`` and ``adverb`` are filled with the given words in turn, so that all occur equally often.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import yaml
+
+from scripts.train_pocket.numbers import GENERATORS
+
+_FOLDER = Path(__file__).with_name("grammar")
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_SLOT = re.compile(r"\{(\w+?)(_c)?\}")
+_ARTICLE = re.compile(r"\b([Aa]) (?=(?!one\b|once\b|uni[^mn]|us[aeu]|eu|ewe|ut[ei])(?:[aeiou]|hour|honest|heir))")
+PARTS = {"noun": "noun", "verb": "verb", "adjective": "adj", "adverb": "adv"}
+"""Slots for single words, and WordNet's names of their parts of speech."""
+
+_PRACTICE = 3
+"""Times more often that templates for single words are used than others."""
+
+Fill = Callable[[Random], str]
+
+
+class Grammar:
+    """Draws sentences at random."""
+
+    def __init__(self, words: dict[str, list[str]], source: Random) -> None:
+        """``words``: for each of ``PARTS`` what to practise."""
+        templates = (_FOLDER / "templates.txt").read_text(encoding="utf-8").splitlines()
+        practice = [template for template in templates if any(f"{{{slot}" in template for slot in PARTS)]
+        self._templates = templates + _PRACTICE * practice
+        self._source = source
+        self._fills = {**_lists(), **GENERATORS, **{slot: _in_turn(words[slot], source) for slot in PARTS}}
+
+    def sentences(self) -> Iterator[str]:
+        """Without end; repetitions occur."""
+        while True:
+            templates = self._templates[:]
+            self._source.shuffle(templates)
+            yield from map(self._sentence, templates)
+
+    def _sentence(self, template: str) -> str:
+        text = _CHOICE.sub(lambda match: self._source.choice(match[1].split("|")), template)
+        text = _SLOT.sub(self._fill, _SLOT.sub(self._fill, text))
+        text = _ARTICLE.sub(r"\1n ", " ".join(text.split())).replace(" ,", ",")
+        return text[0].upper() + text[1:]
+
+    def _fill(self, match: re.Match[str]) -> str:
+        filled = self._fills[match[1]](self._source)
+        return filled[0].upper() + filled[1:] if match[2] else filled
+
+
+def common_words(index: Path) -> list[str]:
+    """The single words of a WordNet index that its tagged texts contain (a count that follows the pointers)."""
+    words = []
+    for line in index.read_text(encoding="utf-8").splitlines():
+        fields = line.split()
+        if line[:1] != " " and len(fields[0]) > 1 and fields[0].isalpha() and int(fields[5 + int(fields[3])]) > 0:
+            words.append(fields[0])
+    return words
+
+
+def _lists() -> dict[str, Fill]:
+    table = yaml.safe_load((_FOLDER / "words.yaml").read_text(encoding="utf-8"))
+    return {name: _any([word.strip() for word in words.split(";")]) for name, words in table.items()}
+
+
+def _any(words: list[str]) -> Fill:
+    return lambda source: source.choice(words)
+
+
+def _in_turn(words: list[str], source: Random) -> Fill:
+    waiting: list[str] = []
+
+    def fill(_: Random) -> str:
+        if not waiting:
+            waiting.extend(words)
+            source.shuffle(waiting)
+        return waiting.pop()
+
+    return fill

@@ -1,0 +1,31 @@
+"""Log-mel frames of a batch of clips: what engine.models.mel does to one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.models.mel import slaney_filters
+
+_FFT = 1024
+_HOP = 256
+
+
+def log_mels(clips: Tensor, rate: int, bands: int) -> Tensor:
+    """float32 clips [batch, n] -> [batch, bands, frames], natural log, always float32 (SPEC 7)."""
+    with torch.autocast(clips.device.type, enabled=False):
+        padding = (_FFT - _HOP) // 2
+        padded = F.pad(clips[:, None], (padding, padding), mode="reflect")[:, 0]
+        window = torch.hann_window(_FFT, device=clips.device)
+        spectra = torch.view_as_real(torch.stft(padded, _FFT, _HOP, window=window, center=False, return_complex=True))
+        magnitudes = spectra.square().sum(-1).add(1e-9).sqrt()
+        return (_filters(rate, bands, clips.device) @ magnitudes).clamp(min=1e-5).log()
+
+
+@lru_cache
+def _filters(rate: int, bands: int, device: torch.device) -> Tensor:
+    """The engine's, copied to the device once: a copy in every step would wait for the step before."""
+    return slaney_filters(rate, bands).to(device)

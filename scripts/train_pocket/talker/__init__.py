@@ -1,0 +1,1 @@
+"""Training of the talker and the code predictor."""

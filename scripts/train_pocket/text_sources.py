@@ -1,0 +1,69 @@
+"""Readers of the public texts; README.md says where each comes from and under which licence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_MODERN = 1945
+_GUTENBERG = re.compile(r"\*\*\* ?START.*?\*\*\*(.*)\*\*\* ?END", re.S)
+_CHAPTER = re.compile(
+    r"^(chapter|adventure|book|act|part|volume|letter)\b|^[IVXLC]+\.?$|illustration|gutenberg|produced by", re.I
+)
+_SENTENCE_END = re.compile(
+    r"(?<=[a-z0-9,][.!?])(?<!\bMr\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bNo\.)(\"?) +(?=[\"A-Z])"
+)
+
+
+def common_voice(folder: Path) -> Iterator[str]:
+    """One sentence a line; Harvard sentences lie in a file of their own there, which is not read."""
+    for file in sorted(folder.glob("*.txt")):
+        if file.name != "harvsents.txt":
+            yield from file.read_text(encoding="utf-8").splitlines()
+
+
+def wordnet(folder: Path) -> Iterator[str]:
+    """The quoted examples behind WordNet's definitions, of three words and more."""
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
+            gloss = line.partition("|")[2]
+            yield from (example for example in re.findall(r'"([^"]+)"', gloss) if len(example.split()) >= 3)
+
+
+def books(folder: Path) -> Iterator[str]:
+    """Sentences of Project Gutenberg's plain texts, without its header and footer."""
+    for file in sorted(folder.glob("*.txt")):
+        text = _decoded(file).replace("\r\n", "\n")
+        body = _GUTENBERG.search(text)
+        for paragraph in (body.group(1) if body else text).split("\n\n"):
+            yield from sentences(paragraph)
+
+
+def speeches(folder: Path) -> Iterator[str]:
+    """Sentences of the addresses from 1945 on, one a file whose name begins with its year."""
+    for file in sorted(folder.glob("[12]*.txt")):
+        if int(file.name[:4]) < _MODERN:
+            continue
+        for paragraph in file.read_text(encoding="utf-8").split("\n\n"):
+            yield from sentences(paragraph)
+
+
+def sentences(paragraph: str) -> Iterator[str]:
+    """The sentences of a paragraph of prose; nothing from headings."""
+    text = re.sub(r"\[[^\]]*\]|\*", "", " ".join(paragraph.split()))
+    if not text or _CHAPTER.search(text[:80]) or text.upper() == text:
+        return
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        yield text[start : end.end(1)]
+        start = end.end()
+    yield text[start:]
+
+
+def _decoded(file: Path) -> str:
+    raw = file.read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")

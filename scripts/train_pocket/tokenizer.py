@@ -1,0 +1,104 @@
+"""The checkpoint's tokenizer: a byte-level BPE of its texts, in the published folders' three files (SPEC 1.3)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+from engine.text_tokenizer import SPLIT_PATTERN
+from scripts.train_pocket.config import load
+from scripts.train_pocket.folder import SPECIAL_TOKENS
+from scripts.train_pocket.texts import read_sentences
+
+_ROLES = ("assistant\n", "user\n")
+_ROLE_COUNT = 50_000
+"""So often that every prompt's roles become tokens early."""
+
+
+def train(texts: Iterable[str], size: int) -> tuple[dict[str, int], list[str]]:
+    """Vocabulary of ``size`` tokens and the merges. Raises ValueError where the texts do not yield so many."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
+    tokenizer.train_from_iterator(_with_roles(texts), trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    if len(model["vocab"]) != size:
+        raise ValueError(f"the texts yield {len(model['vocab'])} tokens, not {size}")
+    return model["vocab"], [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+
+
+def write(folder: Path, vocab: dict[str, int], merges: list[str]) -> None:
+    """Write vocab.json, merges.txt and tokenizer_config.json, the special tokens following the BPE's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    added = {len(vocab) + index: token for index, token in enumerate(SPECIAL_TOKENS)}
+    _write(folder / "vocab.json", json.dumps(vocab, ensure_ascii=False))
+    _write(folder / "merges.txt", "#version: 0.2\n" + "\n".join(merges) + "\n")
+    _write(folder / "tokenizer_config.json", json.dumps(_config(added), indent=2) + "\n")
+
+
+def _with_roles(texts: Iterable[str]) -> Iterator[str]:
+    yield from texts
+    for role in _ROLES:
+        yield from (role for _ in range(_ROLE_COUNT))
+
+
+def _config(added: dict[int, str]) -> dict[str, Any]:
+    return {
+        "add_bos_token": False,
+        "add_prefix_space": False,
+        "added_tokens_decoder": {str(number): _added(token) for number, token in added.items()},
+        "additional_special_tokens": list(SPECIAL_TOKENS[1:]),
+        "bos_token": None,
+        "clean_up_tokenization_spaces": False,
+        "eos_token": "<|im_end|>",
+        "errors": "replace",
+        "model_max_length": 131072,
+        "pad_token": "<|endoftext|>",
+        "processor_class": "Qwen3TTSProcessor",
+        "split_special_tokens": False,
+        "tokenizer_class": "Qwen2Tokenizer",
+        "unk_token": None,
+    }
+
+
+def _added(token: str) -> dict[str, Any]:
+    return {
+        "content": token,
+        "lstrip": False,
+        "normalized": False,
+        "rstrip": False,
+        "single_word": False,
+        "special": True,
+    }
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8", newline="\n")
+
+
+def main() -> None:
+    """Train on texts.jsonl and write the folder ``tokenizer`` beside it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(".pocket"), help="where texts.jsonl is")
+    options = parser.parse_args()
+    texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")]
+    write(options.out / "tokenizer", *train(texts, load().texts.vocabulary))
+
+
+if __name__ == "__main__":
+    main()
