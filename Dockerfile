@@ -32,7 +32,8 @@ FROM installed AS installed-cuda
 RUN python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'"
 
 FROM base AS runtime
-RUN useradd --create-home --uid 10001 sonant && mkdir models && chown sonant models
+RUN useradd --create-home --uid 10001 sonant
+COPY models models
 COPY configs configs
 USER 10001
 EXPOSE 8000

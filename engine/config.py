@@ -38,9 +38,6 @@ class EngineConfig(_Strict):
     """Everything the engine process needs to start."""
 
     model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
-    untrained_fallback: str | None = Field(
-        None, description="the one folder where, if it is the model and not there, a small random checkpoint is made"
-    )
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"

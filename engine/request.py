@@ -157,7 +157,7 @@ class EngineInfo:
     tasks: of "CustomVoice", "VoiceDesign", "Base"; decided by what the folder contains.
     embedding_width: of speaker embeddings, None where none is accepted.
     in_context: whether reference codes can be made (and so in-context cloning works).
-    trained: False for the random checkpoint of a first start, which makes noise.
+    trained: False for random weights, which make noise.
     """
 
     model: str

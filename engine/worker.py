@@ -31,7 +31,6 @@ from engine.talker.native import NativeTalker
 from engine.talker.stage import TalkerStage
 from engine.talker.warm_up import warm_up
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
-from engine.untrained import ensure_checkpoint
 
 FRAME_WINDOW = 64
 """Frames that Code2Wav may be behind the talker on one stream: 5 s of audio."""
@@ -55,7 +54,6 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     frames = frames_side.attach(wakeup)
     join_code2wav: Callable[[], None] | None = None
     try:
-        prepare_checkpoint(config)
         join_code2wav = launch.start(config, code2wav_side, audio)
         stage, info = _load(config, requests, frames, wakeup)
         launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
@@ -79,12 +77,6 @@ def _step_until_alone(stage: TalkerStage) -> None:
         stage.run()
     except LinkClosed:
         _log.debug("a neighbour of the talker is gone")
-
-
-def prepare_checkpoint(config: EngineConfig) -> None:
-    """Make the random checkpoint of a first start where the configuration asks for it."""
-    if config.untrained_fallback == config.model and ensure_checkpoint(config.model):
-        _log.warning("%s did not exist: an UNTRAINED checkpoint was made there, which makes noise", config.model)
 
 
 def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wakeup) -> tuple[TalkerStage, EngineInfo]:

@@ -22,7 +22,6 @@ DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.ya
 
 _PREFIX = "SONANT_"
 _NESTED = "__"
-_FOLDERS = frozenset({"model", "untrained_fallback"})
 _CLIENT_VARIABLES = frozenset({"SONANT_API_KEY", "SONANT_SERVER"})
 """Variables that the client scripts read; they are no settings of the server."""
 
@@ -110,17 +109,15 @@ class Settings(BaseSettings):
 
 
 class _AnchoredYaml(YamlConfigSettingsSource):
-    """The YAML file, its folders taken relative to the file and not to where the server starts."""
+    """The YAML file, its model's folder taken relative to the file and not to where the server starts."""
 
     def __call__(self) -> dict[str, Any]:
         values = super().__call__()
         engine = values.get("engine")
         if isinstance(engine, dict):
             folder = Path(str(self.yaml_file_path)).resolve().parent
-            values["engine"] = {
-                key: anchored(value, folder) if key in _FOLDERS and isinstance(value, str) else value
-                for key, value in engine.items()
-            }
+            model = engine.get("model")
+            values["engine"] = engine | ({"model": anchored(model, folder)} if isinstance(model, str) else {})
         return values
 
 

@@ -155,7 +155,7 @@ def _shifted(ids: dict[str, int]) -> dict[str, int]:
 
 
 BRIEF = {"max_new_tokens": 126}
-"""Ten seconds at most: random weights seldom draw an end, and noise need not go on for minutes."""
+"""Ten seconds at most: random weights seldom draw an end."""
 GENERATION = {
     "do_sample": True,
     "repetition_penalty": 1.05,

@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -303,17 +302,3 @@ async def test_a_folder_that_is_no_checkpoint_is_said_once_and_for_good(tmp_path
             engine.submit(utterance(1))
     finally:
         await engine.close()
-
-
-async def test_a_first_start_makes_the_untrained_checkpoint(tmp_path):
-    folder = tmp_path / "models" / "pocket"
-    engine = EngineClient(config_for(folder, "thread").model_copy(update={"untrained_fallback": str(folder)}))
-    await engine.start()
-    try:
-        info = await engine.wait_ready(PATIENCE)
-        assert not info.trained
-        assert Path(folder, "config.json").is_file()
-        assert len((await listen(engine.submit(utterance(1))))[0]) > 0
-    finally:
-        await engine.close()
-    assert os.listdir(folder.parent) == ["pocket"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from server.settings import SettingsError, load_settings
+from server.voices import OPENAI_VOICES
 
 PLAIN = "engine: {model: org/model}\n"
 
@@ -88,7 +90,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_wheel_has_no_file_and_with_a_model_named_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.settings.DEFAULT_CONFIG", tmp_path / "configs" / "pocket.yaml")
     settings = load_settings(flags={"engine": {"model": "org/model"}, "port": 1})
-    assert (settings.engine.model, settings.port, settings.engine.untrained_fallback) == ("org/model", 1, None)
+    assert (settings.engine.model, settings.port) == ("org/model", 1)
     with pytest.raises(SettingsError, match="--model"):
         load_settings()
     monkeypatch.setenv("SONANT_ENGINE__MODEL", "org/other")
@@ -118,11 +120,12 @@ def test_a_model_flag_is_found_from_where_one_stands(tmp_path: Path, monkeypatch
     assert load_settings(write(tmp_path), {"engine": {"model": "mine"}}).engine.model == str(tmp_path / "mine")
 
 
-def test_only_the_pocket_folder_is_ever_made_by_a_first_start(tmp_path: Path) -> None:
-    engine = load_settings().engine
-    assert engine.untrained_fallback == engine.model
-    engine = load_settings(flags={"engine": {"model": str(tmp_path / "mistyped")}}).engine
-    assert engine.untrained_fallback != engine.model
+def test_every_openai_voice_is_one_of_the_checkpoints_that_ships() -> None:
+    settings = load_settings()
+    speakers = json.loads(Path(settings.engine.model, "config.json").read_text())["talker_config"]["spk_id"]
+    assert settings.voice_aliases.keys() == OPENAI_VOICES
+    assert set(settings.voice_aliases.values()) <= speakers.keys()
+    assert next(iter(speakers)) == "ava"
 
 
 def test_a_hub_name_stays_one_and_gives_the_served_name(tmp_path: Path) -> None:
