@@ -82,13 +82,13 @@ class Passes(nn.Module):
         """The critics'."""
         return list(self.critics.parameters())
 
-    def make(self, judged: bool) -> Made:
-        """The codec's gradients; judged: by the critics too."""
+    def make(self, judged: bool, quantise: bool = True) -> Made:
+        """The codec's gradients; judged: by the critics too; quantise: else latents go on as they are."""
         _forget(self.maker_parameters())
         batch = self._batch
         with torch.autocast(batch.samples.device.type, torch.bfloat16, cache_enabled=False):
             with torch.set_grad_enabled(not self._frozen):
-                quantized = self.codec.quantizer(self.codec.encoder(batch.samples))
+                quantized = self.codec.quantizer(self.codec.encoder(batch.samples), quantise)
             latents = self.codec.decoder.latents(quantized.vectors).index_select(2, batch.frames)
             made = self.codec.decoder.samples(latents).float().index_select(1, batch.kept)
             mel = self._mel(made, batch.real)
@@ -97,6 +97,7 @@ class Passes(nn.Module):
                 phonetic, right = self.phonetic(quantized.semantic, batch.labels)
                 loss = loss + _COMMITMENT * quantized.commitment + _PHONETIC * phonetic
                 figures |= {"commit": quantized.commitment, "phones": phonetic, "right": right}
+                figures["rank"] = dimensions(quantized.targets[1])
             if judged:
                 loss = loss + self._deceive(made, figures)
         loss.backward()
@@ -119,6 +120,12 @@ class Passes(nn.Module):
             loss = critics_loss(self.critics(torch.cat((batch.real, batch.made))))
         loss.backward()
         return loss.detach()
+
+
+def dimensions(x: Tensor) -> Tensor:
+    """How many dimensions x [n, width] really has: the participation ratio of its covariance's eigenvalues."""
+    covariance = torch.cov(x.T)
+    return covariance.trace().square() / covariance.square().sum()
 
 
 def _forget(parameters: list[nn.Parameter]) -> None:

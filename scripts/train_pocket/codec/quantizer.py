@@ -79,6 +79,13 @@ class ResidualStack(nn.Module):
         commitment = commitment / len(self.layers)
         return Quantized(vectors, torch.stack(codes, 1), commitment, vectors, torch.stack(targets))
 
+    def through(self, latents: Tensor) -> Quantized:
+        """As ``forward``, but nothing is quantised: there are no codes, and one target, the projection itself."""
+        projected = F.linear(latents, self.input_proj.weight.squeeze(-1))
+        vectors = F.linear(projected, self.output_proj.weight.squeeze(-1))
+        none = torch.zeros(len(latents), 0, dtype=torch.long, device=latents.device)
+        return Quantized(vectors, none, projected.new_zeros(()), vectors, projected.detach()[None])
+
     def books(self) -> Iterator[Codebook]:
         """The codebooks in order."""
         return (module for module in self.layers.modules() if isinstance(module, Codebook))
@@ -97,12 +104,15 @@ class SplitQuantizer(nn.Module):
         self.semantic = ResidualStack(inputs, outputs, 1, size, width)
         self.acoustic = ResidualStack(inputs, outputs, books - 1, size, width)
 
-    def forward(self, latents: Tensor) -> Quantized:
+    def forward(self, latents: Tensor, quantise: bool = True) -> Quantized:
         """Latents [batch, frames, inputs] -> vectors [batch, frames, outputs] and codes [batch, frames, books]."""
         shape = latents.shape[:2]
         with torch.autocast(latents.device.type, enabled=False):
             flat = latents.float().flatten(0, 1)
-            semantic, acoustic = self.semantic(flat), self.acoustic(flat)
+            if quantise:
+                semantic, acoustic = self.semantic(flat), self.acoustic(flat)
+            else:
+                semantic, acoustic = self.semantic.through(flat), self.acoustic.through(flat)
         return Quantized(
             (semantic.vectors + acoustic.vectors).unflatten(0, shape),
             torch.cat((semantic.codes, acoustic.codes), 1).unflatten(0, shape),
@@ -123,15 +133,15 @@ class SplitQuantizer(nn.Module):
 
 
 class Averages:
-    """Moves all codebooks of a quantizer towards what was quantised, alike on all machines."""
+    """Moves all codebooks of a quantizer towards what was quantised, alike on all machines.
+
+    started: whether they have been put where latents are.
+    """
 
     def __init__(self, quantizer: SplitQuantizer) -> None:
         self._quantizer, self._books = quantizer, quantizer.books()
 
-    @property
-    def started(self) -> bool:
-        """Whether the codebooks have been put where latents are."""
-        return all(bool(book.initialized.item()) for book in self._books)
+        self.started = all(bool(book.initialized.item()) for book in self._books)
 
     @torch.no_grad()
     def start(self, latents: Tensor) -> None:
@@ -143,6 +153,7 @@ class Averages:
                 book.cluster_usage.fill_(1.0)
                 book.initialized.fill_(1.0)
                 rest = rest - book.vectors()[book.nearest(rest)]
+        self.started = True
 
     @torch.no_grad()
     def learn(self, targets: Tensor, codes: Tensor) -> None:

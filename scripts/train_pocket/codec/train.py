@@ -9,6 +9,7 @@ import argparse
 import random
 import time
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from scripts.train_pocket import config, folder, machines
 from scripts.train_pocket.codec.audio import Audio, shards
 from scripts.train_pocket.codec.discriminators import Critics
+from scripts.train_pocket.codec.initial import initialise
 from scripts.train_pocket.codec.losses import PhonemeHead
 from scripts.train_pocket.codec.model import Codec
 from scripts.train_pocket.codec.passes import Batch, Made, Passes
@@ -27,22 +29,44 @@ from scripts.train_pocket.replay import Replayed
 from scripts.train_pocket.schedule import TimedSchedule
 
 _PHONEMES = 178
+_STARTED_ON = 4
+"""Batches that codebooks are started on."""
 _SAVED_EVERY = 120.0
 _PRINTED_EVERY = 5.0
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """What the command line says. open, alone: see ``Phase``."""
 
     audio: Path
     out: Path
     minutes: float
     batch: int
     rate: float
+    open: float
     alone: float
     frozen: bool
     resume: Path | None
     device: str
+
+
+class Phase(Enum):
+    """How far the training is.
+
+    OPEN: latents are not quantised yet, so that they come to use all their dimensions first. ALONE: quantised, and
+    compared by spectra alone. JUDGED: by the critics too.
+    """
+
+    OPEN = "open"
+    ALONE = "alone"
+    JUDGED = "judged"
+
+
+def phase_at(progress: float, options: Options) -> Phase:
+    """The phase at a share of the time."""
+    if progress < options.open and not options.frozen:
+        return Phase.OPEN
+    return Phase.ALONE if progress < options.alone else Phase.JUDGED
 
 
 class Trainer:
@@ -57,6 +81,7 @@ class Trainer:
         self._random = torch.Generator(self.device).manual_seed(pocket.seed + machines.rank())
         codec, critics = Codec(folder.codec_architecture(pocket)), Critics()
         phonetic = PhonemeHead(2 * pocket.codec.codebook_dim, _PHONEMES)
+        initialise(codec)
         if options.resume is not None:
             _resume(options.resume, codec, {"critics.": critics, "phonetic.": phonetic})
         self.batch = Batch(options.batch, self.device)
@@ -66,19 +91,23 @@ class Trainer:
         self.maker = self._optimizer(self._passes.maker_parameters(), options.rate)
         self.critic = self._optimizer(self._passes.critic_parameters(), options.rate)
         self._averages = None if options.frozen else Averages(codec.quantizer)
-        self._alone = Replayed(lambda: self._passes.make(judged=False), self.device)
-        self._judged = Replayed(lambda: self._passes.make(judged=True), self.device)
+        self._makers = {
+            Phase.OPEN: Replayed(lambda: self._passes.make(judged=False, quantise=False), self.device),
+            Phase.ALONE: Replayed(lambda: self._passes.make(judged=False), self.device),
+            Phase.JUDGED: Replayed(lambda: self._passes.make(judged=True), self.device),
+        }
         self._criticism = Replayed(self._passes.criticise, self.device)
-        self._start_codebooks()
 
-    def step(self, adversarial: bool) -> dict[str, Tensor]:
-        """One step of codec and, if adversarial, critics. Returns the figures of this process."""
+    def step(self, phase: Phase) -> dict[str, Tensor]:
+        """One step of codec and, if judged, critics. Returns the figures of this process."""
         self.batch.fill(self.audio, self._random)
-        made: Made = (self._judged if adversarial else self._alone)()
+        if phase is not Phase.OPEN and self._averages is not None and not self._averages.started:
+            self._start_codebooks(self._averages)
+        made: Made = self._makers[phase]()
         _learn(self.maker, self._passes.maker_parameters())
-        if self._averages is not None:
+        if phase is not Phase.OPEN and self._averages is not None:
             self._averages.learn(made.targets, made.codes)
-        if not adversarial:
+        if phase is not Phase.JUDGED:
             return made.figures
         self.batch.made.copy_(made.samples)
         loss = self._criticism()
@@ -100,15 +129,13 @@ class Trainer:
         fused = self.device.type == "cuda"
         return torch.optim.AdamW(parameters, rate, (0.8, 0.99), weight_decay=0.01, fused=fused)
 
-    def _start_codebooks(self) -> None:
-        if self._averages is None or self._averages.started:
-            return
+    def _start_codebooks(self, averages: Averages) -> None:
         latents = []
         with torch.no_grad():
-            for _ in range(4):
-                self.batch.fill(self.audio, self._random)
+            for _ in range(_STARTED_ON):
                 latents.append(self._passes.codec.encoder(self.batch.samples))
-        self._averages.start(torch.cat(latents))
+                self.batch.fill(self.audio, self._random)
+        averages.start(torch.cat(latents))
 
 
 def _learn(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> None:
@@ -139,7 +166,7 @@ def train(options: Options) -> None:
     saved = printed = begin = time.monotonic()
     while schedule.progress < 1:
         factor = schedule.step([trainer.maker, trainer.critic])
-        figures = trainer.step(adversarial=schedule.progress >= options.alone)
+        figures = trainer.step(phase_at(schedule.progress, options))
         now = time.monotonic()
         if machines.rank() == 0 and now - printed > _PRINTED_EVERY:
             shown = " ".join(f"{name} {value.item():.3f}" for name, value in figures.items())
@@ -159,7 +186,8 @@ def _options() -> Options:
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--batch", type=int, default=16, help="pieces a process")
     parser.add_argument("--rate", type=float, default=4e-4)
-    parser.add_argument("--alone", type=float, default=0.12, help="share of the time before the critics join")
+    parser.add_argument("--open", type=float, default=0.08, help="share of the time before anything is quantised")
+    parser.add_argument("--alone", type=float, default=0.3, help="share of the time before the critics join")
     parser.add_argument("--frozen", action="store_true", help="only Code2Wav learns, so that codes keep their meaning")
     parser.add_argument("--resume", type=Path, help="folder that an earlier run wrote")
     parser.add_argument("--device", default="cuda")
