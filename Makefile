@@ -14,7 +14,7 @@ INSTALLED_TEST := $(VENV)/.installed-test
 JUDGE_VENV := .venv-judge
 INSTALLED_JUDGE := $(JUDGE_VENV)/.installed
 JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-bare.txt
-SHELL_SCRIPTS := scripts/tts-stream .ci/run
+SHELL_SCRIPTS := scripts/tts-stream scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
 .PHONY: help serve test lint format pytest judge install clean

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Steps 2 to 7 of README.md on this machine's GPUs, at least two, from the plan to weights; logs lie beside them.
+#   scripts/train_pocket/run.sh codec DATA TEACHER OUT    speech, codec, speaker encoder, codes
+#   scripts/train_pocket/run.sh talker DATA TEACHER OUT   talker on the first GPU, Code2Wav again on the others
+# DATA: plan.jsonl.gz, speakers.json, tokenizer/. Minutes: TEACH, CODEC, SPEAKER, TALKER. COUNT: utterances to speak.
+set -euo pipefail
+
+what=$1 data=$2 teacher=$3 out=$4
+gpus=$(nvidia-smi --list-gpus | wc -l)
+last=$((gpus - 1))
+export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=4 TORCH_CPP_LOG_LEVEL=ERROR
+mkdir -p "$out"
+
+on() { # on GPUS COMMAND...: only these GPUs are seen
+  CUDA_VISIBLE_DEVICES=$1 "${@:2}"
+}
+
+several() { # several FIRST LAST MODULE...: one process for each of these GPUs
+  on "$(seq -s, "$1" "$2")" python3 -m torch.distributed.run --standalone --nproc-per-node $(($2 - $1 + 1)) -m "${@:3}"
+}
+
+speak() {
+  export CUDA_MPS_PIPE_DIRECTORY=$out/mps CUDA_MPS_LOG_DIRECTORY=$out/mps
+  mkdir -p "$out/mps"
+  nvidia-cuda-mps-control -d || echo "without MPS"
+  python3 -m scripts.train_pocket.teacher_run --plan "$data/plan.jsonl.gz" --speakers "$data/speakers.json" \
+    --weights "$teacher" --out "$out/audio" --processes 14 --minutes "${TEACH:-4}" ${COUNT:+--count "$COUNT"} || true
+  echo quit | nvidia-cuda-mps-control || true
+  unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
+tell_speakers() {
+  on "$last" python3 -m scripts.train_pocket.speaker.train --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
+    --speakers "$data/speakers.json" --out "$out/speaker" --minutes "${SPEAKER:-3}"
+  on "$last" python3 -m scripts.train_pocket.speaker.embed --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
+    --weights "$out/speaker/speaker_encoder.safetensors" --out "$out/xvectors.npz"
+}
+
+train_codec() {
+  several 0 $((last - 1)) scripts.train_pocket.codec.train --audio "$out/audio" --out "$out/codec" \
+    --minutes "${CODEC:-10}" --batch 12
+}
+
+encode() {
+  for rank in $(seq 0 "$last"); do
+    on "$rank" python3 -m scripts.train_pocket.codec.encode --audio "$out/audio" \
+      --codec "$out/codec/codec.safetensors" --out "$out/codes" --rank "$rank" --world "$gpus" &
+  done
+  wait
+}
+
+case $what in
+codec)
+  speak 2>&1 | tee "$out/teacher.log"
+  tell_speakers > "$out/speaker.log" 2>&1 &
+  train_codec > "$out/codec.log" 2>&1
+  wait
+  encode 2>&1 | tee "$out/encode.log"
+  ;;
+talker)
+  several 1 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$out/codec" --frozen \
+    --out "$out/code2wav" --minutes "${TALKER:-6}" --alone 0 --rate 2e-4 --batch 12 > "$out/code2wav.log" 2>&1 &
+  on 0 python3 -m scripts.train_pocket.talker.train --data "$data" --codes "$out/codes" \
+    --xvectors "$out/xvectors.npz" --out "$out/talker" --minutes "${TALKER:-6}" > "$out/talker.log" 2>&1
+  wait
+  ;;
+*)
+  sed -n '2,5s/^# //p' "$0"
+  exit 2
+  ;;
+esac
