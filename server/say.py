@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile as sf
 from numpy.typing import NDArray
 
 from engine.client import EngineClient
-from engine.request import CODEBOOKS, SAMPLE_RATE, AudioChunk, EngineInfo, SpeechRequest
-from server.audio.samples import to_pcm16
-from server.schemas import parse_speech
+from engine.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
+from server.audio.chain import Chain
+from server.audio.encoders import FORMATS
+from server.references.library import ReferenceLibrary
+from server.schemas import SpeechBody, parse_speech
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.tasks import speech_request
@@ -32,16 +33,21 @@ _OWN_LIMITS = Limits(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spoken:
-    """An utterance: what was asked, float32 samples [T * 1920] and their codes int64 [T, 16]."""
+    """An utterance: what was asked on the wire and of the engine, samples [T * 1920], their codes int64 [T, 16]."""
 
+    body: SpeechBody
     request: SpeechRequest
     samples: NDArray[np.float32]
     codes: NDArray[np.int64]
 
-    def write_wav(self, path: Path) -> None:
-        """16-bit mono WAV at 24 kHz."""
-        pcm = np.frombuffer(to_pcm16(self.samples), "<i2")
-        sf.write(path, pcm, SAMPLE_RATE, format="WAV", subtype="PCM_16")
+    def write_audio(self, path: Path) -> None:
+        """The file that was asked for: its format, speed and sample rate."""
+        kind = FORMATS[self.body.response_format]
+        chain = Chain(kind, speed=self.body.speed, rate=self.body.sample_rate, whole=True)
+        try:
+            path.write_bytes(chain.encode(self.samples) + chain.finish())
+        finally:
+            chain.close()
 
     def write_dump(self, path: Path) -> None:
         """Codes and samples, and of a clone its embedding and, if in context, its reference codes."""
@@ -69,20 +75,25 @@ async def say(
     """
     settings = settings.model_copy(update={"limits": _OWN_LIMITS})
     given = {name: value for name, value in fields.items() if value is not None}
-    body = parse_speech({**given, "response_format": "wav", "stream": False}, settings.limits)
+    body = parse_speech({**given, "stream": False}, settings.limits)
     engine = EngineClient(settings.engine)
+    references = ReferenceLibrary(engine, settings)
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        asked = await speech_request(body, engine, settings)
+        asked = await speech_request(body, engine, settings, references)
         asked = replace(asked, sampling=replace(asked.sampling, greedy=asked.sampling.greedy or greedy))
-        return await _collect(engine, asked, on_frames)
+        samples, codes = await _collect(engine, asked, on_frames)
+        return Spoken(body, asked, samples, codes)
     finally:
+        references.close()
         await engine.close()
 
 
-async def _collect(engine: EngineClient, asked: SpeechRequest, on_frames: Callable[[int], None]) -> Spoken:
+async def _collect(
+    engine: EngineClient, asked: SpeechRequest, on_frames: Callable[[int], None]
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     chunks: list[AudioChunk] = []
     frames = 0
     stream = engine.submit(asked)
@@ -95,7 +106,7 @@ async def _collect(engine: EngineClient, asked: SpeechRequest, on_frames: Callab
         stream.cancel()
     samples = np.concatenate([np.zeros(0, np.float32), *(chunk.samples for chunk in chunks)])
     codes = np.concatenate([np.zeros((0, CODEBOOKS), np.int16), *(chunk.codes for chunk in chunks)])
-    return Spoken(asked, samples, codes.astype(np.int64))
+    return samples, codes.astype(np.int64)
 
 
 def recording_url(path: Path) -> str:

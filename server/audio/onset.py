@@ -35,7 +35,11 @@ async def from_first_sound(chunks: AsyncIterable[AudioChunk], trim: bool) -> Asy
         yield np.concatenate(held)
 
 
+def silence_before(samples: NDArray[np.float32]) -> int:
+    """Samples before the first one that can be heard; 0 where there is none."""
+    return int(np.argmax(np.abs(samples) > AUDIBLE)) if len(samples) else 0
+
+
 def _from_onset(held: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     samples = np.concatenate(held)
-    onset = int(np.argmax(np.abs(samples) > AUDIBLE))
-    return samples[max(0, onset - PRE_ROLL) :]
+    return samples[max(0, silence_before(samples) - PRE_ROLL) :]

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
+from server.audio.encoders import FORMATS
 from server.commands.console import check_writable, note, plain_errors
 from server.say import Spoken, recording_url
 from server.say import say as speak
@@ -25,6 +26,9 @@ class Layout(StrEnum):
     FULL = "full"
 
 
+_ENDINGS = {"ogg": "opus"}
+"""File endings that are not the format's own name."""
+
 Temperature = Annotated[float | None, typer.Option(help="0 draws greedily.")]
 Number = Annotated[int | None, typer.Option()]
 Fraction = Annotated[float | None, typer.Option()]
@@ -32,10 +36,12 @@ Fraction = Annotated[float | None, typer.Option()]
 
 def say(
     text: Annotated[str, typer.Argument(help="What to say.")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The WAV file to write.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The file to write; its ending picks the format.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A checkpoint folder, or a hub name.")] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
-    voice: Annotated[str | None, typer.Option(help="One of the checkpoint's speakers.")] = None,
+    voice: Annotated[str | None, typer.Option(help="A speaker of the checkpoint, or a stored voice.")] = None,
     language: Annotated[str | None, typer.Option(help="Found out when not given.")] = None,
     instructions: Annotated[str | None, typer.Option(help="How to speak, or the voice to design.")] = None,
     ref_audio: Annotated[Path | None, typer.Option(help="A recording of the voice to clone.")] = None,
@@ -44,6 +50,8 @@ def say(
         bool, typer.Option("--x-vector-only", help="Clone from the speaker embedding alone.")
     ] = False,
     text_layout: Annotated[Layout | None, typer.Option(help="The task's own when not given.")] = None,
+    speed: Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")] = 1.0,
+    sample_rate: Annotated[int, typer.Option(help="8000 to 48000.")] = SAMPLE_RATE,
     seed: Annotated[int | None, typer.Option(help="The same seed says it the same way.")] = None,
     temperature: Temperature = None,
     top_k: Number = None,
@@ -56,9 +64,10 @@ def say(
     max_new_tokens: Annotated[int | None, typer.Option(help="N gives at most N-1 frames of 80 ms.")] = None,
     dump: Annotated[Path | None, typer.Option(help="An .npz file for codes and samples.")] = None,
 ) -> None:
-    """Say TEXT into a WAV file."""
+    """Say TEXT into a file."""
     if output is None and dump is None:
         raise typer.BadParameter("name a file to write", param_hint="'-o'")
+    kind = _format_of(output) if output is not None else "wav"
     with plain_errors("sonant say"):
         for path in (output, dump):
             if path is not None:
@@ -66,6 +75,9 @@ def say(
         settings = load_settings(config, {"engine": {"model": model}} if model else None)
         fields = {
             "input": text,
+            "response_format": kind,
+            "speed": speed,
+            "sample_rate": sample_rate,
             "voice": voice,
             "language": language,
             "instructions": instructions,
@@ -88,6 +100,16 @@ def say(
                 speak(settings, fields, greedy=greedy, on_ready=progress.ready, on_frames=progress.frames)
             )
         _write(spoken, output, dump)
+
+
+def _format_of(output: Path) -> str:
+    """By the file's ending; a name without one, such as a pipe's, takes WAV."""
+    ending = output.suffix.lower().removeprefix(".") or "wav"
+    kind = _ENDINGS.get(ending, ending)
+    if kind not in FORMATS:
+        known = ", ".join(f".{name}" for name in (*FORMATS, *_ENDINGS))
+        raise typer.BadParameter(f"'.{ending}' is no format; there are {known}", param_hint="'-o'")
+    return kind
 
 
 class Progress:
@@ -123,6 +145,6 @@ class Progress:
 
 def _write(spoken: Spoken, output: Path | None, dump: Path | None) -> None:
     if output is not None:
-        spoken.write_wav(output)
+        spoken.write_audio(output)
     if dump is not None:
         spoken.write_dump(dump)

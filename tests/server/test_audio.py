@@ -1,17 +1,14 @@
-"""Samples to files, and the first sound."""
+"""Samples to 16 bits, and the first sound."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-import soundfile as sf
 from numpy.typing import NDArray
 
 from engine.request import SAMPLE_RATE, AudioChunk
-from server.audio.encoders import ENCODERS
 from server.audio.onset import AUDIBLE, PRE_ROLL, from_first_sound
 from server.audio.samples import to_pcm16
 
@@ -38,26 +35,6 @@ async def heard(*blocks: NDArray[np.float32], trim: bool = False) -> list[NDArra
 def test_full_scale_is_the_largest_sample_and_what_is_louder_is_clipped() -> None:
     pcm = np.frombuffer(to_pcm16(np.array([0, 1, -1, 3, -3, 0.5 / 32767 + 1e-7], np.float32)), "<i2")
     assert pcm.tolist() == [0, 32767, -32767, 32767, -32767, 1]
-
-
-@pytest.mark.parametrize("kind", ["pcm", "wav"])
-@pytest.mark.parametrize("piece", [1, 1000, 5000])
-def test_pieces_make_the_same_samples_as_the_whole(kind: str, piece: int) -> None:
-    samples = noise(5000)
-    streamed, whole = ENCODERS[kind](None), ENCODERS[kind](len(samples))
-    start = streamed.start()
-    parts = [streamed.encode(samples[at : at + piece]) for at in range(0, len(samples), piece)]
-    assert whole.start() + whole.encode(samples) + whole.finish() == whole.start() + b"".join(parts)
-    assert len(start) == (44 if kind == "wav" else 0)
-
-
-def test_a_whole_wav_is_read_back_sample_for_sample() -> None:
-    samples = noise(4321)
-    encoder = ENCODERS["wav"](len(samples))
-    data = encoder.start() + encoder.encode(samples) + encoder.finish()
-    read, rate = sf.read(io.BytesIO(data), dtype="int16")
-    assert rate == SAMPLE_RATE
-    assert read.tobytes() == to_pcm16(samples)
 
 
 async def test_nothing_comes_before_the_first_sound_and_nothing_is_lost() -> None:
