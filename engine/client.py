@@ -104,6 +104,14 @@ class EngineClient:
         voice = decoded_voice(payload)
         return Voice(voice.embedding, voice.codes, transcript)
 
+    async def speaker_voice(self, speaker: str) -> Voice:
+        """A built-in speaker, by the checkpoint's own spelling, as a voice to clone.
+
+        Raises RequestError where there is no such speaker, EngineUnavailable while there is no engine.
+        """
+        inbox = self._open(self._ready_worker(), ask(Ask.SPEAKER, speaker.encode()))
+        return decoded_voice(await inbox.ending())
+
     async def stats(self, timeout: float) -> dict[str, int]:
         """Figures of both stages, brought by a stream that has been through the whole pipeline.
 

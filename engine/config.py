@@ -43,5 +43,8 @@ class EngineConfig(_Strict):
         "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
     )
     threads: int | None = Field(None, ge=1, description="torch threads of each stage; half the cores when unset")
+    log_format: Literal["text", "json"] = Field(
+        "text", description="of the engine's processes; the server's log_format counts where there is a server"
+    )
     talker: TalkerConfig = Field(default_factory=TalkerConfig)
     code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)

@@ -24,6 +24,7 @@ class Ask(IntEnum):
     SPEAK = 1
     ENCODE = 2
     PROBE = 3
+    SPEAKER = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,16 @@ def asked(payload: bytes) -> tuple[Ask, bytes]:
 def speak(request: SpeechRequest) -> bytes:
     """The OPEN payload of an utterance."""
     return ask(Ask.SPEAK, request.to_bytes())
+
+
+def more_text(piece: str, *, last: bool) -> bytes:
+    """The DATA payload that continues a live utterance's text."""
+    return bytes([last]) + piece.encode()
+
+
+def heard_text(payload: bytes) -> tuple[str, bool]:
+    """The inverse of ``more_text``: the piece, and whether it is the last."""
+    return payload[1:].decode(), bool(payload[0])
 
 
 def encoded_voice(voice: Voice) -> bytes:

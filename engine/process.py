@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 
+from engine.logs import LogFormat, set_up_logging
 
-def prepare_process() -> None:
+
+def prepare_process(log_format: LogFormat) -> None:
     """Log to standard error; leave Ctrl-C and SIGTERM to the process that started this one, whose end ends it too.
 
     A service manager sends SIGTERM to every process of a service, and running utterances are to end first.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up_logging(log_format)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,4 +1,7 @@
-"""Reference recordings to voices: an x-vector, and codes for in-context cloning (SPEC 7 and 8)."""
+"""Reference recordings to voices: an x-vector, and codes for in-context cloning (SPEC 7 and 8).
+
+A built-in speaker is a voice too: its row of the talker's codec embedding stands where a clone's x-vector does.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _SHORTEST = SAMPLE_RATE // 10
 
 
 class ReferenceEncoder:
-    """Encodes a recording once: the voices made last are kept by what they were made from. Not thread-safe."""
+    """Encodes a recording once: the voices made last are kept by what they were made from. Not thread-safe.
+
+    hits, misses: how often a recording's voice was at hand, and how often it had to be made.
+    """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
         model, codec = checkpoint.model.speaker_encoder, checkpoint.codec.encoder
@@ -30,17 +36,30 @@ class ReferenceEncoder:
             self._speaker = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), model, device=device)
         if model is not None and codec is not None:
             self._speech = SpeechEncoder(checkpoint.codec_tensors("encoder."), codec, device=device)
+        self._checkpoint = checkpoint
         self._voices: OrderedDict[bytes, Voice] = OrderedDict()
+        self.hits = self.misses = 0
 
     @torch.inference_mode()
     def encode(self, request: EncodeRequest) -> Voice:
         """The voice of a recording, without its transcript. Raises RequestError where the checkpoint cannot."""
         key = hashlib.sha256(request.to_bytes()).digest()
-        voice = self._voices.pop(key, None) or self._encode(request)
+        voice = self._voices.pop(key, None)
+        self.hits += voice is not None
+        self.misses += voice is None
+        voice = voice or self._encode(request)
         self._voices[key] = voice
         if len(self._voices) > _KEPT:
             self._voices.popitem(last=False)
         return voice
+
+    def speaker(self, name: str) -> Voice:
+        """The voice of a built-in speaker, by the checkpoint's own spelling. Raises RequestError for any other."""
+        row = self._checkpoint.model.talker.speakers.get(name)
+        if row is None:
+            raise RequestError(f"there is no voice {name!r}", code="voice_not_found", param="voice")
+        table = self._checkpoint.tensors("talker.model.codec_embedding.")["weight"]
+        return Voice(table[row].float().numpy())
 
     def _encode(self, request: EncodeRequest) -> Voice:
         if self._speaker is None:

@@ -85,6 +85,7 @@ class SpeechRequest:
     speaker: a built-in speaker's name; voice: a voice to clone; neither for voice design.
     text_layout: None means the reference's default for the task.
     realtime: chunks follow a listener's playback; otherwise they are as large as pays.
+    live: more text follows the first (``SpeechStream.append``); read while it is spoken, so never in context.
     """
 
     text: str
@@ -95,6 +96,7 @@ class SpeechRequest:
     text_layout: TextLayout | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     realtime: bool = True
+    live: bool = False
 
     def to_bytes(self) -> bytes:
         """The request as it travels to the engine process."""

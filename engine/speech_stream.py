@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Self
 
-from engine.errors import EngineError, EngineFailed
+from engine.errors import EngineError, EngineFailed, EngineUnavailable
+from engine.messages import more_text
 from engine.request import AudioChunk, Completion
-from engine.transfer import Kind, Record
+from engine.transfer import Kind, Record, TransferError
 from engine.worker_handle import WorkerHandle
 
 
@@ -69,6 +70,11 @@ class Inbox:
         """A DATA record was taken: its producer may send as much again."""
         self._worker.audio.release(self.number, record.units)
 
+    def tell(self, payload: bytes) -> None:
+        """Send more of the request. Void once it is over."""
+        if not self._unwanted and self.number in self._inboxes:
+            self._worker.requests.send(self.number, payload, 0)
+
     def abandon(self) -> None:
         """Nobody waits for the answer any more. The terminal record still comes, and closes the inbox."""
         if not self._unwanted and self.number in self._inboxes:
@@ -115,6 +121,16 @@ class SpeechStream:
             raise StopAsyncIteration
         self._inbox.release(record)
         return AudioChunk.from_bytes(record.payload, record.units)
+
+    def append(self, piece: str, *, last: bool = False) -> None:
+        """More text of a live request, in pieces of any length; ``last`` ends it. Void once the utterance has ended.
+
+        Raises EngineUnavailable where the engine cannot be reached.
+        """
+        try:
+            self._inbox.tell(more_text(piece, last=last))
+        except TransferError as error:
+            raise EngineUnavailable(f"the engine cannot be reached: {error}") from error
 
     def cancel(self) -> None:
         """Give the utterance up; the engine is free of it within a step. Void once it has ended."""

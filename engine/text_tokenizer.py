@@ -41,6 +41,7 @@ class TextTokenizer:
         except Exception as error:  # the library raises nothing more precise
             raise CheckpointError(f"{vocab} and {merges.name} are no byte-level BPE: {error}") from error
         self._tokenizer = Tokenizer(model)
+        self._words = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False)
         self._tokenizer.normalizer = normalizers.NFC()
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -52,6 +53,11 @@ class TextTokenizer:
         missing = set(pre_tokenizers.ByteLevel.alphabet()) - self.vocab.keys()
         if missing:
             raise CheckpointError(f"{vocab} lacks a token for {len(missing)} of the 256 bytes")
+
+    def settled(self, text: str) -> int:
+        """How many of ``text``'s characters are tokenised alike whatever follows: all but its last word or mark."""
+        words = self._words.pre_tokenize_str(text)
+        return words[-1][1][0] if words else 0
 
     def encode(self, text: str, param: str = "input") -> list[int]:
         """The ids of ``text``.

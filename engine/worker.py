@@ -40,11 +40,12 @@ _log = logging.getLogger(__name__)
 
 def main() -> None:
     """Run until the client is gone."""
-    config, requests, audio = sys.argv[1:]
-    prepare_process()
+    given, requests, audio = sys.argv[1:]
+    config = EngineConfig.model_validate_json(given)
+    prepare_process(config.log_format)
     wakeup = Wakeup()
     with Side.from_argument(requests).attach(wakeup) as endpoint:
-        run(EngineConfig.model_validate_json(config), endpoint, Side.from_argument(audio), wakeup)
+        run(config, endpoint, Side.from_argument(audio), wakeup)
 
 
 def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -> None:

@@ -19,12 +19,16 @@ _PRIMED_KEPT = 16
 
 
 class StreamDecoder:
-    """Begin a stream, decode its frames in order, end it. Not thread-safe."""
+    """Begin a stream, decode its frames in order, end it. Not thread-safe.
+
+    hits, misses: how often the state after a reference was at hand, and how often it had to be made.
+    """
 
     def __init__(self, model: Code2WavModel, rows: int) -> None:
         self._model = model
         self._arena = Arena(model.states, rows, model.device)
         self._primed: OrderedDict[bytes, list[Tensor]] = OrderedDict()
+        self.hits = self.misses = 0
 
     @property
     def free_rows(self) -> int:
@@ -65,6 +69,8 @@ class StreamDecoder:
         """The state after a reference; kept for the voices used last, since many requests share one."""
         key = hashlib.sha256(context.tobytes()).digest()
         state = self._primed.pop(key, None)
+        self.hits += state is not None
+        self.misses += state is None
         if state is None:
             frames = torch.from_numpy(context.astype(np.int64))[None].to(self._model.device)
             blank = [

@@ -12,9 +12,10 @@ from engine.transfer import Side
 
 def main() -> None:
     """Run until the talker's process or the client is gone."""
-    config, frames, audio = sys.argv[1:]
-    prepare_process()
-    serve(EngineConfig.model_validate_json(config), Side.from_argument(frames), Side.from_argument(audio))
+    given, frames, audio = sys.argv[1:]
+    config = EngineConfig.model_validate_json(given)
+    prepare_process(config.log_format)
+    serve(config, Side.from_argument(frames), Side.from_argument(audio))
 
 
 if __name__ == "__main__":

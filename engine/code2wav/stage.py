@@ -66,6 +66,8 @@ class Code2WavStage:
         )
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
         self._streams: dict[int, _Stream] = {}
+        self._batches = 0
+        self._batch_rows = 0
 
     def run(self) -> None:
         """Until the talker's side is gone, or the audio's listener is."""
@@ -129,8 +131,20 @@ class Code2WavStage:
         probe = stream.announcement.probe
         if probe is None:
             return terminal.payload
-        figures = probe | {"code2wav_streams": len(self._streams), "code2wav_rows": self._rows_used()}
-        return json.dumps(figures).encode()
+        return json.dumps(probe | self._figures()).encode()
+
+    def _figures(self) -> dict[str, int]:
+        used, size = self._audio.fill
+        return {
+            "code2wav_streams": len(self._streams),
+            "code2wav_rows": self._rows_used(),
+            "code2wav_batches": self._batches,
+            "code2wav_batch_rows": self._batch_rows,
+            "audio_ring_used": used,
+            "audio_ring_size": size,
+            "context_hits": self._decoder.hits,
+            "context_misses": self._decoder.misses,
+        }
 
     def _rows_used(self) -> int:
         return self._rows - self._decoder.free_rows
@@ -154,6 +168,8 @@ class Code2WavStage:
             _log.exception("Code2Wav failed on streams %s", list(rows))
             self._fail(rows, EngineFailed(f"Code2Wav failed: {error}"))
             return
+        self._batches += 1
+        self._batch_rows += len(rows)
         now = time.monotonic()
         for number, codes, heard in zip(rows, chunks, samples, strict=True):
             progress = self._streams[number].progress

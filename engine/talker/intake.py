@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from engine.checkpoint import Checkpoint
 from engine.errors import EngineError, EngineFailed, RequestError
 from engine.generation_defaults import GenerationDefaults
-from engine.messages import Ask, asked
+from engine.live_text import LiveText
+from engine.messages import Ask, asked, heard_text
 from engine.prompt import Prompt, build_prompt
 from engine.request import SamplingParams, SpeechRequest
 from engine.talker.base import Sampling
@@ -37,13 +38,26 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Utterance:
-    """A request the talker can start. context: codes [R, 16] that Code2Wav must have heard before."""
+    """A request the talker can start. context: codes [R, 16] that Code2Wav must have heard before.
+
+    live: its text goes on with ``Words``.
+    """
 
     stream: int
     prompt: Prompt
     sampling: Sampling
     realtime: bool
     context: NDArray[np.int16] | None
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """More text of a live utterance, as ids of its text side; ``last``: there is no more."""
+
+    stream: int
+    ids: list[int]
+    last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ class Probe:
     stream: int
 
 
-Intent = Utterance | Refusal | Withdrawal | Probe
+Intent = Utterance | Words | Refusal | Withdrawal | Probe
 
 
 class Desk(Protocol):
@@ -77,8 +91,14 @@ class Desk(Protocol):
     def submit(self, stream: int, payload: bytes) -> None:
         """Encode the recording of an EncodeRequest."""
 
+    def introduce(self, stream: int, speaker: str) -> None:
+        """Answer with the voice of a built-in speaker."""
+
     def withdraw(self, stream: int) -> None:
         """Nobody waits for it any more."""
+
+    def figures(self) -> dict[str, int]:
+        """What the statistics tell of it."""
 
 
 class Intake:
@@ -89,11 +109,16 @@ class Intake:
         self._checkpoint = checkpoint
         self._context = context
         self._desk = desk
+        self._live: dict[int, LiveText] = {}
 
     @property
     def alive(self) -> bool:
         """Whether the client is still there."""
         return self._requests.alive
+
+    def figures(self) -> dict[str, int]:
+        """What the statistics tell of the desk."""
+        return self._desk.figures()
 
     def pending(self) -> bool:
         """Whether ``take`` has something to return."""
@@ -105,7 +130,10 @@ class Intake:
         return [intent for intent in intents if intent is not None]
 
     def _understand(self, record: Record) -> Intent | None:
+        if record.kind is Kind.DATA:
+            return self._words(record)
         if record.kind in (Kind.END, Kind.FAIL):
+            self._live.pop(record.stream, None)
             self._desk.withdraw(record.stream)
             return Withdrawal(record.stream)
         if record.kind is not Kind.OPEN:
@@ -116,6 +144,9 @@ class Intake:
         if kind is Ask.ENCODE:
             self._desk.submit(record.stream, body)
             return None
+        if kind is Ask.SPEAKER:
+            self._desk.introduce(record.stream, body.decode())
+            return None
         try:
             return self._utterance(record.stream, SpeechRequest.from_bytes(body))
         except EngineError as error:
@@ -124,8 +155,36 @@ class Intake:
             _log.exception("a prompt could not be built")
             return Refusal(record.stream, EngineFailed(f"the prompt could not be built: {error}"))
 
+    def _words(self, record: Record) -> Words | Refusal | None:
+        """The text of a live utterance goes on; void where it has ended or was refused."""
+        live = self._live.get(record.stream)
+        if live is None:
+            return None
+        piece, last = heard_text(record.payload)
+        ids = self._checkpoint.tokenizer.encode(live.add(piece, last=last))
+        if last:
+            del self._live[record.stream]
+            ids.append(self._checkpoint.model.text_ids.tts_eos)
+        return Words(record.stream, ids, last) if ids else None
+
+    def _live_prompt(self, stream: int, request: SpeechRequest) -> Prompt:
+        """The prompt of what is settled of a live request's first text, without the mark of its end."""
+        if request.voice is not None and request.voice.codes is not None:
+            raise RequestError("live text cannot be spoken in context: clone from the voice alone", param="ref_text")
+        live = LiveText(self._checkpoint.tokenizer)
+        settled = live.add(request.text)
+        if not settled.strip():
+            raise RequestError("live text must begin with a whole word and what follows it", param="input")
+        opening = replace(request, text=settled, text_layout="streaming")
+        prompt = build_prompt(opening, self._checkpoint.model, self._checkpoint.tokenizer)
+        self._live[stream] = live
+        return replace(prompt, trailing=prompt.trailing[:-1])
+
     def _utterance(self, stream: int, request: SpeechRequest) -> Utterance:
-        prompt = build_prompt(request, self._checkpoint.model, self._checkpoint.tokenizer)
+        if request.live:
+            prompt = self._live_prompt(stream, request)
+        else:
+            prompt = build_prompt(request, self._checkpoint.model, self._checkpoint.tokenizer)
         if len(prompt.text) >= self._context:
             raise RequestError(
                 f"the prompt has {len(prompt.text)} positions, and an utterance here {self._context} with its audio",
@@ -134,7 +193,7 @@ class Intake:
             )
         context = None if prompt.codes is None else prompt.codes.astype(np.int16)
         sampling = resolve(request.sampling, self._checkpoint.generation)
-        return Utterance(stream, prompt, sampling, request.realtime, context)
+        return Utterance(stream, prompt, sampling, request.realtime, context, request.live)
 
 
 def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:

@@ -10,7 +10,7 @@ from engine.errors import EngineError, EngineFailed
 from engine.messages import Announcement
 from engine.request import Completion, FinishReason
 from engine.talker.base import Talker, TalkerOutput
-from engine.talker.intake import Intake, Intent, Probe, Refusal, Utterance, Withdrawal
+from engine.talker.intake import Intake, Intent, Probe, Refusal, Utterance, Withdrawal, Words
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _FAILED_STEPS = 3
@@ -37,8 +37,11 @@ class TalkerStage:
         self._slots = talker.free_slots
         self._frames, self._wakeup = frames, wakeup
         self._waiting: deque[Utterance] = deque()
+        self._early: dict[int, list[Words]] = {}
         self._running: dict[int, _Running] = {}
         self._failed_steps = 0
+        self._steps = 0
+        self._step_rows = 0
 
     def run(self) -> None:
         """Until a neighbour is gone. Every stream announced to Code2Wav is ended or failed exactly once."""
@@ -62,6 +65,8 @@ class TalkerStage:
                 self._frames.open(intent.stream, Announcement(intent.realtime, intent.context).to_bytes())
                 self._running[intent.stream] = _Running(intent.prompt.input_tokens)
                 self._waiting.append(intent)
+            case Words():
+                self._read_on(intent)
             case Refusal():
                 self._frames.open(intent.stream, Announcement(realtime=False).to_bytes())
                 self._frames.fail(intent.stream, intent.error.to_bytes())
@@ -72,10 +77,27 @@ class TalkerStage:
                 self._frames.open(intent.stream, announcement.to_bytes())
                 self._frames.end(intent.stream)
 
+    def _read_on(self, words: Words) -> None:
+        """More text, for an utterance that may still wait for its slot."""
+        running = self._running.get(words.stream)
+        if running is None:
+            return
+        running.input_tokens += len(words.ids) - words.last
+        if any(each.stream == words.stream for each in self._waiting):
+            self._early.setdefault(words.stream, []).append(words)
+        else:
+            self._talker.append_text(words.stream, words.ids, last=words.last)
+
     def _figures(self) -> dict[str, int]:
+        used, size = self._frames.fill
         return {
             "talker_slots": self._slots - self._talker.free_slots,
             "talker_waiting": len(self._waiting),
+            "talker_steps": self._steps,
+            "talker_step_rows": self._step_rows,
+            "frames_ring_used": used,
+            "frames_ring_size": size,
+            **self._intake.figures(),
         }
 
     def _take_cancellations(self) -> None:
@@ -87,13 +109,16 @@ class TalkerStage:
         if stream in self._running:
             self._talker.cancel(stream)
             self._waiting = deque(each for each in self._waiting if each.stream != stream)
+            self._early.pop(stream, None)
             self._end(stream, FinishReason.CANCELLED)
 
     def _admit(self) -> None:
         while self._waiting and self._talker.free_slots:
             utterance = self._waiting.popleft()
             try:
-                self._talker.admit(utterance.stream, utterance.prompt, utterance.sampling)
+                self._talker.admit(utterance.stream, utterance.prompt, utterance.sampling, text_open=utterance.live)
+                for words in self._early.pop(utterance.stream, ()):
+                    self._talker.append_text(words.stream, words.ids, last=words.last)
             except Exception as error:
                 _log.exception("an utterance could not be admitted")
                 self._fail([utterance.stream], EngineFailed(f"the talker failed: {error}"))
@@ -115,6 +140,8 @@ class TalkerStage:
             self._fail(stepped, EngineFailed(f"the talker failed: {error}"))
             return
         self._failed_steps = 0
+        self._steps += 1
+        self._step_rows += len({output.stream for output in outputs})
         for output in outputs:
             self._emit(output)
 

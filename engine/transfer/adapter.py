@@ -66,6 +66,12 @@ class Endpoint:
         with self._lock:
             return self._outgoing.open_streams() | self._incoming.open_streams()
 
+    @property
+    def fill(self) -> tuple[int, int]:
+        """Bytes in the ring that the peer has yet to take, and how many it can hold; (0, 0) once closed."""
+        with self._lock:
+            return (0, 0) if self._channel.closed else self._channel.fill
+
     def open(self, stream: int, payload: bytes = b"") -> None:
         """Opens a stream, with a whole window of credit. Raises LinkClosed, LinkStalled, StreamError."""
         with self._lock:

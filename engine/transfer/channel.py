@@ -60,6 +60,11 @@ class Channel:
         """Whether ``take`` would find something."""
         return self._reader.ready and not self._corrupt
 
+    @property
+    def fill(self) -> tuple[int, int]:
+        """Bytes in the outbound ring, and how many it can hold."""
+        return self._writer.used, self._writer.capacity
+
     def post(self, record: Record) -> None:
         """Sends a record behind everything posted before it."""
         stream, kind, sequence, units, time, payload = record

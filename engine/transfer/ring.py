@@ -54,6 +54,17 @@ class RingWriter:
         self._tail: int = positions[_TAIL]
         self._fence = Fence()
 
+    @property
+    def capacity(self) -> int:
+        """Bytes that it can hold."""
+        return self._capacity
+
+    @property
+    def used(self) -> int:
+        """Bytes that wait for the reader."""
+        waiting: int = self._tail - self._positions[_HEAD]
+        return waiting
+
     def write(self, entry: Entry) -> bool:
         """Publishes ``entry``, or returns False when there is no room for it now.
 

@@ -64,6 +64,9 @@ class NoDesk:
     def withdraw(self, stream):
         pass
 
+    def figures(self):
+        return {"reference_hits": 1, "reference_misses": 2}
+
 
 class Listener:
     """The other end of a link: collects records until what is asked for has come."""
@@ -157,7 +160,23 @@ def test_a_probe_comes_through_while_nothing_is_spoken(talker_stage):
     asking.open(7, ask(Ask.PROBE))
     assert frames.terminals(1)[7].kind is Kind.END
     [opening] = [record for record in frames.records if record.kind is Kind.OPEN]
-    assert Announcement.from_bytes(opening.payload).probe == {"talker_slots": 0, "talker_waiting": 0}
+    probe = Announcement.from_bytes(opening.payload).probe
+    assert (probe["talker_slots"], probe["talker_waiting"], probe["talker_steps"]) == (0, 0, 0)
+    assert (probe["reference_hits"], probe["reference_misses"]) == (1, 2)
+    assert 0 <= probe["frames_ring_used"] < probe["frames_ring_size"]
+
+
+def test_the_statistics_count_steps_and_the_utterances_in_them(talker_stage):
+    _, asking, _, frames = talker_stage
+    for stream in (1, 2, 3):
+        asking.open(stream, request())
+    frames.terminals(3)
+    asking.open(7, ask(Ask.PROBE))
+    frames.terminals(4)
+    openings = {record.stream: record for record in frames.records if record.kind is Kind.OPEN}
+    probe = Announcement.from_bytes(openings[7].payload).probe
+    assert probe["talker_step_rows"] == 3
+    assert 2 <= probe["talker_steps"] <= 3
 
 
 class ScriptedDecoder:

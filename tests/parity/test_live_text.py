@@ -1,0 +1,108 @@
+"""Text that enters the running talker is spoken as if it had been there from the beginning."""
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from engine.client import EngineClient
+from engine.config import EngineConfig, TalkerConfig
+from engine.errors import RequestError
+from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+PATIENCE = 60
+TEXT = "The quick brown fox jumps over the lazy dog, and she said she would be here by noon. It's 10:30 already!"
+
+
+@pytest.fixture(scope="module")
+def config(checkpoints):
+    return EngineConfig(model=str(checkpoints["0b6-base"]), threads=1, talker=TalkerConfig(slots=2, context=1024))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(config):
+    client = EngineClient(config)
+    await client.start()
+    await client.wait_ready(PATIENCE)
+    yield client
+    await client.close()
+
+
+def voice(codes=None):
+    embedding = np.random.default_rng(3).standard_normal(64).astype(np.float32)
+    return Voice(embedding, codes, None if codes is None else "one two")
+
+
+def request(text, live=False, frames=60):
+    sampling = SamplingParams(seed=11, max_new_tokens=frames + 1)
+    layout = None if live else "streaming"
+    return SpeechRequest(text, voice=voice(), text_layout=layout, sampling=sampling, live=live)
+
+
+async def hear(stream):
+    chunks = [chunk async for chunk in stream]
+    return np.concatenate([chunk.codes for chunk in chunks]), np.concatenate([chunk.samples for chunk in chunks])
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2], ids=["letter by letter", "in pieces", "in other pieces"])
+async def test_codes_and_samples_are_those_of_the_whole_text(engine, seed):
+    whole = engine.submit(request(TEXT))
+    codes, samples = await hear(whole)
+    live = engine.submit(request(TEXT[:11], live=True))
+    place, chance = 11, random.Random(seed)
+    while place < len(TEXT):
+        end = place + 1 if seed is None else min(place + chance.randint(1, 9), len(TEXT))
+        live.append(TEXT[place:end], last=end == len(TEXT))
+        place = end
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+    live_codes, live_samples = await hear(live)
+    assert np.array_equal(live_codes, codes)
+    assert np.array_equal(live_samples, samples)
+    assert live.completion == whole.completion
+
+
+async def test_it_waits_for_text_and_goes_on_when_it_comes(engine):
+    live = engine.submit(request("one two three", live=True))
+    heard = [await anext(live)]
+    with pytest.raises(TimeoutError):
+        while True:
+            heard.append(await asyncio.wait_for(anext(live), 1))
+    waited = sum(len(chunk.codes) for chunk in heard)
+    assert waited < 30
+    live.append(" four five six seven.", last=True)
+    rest, _ = await hear(live)
+    codes, _ = await hear(engine.submit(request("one two three four five six seven.")))
+    assert np.array_equal(np.concatenate([*(chunk.codes for chunk in heard), rest]), codes)
+
+
+async def test_text_for_an_utterance_that_waits_for_a_slot_is_not_lost(engine):
+    busy = [engine.submit(request(TEXT)) for _ in range(2)]
+    live = engine.submit(request("one two ", live=True))
+    live.append("three four five.", last=True)
+    for stream in busy:
+        await hear(stream)
+    codes, _ = await hear(live)
+    expected, _ = await hear(engine.submit(request("one two three four five.")))
+    assert np.array_equal(codes, expected)
+
+
+async def test_cancelled_while_it_waits_for_text_it_leaves_nothing_behind(engine):
+    live = engine.submit(request("one two three", live=True))
+    await anext(live)
+    live.cancel()
+    assert [chunk async for chunk in live] == []
+    assert live.completion.finish_reason is FinishReason.CANCELLED
+    live.append("too late", last=True)
+    figures = await engine.stats(PATIENCE)
+    assert figures["talker_slots"] == figures["talker_waiting"] == 0
+
+
+async def test_in_context_and_wordless_beginnings_are_refused(engine):
+    codes = np.zeros((4, 16), np.int64)
+    for text, spoken_by in [("one two three", voice(codes)), ("one", voice()), ("", voice())]:
+        with pytest.raises(RequestError):
+            await hear(engine.submit(SpeechRequest(text, voice=spoken_by, live=True)))

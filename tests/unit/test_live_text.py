@@ -1,0 +1,55 @@
+"""Text that comes in pieces has the tokens of the whole."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.live_text import LiveText
+from engine.text_tokenizer import TextTokenizer
+
+TEXTS = [
+    "It's 10:30, and we'll be late -- aren't we?  \n\n Hurry!",
+    "Hello world, this is a test of the speech server.",
+    "其实我真的有发现，我是一个特别善于观察别人情绪的人。",
+    "  leading,\ttabs\r\nand    runs of   spaces   ",
+    "I'll say: 'tis 3.14!!! ...\n\n\nDone",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(checkpoints):
+    return TextTokenizer(checkpoints["0b6-custom_voice"])
+
+
+def fed(tokenizer, pieces):
+    live = LiveText(tokenizer)
+    ids = []
+    for number, piece in enumerate(pieces, start=1):
+        ids += tokenizer.encode(live.add(piece, last=number == len(pieces)))
+    return ids
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_letter_by_letter(tokenizer, text):
+    assert fed(tokenizer, list(text)) == tokenizer.encode(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(max_size=40), cuts=st.lists(st.integers(0, 40), max_size=8))
+def test_in_any_pieces(tokenizer, text, cuts):
+    bounds = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
+    pieces = [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False)] or [""]
+    if any(0xD800 <= ord(letter) < 0xE000 for letter in text):
+        return
+    assert fed(tokenizer, pieces) == tokenizer.encode(text)
+
+
+def test_a_word_is_kept_until_it_has_ended(tokenizer):
+    live = LiveText(tokenizer)
+    assert [live.add("Hel"), live.add("lo"), live.add(" wor"), live.add("ld"), live.add("", last=True)] == [
+        "",
+        "",
+        "Hello",
+        "",
+        " world",
+    ]
