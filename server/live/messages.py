@@ -1,0 +1,81 @@
+"""What a client sends on the live WebSocket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from server.errors import ApiError
+from server.json_body import json_object
+from server.schemas import SpeechBody, parse_speech
+from server.settings import Settings
+
+_NOT_LIVE = ("input", "stream", "stream_format", "split", "non_streaming_mode")
+"""Fields of a speech request that say what a live session decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """``session.config``: everything of a speech request but its text."""
+
+    body: SpeechBody
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """``input.text``: more of the text."""
+
+    piece: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """``input.done``: the utterance's text is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """``cancel``: be silent now."""
+
+
+Message = Configure | Text | Done | Cancel
+
+
+def parse(raw: bytes, settings: Settings) -> Message:
+    """A message from its JSON. Raises ApiError naming what is wrong with it."""
+    fields = json_object(raw)
+    kind = fields.pop("type", None)
+    match kind:
+        case "session.config":
+            return Configure(_configured(fields, settings))
+        case "input.text":
+            return Text(_only(fields, "text"))
+        case "input.done":
+            _nothing_else(fields)
+            return Done()
+        case "cancel":
+            _nothing_else(fields)
+            return Cancel()
+    names = "session.config, input.text, input.done, cancel"
+    raise ApiError(f"A message's 'type' is one of {names}.", param="type")
+
+
+def _configured(fields: dict[str, Any], settings: Settings) -> SpeechBody:
+    wrong = next((name for name in _NOT_LIVE if name in fields), None)
+    if wrong is not None:
+        raise ApiError(f"A live session takes no '{wrong}'.", param=wrong, code="unknown_parameter")
+    return parse_speech({**fields, "input": "-"}, settings.limits, settings.ignored_fields)
+
+
+def _only(fields: dict[str, Any], name: str) -> str:
+    value = fields.pop(name, None)
+    _nothing_else(fields)
+    if not isinstance(value, str):
+        raise ApiError(f"'{name}' must be a string.", param=name)
+    return value
+
+
+def _nothing_else(fields: dict[str, Any]) -> None:
+    if fields:
+        name = next(iter(fields))
+        raise ApiError(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")

@@ -1,0 +1,117 @@
+"""A WebSocket from its first message to its last: one utterance after the other, each of which can be broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from server.errors import ApiError, ClientLeft
+from server.live.messages import Cancel, Configure, Done, Message, Text, parse
+from server.live.speaking import Speaking
+from server.request_record import RequestRecord
+from server.routes.models import check_model
+from server.schemas import SpeechBody
+from server.services import Services
+
+
+class Session:
+    """Ends when the client leaves, or is silent for too long, or sends what cannot be done."""
+
+    def __init__(self, socket: WebSocket, services: Services, record: RequestRecord) -> None:
+        self._socket, self._services, self._record = socket, services, record
+        self._limits = services.settings.limits
+        self._body: SpeechBody | None = None
+        self._speaking: Speaking | None = None
+
+    async def run(self) -> None:
+        """Raises ApiError or EngineError for what ends it, ClientLeft where that is in the middle of an utterance."""
+        receiving: asyncio.Task[Message] | None = None
+        try:
+            async with asyncio.timeout(self._limits.live_seconds):
+                while True:
+                    receiving = receiving or asyncio.create_task(self._receive())
+                    if await self._next(receiving):
+                        message, receiving = receiving.result(), None
+                        await self._obey(message)
+        except ClientLeft:
+            if self._speaking is not None:
+                raise
+        except TimeoutError:
+            longest = f"A live session may last {self._limits.live_seconds:g} s."
+            raise ApiError(longest, status=408, code="session_expired") from None
+        finally:
+            if receiving is not None:
+                receiving.cancel()
+            if self._speaking is not None:
+                await self._speaking.cancel()
+
+    async def _next(self, receiving: asyncio.Task[Message]) -> bool:
+        """Wait for a message, or for the end of what is spoken. Whether it is a message."""
+        speaking = self._speaking
+        waits = {receiving} if speaking is None else {receiving, speaking.task}
+        patience = None if speaking is not None and speaking.complete else self._limits.live_idle_seconds
+        done, _ = await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            message = f"No text came for {self._limits.live_idle_seconds:g} s."
+            raise ApiError(message, status=408, code="session_idle")
+        if speaking is not None and speaking.task in done:
+            self._speaking = None
+            speaking.task.result()
+        return receiving in done
+
+    async def _obey(self, message: Message) -> None:
+        match message:
+            case Configure(body):
+                if self._speaking is not None:
+                    raise ApiError("The voice cannot change while it speaks: cancel first.", param="type")
+                check_model(body.model, self._services.settings)
+                self._body = body
+            case Text(piece):
+                self._utterance().add(piece)
+            case Done():
+                self._utterance().finish()
+            case Cancel():
+                await self._silence()
+
+    def _utterance(self) -> Speaking:
+        """The one that takes text now; a new one where there is none."""
+        if self._body is None:
+            raise ApiError("The first message is session.config.", param="type")
+        if self._speaking is None:
+            self._speaking = Speaking(self._body, self._services, self._record, self)
+        if self._speaking.complete:
+            raise ApiError("The utterance's text is complete; wait for audio.done, or cancel.", param="type")
+        return self._speaking
+
+    async def _silence(self) -> None:
+        if self._speaking is None:
+            return
+        speaking, self._speaking = self._speaking, None
+        await speaking.cancel()
+        await self.learn({"type": "audio.done", "finish_reason": "cancelled", "usage": None})
+
+    async def _receive(self) -> Message:
+        incoming = await self._socket.receive()
+        if incoming["type"] == "websocket.disconnect":
+            raise ClientLeft
+        text, raw = incoming.get("text"), incoming.get("bytes")
+        body = text.encode("utf-8", "surrogatepass") if text is not None else raw or b""
+        return parse(body, self._services.settings)
+
+    async def hear(self, audio: bytes) -> None:
+        """A binary frame."""
+        await self._send({"type": "websocket.send", "bytes": audio})
+
+    async def learn(self, fields: dict[str, Any]) -> None:
+        """A text frame of JSON."""
+        await self._send({"type": "websocket.send", "text": json.dumps(fields)})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(self._limits.stalled_seconds):
+                await self._socket.send(message)
+        except (TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
+            raise ClientLeft from None

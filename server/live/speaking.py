@@ -1,0 +1,135 @@
+"""One live utterance: text goes to the engine as it comes, audio to the client as it is made."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Protocol
+
+from engine.request import SpeechRequest, Voice
+from engine.speech_stream import SpeechStream
+from server.audio.encoders import FORMATS
+from server.audio.rendering import Rendering
+from server.errors import ApiError
+from server.live.opening import Opening
+from server.request_record import RequestRecord
+from server.schemas import SpeechBody
+from server.services import Services
+from server.tasks import speech_request, task_of
+from server.utterance import Utterance
+
+
+class Listener(Protocol):
+    """Who hears it. Both raise when the listener is gone or takes nothing for too long."""
+
+    async def hear(self, audio: bytes) -> None:
+        """A piece of audio."""
+
+    async def learn(self, fields: dict[str, Any]) -> None:
+        """An event."""
+
+
+class Speaking:
+    """Speaks while text is added; over when ``task`` is. Its failures are the task's."""
+
+    def __init__(self, body: SpeechBody, services: Services, record: RequestRecord, listener: Listener) -> None:
+        self._body, self._services, self._record, self._listener = body, services, record, listener
+        self._opening = Opening()
+        self._begun = asyncio.Event()
+        self._complete = False
+        self._characters = 0
+        self._unread: list[str] = []
+        self._stream: SpeechStream | None = None
+        self.task = asyncio.create_task(self._speak())
+
+    @property
+    def complete(self) -> bool:
+        """Whether its text is."""
+        return self._complete
+
+    def add(self, piece: str) -> None:
+        """More text. Raises ApiError where it becomes too long."""
+        self._characters += len(piece)
+        most = self._services.settings.limits.max_input_chars
+        if self._characters > most:
+            message = f"The text of an utterance may have {most} characters."
+            raise ApiError(message, param="text", code="string_above_max_length")
+        if not self._begun.is_set():
+            if self._opening.add(piece):
+                self._begun.set()
+        elif self._stream is None:
+            self._unread.append(piece)
+        else:
+            self._stream.append(piece)
+
+    def finish(self) -> None:
+        """The text is complete. Raises ApiError where there is nothing to say."""
+        if not self._opening.text.strip():
+            raise ApiError("There is nothing to say.", param="text")
+        self._complete = True
+        if self._begun.is_set() and self._stream is not None:
+            self._stream.append("", last=True)
+        self._begun.set()
+
+    async def cancel(self) -> None:
+        """Be silent; nothing is heard after this returns."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def _speak(self) -> None:
+        await self._begun.wait()
+        with ExitStack() as held:
+            seat = held.enter_context(self._services.admission.seat())
+            asked = await self._asked()
+            await seat.turn()
+            utterance = Utterance(
+                self._submitted(asked), self._record, trim=self._services.settings.trim_leading_silence
+            )
+            held.callback(utterance.close)
+            rendering = Rendering(
+                FORMATS[self._body.response_format],
+                self._services.audio_threads,
+                speed=self._body.speed,
+                rate=self._body.sample_rate,
+            )
+            held.callback(rendering.close)
+            await self._give(utterance, rendering)
+
+    async def _asked(self) -> SpeechRequest:
+        """Whose voice, and how; a clone is of the voice alone, since text that is not there yet has no context."""
+        services = self._services
+        asked = await speech_request(self._body, services.engine, services.settings, services.references)
+        self._record.task, self._record.voice = task_of(asked), asked.speaker or self._body.voice
+        if asked.voice is None:
+            return asked
+        return replace(asked, voice=Voice(asked.voice.embedding))
+
+    def _submitted(self, asked: SpeechRequest) -> SpeechStream:
+        """The engine's stream; text that came meanwhile follows at once."""
+        live = not (self._complete and not self._unread)
+        text = self._opening.text
+        stream = self._services.engine.submit(replace(asked, text=text, text_layout="streaming", live=live))
+        self._stream = stream
+        if live:
+            for piece in self._unread:
+                stream.append(piece)
+            if self._complete:
+                stream.append("", last=True)
+        return stream
+
+    async def _give(self, utterance: Utterance, rendering: Rendering) -> None:
+        await utterance.open()
+        start = {
+            "format": self._body.response_format,
+            "sample_rate": rendering.sample_rate,
+            "request_id": self._record.id,
+        }
+        await self._listener.learn({"type": "audio.start", **start})
+        async for piece in utterance.encoded(rendering):
+            await self._listener.hear(piece)
+        ended = utterance.completion
+        read, made = (ended.input_tokens, ended.output_tokens) if ended else (0, 0)
+        usage = {"input_tokens": read, "output_tokens": made, "total_tokens": read + made}
+        reason = ended.finish_reason.value if ended else None
+        await self._listener.learn({"type": "audio.done", "finish_reason": reason, "usage": usage})
