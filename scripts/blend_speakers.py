@@ -1,0 +1,66 @@
+"""Blend stored voices without a server: ``python -m scripts.blend_speakers anna.safetensors:0.7 bert.safetensors:0.3``.
+
+The same interpolation as ``POST /v1/audio/voices/blend``. The result is a voice of its own, named after its file: put
+it into a server's folder of voices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from server.voices.blending import BlendError, blend
+from server.voices.shares import weighted
+from server.voices.store import is_name
+from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, read_voice
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit status."""
+    parser = argparse.ArgumentParser(description="Blend stored voices into a new one.")
+    parser.add_argument(
+        "voices", nargs="+", metavar="FILE[:WEIGHT]", help="a stored voice and its share, 1 when not given"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="NAME.safetensors, which must not exist")
+    options = parser.parse_args(arguments)
+    try:
+        voice = blended_files([weighted(text) for text in options.voices], options.output)
+        with options.output.open("xb") as file:
+            file.write(voice.to_bytes())
+    except OSError as error:
+        print(f"blend_speakers: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(f"blend_speakers: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def blended_files(shares: Sequence[tuple[str, float]], output: Path) -> StoredVoice:
+    """The voice between the files' voices, to be stored as ``output``. Raises ValueError or OSError."""
+    name = output.name.removesuffix(SUFFIX)
+    if output.suffix != SUFFIX or not is_name(name):
+        raise ValueError(f"{output}: must be NAME{SUFFIX}, the name 1 to 64 of a-z, 0-9, _ and -")
+    voices = [_read(Path(path)) for path, _ in shares]
+    widths = sorted({voice.width for voice in voices})
+    if len(widths) > 1:
+        raise ValueError(f"the voices are of different checkpoints: {' and '.join(map(str, widths))} numbers")
+    try:
+        embedding = blend([voice.embedding for voice in voices], [weight for _, weight in shares])
+    except BlendError as error:
+        raise ValueError(str(error)) from None
+    return StoredVoice(name, "blend", int(time.time()), voices[0].model, embedding)
+
+
+def _read(path: Path) -> StoredVoice:
+    try:
+        return read_voice(path)
+    except VoiceFileError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

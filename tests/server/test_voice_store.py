@@ -1,0 +1,221 @@
+"""The folder of stored voices: whole voices or none, whoever else writes there and however they end."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from server.errors import ApiError
+from server.voices.config import VoiceSettings
+from server.voices.store import VoiceStore
+from server.voices.stored import StoredVoice
+from tests.server.voice_writer import NAMES, voice
+
+ROOT = Path(__file__).parents[2]
+WRITER = [sys.executable, "-m", "tests.server.voice_writer"]
+STEPS = ["halfway fsync", "before fsync", "after fsync", "before link", "after link", "before unlink", "after unlink"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "voices"
+
+
+@pytest.fixture
+def store(folder: Path) -> VoiceStore:
+    return VoiceStore(VoiceSettings(folder=folder))
+
+
+def whole(found: StoredVoice) -> bool:
+    """Whether every part of it comes from one write of the writer process."""
+    mark = found.created_at
+    assert found.codes is not None
+    numbers = (found.embedding == np.float32(mark)).all() and (found.codes == np.int16(mark)).all()
+    return bool(numbers) and found.transcript == str(mark) * 100
+
+
+def test_a_voice_comes_back_as_it_was_stored(store: VoiceStore) -> None:
+    embedding = np.random.default_rng(1).normal(size=320).astype(np.float32)
+    codes = np.random.default_rng(2).integers(0, 2048, (40, 16)).astype(np.int16)
+    kept = StoredVoice("anna", "audio_sample", 1_700_000_000, "pocket", embedding, codes, "Hëllo „there“.", "cons_1")
+    store.add(kept)
+    found = store.get("anna")
+    assert found is not None and found.codes is not None
+    assert np.array_equal(found.embedding, embedding) and np.array_equal(found.codes, codes)
+    texts = ("name", "origin", "created_at", "model", "transcript", "consent")
+    assert [getattr(found, name) for name in texts] == [getattr(kept, name) for name in texts]
+
+
+def test_a_voice_without_codes_or_texts_comes_back_without(store: VoiceStore) -> None:
+    store.add(StoredVoice("plain", "blend", 5, "pocket", np.ones(4, np.float32)))
+    found = store.get("plain")
+    assert found is not None
+    assert (found.codes, found.transcript, found.consent) == (None, None, None)
+
+
+def test_there_is_nothing_in_a_folder_that_does_not_exist(store: VoiceStore, folder: Path) -> None:
+    assert store.voices() == []
+    assert store.get("anna") is None
+    assert not store.remove("anna")
+    assert not folder.exists()
+
+
+def test_a_voice_is_seen_by_every_store_of_the_folder_at_once(store: VoiceStore, folder: Path) -> None:
+    other = VoiceStore(VoiceSettings(folder=folder))
+    store.add(voice("anna", 1))
+    assert [found.name for found in other.voices()] == ["anna"]
+    assert other.remove("anna")
+    assert store.get("anna") is None
+    other.add(voice("anna", 2))
+    found = store.get("anna")
+    assert found is not None and found.created_at == 2
+
+
+def test_voices_are_listed_oldest_first(store: VoiceStore) -> None:
+    for name, made in (("b", 3), ("a", 3), ("c", 1)):
+        store.add(voice(name, made))
+    assert [found.name for found in store.voices()] == ["c", "a", "b"]
+
+
+def test_a_name_is_given_once(store: VoiceStore) -> None:
+    store.add(voice("anna", 1))
+    with pytest.raises(ApiError) as refusal:
+        store.add(voice("anna", 2))
+    assert (refusal.value.status, refusal.value.code, refusal.value.param) == (409, "voice_exists", "name")
+    found = store.get("anna")
+    assert found is not None and found.created_at == 1
+
+
+def test_of_many_who_want_one_name_at_once_exactly_one_gets_it(store: VoiceStore, folder: Path) -> None:
+    writers = 8
+    start = threading.Barrier(writers)
+
+    def write(mark: int) -> int | None:
+        start.wait()
+        try:
+            store.add(voice("anna", mark))
+        except ApiError as error:
+            assert error.status == 409
+            return None
+        return mark
+
+    with ThreadPoolExecutor(writers) as pool:
+        winners = [mark for mark in pool.map(write, range(writers)) if mark is not None]
+    found = store.get("anna")
+    assert found is not None and [found.created_at] == winners
+    assert [path.name for path in folder.iterdir()] == ["anna.safetensors"]
+
+
+def test_a_full_folder_takes_no_more(folder: Path) -> None:
+    store = VoiceStore(VoiceSettings(folder=folder, max_voices=2))
+    store.add(voice("a", 1))
+    store.add(voice("b", 1))
+    with pytest.raises(ApiError) as refusal:
+        store.add(voice("c", 1))
+    assert (refusal.value.status, refusal.value.code) == (409, "voice_limit_reached")
+    store.remove("a")
+    store.add(voice("c", 1))
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../anna", "a/b", "Anna", "a.b", "a" * 65, "änna", "a\x00b", "a b", "a\n"]
+)
+def test_what_could_be_a_path_is_no_name(store: VoiceStore, folder: Path, name: str) -> None:
+    folder.mkdir(parents=True)
+    (folder.parent / "anna.safetensors").write_bytes(voice("anna", 1).to_bytes())
+    assert store.get(name) is None
+    assert not store.remove(name)
+    assert (folder.parent / "anna.safetensors").exists()
+
+
+DAMAGED = {
+    "empty": b"",
+    "half": voice("anna", 1).to_bytes()[:-100],
+    "longer": voice("anna", 1).to_bytes() + b"more",
+    "text": b"this is no voice" * 100,
+    "a header without end": (2**62).to_bytes(8, "little") + b"{}",
+    "another program's": save({"embedding": np.ones(4, np.float32)}),
+    "no embedding": save({"codes": np.ones((2, 16), np.int16)}, {"format": "sonant-voice-1"}),
+    "not finite": replace(voice("anna", 1), embedding=np.full(4, np.nan, np.float32)).to_bytes(),
+    "frames of 15": replace(voice("anna", 1), codes=np.ones((2, 15), np.int16)).to_bytes(),
+    "too large": bytes(5 * 1024 * 1024),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_is_named_and_spoils_nothing_else(
+    store: VoiceStore, folder: Path, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.add(voice("good", 1))
+    (folder / "bad.safetensors").write_bytes(DAMAGED[case])
+    assert [found.name for found in store.voices()] == ["good"]
+    assert "bad.safetensors" in caplog.text
+    with pytest.raises(ApiError) as refusal:
+        store.get("bad")
+    assert (refusal.value.status, refusal.value.code) == (500, "voice_unreadable")
+    assert store.remove("bad")
+
+
+def test_what_is_no_file_is_no_voice_and_nobody_waits_for_it(store: VoiceStore, folder: Path) -> None:
+    store.add(voice("good", 1))
+    os.mkfifo(folder / "pipe.safetensors")
+    (folder / "folder.safetensors").mkdir()
+    assert [found.name for found in store.voices()] == ["good"]
+
+
+def test_a_folder_that_cannot_be_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = VoiceStore(VoiceSettings(folder=tmp_path / "file"))
+    for attempt in (store.voices, lambda: store.add(voice("anna", 1))):
+        with pytest.raises(ApiError) as refusal:
+            attempt()
+        assert (refusal.value.status, refusal.value.code) == (500, "voice_storage_failed")
+        assert str(tmp_path) not in refusal.value.message
+
+
+def test_what_killed_writers_left_is_removed_when_it_is_old(store: VoiceStore, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    old, new = folder / ".old.part", folder / ".new.part"
+    for path in (old, new):
+        path.write_bytes(b"half a voice")
+    os.utime(old, (time.time() - 7200,) * 2)
+    store.add(voice("anna", 1))
+    assert not old.exists()
+    assert new.exists()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_writer_killed_at_any_step_leaves_a_whole_voice_or_none(store: VoiceStore, folder: Path, step: str) -> None:
+    killed = subprocess.run([*WRITER, folder, step], cwd=ROOT, stdout=subprocess.DEVNULL, timeout=60)
+    assert killed.returncode == -9
+    found = store.voices()
+    assert all(whole(each) for each in found)
+    assert len(found) == (1 if step in ("after link", "before unlink", "after unlink") else 0)
+    for name in NAMES:
+        store.remove(name)
+        store.add(voice(name, 1))
+    assert len(store.voices()) == len(NAMES)
+
+
+def test_readers_never_see_half_a_voice_while_writers_are_killed_at_random(store: VoiceStore, folder: Path) -> None:
+    moments = random.Random(5)
+    for _ in range(12):
+        with subprocess.Popen([*WRITER, folder], cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "writing\n"
+            last = time.monotonic() + moments.uniform(0, 0.1)
+            while time.monotonic() < last:
+                assert all(whole(found) for found in store.voices())
+            writer.kill()
+        assert all(whole(found) for found in store.voices())

@@ -1,0 +1,325 @@
+"""Voices that are stored, listed, spoken with, blended and deleted."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+
+from server.voices.config import VoiceSettings
+from server.voices.store import VoiceStore
+from server.voices.stored import StoredVoice
+from tests.server.recordings import data_url, tone, wav
+from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+
+VOICES = "/v1/audio/voices"
+SAMPLE = wav(tone(1.6))
+REFERENCE = data_url(tone(1.6))
+SAID = "one two three"
+
+
+@pytest.fixture(autouse=True)
+def _no_voices_left(serving: Serving) -> Iterator[None]:
+    yield
+    with serving.client() as client:
+        for card in client.get(VOICES).json()["data"]:
+            if card["type"] != "built_in":
+                client.delete(f"{VOICES}/{card['id']}").raise_for_status()
+
+
+@pytest.fixture
+def folder(serving: Serving) -> Path:
+    """Where the shared server stores its voices."""
+    return serving.folder / "voices"
+
+
+def post(client: httpx.Client, where: str = VOICES, sample: bytes | None = None, **texts: str) -> httpx.Response:
+    """A form: texts, and the recording."""
+    parts: dict[str, Any] = {name: (None, text) for name, text in texts.items()}
+    if sample is not None:
+        parts["audio_sample"] = ("sample.wav", sample, "audio/wav")
+    return client.post(where, files=parts)
+
+
+def made(response: httpx.Response) -> dict[str, Any]:
+    assert response.status_code == 200, response.text
+    card: dict[str, Any] = response.json()
+    return card
+
+
+def refused(response: httpx.Response) -> tuple[int, str | None, str | None]:
+    error = response.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    return response.status_code, error["param"], error["code"]
+
+
+def spoken(client: httpx.Client, **fields: object) -> bytes:
+    response = client.post(SPEECH, json=speech(**fields))
+    assert response.status_code == 200, response.text
+    return response.content
+
+
+def cards(client: httpx.Client) -> dict[str, dict[str, Any]]:
+    return {card["id"]: card for card in client.get(VOICES).raise_for_status().json()["data"]}
+
+
+def test_the_speakers_of_the_checkpoint_are_listed(client: httpx.Client) -> None:
+    listed = client.get(VOICES).json()
+    (model,) = client.get("/v1/models").json()["data"]
+    assert listed["object"] == "list"
+    assert [card["id"] for card in listed["data"]] == model["speakers"]
+    assert {card["type"] for card in listed["data"]} == {"built_in"}
+    assert (listed["first_id"], listed["has_more"]) == (model["speakers"][0], False)
+    assert client.get(f"{VOICES}/{model['speakers'][0].upper()}").json() == listed["data"][0]
+
+
+def test_a_stored_recording_speaks_as_it_does_within_a_request(client: httpx.Client) -> None:
+    card = made(post(client, sample=SAMPLE, name="anna", consent="cons_1"))
+    assert (card["id"], card["name"], card["object"], card["type"]) == ("anna", "anna", "audio.voice", "audio_sample")
+    assert (card["consent"], card["ref_text"], card["in_context"], card["compatible"]) == ("cons_1", None, False, True)
+    assert cards(client)["anna"] == card == client.get(f"{VOICES}/anna").json()
+    alone = spoken(client, ref_audio=REFERENCE)
+    assert spoken(client, voice="anna") == spoken(client, voice={"id": "anna"}) == alone
+    assert spoken(client, voice="Anna", task_type="Base", x_vector_only_mode=True) == alone
+
+
+def test_a_stored_transcript_makes_it_in_context(client: httpx.Client) -> None:
+    card = made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
+    assert (card["ref_text"], card["in_context"]) == (SAID, True)
+    assert spoken(client, voice="anna") == spoken(client, ref_audio=REFERENCE, ref_text=SAID)
+    assert spoken(client, voice="anna", x_vector_only_mode=True) == spoken(client, ref_audio=REFERENCE)
+
+
+def test_an_embedding_is_stored_as_it_was_given_out(client: httpx.Client) -> None:
+    answer = made(post(client, f"{VOICES}/embedding", SAMPLE))
+    assert answer["object"] == "audio.voice.embedding"
+    numbers = answer["speaker_embedding"]
+    card = made(post(client, name="anna", speaker_embedding=json.dumps(numbers)))
+    assert (card["type"], card["embedding_width"]) == ("speaker_embedding", len(numbers))
+    alone = spoken(client, ref_audio=REFERENCE)
+    assert spoken(client, voice="anna") == spoken(client, speaker_embedding=numbers) == alone
+
+
+def test_a_deleted_voice_is_gone_and_its_name_is_free(client: httpx.Client) -> None:
+    made(post(client, sample=SAMPLE, name="anna"))
+    assert client.delete(f"{VOICES}/anna").json() == {"id": "anna", "object": "audio.voice.deleted", "deleted": True}
+    assert refused(client.delete(f"{VOICES}/anna")) == (404, "voice_id", "voice_not_found")
+    assert refused(client.get(f"{VOICES}/anna")) == (404, "voice_id", "voice_not_found")
+    assert refused(client.post(SPEECH, json=speech(voice="anna"))) == (404, "voice", "voice_not_found")
+    made(post(client, sample=SAMPLE, name="anna"))
+
+
+def test_a_name_that_is_taken_stays_with_its_voice(client: httpx.Client) -> None:
+    made(post(client, sample=SAMPLE, name="anna"))
+    assert refused(post(client, sample=wav(tone(2.4)), name="anna")) == (409, "name", "voice_exists")
+    assert spoken(client, voice="anna") == spoken(client, ref_audio=REFERENCE)
+
+
+@pytest.mark.parametrize("name", ["serena", "alloy", "verse", "echo"])
+def test_names_that_mean_a_voice_already_cannot_be_taken(client: httpx.Client, name: str) -> None:
+    assert refused(post(client, sample=SAMPLE, name=name)) == (409, "name", "voice_exists")
+
+
+@pytest.mark.parametrize("name", ["serena", "Serena"])
+def test_the_voices_of_the_checkpoint_cannot_be_deleted(client: httpx.Client, name: str) -> None:
+    assert refused(client.delete(f"{VOICES}/{name}")) == (400, "voice_id", "voice_built_in")
+    assert spoken(client, voice="serena")
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fetc%2Fpasswd", "Anna", "a.b", "%00", "a" * 300])
+def test_what_is_no_name_is_not_found(client: httpx.Client, name: str) -> None:
+    for method in ("GET", "DELETE"):
+        assert client.request(method, f"{VOICES}/{name}").status_code == 404
+
+
+def test_an_unknown_voice_is_answered_with_those_there_are(client: httpx.Client) -> None:
+    made(post(client, sample=SAMPLE, name="anna"))
+    message = client.post(SPEECH, json=speech(voice="nobody")).json()["error"]["message"]
+    assert "serena" in message and "anna" in message
+
+
+BAD_FORMS: dict[str, tuple[dict[str, Any], tuple[int, str | None, str]]] = {
+    "no name": ({"sample": SAMPLE}, (400, "name", "missing_required_parameter")),
+    "a blank name": ({"sample": SAMPLE, "name": " "}, (400, "name", "missing_required_parameter")),
+    "a path": ({"sample": SAMPLE, "name": "../anna"}, (400, "name", "invalid_value")),
+    "capitals": ({"sample": SAMPLE, "name": "Anna"}, (400, "name", "invalid_value")),
+    "too long a name": ({"sample": SAMPLE, "name": "a" * 65}, (400, "name", "invalid_value")),
+    "no recording": ({"name": "anna"}, (400, "audio_sample", "missing_required_parameter")),
+    "both": (
+        {"sample": SAMPLE, "name": "anna", "speaker_embedding": "[1]"},
+        (400, "speaker_embedding", "invalid_value"),
+    ),
+    "an unknown field": ({"sample": SAMPLE, "name": "anna", "colour": "red"}, (400, "colour", "unknown_parameter")),
+    "a prompt": ({"name": "anna", "type": "prompt"}, (400, "type", "not_supported")),
+    "another type": ({"name": "anna", "type": "song"}, (400, "type", "invalid_value")),
+    "the wrong type": (
+        {"sample": SAMPLE, "name": "anna", "type": "speaker_embedding"},
+        (400, "speaker_embedding", "missing_required_parameter"),
+    ),
+    "no audio": ({"sample": b"this is not audio", "name": "anna"}, (400, "audio_sample", "invalid_value")),
+    "too short": ({"sample": wav(tone(0.5)), "name": "anna"}, (400, "audio_sample", "reference_too_short")),
+    "too long": ({"sample": wav(tone(31)), "name": "anna"}, (400, "audio_sample", "reference_too_long")),
+    "silence": (
+        {"sample": wav(np.zeros(32_000, np.float32)), "name": "anna"},
+        (400, "audio_sample", "reference_silent"),
+    ),
+    "no file": ({"audio_sample": "text", "name": "anna"}, (400, "audio_sample", "invalid_type")),
+    "no numbers": ({"name": "anna", "speaker_embedding": "loud"}, (400, "speaker_embedding", "invalid_value")),
+    "a number's text": ({"name": "anna", "speaker_embedding": '["1"]'}, (400, "speaker_embedding", "invalid_type")),
+    "too few numbers": ({"name": "anna", "speaker_embedding": "[1, 2]"}, (400, "speaker_embedding", "invalid_value")),
+    "infinity": ({"name": "anna", "speaker_embedding": "[1e999]"}, (400, "speaker_embedding", "invalid_value")),
+    "a transcript of nothing": (
+        {"name": "anna", "speaker_embedding": "[1]", "ref_text": SAID},
+        (400, "audio_sample", "missing_required_parameter"),
+    ),
+    "a long transcript": (
+        {"sample": SAMPLE, "name": "anna", "ref_text": "a" * 4097},
+        (400, "ref_text", "string_above_max_length"),
+    ),
+    "a long consent": (
+        {"sample": SAMPLE, "name": "anna", "consent": "a" * 257},
+        (400, "consent", "string_above_max_length"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FORMS)
+def test_a_form_that_makes_no_voice_is_refused(client: httpx.Client, case: str) -> None:
+    form, expected = BAD_FORMS[case]
+    assert refused(post(client, **form)) == expected
+    assert "anna" not in cards(client)
+
+
+FORM = "multipart/form-data; boundary=x"
+PART = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nanna\r\n'
+BAD_BODIES: dict[str, tuple[str, bytes, tuple[int, str | None, str]]] = {
+    "json": ("application/json", b"{}", (415, None, "unsupported_media_type")),
+    "no type": ("", b"", (415, None, "unsupported_media_type")),
+    "no boundary": ("multipart/form-data", PART, (400, None, "invalid_multipart")),
+    "no parts": (FORM, b"", (400, "audio_sample", "missing_required_parameter")),
+    "no form at all": (FORM, b"what is this", (400, None, "invalid_multipart")),
+    "a part without name": (
+        FORM,
+        b"--x\r\nContent-Type: text/plain\r\n\r\na\r\n--x--\r\n",
+        (400, None, "invalid_multipart"),
+    ),
+    "twice": (FORM, PART + PART + b"--x--\r\n", (400, "name", "invalid_value")),
+    "too many parts": (FORM, PART * 100 + b"--x--\r\n", (400, None, "invalid_multipart")),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BODIES)
+def test_a_body_that_is_no_form_is_refused(client: httpx.Client, case: str) -> None:
+    kind, body, expected = BAD_BODIES[case]
+    assert refused(client.post(VOICES, content=body, headers={"Content-Type": kind})) == expected
+
+
+def test_a_form_larger_than_the_bound_is_refused(client: httpx.Client) -> None:
+    assert refused(post(client, sample=bytes(17 * 1024 * 1024), name="anna")) == (413, None, "request_too_large")
+
+
+def test_a_form_that_grows_beyond_the_bound_is_refused(client: httpx.Client) -> None:
+    head = b'--x\r\nContent-Disposition: form-data; name="audio_sample"; filename="a.wav"\r\n\r\n'
+    pieces = [head, *[bytes(1024 * 1024)] * 17, b"\r\n--x--\r\n"]
+    response = client.post(VOICES, content=iter(pieces), headers={"Content-Type": FORM})
+    assert refused(response) == (413, None, "request_too_large")
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_form_is_no_failure(serving: Serving) -> None:
+    address = urlsplit(serving.url)
+    head = (
+        f"POST {VOICES} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: {FORM}\r\n"
+        "X-Request-Id: half-a-form\r\nContent-Length: 1000\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
+        connection.sendall(head.encode() + PART)
+    serving.wait_for(r"id=half-a-form status=499")
+    assert not any("Traceback" in line for line in serving.lines)
+
+
+def test_one_voice_of_a_blend_is_that_voice(client: httpx.Client) -> None:
+    made(post(client, sample=SAMPLE, name="anna"))
+    assert spoken(client, voices=[{"voice": "anna"}]) == spoken(client, ref_audio=REFERENCE)
+    one = spoken(client, voices=[{"voice": "ryan"}], non_streaming_mode=True)
+    assert one == spoken(client, voice="ryan", non_streaming_mode=True)
+
+
+def test_a_blend_is_no_voice_of_it_and_follows_the_weights(client: httpx.Client) -> None:
+    def between(anna: float, ryan: float) -> bytes:
+        return spoken(
+            client, voice="alloy", voices=[{"voice": "anna", "weight": anna}, {"voice": {"id": "ryan"}, "weight": ryan}]
+        )
+
+    made(post(client, sample=SAMPLE, name="anna"))
+    assert len({between(1, 0), between(1, 1), between(0, 1)}) == 3
+    assert between(2, 6) == between(1, 3)
+
+
+def test_a_blend_is_stored_or_given_out(client: httpx.Client) -> None:
+    made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
+    voices = [{"voice": "anna", "weight": 0.3}, {"voice": "ryan", "weight": 0.7}]
+    blend = f"{VOICES}/blend"
+    numbers = made(client.post(blend, json={"voices": voices}))["speaker_embedding"]
+    card = made(client.post(blend, json={"voices": voices, "name": "mixed", "consent": "cons_2"}))
+    assert (card["type"], card["in_context"], card["consent"]) == ("blend", False, "cons_2")
+    heard = spoken(client, voice="mixed")
+    assert heard == spoken(client, speaker_embedding=numbers) == spoken(client, voices=voices)
+    assert refused(client.post(blend, json={"voices": voices, "name": "mixed"})) == (409, "name", "voice_exists")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, (400, "voices", "missing_required_parameter")),
+        ({"voices": [{"voice": "nobody"}]}, (404, "voice", "voice_not_found")),
+        ({"voices": [{"voice": "ryan", "weight": 0}]}, (400, "voices", "invalid_value")),
+        ({"voices": [{"voice": "ryan"}], "name": "Mixed"}, (400, "name", "invalid_value")),
+        ({"voices": [{"voice": "ryan"}], "name": "serena"}, (409, "name", "voice_exists")),
+        ({"voices": [{"voice": "ryan"}], "loud": True}, (400, "loud", "unknown_parameter")),
+        ({"voices": [{"speaker_embedding": [0.5]}]}, (400, "voices", "invalid_value")),
+    ],
+)
+def test_a_blend_of_nothing_is_refused(
+    client: httpx.Client, body: dict[str, Any], expected: tuple[int, str, str]
+) -> None:
+    assert refused(client.post(f"{VOICES}/blend", json=body)) == expected
+
+
+def test_voices_that_oppose_each_other_have_nothing_between(client: httpx.Client) -> None:
+    numbers = made(post(client, f"{VOICES}/embedding", SAMPLE))["speaker_embedding"]
+    voices = [{"speaker_embedding": numbers}, {"speaker_embedding": [-number for number in numbers]}]
+    assert refused(client.post(SPEECH, json=speech(voices=voices))) == (400, "voices", "invalid_value")
+
+
+def test_a_voice_of_another_checkpoint_is_listed_and_refused(client: httpx.Client, folder: Path) -> None:
+    store = VoiceStore(VoiceSettings(folder=folder))
+    store.add(StoredVoice("large", "audio_sample", 1, "qwen3-tts-1.7b", np.ones(2048, np.float32)))
+    card = cards(client)["large"]
+    assert (card["compatible"], card["embedding_width"], card["model"]) == (False, 2048, "qwen3-tts-1.7b")
+    response = client.post(SPEECH, json=speech(voice="large"))
+    assert refused(response) == (400, "voice", "voice_incompatible")
+    assert "qwen3-tts-1.7b" in response.json()["error"]["message"]
+    blend = [{"voice": "large"}, {"voice": "ryan"}]
+    assert refused(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "voice_incompatible")
+
+
+def test_servers_that_share_a_folder_see_each_others_voices(
+    client: httpx.Client, folder: Path, pocket: Path, tmp_path: Path
+) -> None:
+    config = write_config(tmp_path, pocket, voices={"folder": str(folder)}, default_voice="anna")
+    with Serving(config) as other_server, other_server.ready().client() as other:
+        made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
+        heard = spoken(client, voice="anna")
+        assert spoken(other, voice="anna") == spoken(other) == spoken(other, voice="verse") == heard
+        assert refused(post(other, sample=SAMPLE, name="anna")) == (409, "name", "voice_exists")
+        other.delete(f"{VOICES}/anna").raise_for_status()
+        assert "anna" not in cards(client)
+        made(post(other, sample=wav(tone(2.4)), name="anna"))
+        assert spoken(client, voice="anna") == spoken(other, voice="anna") != heard

@@ -1,0 +1,138 @@
+"""``sonant voices`` and ``scripts/blend_speakers.py``, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from server.voices.config import VoiceSettings
+from server.voices.store import VoiceStore
+from server.voices.stored import StoredVoice, read_voice
+from tests.server.recordings import data_url, tone, wav
+from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech
+
+VOICES = "/v1/audio/voices"
+SAID = "one two three"
+
+
+def ran(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "sample.wav"
+    path.write_bytes(wav(tone(1.6)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_voices_left(client: httpx.Client) -> Iterator[None]:
+    yield
+    for card in client.get(VOICES).json()["data"]:
+        if card["type"] != "built_in":
+            client.delete(f"{VOICES}/{card['id']}").raise_for_status()
+
+
+def voices(serving: Serving, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return ran("server.cli", "voices", *arguments, SONANT_SERVER=serving.url)
+
+
+def test_a_voice_is_added_listed_and_deleted(serving: Serving, client: httpx.Client, recording: Path) -> None:
+    done = voices(serving, "add", "anna", recording, "--ref-text", SAID, "--consent", "cons_1")
+    assert done.returncode == 0, done.stderr
+    card = client.get(f"{VOICES}/anna").json()
+    assert (card["ref_text"], card["consent"]) == (SAID, "cons_1")
+    listed = voices(serving, "list").stdout
+    assert "serena" in listed and "anna" in listed
+    assert voices(serving, "rm", "anna").returncode == 0
+    assert client.get(f"{VOICES}/anna").status_code == 404
+
+
+def test_a_printed_embedding_is_the_recordings_voice(serving: Serving, client: httpx.Client, recording: Path) -> None:
+    numbers = json.loads(voices(serving, "embed", recording).stdout)
+    one = client.post(SPEECH, json=speech(speaker_embedding=numbers)).content
+    assert one == client.post(SPEECH, json=speech(ref_audio=data_url(tone(1.6)))).content
+
+
+def test_a_blend_is_printed_or_stored(serving: Serving, client: httpx.Client) -> None:
+    numbers = json.loads(voices(serving, "blend", "ryan:0.7", "serena:0.3").stdout)
+    assert voices(serving, "blend", "ryan:0.7", "serena:0.3", "--name", "mixed").returncode == 0
+    one = client.post(SPEECH, json=speech(voice="mixed")).content
+    assert one == client.post(SPEECH, json=speech(speaker_embedding=numbers)).content
+
+
+def test_what_the_server_refuses_is_one_line(serving: Serving, recording: Path, tmp_path: Path) -> None:
+    for arguments in (
+        ["add", "serena", recording],
+        ["add", "anna", tmp_path / "nothing.wav"],
+        ["rm", "nobody"],
+        ["rm", "../nobody"],
+        ["blend", "ryan:-1"],
+        ["list", "--server", "http://127.0.0.1:1"],
+        ["list", "--server", "nonsense"],
+        ["list", "--server", f"{serving.url}/health"],
+    ):
+        done = voices(serving, *arguments)
+        assert done.returncode == 1, arguments
+        assert done.stdout == ""
+        assert done.stderr.startswith(f"sonant voices {arguments[0]}: ")
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> dict[str, Path]:
+    """Voices in files, by name."""
+    store = VoiceStore(VoiceSettings(folder=tmp_path))
+    numbers = np.random.default_rng(1)
+    for name, width in (("anna", 64), ("bert", 64), ("large", 128)):
+        embedding = numbers.normal(size=width).astype(np.float32)
+        store.add(StoredVoice(name, "speaker_embedding", 1, "pocket", embedding))
+    return {name: tmp_path / f"{name}.safetensors" for name in ("anna", "bert", "large")}
+
+
+def test_files_are_blended_as_the_server_blends(stored: dict[str, Path], client: httpx.Client, tmp_path: Path) -> None:
+    output = tmp_path / "mixed.safetensors"
+    done = ran("scripts.blend_speakers", f"{stored['anna']}:0.7", f"{stored['bert']}:0.3", "-o", output)
+    assert done.returncode == 0, done.stderr
+    mixed = read_voice(output)
+    shares = [
+        {"speaker_embedding": read_voice(stored[name]).embedding.tolist(), "weight": weight}
+        for name, weight in (("anna", 0.7), ("bert", 0.3))
+    ]
+    answer = client.post(f"{VOICES}/blend", json={"voices": shares}).json()
+    assert (mixed.name, mixed.origin) == ("mixed", "blend")
+    assert np.array_equal(mixed.embedding, np.float32(answer["speaker_embedding"]))
+
+
+def test_files_that_cannot_be_blended_are_named(stored: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "text.safetensors").write_text("no voice")
+    output = tmp_path / "mixed.safetensors"
+    for arguments, reason in (
+        ([stored["anna"], stored["large"], "-o", output], "64 and 128"),
+        ([stored["anna"], tmp_path / "nobody.safetensors", "-o", output], "nobody.safetensors"),
+        ([stored["anna"], tmp_path / "text.safetensors", "-o", output], "text.safetensors"),
+        ([f"{stored['anna']}:0", "-o", output], "weight"),
+        ([stored["anna"], "-o", tmp_path / "Mixed.safetensors"], "NAME.safetensors"),
+        ([stored["anna"], "-o", stored["bert"]], "bert.safetensors"),
+    ):
+        done = ran("scripts.blend_speakers", *arguments)
+        assert done.returncode == 1
+        assert reason in done.stderr and done.stderr.count("\n") == 1
+        assert not output.exists()
