@@ -1,0 +1,86 @@
+"""Recordings on the server's machine: only in its folders, by whatever way they are named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from server.errors import ApiError
+from server.references.files import read_file
+
+MOST = 1000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An allowed folder beside a secret."""
+    folder = tmp_path / "allowed"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "voice.wav").write_bytes(b"voice")
+    (folder / "deep" / "one voice#1.wav").write_bytes(b"deep")
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "allowed-not").mkdir()
+    (tmp_path / "allowed-not" / "voice.wav").write_bytes(b"secret")
+    return folder
+
+
+def refusal(source: str, *folders: Path, most: int = MOST) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        read_file(source, folders, most)
+    assert (caught.value.status, caught.value.param) == (400, "ref_audio")
+    return caught.value
+
+
+def test_a_file_inside_is_read_by_path_and_by_url(folder: Path) -> None:
+    sources = [f"{folder}/voice.wav", f"file://{folder}/voice.wav", f"FILE://localhost{folder}/voice.wav"]
+    sources += [f"{folder}/deep/../voice.wav", f"file:{folder}/voice.wav", f"//{folder}/voice.wav"]
+    for source in sources:
+        assert read_file(source, [folder], MOST) == b"voice"
+    assert read_file(f"file://{folder}/deep/one%20voice%231.wav", [folder], MOST) == b"deep"
+    assert read_file(f"{folder}/deep/one voice#1.wav", [Path("/nowhere"), folder / "deep"], MOST) == b"deep"
+
+
+def test_links_lead_nowhere_but_inside(folder: Path, tmp_path: Path) -> None:
+    (folder / "out.wav").symlink_to(tmp_path / "secret")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "in.wav").symlink_to(folder / "voice.wav")
+    (tmp_path / "link").symlink_to(folder)
+    assert read_file(f"{folder}/in.wav", [folder], MOST) == b"voice"
+    assert read_file(f"{tmp_path}/link/voice.wav", [folder], MOST) == b"voice"
+    assert read_file(f"{folder}/voice.wav", [tmp_path / "link"], MOST) == b"voice"
+    for source in (f"{folder}/out.wav", f"{folder}/up/secret"):
+        assert refusal(source, folder).code == "reference_not_found"
+
+
+def test_what_is_elsewhere_and_what_is_not_there_look_the_same(folder: Path, tmp_path: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to(folder / "loop")
+    inside = [f"{folder}/{name}" for name in ("none", "pipe", "loop", "deep", "", "../secret", "voice.wav/x", "a\0b")]
+    outside = [
+        f"{tmp_path}/secret",
+        f"{tmp_path}/none",
+        f"{tmp_path}/allowed-not/voice.wav",
+        "/dev/zero",
+        "/" + "a" * 9999,
+    ]
+    urls = [
+        f"file://elsewhere{folder}/voice.wav",
+        f"file://{folder}/%2e%2e/secret",
+        "file:voice.wav",
+        "file://",
+        "file://[",
+    ]
+    answers = {(error.message, error.code) for error in (refusal(each, folder) for each in inside + outside + urls)}
+    assert {code for _, code in answers} == {"reference_not_found"}
+    assert len(answers) == 1
+
+
+def test_without_a_folder_no_file_is_read(folder: Path) -> None:
+    assert refusal(f"{folder}/voice.wav").code == "not_supported"
+
+
+def test_no_more_is_read_than_a_recording_may_have(folder: Path) -> None:
+    (folder / "large.wav").write_bytes(bytes(MOST + 1))
+    assert "more than 1000 bytes" in refusal(f"{folder}/large.wav", folder).message
