@@ -12,6 +12,8 @@ from engine.request import SAMPLE_RATE
 _SCALES = ((2048, 160), (1024, 128), (512, 80), (256, 40), (128, 20), (64, 10))
 """(window, mel bands); hops are a quarter of the window."""
 _FLOOR = 1e-5
+_CORRELATED = 20.0
+"""Of mean squared correlations, which are small where there are many dimensions."""
 
 
 class MelDistance(nn.Module):
@@ -55,3 +57,18 @@ class PhonemeHead(nn.Module):
         logits = self.read(semantic).unflatten(-1, (4, -1)).flatten(0, 2)
         truth = labels.flatten()
         return F.cross_entropy(logits.float(), truth), (logits.argmax(-1) == truth).float().mean()
+
+
+def crowding(x: Tensor) -> Tensor:
+    """How far x [n, width] is from having ``width`` dimensions of their own: small deviations and correlations.
+
+    The variance and covariance terms of VICReg (Bardes et al. 2022). Without them one loud dimension, such as the
+    level, leaves the others no part in the codebooks' distances.
+    """
+    centred = x - x.mean(0)
+    deviation = (centred.square().mean(0) + 1e-4).sqrt()
+    correlation = (centred / deviation).T @ (centred / deviation) / len(x)
+    width = x.shape[1]
+    correlated = (correlation.square().sum() - correlation.diagonal().square().sum()) / (width * (width - 1))
+    uneven = (1 - deviation).abs().mean()
+    return uneven + _CORRELATED * correlated

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from engine.request import SAMPLES_PER_FRAME
 from scripts.train_pocket.codec.audio import Audio
 from scripts.train_pocket.codec.discriminators import Critics, critics_loss, deceit_loss, feature_loss
-from scripts.train_pocket.codec.losses import MelDistance, PhonemeHead
+from scripts.train_pocket.codec.losses import MelDistance, PhonemeHead, crowding
 from scripts.train_pocket.codec.model import Codec
 
 HEARD = 64
@@ -22,7 +22,7 @@ _LED_IN = 4
 """Frames before them that only fill the convolutions."""
 _FROM_THE_START = 0.1
 """How often it is the piece's first frames, where the convolutions start empty as with a new stream."""
-_MEL, _FEATURES, _COMMITMENT, _PHONETIC = 15.0, 2.0, 0.25, 2.0
+_MEL, _FEATURES, _COMMITMENT, _PHONETIC, _CROWDING = 15.0, 2.0, 0.25, 2.0, 0.2
 
 
 class Made(NamedTuple):
@@ -97,7 +97,9 @@ class Passes(nn.Module):
                 phonetic, right = self.phonetic(quantized.semantic, batch.labels)
                 loss = loss + _COMMITMENT * quantized.commitment + _PHONETIC * phonetic
                 figures |= {"commit": quantized.commitment, "phones": phonetic, "right": right}
-                figures["rank"] = dimensions(quantized.targets[1])
+                crowded = torch.stack([crowding(each.float()) for each in quantized.projected]).sum()
+                loss = loss + _CROWDING * crowded
+                figures |= {"crowded": crowded, "rank": dimensions(quantized.targets[1])}
             if judged:
                 loss = loss + self._deceive(made, figures)
         loss.backward()

@@ -21,7 +21,8 @@ _DEAD = 0.1
 class Quantized(NamedTuple):
     """vectors: [..., out]; codes: int64 [..., books]; commitment: scalar; semantic: the first book's vectors.
 
-    targets: what each book was to match, [books, n, width], without gradients.
+    targets: what each book was to match, [books, n, width], without gradients. projected: the stacks' own latents,
+    [n, width] each.
     """
 
     vectors: Tensor
@@ -29,6 +30,7 @@ class Quantized(NamedTuple):
     commitment: Tensor
     semantic: Tensor
     targets: Tensor
+    projected: tuple[Tensor, ...]
 
 
 class Codebook(nn.Module):
@@ -77,14 +79,14 @@ class ResidualStack(nn.Module):
         quantized = projected - rest.detach()
         vectors = F.linear(quantized, self.output_proj.weight.squeeze(-1))
         commitment = commitment / len(self.layers)
-        return Quantized(vectors, torch.stack(codes, 1), commitment, vectors, torch.stack(targets))
+        return Quantized(vectors, torch.stack(codes, 1), commitment, vectors, torch.stack(targets), (projected,))
 
     def through(self, latents: Tensor) -> Quantized:
         """As ``forward``, but nothing is quantised: there are no codes, and one target, the projection itself."""
         projected = F.linear(latents, self.input_proj.weight.squeeze(-1))
         vectors = F.linear(projected, self.output_proj.weight.squeeze(-1))
         none = torch.zeros(len(latents), 0, dtype=torch.long, device=latents.device)
-        return Quantized(vectors, none, projected.new_zeros(()), vectors, projected.detach()[None])
+        return Quantized(vectors, none, projected.new_zeros(()), vectors, projected.detach()[None], (projected,))
 
     def books(self) -> Iterator[Codebook]:
         """The codebooks in order."""
@@ -119,6 +121,7 @@ class SplitQuantizer(nn.Module):
             semantic.commitment + acoustic.commitment,
             semantic.vectors.unflatten(0, shape),
             torch.cat((semantic.targets, acoustic.targets)),
+            (*semantic.projected, *acoustic.projected),
         )
 
     def lookup(self, codes: Tensor) -> Tensor:
