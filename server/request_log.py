@@ -1,4 +1,4 @@
-"""One id, one record and one line in the log for every request."""
+"""One id and one line in the log for every request."""
 
 from __future__ import annotations
 
@@ -7,73 +7,50 @@ import logging
 import re
 import time
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from typing import Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.request import SAMPLE_RATE, Completion, FinishReason
-from server.errors import CLIENT_LEFT, failure_of
+from engine.request import FinishReason
+from server.errors import failure_of
+from server.request_record import Fact, RequestRecord
 
 log = logging.getLogger("sonant.requests")
 
 _HEADER = "X-Request-Id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_QUIET_PATHS = frozenset({"/health", "/ready"})
+_QUIET_PATHS = frozenset({"/health", "/ready", "/metrics"})
+_LONGEST_TRACE = 128
+_OF_CLIENTS = frozenset({"voice", "param"})
 
 
-@dataclass(slots=True)
-class RequestRecord:
-    """What the log tells of one request; the route fills in what it learns."""
+class Watcher(Protocol):
+    """Wants to know of every speech request that is over."""
 
-    id: str
-    started: float = field(default_factory=time.monotonic)
-    status: int | None = None
-    first_audio: float | None = None
-    samples: int = 0
-    completion: Completion | None = None
-    failure: str | None = None
-    param: str | None = None
-
-    def sounded(self) -> None:
-        """The first audio that can be heard exists now."""
-        self.first_audio = time.monotonic() - self.started
-
-    def failed(self, error: BaseException) -> None:
-        """The request ended in ``error``, before or after its status line."""
-        failure = failure_of(error)
-        self.failure = failure.code or failure.message
-        self.param = failure.param
-        if failure.status == CLIENT_LEFT:
-            self.status = CLIENT_LEFT
-
-    def line(self) -> str:
-        """The record as ``name=value`` words; what did not happen is left out."""
-        words = {
-            "id": self.id,
-            "status": self.status,
-            "seconds": f"{time.monotonic() - self.started:.3f}",
-            "first_audio": None if self.first_audio is None else f"{self.first_audio:.3f}",
-            "audio": f"{self.samples / SAMPLE_RATE:.2f}" if self.samples else None,
-            "finish": None if self.completion is None else self.completion.finish_reason.value,
-            "error": self.failure,
-            "param": self.param and repr(self.param),
-        }
-        return " ".join(f"{name}={value}" for name, value in words.items() if value is not None)
+    def ended(self, record: RequestRecord) -> None:
+        """``record`` is complete."""
 
 
 class RequestLog:
     """Gives each request its id, in the reply too; logs it when it ends; answers what nothing caught."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, watchers: Iterable[Watcher] = ()) -> None:
         self._app = app
+        self._watchers = tuple(watchers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
+        if scope["type"] == "websocket":
+            await self._log_session(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        record = RequestRecord(_request_id(Headers(scope=scope)))
+        headers = Headers(scope=scope)
+        trace = headers.get("traceparent", "")[:_LONGEST_TRACE]
+        record = RequestRecord(_request_id(headers), scope["method"], scope["path"], trace)
         scope.setdefault("state", {})["record"] = record
         started = False
 
@@ -97,13 +74,41 @@ class RequestLog:
             if stopped:
                 raise
         finally:
-            log.log(_level(scope, record), "%s %r %s", scope["method"], scope["path"], record.line())
+            self._end(record)
+
+    async def _log_session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket answers for itself."""
+        record = RequestRecord(_request_id(Headers(scope=scope)), "WS", scope["path"])
+        scope.setdefault("state", {})["record"] = record
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._end(record)
+
+    def _end(self, record: RequestRecord) -> None:
+        record.ended = time.monotonic()
+        facts = record.facts()
+        fields = {"method": record.method, "path": record.path, **facts}
+        log.log(_level(record), "%s %r %s", record.method, record.path, _line(facts), extra={"fields": fields})
+        if record.is_speech:
+            for watcher in self._watchers:
+                watcher.ended(record)
 
 
-def _level(scope: Scope, record: RequestRecord) -> int:
+def _line(facts: dict[str, Fact]) -> str:
+    return " ".join(f"{name}={_word(name, fact)}" for name, fact in facts.items())
+
+
+def _word(name: str, fact: Fact) -> str:
+    if isinstance(fact, float):
+        return f"{fact:.3f}"
+    return repr(fact) if name in _OF_CLIENTS else str(fact)
+
+
+def _level(record: RequestRecord) -> int:
     if record.completion is not None and record.completion.finish_reason is FinishReason.LENGTH:
         return logging.WARNING
-    return logging.DEBUG if scope["path"] in _QUIET_PATHS else logging.INFO
+    return logging.DEBUG if record.path in _QUIET_PATHS else logging.INFO
 
 
 def _request_id(headers: Headers) -> str:

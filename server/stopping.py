@@ -1,48 +1,94 @@
-"""How the server ends: running utterances may finish, and a second Ctrl-C stops at once."""
+"""How the server ends: what it has accepted may finish, nothing new is taken, and a second signal stops at once."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
+import math
 import socket
+import time
 from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
 
-from server.commands.console import note
+from server.admission import Admission
 
 
 class Server(uvicorn.Server):
-    """Says what it waits for when it is told to stop. ``running``: how many utterances are being spoken."""
+    """Drains when it is told to stop: it still listens, and answers, until the last accepted request has ended.
 
-    def __init__(self, config: uvicorn.Config, running: Callable[[], int]) -> None:
+    patience: seconds after which what still runs is broken off; tell: says what it waits for.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, admission: Admission, patience: float, tell: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
-        self._running = running
+        self._admission = admission
+        self._patience = patience
+        self._tell = tell
+        self._told: float | None = None
+        self._announced = False
+        self._forced = asyncio.Event()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal has come. The second Ctrl-C is not kept, which would raise it again after the end."""
-        if self.should_exit and sig == signal.SIGINT:
-            self.force_exit = True
-        else:
-            super().handle_exit(sig, frame)
+        """A signal has come. It is not kept, which would raise it again after the end: a told stop is no failure."""
+        if self._told is not None or self.should_exit:
+            self._force()
+            return
+        self._told = time.monotonic()
+        self._admission.close()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second, by uvicorn: whether the end has come."""
+        if self._told is not None:
+            self._look_at_drain(self._told + self._patience)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Wait for what runs, or break it off; then end the engine, also when forced."""
-        if count := self._running():
-            spoken = "1 utterance is" if count == 1 else f"{count} utterances are"
-            note(f"{spoken} being finished; Ctrl-C stops now")
-        await super().shutdown(sockets)
+        """Close what is idle and wait for answers still on their way, or break them off; then end the engine."""
+        self.config.timeout_graceful_shutdown = self._seconds_left()
+        graceful = asyncio.ensure_future(super().shutdown(sockets))
+        forced = asyncio.ensure_future(self._forced.wait())
+        await asyncio.wait({graceful, forced}, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (graceful, forced):
+            waiting.cancel()
+        await asyncio.gather(graceful, forced, return_exceptions=True)
+        if not graceful.cancelled():
+            graceful.result()
         if self.force_exit:
             await self._break_off()
             await self.lifespan.shutdown()
+
+    def _look_at_drain(self, deadline: float) -> None:
+        spoken = self._admission.taken
+        if spoken and not self._announced:
+            self._announced = True
+            self._tell(f"{_utterances(spoken)} being finished; Ctrl-C stops now")
+        if spoken and time.monotonic() >= deadline:
+            self._tell(f"{_utterances(spoken)} broken off: limits.drain_seconds is over")
+            self._force()
+        if not spoken:
+            self.should_exit = True
+
+    def _force(self) -> None:
+        self.should_exit = self.force_exit = True
+        asyncio.get_running_loop().call_soon_threadsafe(self._forced.set)  # this may be inside a signal's handler
+
+    def _seconds_left(self) -> int:
+        told = time.monotonic() if self._told is None else self._told
+        return max(1, math.ceil(told + self._patience - time.monotonic()))
 
     async def _break_off(self) -> None:
         tasks = list(self.server_state.tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _utterances(count: int) -> str:
+    return "1 utterance is" if count == 1 else f"{count} utterances are"
 
 
 def untold(entry: logging.LogRecord) -> bool:

@@ -1,18 +1,21 @@
-"""``/health`` and ``/ready``, for those who run the server, and what its bare address shows."""
+"""``/health``, ``/ready`` and ``/metrics``, for those who run the server, and what its bare address shows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
 
-from engine.errors import EngineUnavailable
+from engine.errors import EngineError, EngineUnavailable
 from server.services import ServicesOf
 
 router = APIRouter()
 
 _ROUND_TRIP_SECONDS = 5.0
+_METRICS_PAGE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 
 
 @router.get("/", include_in_schema=False)
@@ -32,6 +35,7 @@ async def health() -> dict[str, str]:
 @router.get("/ready")
 async def ready(services: ServicesOf) -> dict[str, Any]:
     """200 when a question has just gone through the whole pipeline and come back; else 503."""
+    services.admission.check_open()
     try:
         engine = await services.engine.stats(_ROUND_TRIP_SECONDS)
     except TimeoutError:
@@ -42,3 +46,16 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
         "requests": services.admission.taken,
         "engine": engine,
     }
+
+
+@router.head("/metrics", include_in_schema=False)
+@router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
+async def metrics(request: Request, services: ServicesOf) -> Response:
+    """The figures for Prometheus, also of an engine that does not answer."""
+    try:
+        engine = await services.engine.stats(_ROUND_TRIP_SECONDS)
+        engine["reference_hits"] += services.references.hits
+    except (EngineError, TimeoutError):
+        engine = None
+    page, media_type = services.metrics.page(request.headers.get("accept", ""), engine)
+    return Response(page, media_type=media_type)

@@ -1,0 +1,91 @@
+"""Bearer keys: where they come from, and the check that every request passes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from server.errors import ApiError, failure_of
+from server.request_record import RequestRecord
+from server.settings import Settings, SettingsError
+
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+"""What needs no key: whether the server lives, and pages that say nothing of anybody's speech. All else does."""
+
+_KEY = re.compile(r"[!-~]{1,512}")
+_BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
+
+
+class Keys:
+    """The keys of one server, kept as digests: of equal length, so that comparing them tells nothing."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = [_digest(key) for key in keys]
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    def accept(self, given: str) -> bool:
+        """Whether ``given`` is one of them. Every key is compared, whichever matches."""
+        digest = _digest(given)
+        return sum(hmac.compare_digest(digest, each) for each in self._digests) > 0
+
+
+def load_keys(settings: Settings) -> Keys:
+    """The key of the settings and those of the key file. Raises SettingsError or OSError; names no key."""
+    keys = _read_keys(settings.keys_file) if settings.keys_file else []
+    single = settings.api_key.get_secret_value().strip() if settings.api_key else ""
+    if single and not _KEY.fullmatch(single):
+        raise SettingsError("api_key: a key is printable ASCII without spaces, at most 512 characters")
+    return Keys([*keys, single] if single else keys)
+
+
+def _read_keys(path: Path) -> list[str]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise SettingsError(f"keys_file: {path} is not a text file") from None
+    keys = []
+    for number, line in enumerate(lines, 1):
+        key, *rest = line.split(maxsplit=1) or [""]
+        if not key or key.startswith("#"):
+            continue
+        if not _KEY.fullmatch(key) or (rest and not rest[0].startswith("#")):
+            raise SettingsError(f"keys_file: {path}, line {number}: one key a line, and # before a comment")
+        keys.append(key)
+    if not keys:
+        raise SettingsError(f"keys_file: {path} holds no key")
+    return keys
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+class KeyCheck:
+    """Lets a request pass that brings one of ``keys``, or asks for an open path."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI. A WebSocket is refused in its handshake, with the same answer."""
+        if scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS or self._passes(scope):
+            await self._app(scope, receive, send)
+            return
+        refusal = ApiError("A valid key is needed: Authorization: Bearer KEY.", status=401, code="invalid_api_key")
+        record: RequestRecord = scope["state"]["record"]
+        record.status = refusal.status
+        record.failed(refusal)
+        await failure_of(refusal).response()(scope, receive, send)
+
+    def _passes(self, scope: Scope) -> bool:
+        given = _BEARER.fullmatch(Headers(scope=scope).get("authorization", "").strip())
+        return given is not None and self._keys.accept(given.group(1))

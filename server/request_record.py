@@ -1,0 +1,142 @@
+"""What is known of one request: the log, the metrics and whoever asks for its outcome are told from it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from engine.request import SAMPLE_RATE, Completion
+from server.errors import CLIENT_LEFT, failure_of
+from server.playback import Playback
+
+Fact = str | int | float
+_SPEECH = "/v1/audio/speech"
+_SPEAKING = frozenset({"POST", "WS"})
+_OUTCOMES = {
+    429: "turned_away",
+    CLIENT_LEFT: "client_left",
+    503: "unavailable",
+    504: "timed_out",
+}
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """Filled in by the routes as they learn it.
+
+    traceparent: of the client's trace; playback: for speech that is streamed; engine_seconds: spent waiting for
+    samples; onset: when a listener hears something, which is ``first_audio`` and the silence that the utterance
+    begins with.
+    """
+
+    id: str
+    method: str = "GET"
+    path: str = "/"
+    traceparent: str = ""
+    started: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+    status: int | None = None
+    task: str | None = None
+    voice: str | None = None
+    characters: int | None = None
+    first_audio: float | None = None
+    onset: float | None = None
+    samples: int = 0
+    engine_seconds: float = 0.0
+    playback: Playback | None = None
+    speed: float = 1.0
+    completion: Completion | None = None
+    failure: str | None = None
+    param: str | None = None
+
+    @property
+    def is_speech(self) -> bool:
+        """Whether it asked for speech."""
+        return self.method in _SPEAKING and self.path.startswith(_SPEECH)
+
+    @property
+    def outcome(self) -> str:
+        """One word for how it ended, or "running"."""
+        if self.ended is None:
+            return "running"
+        if self.failure is None and (self.status is None or self.status < 400):
+            return "completed"
+        if self.status in _OUTCOMES:
+            return _OUTCOMES[self.status]
+        return "refused" if self.status is not None and 400 <= self.status < 500 else "failed"
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or takes already."""
+        return (time.monotonic() if self.ended is None else self.ended) - self.started
+
+    @property
+    def audio_seconds(self) -> float:
+        """Speech made for it."""
+        return self.samples / SAMPLE_RATE
+
+    @property
+    def real_time_factor(self) -> float | None:
+        """Seconds the engine took for a second of speech, the listener's own time left out."""
+        return self.engine_seconds / self.audio_seconds if self.samples else None
+
+    def speaks(self, text: str, task: str, voice: str | None) -> None:
+        """What is asked for."""
+        self.characters, self.task, self.voice = len(text), task, voice
+
+    def sounded(self, silence: float) -> None:
+        """The first audio that can be heard exists now, after ``silence`` seconds of samples."""
+        self.first_audio = time.monotonic() - self.started
+        self.onset = self.first_audio + silence / self.speed
+
+    def gave(self, samples: int) -> None:
+        """Samples go out."""
+        self.samples += samples
+        if self.playback is not None:
+            self.playback.gave(samples / SAMPLE_RATE / self.speed)
+
+    def held_up(self, seconds: float) -> None:
+        """The client took so long to take what was sent."""
+        if self.playback is not None:
+            self.playback.held_up(seconds)
+
+    def includes(self, part: RequestRecord) -> None:
+        """``part`` was spoken for it. Its task is that of the first, its voice that of all where they have the same."""
+        self.voice = part.voice if self.characters is None or self.voice == part.voice else None
+        self.task = self.task or part.task
+        self.characters = (self.characters or 0) + (part.characters or 0)
+        self.samples += part.samples
+        self.engine_seconds += part.engine_seconds
+
+    def failed(self, error: BaseException) -> None:
+        """The request ended in ``error``, before or after its status line."""
+        failure = failure_of(error)
+        self.failure = failure.code or failure.message
+        self.param = failure.param
+        if failure.status == CLIENT_LEFT:
+            self.status = CLIENT_LEFT
+
+    def facts(self) -> dict[str, Fact]:
+        """Everything by its name, in a fixed order; what did not happen is left out."""
+        facts = {
+            "id": self.id,
+            "status": self.status,
+            "outcome": self.outcome,
+            "task": self.task,
+            "voice": self.voice,
+            "characters": self.characters,
+            "seconds": self.seconds,
+            "first_audio": self.first_audio,
+            "onset": self.onset,
+            "audio": self.audio_seconds or None,
+            "rtf": self.real_time_factor,
+            "underruns": self.playback.underruns if self.playback and self.samples else None,
+            "finish": None if self.completion is None else self.completion.finish_reason.value,
+            "error": self.failure,
+            "param": self.param,
+        }
+        return {name: _rounded(fact) for name, fact in facts.items() if fact is not None}
+
+
+def _rounded(fact: Fact) -> Fact:
+    return round(fact, 3) if isinstance(fact, float) else fact

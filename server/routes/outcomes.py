@@ -1,0 +1,23 @@
+"""``GET /v1/audio/speech/{request_id}``: what became of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from server.errors import ApiError, shown
+from server.services import ServicesOf
+
+router = APIRouter()
+
+
+@router.head("/v1/audio/speech/{request_id}", include_in_schema=False)
+@router.get("/v1/audio/speech/{request_id}")
+async def retrieve_outcome(request_id: str, services: ServicesOf) -> dict[str, Any]:
+    """What the log tells of a speech request: while it runs, and for an hour after its end."""
+    record = services.outcomes.find(request_id)
+    if record is None:
+        message = f"There is no request '{shown(request_id)}' of the last hour."
+        raise ApiError(message, status=404, param="request_id", code="request_not_found")
+    return {"object": "audio.speech.outcome", **record.facts()}

@@ -1,0 +1,163 @@
+"""What /metrics tells, against what was done."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from server.app import create_app
+from server.playback import Playback
+from server.settings import load_settings
+from tests.server.recordings import data_url, tone
+from tests.server.serving import Serving, endless, speech, streamed, write_config
+from tests.server.test_admission import Clock
+
+Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def figures(server: Serving) -> Figures:
+    with server.client() as client:
+        response = client.get("/metrics").raise_for_status()
+    assert response.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(response.text)
+    return {
+        (each.name, tuple(sorted(each.labels.items()))): each.value for family in families for each in family.samples
+    }
+
+
+def value(found: Figures, name: str, **labels: str) -> float:
+    return found.get((f"sonant_{name}", tuple(sorted(labels.items()))), 0.0)
+
+
+class Grown:
+    """How much a figure has grown since."""
+
+    def __init__(self, server: Serving) -> None:
+        self._server = server
+        self._before = figures(server)
+
+    def look(self) -> None:
+        self._now = figures(self._server)
+
+    def __call__(self, name: str, **labels: str) -> float:
+        return value(self._now, name, **labels) - value(self._before, name, **labels)
+
+
+def ask(server: Serving, name: str, body: dict) -> None:
+    """Ask, hear everything, and wait until the request is over for the server too."""
+    with server.client() as client, streamed(client, body, **{"X-Request-Id": name}) as response:
+        response.read()
+    server.wait_for(rf"id={name} ")
+    server.stats()
+
+
+def test_an_utterance_is_counted_and_measured(serving: Serving) -> None:
+    grown = Grown(serving)
+    ask(serving, "measured", endless(max_new_tokens=26))
+    grown.look()
+    task = {"task": "CustomVoice"}
+    assert grown("requests_total", outcome="completed", **task) == 1
+    assert grown("audio_seconds_total", **task) == pytest.approx(2.0)
+    assert grown("characters_total", **task) == len(endless()["input"])
+    for name in ("request_seconds", "time_to_first_audio_seconds", "audible_onset_seconds", "real_time_factor"):
+        assert grown(f"{name}_count", **task) == 1, name
+        assert grown(f"{name}_sum", **task) > 0, name
+    assert grown("audible_onset_seconds_sum", **task) >= grown("time_to_first_audio_seconds_sum", **task)
+    assert grown("talker_batch_size_sum") >= 25
+    assert grown("talker_batch_size_count") >= 25
+    assert 1 <= grown("code2wav_batch_size_count") <= 25
+    assert grown("code2wav_batch_size_sum") == grown("code2wav_batch_size_count")
+
+
+def test_refusals_are_counted_by_their_kind(serving: Serving) -> None:
+    grown = Grown(serving)
+    ask(serving, "no-language", speech(language="klingon"))
+    ask(serving, "no-field", speech(colour="blue"))
+    with serving.asked(endless(stream=False), "left-alone"):
+        serving.until(lambda stats: stats["requests"])
+    serving.wait_for("id=left-alone status=499")
+    grown.look()
+    assert grown("requests_total", outcome="refused", task="unknown") == 1
+    assert sum(grown("requests_total", outcome="refused", task=task) for task in ("unknown", "CustomVoice")) == 2
+    assert grown("requests_total", outcome="client_left", task="CustomVoice") == 1
+    serving.until_idle()
+
+
+def test_a_voice_that_is_cloned_again_is_a_cache_hit(serving: Serving) -> None:
+    reference = {"ref_audio": data_url(tone(2.3)), "ref_text": "la la"}
+    grown = Grown(serving)
+    for name in ("cloned", "cloned-again"):
+        ask(serving, name, speech(**reference))
+    grown.look()
+    assert grown("requests_total", outcome="completed", task="Base") == 2
+    assert grown("cache_lookups_total", cache="context", result="miss") == 1
+    assert grown("cache_lookups_total", cache="context", result="hit") == 1
+
+
+def test_what_goes_on_now_is_told(serving: Serving) -> None:
+    with serving.client() as client, streamed(client, endless()) as response:
+        pieces = response.iter_raw()
+        assert next(pieces)
+        now = figures(serving)
+        assert value(now, "requests_running") == 1
+        assert value(now, "requests_waiting") == 0
+        assert value(now, "talker_slots_used") == 1
+        assert value(now, "engine_up") == 1
+        for link in ("frames", "audio"):
+            assert 0 <= value(now, "ring_fill_ratio", link=link) < 1
+    serving.until_idle()
+    assert value(figures(serving), "requests_running") == 0
+
+
+def test_metrics_are_there_before_the_engine_is(pocket: Path, tmp_path: Path) -> None:
+    with Serving(write_config(tmp_path, pocket)) as server:
+        assert value(figures(server), "engine_up") in (0, 1)
+        server.ready()
+        assert value(figures(server), "engine_up") == 1
+
+
+def test_whoever_wants_openmetrics_gets_it(client: httpx.Client) -> None:
+    response = client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
+    assert client.head("/metrics").status_code == 200
+
+
+def test_two_servers_in_one_process_do_not_share_their_figures() -> None:
+    settings = load_settings(flags={"engine": {"model": "org/model"}})
+    assert create_app(settings) is not create_app(settings)
+
+
+def test_audio_in_time_is_no_underrun() -> None:
+    clock = Clock()
+    playback = Playback(clock)
+    for _ in range(5):
+        playback.gave(0.5)
+        clock.now += 0.5
+    assert (playback.underruns, playback.dry_seconds) == (0, 0.0)
+
+
+def test_a_late_chunk_is_an_underrun_as_long_as_it_was_late() -> None:
+    clock = Clock()
+    playback = Playback(clock)
+    playback.gave(0.25)
+    clock.now += 0.5
+    playback.gave(0.25)
+    clock.now += 0.25
+    playback.gave(1.0)
+    assert (playback.underruns, playback.dry_seconds) == (1, 0.25)
+
+
+def test_a_slow_listener_has_audio_in_hand_and_does_not_run_dry() -> None:
+    clock = Clock()
+    playback = Playback(clock)
+    for _ in range(3):
+        playback.gave(0.5)
+        clock.now += 10.0
+        playback.held_up(10.0)
+    assert playback.underruns == 0
+    assert math.isclose(playback.dry_seconds, 0.0)

@@ -1,0 +1,96 @@
+"""Spans as a collector receives them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech, write_config
+
+service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+class Collector(ThreadingHTTPServer):
+    """Remembers what it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Receiver)
+        self.spans: list = []
+
+    @property
+    def variables(self) -> dict[str, str]:
+        address = f"http://127.0.0.1:{self.server_port}"
+        return {"SONANT_TRACING": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": address, "NO_PROXY": "127.0.0.1"}
+
+
+class Receiver(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = service.ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+        for resource in body.resource_spans:
+            self.server.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(PATIENCE)
+
+
+def test_each_speech_request_is_a_span_of_its_clients_trace(pocket: Path, tmp_path: Path, collector: Collector) -> None:
+    with Serving(write_config(tmp_path, pocket), **collector.variables).ready() as server:
+        with server.client() as client:
+            client.get("/v1/models")
+            client.post(SPEECH, json=speech(voice="ryan"), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+            client.post(SPEECH, json=speech(voice="nobody"), headers={"traceparent": "nonsense", "X-Request-Id": "no"})
+        server.wait_for("id=no ")
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0
+    spoken, refused = collector.spans
+    assert (spoken.trace_id.hex(), spoken.parent_span_id.hex()) == (TRACE, PARENT)
+    told = {each.key: each.value for each in spoken.attributes}
+    assert told["sonant.outcome"].string_value == "completed"
+    assert told["sonant.voice"].string_value == "ryan"
+    assert told["sonant.audio"].double_value > 0
+    assert [event.name for event in spoken.events] == ["first_audio", "onset"]
+    assert spoken.start_time_unix_nano < spoken.events[0].time_unix_nano <= spoken.end_time_unix_nano
+    assert refused.trace_id.hex() != TRACE
+    assert not refused.parent_span_id
+
+
+def test_a_collector_that_is_not_there_harms_nobody(pocket: Path, tmp_path: Path, collector: Collector) -> None:
+    nowhere = {**collector.variables, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    with Serving(write_config(tmp_path, pocket), **nowhere).ready() as server:
+        with server.client() as client:
+            assert client.post(SPEECH, json=speech()).status_code == 200
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0
+
+
+def test_without_the_packages_a_server_that_should_trace_says_what_is_missing(pocket: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, pocket, tracing=True)
+    without = "import sys; sys.modules['opentelemetry.sdk'] = None; from server.cli import main; main()"
+    command = [sys.executable, "-c", without, "serve", "--config", str(config), "--port", "0"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "sonant[otel]" in done.stderr
+    assert "Traceback" not in done.stderr
