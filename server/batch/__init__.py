@@ -1,0 +1,1 @@
+"""Several speech requests in one."""

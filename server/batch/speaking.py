@@ -1,0 +1,106 @@
+"""A batch at work: item after item, on a part of the server's seats."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from engine.errors import EngineError
+from server.admission import Seat
+from server.batch.asked import Asked
+from server.batch.results import Result, Spoken
+from server.errors import ApiError, failure_of
+from server.request_record import RequestRecord
+from server.routes.models import check_model
+from server.schemas import SpeechBody
+from server.services import Services
+from server.speaking import opened, rendering_of
+
+log = logging.getLogger("sonant.requests")
+
+_SHARE = 2
+"""A batch runs on at most one of so many seats that run: others shall find one free."""
+
+
+class Batch:
+    """Speaks ``asked``. Each item waits for its turn behind whoever came before it, a single request too.
+
+    Its first seat is taken here, or refused with ApiError 429 or 503; ``held`` gives all of them back.
+    """
+
+    def __init__(self, asked: Sequence[Asked], services: Services, record: RequestRecord, held: ExitStack) -> None:
+        self._services, self._record = services, record
+        self._results: list[Result | None] = [
+            failure_of(each) if isinstance(each, ApiError) else None for each in asked
+        ]
+        bodies = [(index, each) for index, each in enumerate(asked) if isinstance(each, SpeechBody)]
+        self._work = iter(bodies)
+        self._kept = 0
+        most = max(1, services.admission.most_running // _SHARE)
+        self._seats = list(self._taken(min(most, len(bodies)), held))
+
+    def _taken(self, wanted: int, held: ExitStack) -> Iterator[tuple[Seat, ExitStack]]:
+        """Seats, each to be given back by its own stack, which ``held`` closes in any case."""
+        for number in range(wanted):
+            stack = held.enter_context(ExitStack())
+            try:
+                yield stack.enter_context(self._services.admission.seat()), stack
+            except ApiError:
+                if number == 0:
+                    raise
+                return
+
+    async def results(self) -> list[Result]:
+        """One for each item, in order, when all of them are there."""
+        async with asyncio.TaskGroup() as group:
+            for seat, stack in self._seats:
+                group.create_task(self._run(seat, stack))
+        return [result for result in self._results if result is not None]
+
+    async def _run(self, seat: Seat, stack: ExitStack) -> None:
+        with stack:
+            seat.measured = False
+            for index, body in self._work:
+                result = await self._result(body, seat)
+                self._results[index] = result
+                seat.measured = isinstance(result, Spoken)
+                self._services.admission.again(seat)
+
+    async def _result(self, body: SpeechBody, seat: Seat) -> Result:
+        try:
+            return await self._spoken(body, seat)
+        except Exception as error:
+            if not isinstance(error, ApiError | EngineError):
+                log.exception("id=%s an unexpected failure", self._record.id)
+            return failure_of(error)
+
+    async def _spoken(self, body: SpeechBody, seat: Seat) -> Spoken:
+        check_model(body.model, self._services.settings)
+        record = RequestRecord(self._record.id)
+        with ExitStack() as held:
+            try:
+                utterance = await opened(body, self._services, record, held, seat)
+                rendering = rendering_of(body, self._services, held)
+                pieces: list[bytes] = []
+                held.callback(lambda: self._release(pieces))
+                async for piece in utterance.encoded(rendering):
+                    self._keep(piece)
+                    pieces.append(piece)
+            finally:
+                self._record.includes(record)
+            audio = b"".join(pieces)
+            pieces.clear()
+            return Spoken(audio, rendering.media_type, rendering.sample_rate, utterance.ending)
+
+    def _keep(self, piece: bytes) -> None:
+        most = self._services.settings.limits.max_batch_bytes
+        if self._kept + len(piece) > most:
+            message = f"A batch may have {most} bytes of audio: ask for fewer items, or another format."
+            raise ApiError(message, status=413, code="batch_too_large")
+        self._kept += len(piece)
+
+    def _release(self, pieces: list[bytes]) -> None:
+        """What is not given out counts no more."""
+        self._kept -= sum(len(piece) for piece in pieces)

@@ -1,0 +1,1 @@
+"""Long text: cut into pieces that are spoken one after the other, as one utterance."""

@@ -1,0 +1,80 @@
+"""From a checked body to an utterance at its first sound, and to the file it becomes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+from engine.client import EngineClient
+from engine.request import SpeechRequest
+from server.admission import Seat
+from server.audio.encoders import FORMATS
+from server.audio.rendering import Rendering
+from server.errors import ApiError
+from server.long_text.long_speech import LongSpeech
+from server.long_text.pieces import pieces
+from server.playback import Playback
+from server.request_record import RequestRecord
+from server.schemas import SpeechBody
+from server.services import Services
+from server.tasks import speech_request, task_of
+from server.utterance import Speech, Utterance
+
+
+async def opened(body: SpeechBody, services: Services, record: RequestRecord, held: ExitStack, seat: Seat) -> Utterance:
+    """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time.
+
+    What is wrong with a request is found before its turn comes.
+    """
+    patience = services.settings.limits.first_sound_seconds
+    try:
+        async with asyncio.timeout(patience) as deadline:
+            asked = await speech_request(body, services.engine, services.settings, services.references)
+            _check_split(body, asked)
+            _describe(record, body, asked)
+            await seat.turn()
+            speech = _speech(body, asked, services.engine)
+            utterance = Utterance(speech, record, trim=services.settings.trim_leading_silence)
+            held.callback(utterance.close)
+            await utterance.open()
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        message = f"There was nothing to hear within {patience:g} s."
+        raise ApiError(message, status=504, code="deadline_exceeded") from None
+    return utterance
+
+
+def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rendering:
+    """The file in the making; ``held`` closes it."""
+    rendering = Rendering(
+        FORMATS[body.response_format],
+        services.audio_threads,
+        speed=body.speed,
+        rate=body.sample_rate,
+        whole=not body.stream,
+    )
+    held.callback(rendering.close)
+    return rendering
+
+
+def _speech(body: SpeechBody, asked: SpeechRequest, engine: EngineClient) -> Speech:
+    if body.split == "none":
+        return engine.submit(asked)
+    return LongSpeech(engine, asked, pieces(asked.text, asked.language, engine.info.context))
+
+
+def _check_split(body: SpeechBody, asked: SpeechRequest) -> None:
+    if body.split != "none" and task_of(asked) == "VoiceDesign":
+        message = "Not supported 'split': a designed voice is another one in each sentence. Design one, then clone it."
+        raise ApiError(message, param="split", code="not_supported")
+
+
+def _describe(record: RequestRecord, body: SpeechBody, asked: SpeechRequest) -> None:
+    """Tell the log and the metrics what is asked for."""
+    brought = (body.ref_audio, body.speaker_embedding, body.voices)
+    named = None if any(each is not None for each in brought) else body.voice
+    record.speaks(body.input, task_of(asked), asked.speaker or named)
+    record.speed = body.speed
+    if body.stream:
+        record.playback = Playback()
