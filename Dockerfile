@@ -32,7 +32,9 @@ FROM installed AS installed-cuda
 RUN python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'"
 
 FROM base AS runtime
-RUN useradd --create-home --uid 10001 sonant
+RUN useradd --create-home --uid 10001 sonant && install -d -m 700 -o sonant /var/lib/sonant/voices
+ENV SONANT_VOICES__FOLDER=/var/lib/sonant/voices
+VOLUME /var/lib/sonant/voices
 COPY models models
 COPY configs configs
 USER 10001

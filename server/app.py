@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,40 +20,75 @@ from engine.errors import EngineError
 from server.admission import Admission
 from server.body_limit import BodyLimit
 from server.errors import ApiError, ClientLeft, failure_of
+from server.keys import KeyCheck, load_keys
+from server.metrics import Metrics
 from server.openapi import ERRORS
+from server.outcomes import Outcomes
+from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
-from server.routes import models, operations, speech
+from server.routes import batch, live, models, operations, outcomes, speech, voices
 from server.services import Services
-from server.settings import Settings
+from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
 from server.version import version
+
+if TYPE_CHECKING:
+    from server.tracing import Tracing
 
 log = logging.getLogger("sonant")
 
 
 def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """The server for ``settings``. ``on_engine_failure`` is called when the engine cannot start at all."""
+    """The server for ``settings``. ``on_engine_failure`` is called when the engine cannot start at all.
+
+    Raises SettingsError or OSError where its keys cannot be read, or what it asks for is not installed.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        engine = EngineClient(settings.engine)
-        app.state.services = Services(settings, engine, Admission(settings.limits.max_requests))
+        engine = EngineClient(settings.engine_config)
+        audio_threads = ThreadPoolExecutor(os.cpu_count(), "audio")
+        references = ReferenceLibrary(engine, settings)
+        app.state.services = Services(settings, engine, admission, audio_threads, remembered, metrics, references)
         await engine.start()
         greeting = asyncio.create_task(_greet(engine, settings, on_engine_failure))
         try:
             yield
         finally:
             greeting.cancel()
+            references.close()
             await engine.close()
+            audio_threads.shutdown()
+            for spans in tracing:
+                await asyncio.to_thread(spans.close)
 
+    keys = load_keys(settings)
+    admission = Admission(settings.max_running, settings.limits.max_waiting)
+    remembered = Outcomes(settings.limits.max_outcomes)
+    metrics = Metrics(admission)
+    tracing = _tracing(settings)
     app = FastAPI(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False)
     app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes)
-    app.add_middleware(RequestLog)
+    if keys:
+        app.add_middleware(KeyCheck, keys=keys)
+    app.add_middleware(RequestLog, watchers=(metrics, remembered, *tracing))
+    app.state.admission = admission
     for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
-    for routes in (speech, models, operations):
+    for routes in (speech, batch, live, voices, models, operations, outcomes):
         app.include_router(routes.router, responses=ERRORS)
     return app
+
+
+def _tracing(settings: Settings) -> list[Tracing]:
+    """One where it is asked for, else none. Raises SettingsError."""
+    if not settings.tracing:
+        return []
+    try:
+        from server.tracing import Tracing
+    except ImportError:
+        raise SettingsError("tracing: OpenTelemetry is not installed; pip install 'sonant[otel]'") from None
+    return [Tracing()]
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:

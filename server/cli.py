@@ -9,6 +9,7 @@ import typer
 from server.commands.doctor import doctor
 from server.commands.say import say
 from server.commands.serve import serve
+from server.commands.voices import app as voices
 from server.version import version
 
 
@@ -36,6 +37,7 @@ app.callback()(_sonant)
 app.command()(serve)
 app.command()(say)
 app.command()(doctor)
+app.add_typer(voices, name="voices")
 
 
 def main() -> None:

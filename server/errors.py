@@ -18,7 +18,7 @@ RETRY_AFTER = 2
 """Seconds after which a refused client may ask again."""
 
 _MOST_SHOWN = 64
-_NESTED = frozenset({"extra_params", "voice"})
+_NESTED = frozenset({"extra_params", "voice", "voices"})
 _NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 _PYDANTIC_CODES = {
@@ -32,13 +32,20 @@ class ApiError(Exception):
     """A request that is refused, with everything the client is told."""
 
     def __init__(
-        self, message: str, *, status: int = 400, param: str | None = None, code: str = "invalid_value"
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        param: str | None = None,
+        code: str = "invalid_value",
+        retry_after: int = RETRY_AFTER,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status
         self.param = param
         self.code = code
+        self.retry_after = retry_after
 
 
 class ClientLeft(Exception):
@@ -54,6 +61,7 @@ class Failure:
     param: str | None = None
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    retry_after: int = RETRY_AFTER
 
     def body(self) -> dict[str, Any]:
         """``{"error": {...}}``, the same in replies and in events."""
@@ -61,9 +69,13 @@ class Failure:
         return {"error": fields}
 
     def response(self) -> JSONResponse:
-        """The reply; refusals that will pass say when to ask again."""
-        passing = {"Retry-After": str(RETRY_AFTER)} if self.status in (429, 503) else {}
-        return JSONResponse(self.body(), self.status, {**self.headers, **passing})
+        """The reply; refusals that will pass say when to ask again, and one for want of a key how to bring it."""
+        hints = {}
+        if self.status in (429, 503):
+            hints["Retry-After"] = str(self.retry_after)
+        if self.status == 401:
+            hints["WWW-Authenticate"] = "Bearer"
+        return JSONResponse(self.body(), self.status, {**self.headers, **hints})
 
     @property
     def _type(self) -> str:
@@ -76,7 +88,7 @@ def failure_of(error: BaseException) -> Failure:
     """What the client is told of ``error``. Internals of the unexpected stay in the log."""
     match error:
         case ApiError():
-            return Failure(error.status, error.message, error.param, error.code)
+            return Failure(error.status, error.message, error.param, error.code, retry_after=error.retry_after)
         case ClientLeft():
             return Failure(CLIENT_LEFT, "The client left.", code="client_left")
         case asyncio.CancelledError():

@@ -11,9 +11,9 @@ from typing import Any
 from sse_starlette import JSONServerSentEvent, ServerSentEvent
 
 from engine.errors import EngineError
-from server.audio.encoders import Encoder
+from server.audio.rendering import Rendering
 from server.errors import failure_of
-from server.request_log import RequestRecord
+from server.request_record import RequestRecord
 from server.utterance import Utterance
 
 log = logging.getLogger("sonant.requests")
@@ -24,12 +24,12 @@ _PING = ServerSentEvent(comment="ping", sep="\n").encode()
 _PING_SECONDS = 2
 
 
-async def speech_events(utterance: Utterance, encoder: Encoder, record: RequestRecord) -> AsyncIterator[bytes]:
-    """The pieces of ``encoder``'s file as deltas, then the usage; a failure midway is an event too."""
+async def speech_events(utterance: Utterance, rendering: Rendering, record: RequestRecord) -> AsyncIterator[bytes]:
+    """The pieces of ``rendering``'s file as deltas, then the usage; a failure midway is an event too."""
     try:
-        async for piece in utterance.encoded(encoder):
+        async for piece in utterance.encoded(rendering):
             yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
-        yield _event({"type": "speech.audio.done", **_ending(utterance)})
+        yield _event({"type": "speech.audio.done", **utterance.ending})
     except Exception as error:
         if not isinstance(error, EngineError):
             log.exception("id=%s an unexpected failure", record.id)
@@ -57,12 +57,3 @@ async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECOND
 
 def _event(data: dict[str, Any]) -> bytes:
     return JSONServerSentEvent(data, event=data["type"], sep="\n").encode()
-
-
-def _ending(utterance: Utterance) -> dict[str, Any]:
-    ended = utterance.completion
-    read, made = (ended.input_tokens, ended.output_tokens) if ended else (0, 0)
-    return {
-        "finish_reason": ended.finish_reason.value if ended else None,
-        "usage": {"input_tokens": read, "output_tokens": made, "total_tokens": read + made},
-    }

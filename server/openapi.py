@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from server.audio.encoders import FORMATS
+
 
 class ErrorFields(BaseModel):
     """What went wrong."""
@@ -33,18 +35,66 @@ _EVENTS = {"schema": {"type": "string", "description": "speech.audio.delta, ...,
 SPEECH_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Speech, by response_format and stream_format.",
-        "content": {"audio/wav": _BINARY, "audio/pcm": _BINARY, "text/event-stream": _EVENTS},
+        "content": {**{kind.media_type: _BINARY for kind in FORMATS.values()}, "text/event-stream": _EVENTS},
     }
+}
+
+
+_ITEM_RESULT = {
+    "type": "object",
+    "required": ["index", "status"],
+    "properties": {
+        "index": {"type": "integer"},
+        "status": {"type": "string", "enum": ["success", "error"]},
+        "audio_data": {"type": "string", "description": "base64"},
+        "media_type": {"type": "string"},
+        "sample_rate": {"type": "integer"},
+        "finish_reason": {"type": "string"},
+        "usage": {"type": "object"},
+        "error": ErrorFields.model_json_schema(),
+    },
+}
+_COUNTS = {name: {"type": "integer"} for name in ("total", "succeeded", "failed")}
+_BATCH = {
+    "type": "object",
+    "required": ["id", "object", "results", *_COUNTS],
+    "properties": {
+        "id": {"type": "string"},
+        "object": {"type": "string"},
+        "results": {"type": "array", "items": _ITEM_RESULT},
+        **_COUNTS,
+    },
+}
+BATCH_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A result for each item, in order.", "content": {"application/json": {"schema": _BATCH}}}
 }
 
 
 def body_of(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """The ``openapi_extra`` of a route whose JSON body is ``model``."""
+    return json_body(schema_of(model), example)
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of ``model``, with no reference in it."""
     schema = model.model_json_schema()
-    schema = _inlined(schema, schema.get("$defs", {}))
-    schema.pop("$defs", None)
+    inlined: dict[str, Any] = _inlined(schema, schema.get("$defs", {}))
+    inlined.pop("$defs", None)
+    return inlined
+
+
+def json_body(schema: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route whose JSON body has that schema."""
     content = {"application/json": {"schema": schema, "example": example}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def form_of(fields: dict[str, str], required: list[str]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route whose body is a form: an ``audio_sample``, and texts with what they mean."""
+    properties: dict[str, Any] = {name: {"type": "string", "description": text} for name, text in fields.items()}
+    properties["audio_sample"] = {"type": "string", "format": "binary", "description": "a recording"}
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
 def _inlined(node: Any, definitions: dict[str, Any]) -> Any:

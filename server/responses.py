@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 
-import numpy as np
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from engine.errors import EngineError
-from engine.request import SAMPLE_RATE
-from server.audio.encoders import Encoder
+from server.audio.rendering import Rendering
 from server.errors import ClientLeft
 from server.presence import unless_client_leaves
-from server.request_log import RequestRecord
+from server.request_record import RequestRecord
 from server.utterance import Utterance
 
-_HEADERS = {
-    "X-Sample-Rate": str(SAMPLE_RATE),
-    "X-Channels": "1",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-}
 
-
-async def whole_audio(utterance: Utterance, kind: type[Encoder]) -> Response:
+async def whole_audio(utterance: Utterance, rendering: Rendering) -> Response:
     """The utterance as one body with its length; nothing leaves before it is complete."""
-    samples = np.concatenate([block async for block in utterance.samples()])
-
-    def encode() -> bytes:
-        encoder = kind(len(samples))
-        return encoder.start() + encoder.encode(samples) + encoder.finish()
-
-    return Response(await asyncio.to_thread(encode), media_type=kind.media_type, headers=_HEADERS)
+    body = b"".join([piece async for piece in utterance.encoded(rendering)])
+    return Response(body, media_type=rendering.media_type, headers=_headers(rendering))
 
 
-class StreamedSpeech(Response):
+def _headers(rendering: Rendering) -> dict[str, str]:
+    return {
+        "X-Sample-Rate": str(rendering.sample_rate),
+        "X-Channels": "1",
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",
+    }
+
+
+class Streamed(Response):
     """``pieces``, each sent as it is made. A failure midway breaks the connection off: no clean end.
 
     A client that takes nothing for ``patience`` seconds counts as one that left. ``held`` is closed at the end.
@@ -47,6 +43,7 @@ class StreamedSpeech(Response):
         self,
         pieces: AsyncGenerator[bytes, None],
         media_type: str,
+        headers: dict[str, str],
         record: RequestRecord,
         held: ExitStack,
         patience: float,
@@ -54,7 +51,7 @@ class StreamedSpeech(Response):
         self.status_code = 200
         self.media_type = media_type
         self.background = None
-        self.init_headers(_HEADERS)
+        self.init_headers(headers)
         self._pieces = pieces
         self._record = record
         self._held = held
@@ -76,8 +73,25 @@ class StreamedSpeech(Response):
         await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, message: Message) -> None:
+        begun = time.monotonic()
         try:
             async with asyncio.timeout(self._patience):
                 await send(message)
         except TimeoutError:
             raise ClientLeft from None
+        self._record.held_up(time.monotonic() - begun)
+
+
+class StreamedSpeech(Streamed):
+    """Speech as a stream of ``media_type``, unless given the rendering's."""
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        rendering: Rendering,
+        record: RequestRecord,
+        held: ExitStack,
+        patience: float,
+        media_type: str | None = None,
+    ) -> None:
+        super().__init__(pieces, media_type or rendering.media_type, _headers(rendering), record, held, patience)

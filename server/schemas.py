@@ -84,26 +84,51 @@ def _voice_name(value: Any) -> Any:
     return VoiceId.model_validate(value).id if isinstance(value, dict) else value
 
 
+VoiceName = Annotated[Name, BeforeValidator(_voice_name, json_schema_input_type=str | VoiceId)]
+Embedding = Annotated[list[float], Field(min_length=1, max_length=16_384, fail_fast=True)]
+
+
+class VoiceShare(_Wire):
+    """One voice of a blend; of the weights only the ratio counts."""
+
+    voice: VoiceName | None = None
+    speaker_embedding: Embedding | None = None
+    weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+
+
+VoiceShares = Annotated[list[VoiceShare], Field(min_length=1, max_length=64, fail_fast=True)]
+
+
+class BlendBody(_Wire):
+    """``POST /v1/audio/voices/blend``."""
+
+    voices: VoiceShares
+    name: Name | None = Field(None, description="stores the blend; without it its embedding is the answer")
+    consent: Name | None = None
+
+
 class SpeechBody(SamplingFields):
     """``POST /v1/audio/speech``."""
 
     input: Annotated[str, Field(min_length=1, description="the text to speak")]
     model: Name | None = None
-    voice: Annotated[Name, BeforeValidator(_voice_name, json_schema_input_type=str | VoiceId)] | None = None
+    voice: VoiceName | None = None
     instructions: str | None = None
     response_format: ResponseFormat = "mp3"
     stream_format: StreamFormat = "audio"
     stream: bool = True
     task_type: TaskType | None = None
     language: Name = "auto"
-    ref_audio: str | None = Field(None, description="a data: URL of a recording to clone")
+    ref_audio: str | None = Field(
+        None, description="a recording to clone: a data: or http(s) URL, or a file in an allowed folder"
+    )
     ref_text: str | None = Field(None, description="what is said in ref_audio")
     x_vector_only_mode: bool = False
-    speaker_embedding: Annotated[list[float], Field(min_length=1, max_length=16_384, fail_fast=True)] | None = None
-    voices: Annotated[list[dict[str, Any]], Field(max_length=64, fail_fast=True)] | None = None
+    speaker_embedding: Embedding | None = None
+    voices: VoiceShares | None = Field(None, description="voices to speak between")
     speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
     sample_rate: Annotated[int, Field(ge=8_000, le=48_000)] = SAMPLE_RATE
-    split: Literal["none", "sentence"] = "none"
+    split: Literal["none", "sentence"] = Field("none", description="long text: sentence by sentence, as one stream")
     non_streaming_mode: bool | None = Field(None, description="whether all text stands before the first frame")
     initial_codec_chunk_frames: Annotated[int, Field(ge=0)] | None = Field(
         None, description="accepted from clients of other servers; chunks follow the listener here"
@@ -148,7 +173,16 @@ def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] 
         raise _refusal(error) from None
     _check_texts(body, limits)
     _check_combinations(body)
-    _check_served(body)
+    return body
+
+
+def parse_blend(fields: dict[str, Any]) -> BlendBody:
+    """The checked body of a request. Raises ApiError naming the first field at fault."""
+    try:
+        body = BlendBody.model_validate(fields)
+    except ValidationError as error:
+        raise _refusal(error) from None
+    _check_shares(body.voices)
     return body
 
 
@@ -165,8 +199,9 @@ def _refusal(error: ValidationError) -> ApiError:
 
 
 def _check_texts(body: SpeechBody, limits: Limits) -> None:
+    long = body.split != "none" and body.stream
     bounds = {
-        "input": (body.input, limits.max_input_chars),
+        "input": (body.input, limits.max_split_chars if long else limits.max_input_chars),
         "instructions": (body.instructions, limits.max_instructions_chars),
         "ref_text": (body.ref_text, limits.max_input_chars),
     }
@@ -178,9 +213,18 @@ def _check_texts(body: SpeechBody, limits: Limits) -> None:
         raise ApiError("Invalid 'input': there is nothing to say.", param="input")
 
 
+def _check_shares(shares: Iterable[VoiceShare]) -> None:
+    """Each is one voice. Raises ApiError."""
+    for share in shares:
+        if (share.voice is None) == (share.speaker_embedding is None):
+            raise ApiError("Each of 'voices' is a 'voice' or a 'speaker_embedding'.", param="voices")
+
+
 def _check_combinations(body: SpeechBody) -> None:
-    if body.ref_audio is not None and body.speaker_embedding is not None:
-        raise ApiError("Give 'ref_audio' or 'speaker_embedding', not both.", param="speaker_embedding")
+    brought = [name for name in ("ref_audio", "speaker_embedding", "voices") if getattr(body, name) is not None]
+    if len(brought) > 1:
+        raise ApiError(f"Give '{brought[0]}' or '{brought[1]}', not both.", param=brought[1])
+    _check_shares(body.voices or ())
     if body.stream_format == "sse" and not body.stream:
         raise ApiError("'stream_format': 'sse' needs 'stream': true.", param="stream_format")
     if body.ref_text is not None and body.ref_audio is None:
@@ -189,19 +233,3 @@ def _check_combinations(body: SpeechBody) -> None:
             param="ref_audio",
             code="missing_required_parameter",
         )
-
-
-def _check_served(body: SpeechBody) -> None:
-    refusals = {
-        "response_format": (
-            body.response_format not in ("wav", "pcm"),
-            f"'{body.response_format}' is not available (it is the default when none is named); ask for 'wav' or 'pcm'",
-        ),
-        "speed": (body.speed != 1.0, "only 1.0 is available"),
-        "sample_rate": (body.sample_rate != SAMPLE_RATE, f"only {SAMPLE_RATE} is available"),
-        "split": (body.split != "none", "long texts are not split"),
-        "voices": (body.voices is not None, "voices are not blended"),
-    }
-    for name, (refused, reason) in refusals.items():
-        if refused:
-            raise ApiError(f"Not supported '{name}': {reason}.", param=name, code="not_supported")

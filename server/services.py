@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -10,16 +11,27 @@ from fastapi import Depends, Request
 
 from engine.client import EngineClient
 from server.admission import Admission
+from server.metrics import Metrics
+from server.outcomes import Outcomes
+from server.references.library import ReferenceLibrary
 from server.settings import Settings
+
+_MOST_VOICES_WAITING = 64
+"""Recordings in line to become voices; the engine encodes one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The settings, the engine and the seats of one server."""
+    """The settings, the engine and the seats of one server, the threads that encode audio, and what it remembers."""
 
     settings: Settings
     engine: EngineClient
     admission: Admission
+    audio_threads: Executor
+    outcomes: Outcomes
+    metrics: Metrics
+    references: ReferenceLibrary
+    voice_making: Admission = field(default_factory=lambda: Admission(running=1, waiting=_MOST_VOICES_WAITING))
     created: int = field(default_factory=lambda: int(time.time()))
 
 

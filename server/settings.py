@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,12 +17,14 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from engine.config import EngineConfig
+from server.references.config import ReferenceSettings
+from server.voices.config import VoiceSettings
 
 DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"
 
 _PREFIX = "SONANT_"
 _NESTED = "__"
-_CLIENT_VARIABLES = frozenset({"SONANT_API_KEY", "SONANT_SERVER"})
+_CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that the client scripts read; they are no settings of the server."""
 
 
@@ -36,14 +38,32 @@ class Limits(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     max_input_chars: int = Field(4096, ge=1, description="characters of the text to speak")
+    max_split_chars: int = Field(200_000, ge=1, description="characters of a text that is split and streamed")
+    max_batch_items: int = Field(64, ge=1, description="requests of a batch")
+    max_batch_bytes: int = Field(
+        64 * 1024 * 1024, ge=1, description="bytes of audio that a batch keeps until all of it is made"
+    )
     max_instructions_chars: int = Field(2000, ge=1, description="characters of the instructions")
     max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="bytes of a request body")
-    max_requests: int = Field(64, ge=1, description="speech requests running and waiting together")
+    max_running: int | None = Field(
+        None, ge=1, description="speech requests that run at once; as many as the talker has slots when unset"
+    )
+    max_waiting: int = Field(56, ge=0, description="speech requests in line behind them; the next one is a 429")
     first_sound_seconds: float = Field(
         120.0, gt=0, le=86_400, description="until the first sound; then the request fails"
     )
     stalled_seconds: float = Field(
         60.0, ge=0.1, le=86_400, description="a listener who takes nothing for so long counts as gone"
+    )
+    live_idle_seconds: float = Field(
+        60.0, gt=0, le=86_400, description="a live session ends when it waits so long for text"
+    )
+    live_seconds: float = Field(3600.0, gt=0, le=86_400, description="a live session ends after so long in any case")
+    drain_seconds: float = Field(
+        30.0, ge=0, le=86_400, description="a server told to stop lets what it has accepted end for so long"
+    )
+    max_outcomes: int = Field(
+        10_000, ge=0, description="ended requests that GET /v1/audio/speech/{id} remembers, each for an hour"
     )
     reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
     reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
@@ -68,10 +88,10 @@ class Settings(BaseSettings):
         description="other names that mean the served model",
     )
     voice_aliases: dict[str, str] = Field(
-        default_factory=dict, description="OpenAI's voice names, each with the speaker it stands for"
+        default_factory=dict, description="OpenAI's voice names, each with the speaker or stored voice it stands for"
     )
     default_voice: str | None = Field(
-        None, description="the speaker of requests that name none; the checkpoint's first when unset"
+        None, description="the voice of requests that name none; the checkpoint's first speaker when unset"
     )
     ignored_fields: tuple[str, ...] = Field(
         (
@@ -88,7 +108,26 @@ class Settings(BaseSettings):
     trim_leading_silence: bool = Field(
         False, description="drop what cannot be heard before the first sound, but for a short pre-roll"
     )
+    api_key: SecretStr | None = Field(None, description="a key that requests must bring; best set as SONANT_API_KEY")
+    keys_file: Path | None = Field(None, description="a file of more keys: one a line, # begins a comment")
+    allow_unauthenticated: bool = Field(
+        False, description="listen beyond this machine also without any key, for whoever reaches the address"
+    )
+    log_format: Literal["text", "json"] = Field("text", description="lines for people, or one JSON object a line")
+    tracing: bool = Field(False, description="send an OpenTelemetry span for each speech request; needs the otel extra")
     limits: Limits = Field(default_factory=Limits)
+    voices: VoiceSettings = Field(default_factory=VoiceSettings)
+    references: ReferenceSettings = Field(default_factory=ReferenceSettings)
+
+    @property
+    def engine_config(self) -> EngineConfig:
+        """What the engine of a server is started with: it logs as the server does."""
+        return self.engine.model_copy(update={"log_format": self.log_format})
+
+    @property
+    def max_running(self) -> int:
+        """Speech requests that run at once."""
+        return self.limits.max_running or self.engine.talker.slots
 
     @property
     def model_name(self) -> str:
@@ -109,13 +148,22 @@ class Settings(BaseSettings):
 
 
 class _AnchoredYaml(YamlConfigSettingsSource):
-    """The YAML file, its model's folder taken relative to the file and not to where the server starts."""
+    """The YAML file, the paths in it taken relative to the file and not to where the server starts."""
 
     def __call__(self) -> dict[str, Any]:
         values = super().__call__()
+        folder = Path(str(self.yaml_file_path)).resolve().parent
+        if isinstance(keys_file := values.get("keys_file"), str):
+            values["keys_file"] = os.path.normpath(folder / Path(keys_file).expanduser())
+        voices = values.get("voices")
+        if isinstance(voices, dict) and isinstance(at := voices.get("folder"), str):
+            values["voices"] = voices | {"folder": os.path.normpath(folder / Path(at).expanduser())}
+        references = values.get("references")
+        if isinstance(references, dict) and isinstance(folders := references.get("folders"), list):
+            anchors = [os.path.normpath(folder / Path(str(each)).expanduser()) for each in folders]
+            values["references"] = references | {"folders": anchors}
         engine = values.get("engine")
         if isinstance(engine, dict):
-            folder = Path(str(self.yaml_file_path)).resolve().parent
             model = engine.get("model")
             values["engine"] = engine | ({"model": anchored(model, folder)} if isinstance(model, str) else {})
         return values

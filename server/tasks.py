@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import numpy as np
-
 from engine.client import EngineClient
 from engine.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
-from server.references import Reference, decode_reference, read_data_url
+from server.references.library import ReferenceLibrary
 from server.schemas import SpeechBody, TaskType
-from server.settings import Limits, Settings
-from server.voices import find_speaker
+from server.settings import Settings
+from server.voices.casting import blended, embedding_of, voice_of
+from server.voices.names import find_voice
+from server.voices.stored import StoredVoice
 
 
-async def speech_request(body: SpeechBody, engine: EngineClient, settings: Settings) -> SpeechRequest:
-    """What the engine is asked for ``body``; a reference recording is encoded on the way.
+async def speech_request(
+    body: SpeechBody, engine: EngineClient, settings: Settings, references: ReferenceLibrary
+) -> SpeechRequest:
+    """What the engine is asked for ``body``; a reference recording is fetched and encoded on the way.
 
-    Raises ApiError or EngineError. A voice name is looked up only where a built-in speaker talks:
+    Raises ApiError or EngineError. A voice name is looked up only where the request brings no voice:
     OpenAI's SDK always sends one, also beside a reference.
     """
     info = engine.info
-    task = choose_task(body, info)
+    named = await _named_voice(body, info, settings)
+    task = choose_task(body, info, stored=isinstance(named, StoredVoice))
     return SpeechRequest(
         text=body.input,
-        speaker=find_speaker(body.voice, info, settings) if task == "CustomVoice" else None,
-        voice=await _clone(body, engine, settings) if task == "Base" else None,
+        speaker=named if task == "CustomVoice" and isinstance(named, str) else None,
+        voice=await _clone(body, named, engine, settings, references) if task == "Base" else None,
         language=body.language.strip().lower(),
         instructions=body.instructions,
         text_layout=body.text_layout,
@@ -35,10 +36,23 @@ async def speech_request(body: SpeechBody, engine: EngineClient, settings: Setti
     )
 
 
-def choose_task(body: SpeechBody, info: EngineInfo) -> TaskType:
-    """The task ``body`` asks for, by name or by what it brings. Raises ApiError."""
-    brought = "ref_audio" if body.ref_audio is not None else "speaker_embedding"
-    clones = body.ref_audio is not None or body.speaker_embedding is not None
+async def _named_voice(body: SpeechBody, info: EngineInfo, settings: Settings) -> str | StoredVoice | None:
+    designs = (body.task_type or _inferred(body.x_vector_only_mode, info)) == "VoiceDesign"
+    if designs or _brought(body) is not None:
+        return None
+    return await find_voice(body.voice, info, settings)
+
+
+def _brought(body: SpeechBody) -> str | None:
+    """The field in which the request brings a voice of its own."""
+    names = ("ref_audio", "speaker_embedding", "voices")
+    return next((name for name in names if getattr(body, name) is not None), None)
+
+
+def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
+    """The task ``body`` asks for, by name or by what it brings. stored: it names a stored voice. Raises ApiError."""
+    brought = _brought(body) or ("voice" if stored else "speaker_embedding")
+    clones = stored or _brought(body) is not None
     task = body.task_type or _inferred(clones or body.x_vector_only_mode, info)
     if clones and task != "Base":
         raise ApiError(f"'task_type' {task} takes no '{brought}'.", param="task_type")
@@ -47,9 +61,16 @@ def choose_task(body: SpeechBody, info: EngineInfo) -> TaskType:
         message = f"Not supported '{param}': this checkpoint does {', '.join(info.tasks)}, not {task}."
         raise ApiError(message, param=param, code="unsupported_task")
     if task == "Base" and not clones:
-        message = "A voice to clone is needed: give 'ref_audio' or 'speaker_embedding'."
+        message = "A voice to clone is needed: give 'ref_audio', 'speaker_embedding' or a stored 'voice'."
         raise ApiError(message, param="ref_audio", code="missing_required_parameter")
     return task
+
+
+def task_of(asked: SpeechRequest) -> TaskType:
+    """The task that ``asked`` is."""
+    if asked.voice is not None:
+        return "Base"
+    return "VoiceDesign" if asked.speaker is None else "CustomVoice"
 
 
 def _inferred(clones: bool, info: EngineInfo) -> TaskType:
@@ -60,29 +81,21 @@ def _inferred(clones: bool, info: EngineInfo) -> TaskType:
     return "VoiceDesign" if "VoiceDesign" in info.tasks else "Base"
 
 
-async def _clone(body: SpeechBody, engine: EngineClient, settings: Settings) -> Voice:
+async def _clone(
+    body: SpeechBody,
+    named: str | StoredVoice | None,
+    engine: EngineClient,
+    settings: Settings,
+    references: ReferenceLibrary,
+) -> Voice:
+    if isinstance(named, StoredVoice):
+        return voice_of(named, engine.info, x_vector_only=body.x_vector_only_mode)
+    if body.voices is not None:
+        return Voice(await blended(body.voices, engine, settings))
     if body.ref_audio is None:
-        return _embedded_voice(body.speaker_embedding or [], engine.info)
+        return Voice(embedding_of(body.speaker_embedding or [], engine.info))
     transcript = None if body.x_vector_only_mode else body.ref_text
     if transcript is not None and not engine.info.in_context:
         message = "This checkpoint clones from the voice alone: leave 'ref_text' out."
         raise ApiError(message, param="ref_text", code="unsupported_task")
-    reference = await asyncio.to_thread(_recording, body.ref_audio, settings.limits)
-    return await engine.encode_reference(
-        reference.samples, reference.rate, codes=transcript is not None, transcript=transcript
-    )
-
-
-def _recording(url: str, limits: Limits) -> Reference:
-    return decode_reference(read_data_url(url, limits), limits)
-
-
-def _embedded_voice(values: list[float], info: EngineInfo) -> Voice:
-    with np.errstate(over="ignore"):
-        embedding = np.asarray(values, np.float32)
-    if len(embedding) != info.embedding_width:
-        message = f"Invalid 'speaker_embedding': {len(embedding)} numbers; {info.embedding_width} are needed."
-        raise ApiError(message, param="speaker_embedding")
-    if not np.isfinite(embedding).all():
-        raise ApiError("Invalid 'speaker_embedding': not finite.", param="speaker_embedding")
-    return Voice(embedding)
+    return await references.voice(body.ref_audio, transcript)

@@ -2,55 +2,87 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.request import Completion
-from engine.speech_stream import SpeechStream
-from server.audio.encoders import Encoder
-from server.audio.onset import from_first_sound
-from server.request_log import RequestRecord
+from engine.request import SAMPLE_RATE, AudioChunk, Completion
+from server.audio.onset import from_first_sound, silence_before
+from server.audio.rendering import Rendering
+from server.request_record import RequestRecord
+
+_NOTHING = np.zeros(0, np.float32)
+
+
+class Speech(Protocol):
+    """The engine's chunks of one utterance."""
+
+    @property
+    def completion(self) -> Completion:
+        """How it ended; known once all chunks are taken."""
+
+    def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
+
+    def cancel(self) -> None:
+        """Give it up. Void once it has ended."""
 
 
 class Utterance:
     """A speech stream that is opened by its first sound, given out once, and closed in any case."""
 
-    def __init__(self, stream: SpeechStream, record: RequestRecord, *, trim: bool) -> None:
+    def __init__(self, stream: Speech, record: RequestRecord, *, trim: bool) -> None:
         self._stream = stream
         self._record = record
         self._blocks = from_first_sound(stream, trim)
-        self._first = np.zeros(0, np.float32)
+        self._first = _NOTHING
 
     async def open(self) -> None:
         """Wait for the first sound. Raises EngineError when the engine fails before it."""
-        self._first = await anext(self._blocks, self._first)
-        self._record.sounded()
+        self._first = await self._next()
+        self._record.sounded(silence_before(self._first) / SAMPLE_RATE)
 
     async def samples(self) -> AsyncIterator[NDArray[np.float32]]:
         """Every sample, in the order it is made. Raises EngineError when the engine fails midway."""
-        self._record.samples += len(self._first)
-        yield self._first
-        async for block in self._blocks:
-            self._record.samples += len(block)
+        block = self._first
+        while len(block):
+            self._record.gave(len(block))
             yield block
+            block = await self._next()
         self._record.completion = self._stream.completion
 
-    async def encoded(self, encoder: Encoder) -> AsyncGenerator[bytes, None]:
-        """The file that ``encoder`` makes of the samples, in non-empty pieces."""
-        head = encoder.start()
+    async def encoded(self, rendering: Rendering) -> AsyncGenerator[bytes, None]:
+        """The file that ``rendering`` makes of the samples, in non-empty pieces."""
         async for block in self.samples():
-            if piece := head + encoder.encode(block):
+            if piece := await rendering.encode(block):
                 yield piece
-                head = b""
-        if tail := head + encoder.finish():
+        if tail := await rendering.finish():
             yield tail
+
+    async def _next(self) -> NDArray[np.float32]:
+        """The next block of samples; an empty one at the end."""
+        asked = time.monotonic()
+        try:
+            return await anext(self._blocks, _NOTHING)
+        finally:
+            self._record.engine_seconds += time.monotonic() - asked
 
     @property
     def completion(self) -> Completion | None:
         """How it ended, once every sample has been given out."""
         return self._record.completion
+
+    @property
+    def ending(self) -> dict[str, Any]:
+        """How it ended, as clients are told."""
+        ended = self.completion
+        read, made = (ended.input_tokens, ended.output_tokens) if ended else (0, 0)
+        return {
+            "finish_reason": ended.finish_reason.value if ended else None,
+            "usage": {"input_tokens": read, "output_tokens": made, "total_tokens": read + made},
+        }
 
     def close(self) -> None:
         """Give the engine back what is still running."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +13,15 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
+from engine.logs import set_up_logging
 from server.app import create_app
 from server.commands.console import note, plain_errors
+from server.keys import load_keys
 from server.settings import Settings, SettingsError, load_settings
 from server.stopping import Server, untold
 
-_DRAIN_SECONDS = 30
-"""A server told to stop lets running utterances end for so long."""
+log = logging.getLogger("sonant")
+
 _KEEP_ALIVE_SECONDS = 30
 """Longer than clients keep an idle connection (httpx: 5), so that none writes into one just closed."""
 
@@ -31,24 +33,43 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free port.")] = None,
     model: Annotated[str | None, typer.Option(help="A checkpoint folder, or a Hugging Face hub name.")] = None,
+    keys_file: Annotated[
+        Path | None, typer.Option(help="A file of keys, one a line, that requests must bring.")
+    ] = None,
+    allow_unauthenticated: Annotated[
+        bool, typer.Option("--allow-unauthenticated", help="Listen beyond this machine also without any key.")
+    ] = False,
 ) -> None:
     """Serve a Qwen3-TTS checkpoint over HTTP."""
-    flags: dict[str, Any] = {"host": host, "port": port, "engine": {"model": model} if model else None}
+    flags: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "engine": {"model": model} if model else None,
+        "keys_file": keys_file,
+        "allow_unauthenticated": allow_unauthenticated or None,
+    }
     with plain_errors("sonant serve"):
         settings = load_settings(config, {name: value for name, value in flags.items() if value is not None})
+        protected = bool(load_keys(settings))
         listener = _listen(settings)
-        _check_key(listener)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(untold)
-    note(f"Sonant serves {settings.model_name} on {_address(listener)}")
-    if not _is_loopback(listener):
-        note("Warning: anyone who reaches this address can use the server; it asks for no key.")
-    if not _run(settings, listener):
+        _check_exposure(listener, settings, protected)
+    _set_up_logging(settings)
+    tell = log.info if settings.log_format == "json" else note
+    tell(f"Sonant serves {settings.model_name} on {_address(listener)}")
+    if not protected and not _is_loopback(listener):
+        tell("Warning: anyone who reaches this address can use the server; it asks for no key.")
+    if not _run(settings, listener, tell):
         raise typer.Exit(1)
 
 
-def _run(settings: Settings, listener: socket.socket) -> bool:
+def _set_up_logging(settings: Settings) -> None:
+    """uvicorn's entries only where they add something to the lines of the requests."""
+    set_up_logging(settings.log_format)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(untold)
+
+
+def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None]) -> bool:
     """Serve until told to stop; False when the engine could not start."""
     failed = False
 
@@ -56,7 +77,8 @@ def _run(settings: Settings, listener: socket.socket) -> bool:
         nonlocal failed
         failed = server.should_exit = True
 
-    app = create_app(settings, on_engine_failure=stop)
+    with plain_errors("sonant serve"):
+        app = create_app(settings, on_engine_failure=stop)
     server = Server(
         uvicorn.Config(
             app,
@@ -64,9 +86,10 @@ def _run(settings: Settings, listener: socket.socket) -> bool:
             access_log=False,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_DRAIN_SECONDS,
         ),
-        running=lambda: app.state.services.admission.taken,
+        app.state.admission,
+        settings.limits.drain_seconds,
+        tell,
     )
     with suppress(KeyboardInterrupt):
         server.run([listener])
@@ -91,15 +114,15 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def _check_key(listener: socket.socket) -> None:
-    """Raises SettingsError: a key is set, so that whoever set it believes that it protects a network address."""
-    if not os.environ.get("SONANT_API_KEY"):
+def _check_exposure(listener: socket.socket, settings: Settings, protected: bool) -> None:
+    """Raises SettingsError where other machines could use a server without a key, and nobody has said they may."""
+    if protected or settings.allow_unauthenticated or _is_loopback(listener):
         return
-    if not _is_loopback(listener):
-        host = listener.getsockname()[0]
-        listener.close()
-        raise SettingsError(f"SONANT_API_KEY is set, but keys are not checked yet: not listening on {host}")
-    note("Warning: SONANT_API_KEY is set, but keys are not checked yet.")
+    listener.close()
+    raise SettingsError(
+        f"{settings.host} can be reached from other machines, and the server has no key: set SONANT_API_KEY or "
+        "keys_file, or let everybody in with --allow-unauthenticated (allow_unauthenticated: true)"
+    )
 
 
 def _address(listener: socket.socket) -> str:

@@ -29,23 +29,25 @@ SPEECH = "/v1/audio/speech"
 class Serving:
     """A server process. Its log is read as it is written, so that tests wait for lines and not for time."""
 
-    def __init__(self, config: Path) -> None:
-        command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config), "--port", "0"]
+    def __init__(self, config: Path, *flags: str, **variables: str) -> None:
+        command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config), "--port", "0", *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SONANT_")}
+        self.folder = config.parent
         self.process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**environment, "PYTHONUNBUFFERED": "1"},
+            env={**environment, **variables, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         self.lines: list[str] = []
+        self.headers: dict[str, str] = {}
         self._news = threading.Condition()
         self._ended = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.url = self.wait_for(r"on (http://\S+)").group(1)
+        self.url = self.wait_for(r"on (http://[^\s\"]+)").group(1)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -79,7 +81,7 @@ class Serving:
         return self
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=PATIENCE)
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=PATIENCE)
 
     def stats(self) -> dict[str, Any]:
         """What the whole pipeline says of itself."""
@@ -164,7 +166,8 @@ def write_config(folder: Path, checkpoint: Path, **settings: Any) -> Path:
     """A configuration file for ``checkpoint``."""
     engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, **settings.pop("engine", {})}
     path = folder / "sonant.yaml"
-    path.write_text(yaml.safe_dump({"served_name": "pocket", "engine": engine, **settings}))
+    voices = {"folder": str(folder / "voices"), **settings.pop("voices", {})}
+    path.write_text(yaml.safe_dump({"served_name": "pocket", "engine": engine, "voices": voices, **settings}))
     return path
 
 

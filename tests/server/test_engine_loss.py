@@ -57,9 +57,10 @@ def test_a_raw_stream_breaks_off_and_does_not_end_cleanly(fragile: Serving) -> N
     assert "error=" in fragile.wait_for(r".*id=broken .*").group()
 
 
-def test_an_event_stream_tells_the_error_and_ends(fragile: Serving) -> None:
+@pytest.mark.parametrize("fields", [{}, {"split": "sentence", "input": "Good morning to all of you. " * 50}])
+def test_an_event_stream_tells_the_error_and_ends(fragile: Serving, fields: dict) -> None:
     fragile.until_ready()
-    with fragile.client() as client, streamed(client, endless(stream_format="sse")) as response:
+    with fragile.client() as client, streamed(client, endless(stream_format="sse", **fields)) as response:
         heard = events(response.iter_lines())
         assert next(heard)["type"] == "speech.audio.delta"
         kill_engine(fragile)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.server.hearing import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
 
 
@@ -25,7 +26,7 @@ def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield data
 
 
-@pytest.mark.parametrize("kind", ["pcm", "wav"])
+@pytest.mark.parametrize("kind", CONTENT_TYPES)
 def test_the_deltas_are_the_bytes_of_the_raw_stream(client: httpx.Client, kind: str) -> None:
     with streamed(client, speech(response_format=kind, stream_format="sse")) as response:
         assert response.headers["content-type"].startswith("text/event-stream")

@@ -8,16 +8,16 @@ from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, streamed
 
 
+@pytest.mark.parametrize("kind", ["pcm", "mp3"])
 @pytest.mark.parametrize("form", ["audio", "sse"])
-def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str) -> None:
-    with (
-        serving.client() as client,
-        streamed(client, endless(stream_format=form), **{"X-Request-Id": f"leaver-{form}"}) as response,
-    ):
+def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str, kind: str) -> None:
+    name = f"leaver-{form}-{kind}"
+    asked = endless(stream_format=form, response_format=kind)
+    with serving.client() as client, streamed(client, asked, **{"X-Request-Id": name}) as response:
         pieces = response.iter_raw()
         assert next(pieces)
         assert busy(serving.stats()) > 0
-    serving.wait_for(rf"id=leaver-{form} status=499")
+    serving.wait_for(rf"id={name} status=499")
     serving.until_idle()
 
 
@@ -25,6 +25,7 @@ def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str) -> No
     ("name", "fields"),
     [
         ("whole", {"stream": False}),
+        ("flac", {"stream": False, "response_format": "flac"}),
         ("clone", {"stream": False, "ref_audio": data_url(tone(20)), "ref_text": "one two three"}),
     ],
 )

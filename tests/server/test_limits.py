@@ -15,7 +15,13 @@ from tests.server.test_bad_input import check
 @pytest.fixture(scope="module")
 def strict(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """One request at a time, short ones only."""
-    limits = {"max_requests": 1, "max_body_bytes": 4096, "max_input_chars": 20, "max_instructions_chars": 5}
+    limits = {
+        "max_running": 1,
+        "max_waiting": 0,
+        "max_body_bytes": 4096,
+        "max_input_chars": 20,
+        "max_instructions_chars": 5,
+    }
     config = write_config(
         tmp_path_factory.mktemp("strict"),
         pocket,

@@ -8,6 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from tests.server.hearing import hear
 from tests.server.serving import PATIENCE, SPEECH, Serving, endless, speech
 
 ASKED = {"model": "tts-1", "voice": "alloy", "input": "Hello there.", "response_format": "wav"}
@@ -32,6 +33,15 @@ def test_create_gives_a_playable_file(sdk: openai.OpenAI, tmp_path: Path) -> Non
     answer = sdk.audio.speech.create(**ASKED, instructions="Calmly.", speed=1.0, extra_body=OURS)
     answer.write_to_file(tmp_path / "speech.wav")
     assert (tmp_path / "speech.wav").read_bytes()[:4] == b"RIFF"
+
+
+def test_without_a_format_the_client_gets_the_mp3_it_expects(sdk: openai.OpenAI, tmp_path: Path) -> None:
+    asked = {name: value for name, value in ASKED.items() if name != "response_format"}
+    answer = sdk.audio.speech.create(**asked, speed=1.5, extra_body=OURS)
+    answer.write_to_file(tmp_path / "speech.mp3")
+    heard, rate = hear((tmp_path / "speech.mp3").read_bytes(), "mp3")
+    assert rate == 24_000
+    assert len(heard) > 0
 
 
 def test_a_streaming_response_gives_the_same_bytes(sdk: openai.OpenAI, serving: Serving) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.settings import SettingsError, load_settings
-from server.voices import OPENAI_VOICES
+from server.voices.names import OPENAI_VOICES
 
 PLAIN = "engine: {model: org/model}\n"
 
@@ -39,12 +39,12 @@ def test_a_flag_beats_a_variable_and_a_variable_beats_the_file(tmp_path: Path, m
 def test_nested_settings_are_merged_key_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write(tmp_path, "engine: {model: org/model, threads: 1, talker: {slots: 3, context: 128}}")
     monkeypatch.setenv("SONANT_ENGINE__TALKER__SLOTS", "5")
-    monkeypatch.setenv("SONANT_LIMITS__MAX_REQUESTS", "9")
+    monkeypatch.setenv("SONANT_LIMITS__MAX_WAITING", "9")
     settings = load_settings(config, {"engine": {"model": "org/other"}})
     assert settings.engine.model == "org/other"
     assert settings.engine.threads == 1
     assert (settings.engine.talker.slots, settings.engine.talker.context) == (5, 128)
-    assert settings.limits.max_requests == 9
+    assert settings.limits.max_waiting == 9
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_nested_settings_are_merged_key_by_key(tmp_path: Path, monkeypatch: pyte
         ("engine: {model: org/model, devize: cpu}", "engine.devize"),
         (PLAIN + "limits: {max_input: 3}", "limits.max_input"),
         (PLAIN + "port: many", "port"),
-        (PLAIN + "limits: {max_requests: 0}", "limits.max_requests"),
+        (PLAIN + "limits: {max_running: 0}", "limits.max_running"),
         ("host: 127.0.0.1", "engine"),
         ("- a list", "sonant.yaml"),
         ("engine: [", "sonant.yaml"),
@@ -138,3 +138,20 @@ def test_every_configuration_that_ships_can_be_loaded() -> None:
     assert shipped
     for path in shipped:
         load_settings(path)
+
+
+def test_folders_of_recordings_are_found_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / "beside", PLAIN + "references: {folders: [recordings, /srv/voices]}")
+    assert load_settings(path).references.folders == (tmp_path / "beside" / "recordings", Path("/srv/voices"))
+
+
+def test_no_folder_and_no_private_host_is_open_unless_it_is_named(tmp_path: Path) -> None:
+    references = load_settings(write(tmp_path)).references
+    assert (references.folders, references.private_hosts, references.fetch_urls) == ((), (), True)
+
+
+def test_a_private_host_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"references\.private_hosts"):
+        load_settings(write(tmp_path, PLAIN + "references: {private_hosts: ['http://media.intranet']}"))

@@ -139,6 +139,17 @@ def test_saves_a_whole_file_without_a_player(stand_in: StandIn, environment: dic
     assert stand_in.requests == [{"input": "hello", "response_format": "wav", "stream": False}]
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.mp3", "mp3"), ("a.opus", "opus"), ("a.ogg", "opus"), ("a.b.flac", "flac"), ("a", "wav")]
+)
+def test_the_ending_of_a_files_name_picks_its_format(
+    stand_in: StandIn, environment: dict[str, str], tmp_path: Path, name: str, kind: str
+) -> None:
+    assert run(environment, "-o", str(tmp_path / name), "hello").returncode == 0
+    assert (tmp_path / name).read_bytes() == FIRST + REST
+    assert stand_in.requests == [{"input": "hello", "response_format": kind, "stream": False}]
+
+
 def test_streams_to_standard_output(stand_in: StandIn, environment: dict[str, str]) -> None:
     without_player(environment)
     assert run(environment, "-o", "-", "hello").stdout == FIRST + REST
