@@ -50,6 +50,15 @@ class Progress:
             return inf
         return -inf if self.started is None else self.started + self.made * FRAME_SECONDS
 
+    def decoded(self, frames: int, now: float) -> None:
+        """Frames were made at ``now``. A listener who had run dry by then has waited, and plays on from here."""
+        if self.started is None:
+            self.started = now
+        elif self.realtime:
+            self.started += max(0.0, now - self.runs_dry)
+        self.pending -= frames
+        self.made += frames
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

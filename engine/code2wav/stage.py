@@ -172,10 +172,7 @@ class Code2WavStage:
         self._batch_rows += len(rows)
         now = time.monotonic()
         for number, codes, heard in zip(rows, chunks, samples, strict=True):
-            progress = self._streams[number].progress
-            progress.pending -= batch.frames
-            progress.made += batch.frames
-            progress.started = progress.started or now
+            self._streams[number].progress.decoded(batch.frames, now)
             self._audio.send(number, AudioChunk(heard, codes).to_bytes(), batch.frames)
             self._frames.release(number, batch.frames)
 
