@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unicodedata import combining
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
@@ -56,8 +57,10 @@ class TextTokenizer:
 
     def settled(self, text: str) -> int:
         """How many of ``text``'s characters are tokenised alike whatever follows: all but its last word or mark."""
-        words = self._words.pre_tokenize_str(text)
-        return words[-1][1][0] if words else 0
+        starts = [start for _, (start, _) in self._words.pre_tokenize_str(text)]
+        while starts and combining(text[starts[-1]]):  # NFC makes it one with the word before it
+            starts.pop()
+        return starts[-1] if starts else 0
 
     def encode(self, text: str, param: str = "input") -> list[int]:
         """The ids of ``text``.

@@ -23,8 +23,6 @@ async def _json_bytes(request: Request) -> bytes:
         raw = await request.body()
     except ClientDisconnect:
         raise ClientLeft from None
-    if raw.count(b",") > _MOST_COMMAS:
-        raise ApiError("The body holds too many values.", status=413, code="request_too_large")
     return raw
 
 
@@ -40,7 +38,9 @@ def _check_headers(request: Request) -> None:
 
 
 def json_object(raw: bytes) -> dict[str, object]:
-    """The object that ``raw`` is. Raises ApiError 400."""
+    """The object that ``raw`` is. Raises ApiError 400 or 413."""
+    if raw.count(b",") > _MOST_COMMAS:
+        raise ApiError("The body holds too many values.", status=413, code="request_too_large")
     try:
         fields = from_json(raw, allow_inf_nan=False)
     except ValueError as error:

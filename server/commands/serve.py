@@ -86,6 +86,9 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
             access_log=False,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            ws_max_size=settings.limits.max_body_bytes,
+            ws_per_message_deflate=False,  # audio is packed already, and text could be a bomb
+            ws_ping_interval=None,  # a pong waits behind audio that plays in real time: limits.stalled_seconds tells
         ),
         app.state.admission,
         settings.limits.drain_seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_WORD_ENDED = re.compile(r"\w[^\w]")
+_WORD_ENDED = re.compile(r"[^\W_][\W_]")
 
 
 class Opening:

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from server.errors import ApiError, ClientLeft
+from server.json_body import LARGE
 from server.live.messages import Cancel, Configure, Done, Message, Text, parse
 from server.live.speaking import Speaking
 from server.request_record import RequestRecord
@@ -25,6 +26,10 @@ class Session:
         self._limits = services.settings.limits
         self._body: SpeechBody | None = None
         self._speaking: Speaking | None = None
+        self._ended_early = False
+        """An utterance ended by itself: what still comes of its text is void."""
+        self._cancelled = False
+        """An utterance was broken off, whose ``input.done`` may be on its way."""
 
     async def run(self) -> None:
         """Raises ApiError or EngineError for what ends it, ClientLeft where that is in the middle of an utterance."""
@@ -45,6 +50,7 @@ class Session:
         finally:
             if receiving is not None:
                 receiving.cancel()
+                await asyncio.gather(receiving, return_exceptions=True)
             if self._speaking is not None:
                 await self._speaking.cancel()
 
@@ -58,8 +64,8 @@ class Session:
             message = f"No text came for {self._limits.live_idle_seconds:g} s."
             raise ApiError(message, status=408, code="session_idle")
         if speaking is not None and speaking.task in done:
-            self._speaking = None
             speaking.task.result()
+            self._speaking, self._ended_early = None, not speaking.complete
         return receiving in done
 
     async def _obey(self, message: Message) -> None:
@@ -70,11 +76,19 @@ class Session:
                 check_model(body.model, self._services.settings)
                 self._body = body
             case Text(piece):
-                self._utterance().add(piece)
+                self._cancelled = False
+                if not self._ended_early:
+                    self._utterance().add(piece)
             case Done():
-                self._utterance().finish()
+                self._finish()
             case Cancel():
                 await self._silence()
+
+    def _finish(self) -> None:
+        if self._ended_early or (self._cancelled and self._speaking is None):
+            self._ended_early = self._cancelled = False
+            return
+        self._utterance().finish()
 
     def _utterance(self) -> Speaking:
         """The one that takes text now; a new one where there is none."""
@@ -87,9 +101,11 @@ class Session:
         return self._speaking
 
     async def _silence(self) -> None:
+        self._ended_early = False
         if self._speaking is None:
             return
         speaking, self._speaking = self._speaking, None
+        self._cancelled = not speaking.complete
         await speaking.cancel()
         await self.learn({"type": "audio.done", "finish_reason": "cancelled", "usage": None})
 
@@ -99,6 +115,8 @@ class Session:
             raise ClientLeft
         text, raw = incoming.get("text"), incoming.get("bytes")
         body = text.encode("utf-8", "surrogatepass") if text is not None else raw or b""
+        if len(body) > LARGE:
+            return await asyncio.to_thread(parse, body, self._services.settings)
         return parse(body, self._services.settings)
 
     async def hear(self, audio: bytes) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from engine.request import SpeechRequest, Voice
 from engine.speech_stream import SpeechStream
+from server.admission import Seat
 from server.audio.encoders import FORMATS
 from server.audio.rendering import Rendering
 from server.errors import ApiError
@@ -51,6 +52,7 @@ class Speaking:
     def add(self, piece: str) -> None:
         """More text. Raises ApiError where it becomes too long."""
         self._characters += len(piece)
+        self._record.characters = (self._record.characters or 0) + len(piece)
         most = self._services.settings.limits.max_input_chars
         if self._characters > most:
             message = f"The text of an utterance may have {most} characters."
@@ -81,12 +83,7 @@ class Speaking:
         await self._begun.wait()
         with ExitStack() as held:
             seat = held.enter_context(self._services.admission.seat())
-            asked = await self._asked()
-            await seat.turn()
-            utterance = Utterance(
-                self._submitted(asked), self._record, trim=self._services.settings.trim_leading_silence
-            )
-            held.callback(utterance.close)
+            utterance = await self._opened(seat, held)
             rendering = Rendering(
                 FORMATS[self._body.response_format],
                 self._services.audio_threads,
@@ -95,6 +92,21 @@ class Speaking:
             )
             held.callback(rendering.close)
             await self._give(utterance, rendering)
+
+    async def _opened(self, seat: Seat, held: ExitStack) -> Utterance:
+        """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time."""
+        settings = self._services.settings
+        try:
+            async with asyncio.timeout(settings.limits.first_sound_seconds):
+                asked = await self._asked()
+                await seat.turn()
+                utterance = Utterance(self._submitted(asked), self._record, trim=settings.trim_leading_silence)
+                held.callback(utterance.close)
+                await utterance.open()
+        except TimeoutError:
+            message = f"There was nothing to hear within {settings.limits.first_sound_seconds:g} s."
+            raise ApiError(message, status=504, code="deadline_exceeded") from None
+        return utterance
 
     async def _asked(self) -> SpeechRequest:
         """Whose voice, and how; a clone is of the voice alone, since text that is not there yet has no context."""
@@ -119,7 +131,6 @@ class Speaking:
         return stream
 
     async def _give(self, utterance: Utterance, rendering: Rendering) -> None:
-        await utterance.open()
         start = {
             "format": self._body.response_format,
             "sample_rate": rendering.sample_rate,
@@ -128,8 +139,4 @@ class Speaking:
         await self._listener.learn({"type": "audio.start", **start})
         async for piece in utterance.encoded(rendering):
             await self._listener.hear(piece)
-        ended = utterance.completion
-        read, made = (ended.input_tokens, ended.output_tokens) if ended else (0, 0)
-        usage = {"input_tokens": read, "output_tokens": made, "total_tokens": read + made}
-        reason = ended.finish_reason.value if ended else None
-        await self._listener.learn({"type": "audio.done", "finish_reason": reason, "usage": usage})
+        await self._listener.learn({"type": "audio.done", **utterance.ending})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.server.serving import PATIENCE, SPEECH, Serving, write_config
@@ -167,6 +167,37 @@ def test_a_client_that_vanishes_leaves_nothing_behind(serving, client):
         socket.socket.close()
     serving.wait_for(r"WS .*client_left")
     assert whole(client) == whole(client)
+
+
+def test_text_after_an_utterance_that_ended_by_itself_is_void(serving, client):
+    with session(serving, max_new_tokens=4) as socket:
+        tell(socket, {"type": "input.text", "text": TEXT})
+        assert hear(socket)[1][-1]["finish_reason"] == "length"
+        tell(socket, {"type": "input.text", "text": " More of it."}, {"type": "input.done"}, CONFIG)
+        say(socket, TEXT)
+        assert hear(socket)[0] == whole(client)
+
+
+def test_a_done_that_crosses_a_cancel_is_void(serving, client):
+    with session(serving, max_new_tokens=2000) as socket:
+        tell(socket, {"type": "input.text", "text": TEXT})
+        assert isinstance(hear_first(socket), bytes)
+        tell(socket, {"type": "cancel"}, {"type": "input.done"})
+        hear_to_silence(socket)
+        tell(socket, CONFIG)
+        say(socket, TEXT)
+        assert hear(socket)[0] == whole(client)
+
+
+def test_a_page_of_another_site_is_refused(serving, client):
+    url = serving.url.replace("http://", "ws://") + f"{SPEECH}/stream"
+    with pytest.raises(InvalidStatus) as refused, connect(url, origin="https://elsewhere.example"):
+        pass
+    assert refused.value.response.status_code == 403
+    reply = client.post(SPEECH, json={"input": "Hello."}, headers={"Origin": "https://elsewhere.example"})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (403, "foreign_origin")
+    own = client.post(SPEECH, json={"input": "Hello.", "max_new_tokens": 4}, headers={"Origin": serving.url})
+    assert own.status_code == 200
 
 
 def test_a_session_that_waits_too_long_for_text_ends(pocket, tmp_path):

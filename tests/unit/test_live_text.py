@@ -14,6 +14,7 @@ TEXTS = [
     "Hello world, this is a test of the speech server.",
     "其实我真的有发现，我是一个特别善于观察别人情绪的人。",
     "  leading,\ttabs\r\nand    runs of   spaces   ",
+    "cafe\u0301 is open, nai\u0308ve as ever",
     "I'll say: 'tis 3.14!!! ...\n\n\nDone",
 ]
 
