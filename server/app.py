@@ -23,6 +23,7 @@ from server.errors import ApiError, ClientLeft, failure_of
 from server.keys import KeyCheck, load_keys
 from server.metrics import Metrics
 from server.openapi import ERRORS
+from server.origin import OwnPagesOnly
 from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
@@ -71,6 +72,8 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes)
     if keys:
         app.add_middleware(KeyCheck, keys=keys)
+    else:
+        app.add_middleware(OwnPagesOnly)
     app.add_middleware(RequestLog, watchers=(metrics, remembered, *tracing))
     app.state.admission = admission
     for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
