@@ -11,7 +11,6 @@ from server.playback import Playback
 
 Fact = str | int | float
 _SPEECH = "/v1/audio/speech"
-_SPEAKING = frozenset({"POST", "WS"})
 _OUTCOMES = {
     429: "turned_away",
     CLIENT_LEFT: "client_left",
@@ -51,8 +50,8 @@ class RequestRecord:
 
     @property
     def is_speech(self) -> bool:
-        """Whether it asked for speech."""
-        return self.method in _SPEAKING and self.path.startswith(_SPEECH)
+        """Whether it asked for speech. A live session waits for its client's text, so its times say nothing."""
+        return self.method == "POST" and self.path.startswith(_SPEECH)
 
     @property
     def outcome(self) -> str:

@@ -26,6 +26,10 @@ class VoiceForm:
     def text(self, name: str, most: int) -> str | None:
         """A field's text; None where it is missing or blank. Raises ApiError where it is too long."""
         text = self.texts.get(name, "").strip()
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ApiError(f"Invalid '{name}': it is no text.", param=name) from None
         if len(text) > most:
             message = f"Invalid '{name}': {len(text)} characters; at most {most} are accepted."
             raise ApiError(message, param=name, code="string_above_max_length")
