@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 
 from engine.client import EngineClient
@@ -10,6 +9,7 @@ from engine.request import SpeechRequest
 from server.admission import Seat
 from server.audio.encoders import FORMATS
 from server.audio.rendering import Rendering
+from server.deadline import first_sound_within
 from server.errors import ApiError
 from server.long_text.long_speech import LongSpeech
 from server.long_text.pieces import pieces
@@ -26,22 +26,15 @@ async def opened(body: SpeechBody, services: Services, record: RequestRecord, he
 
     What is wrong with a request is found before its turn comes.
     """
-    patience = services.settings.limits.first_sound_seconds
-    try:
-        async with asyncio.timeout(patience) as deadline:
-            asked = await speech_request(body, services.engine, services.settings, services.references)
-            _check_split(body, asked)
-            _describe(record, body, asked)
-            await seat.turn()
-            speech = _speech(body, asked, services.engine)
-            utterance = Utterance(speech, record, trim=services.settings.trim_leading_silence)
-            held.callback(utterance.close)
-            await utterance.open()
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        message = f"There was nothing to hear within {patience:g} s."
-        raise ApiError(message, status=504, code="deadline_exceeded") from None
+    settings = services.settings
+    async with first_sound_within(settings.limits.first_sound_seconds):
+        asked = await speech_request(body, services.engine, settings, services.references)
+        _check_split(body, asked)
+        _describe(record, body, asked)
+        await seat.turn()
+        utterance = Utterance(_speech(body, asked, services.engine), record, trim=settings.trim_leading_silence)
+        held.callback(utterance.close)
+        await utterance.open()
     return utterance
 
 

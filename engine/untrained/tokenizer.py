@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
@@ -75,7 +76,7 @@ def write_tokenizer(folder: Path) -> dict[str, int]:
     (folder / "vocab.json").write_text(vocab_text, encoding="utf-8", newline="\n")
     (folder / "merges.txt").write_text(merges_text, encoding="utf-8", newline="\n")
     added = {token: len(vocab) + i for i, token in enumerate(_CHAT + _TOOLS + _SPEECH)}
-    write_json(folder / "tokenizer_config.json", _tokenizer_config(added))
+    write_json(folder / "tokenizer_config.json", tokenizer_config(added, [*_CHAT[1:], *_SPEECH], ordinary=_TOOLS))
     return vocab | added
 
 
@@ -98,12 +99,15 @@ def _train() -> tuple[dict[str, int], list[str]]:
     return model["vocab"], [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
 
 
-def _tokenizer_config(added: dict[str, int]) -> dict[str, object]:
+def tokenizer_config(
+    added: Mapping[str, int], additional: Sequence[str], *, ordinary: Collection[str] = ()
+) -> dict[str, object]:
+    """tokenizer_config.json as published. added: tokens beside the BPE's, all special but the ``ordinary`` ones."""
     return {
         "add_bos_token": False,
         "add_prefix_space": False,
-        "added_tokens_decoder": {str(i): _added_token(token) for token, i in added.items()},
-        "additional_special_tokens": [*_CHAT[1:], *_SPEECH],
+        "added_tokens_decoder": {str(i): _added_token(token, token not in ordinary) for token, i in added.items()},
+        "additional_special_tokens": list(additional),
         "bos_token": None,
         "clean_up_tokenization_spaces": False,
         "eos_token": "<|im_end|>",
@@ -117,12 +121,12 @@ def _tokenizer_config(added: dict[str, int]) -> dict[str, object]:
     }
 
 
-def _added_token(token: str) -> dict[str, object]:
+def _added_token(token: str, special: bool) -> dict[str, object]:
     return {
         "content": token,
         "lstrip": False,
         "normalized": False,
         "rstrip": False,
         "single_word": False,
-        "special": token not in _TOOLS,
+        "special": special,
     }

@@ -125,7 +125,7 @@ class Layouts(_Section):
 class TalkerDraws(_Section):
     """How an utterance becomes a training example: shares of utterances, and what is said here.
 
-    xvector_noise: relative to the vector's size; reference_frames, longest: frames and positions at most;
+    xvector_noise: relative to the vector's size; reference_frames: at most;
     code_noise: share of input codes that are taken from another frame.
     """
 
@@ -136,7 +136,6 @@ class TalkerDraws(_Section):
     altered_text: float
     xvector_noise: float
     reference_frames: int
-    longest: int
     code_noise: float
 
 

@@ -53,10 +53,11 @@ def same_start(modules: Iterable[nn.Module]) -> None:
             dist.broadcast(tensor.data, 0)
 
 
-def first_ones(value: float, device: torch.device) -> float:
+def first_ones(value: float) -> float:
     """The first process's value, for all."""
     if world() == 1:
         return value
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     shared = torch.tensor(value, dtype=torch.float64, device=device)
     dist.broadcast(shared, 0)
     return float(shared.item())

@@ -6,11 +6,11 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 from engine.text_tokenizer import SPLIT_PATTERN
+from engine.untrained.tokenizer import tokenizer_config
 from scripts.train_pocket.config import load
 from scripts.train_pocket.folder import SPECIAL_TOKENS
 from scripts.train_pocket.texts import read_sentences
@@ -45,46 +45,16 @@ def train(texts: Iterable[str], size: int) -> tuple[dict[str, int], list[str]]:
 def write(folder: Path, vocab: dict[str, int], merges: list[str]) -> None:
     """Write vocab.json, merges.txt and tokenizer_config.json, the special tokens following the BPE's."""
     folder.mkdir(parents=True, exist_ok=True)
-    added = {len(vocab) + index: token for index, token in enumerate(SPECIAL_TOKENS)}
+    added = {token: len(vocab) + index for index, token in enumerate(SPECIAL_TOKENS)}
     _write(folder / "vocab.json", json.dumps(vocab, ensure_ascii=False))
     _write(folder / "merges.txt", "#version: 0.2\n" + "\n".join(merges) + "\n")
-    _write(folder / "tokenizer_config.json", json.dumps(_config(added), indent=2) + "\n")
+    _write(folder / "tokenizer_config.json", json.dumps(tokenizer_config(added, SPECIAL_TOKENS[1:]), indent=2) + "\n")
 
 
 def _with_roles(texts: Iterable[str]) -> Iterator[str]:
     yield from texts
     for role in _ROLES:
         yield from (role for _ in range(_ROLE_COUNT))
-
-
-def _config(added: dict[int, str]) -> dict[str, Any]:
-    return {
-        "add_bos_token": False,
-        "add_prefix_space": False,
-        "added_tokens_decoder": {str(number): _added(token) for number, token in added.items()},
-        "additional_special_tokens": list(SPECIAL_TOKENS[1:]),
-        "bos_token": None,
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|im_end|>",
-        "errors": "replace",
-        "model_max_length": 131072,
-        "pad_token": "<|endoftext|>",
-        "processor_class": "Qwen3TTSProcessor",
-        "split_special_tokens": False,
-        "tokenizer_class": "Qwen2Tokenizer",
-        "unk_token": None,
-    }
-
-
-def _added(token: str) -> dict[str, Any]:
-    return {
-        "content": token,
-        "lstrip": False,
-        "normalized": False,
-        "rstrip": False,
-        "single_word": False,
-        "special": True,
-    }
 
 
 def _write(file: Path, text: str) -> None:

@@ -10,13 +10,14 @@ from typing import Any, Protocol
 from engine.request import SpeechRequest, Voice
 from engine.speech_stream import SpeechStream
 from server.admission import Seat
-from server.audio.encoders import FORMATS
 from server.audio.rendering import Rendering
+from server.deadline import first_sound_within
 from server.errors import ApiError
 from server.live.opening import Opening
 from server.request_record import RequestRecord
 from server.schemas import SpeechBody
 from server.services import Services
+from server.speaking import rendering_of
 from server.tasks import speech_request, task_of
 from server.utterance import Utterance
 
@@ -84,28 +85,18 @@ class Speaking:
         with ExitStack() as held:
             seat = held.enter_context(self._services.admission.seat())
             utterance = await self._opened(seat, held)
-            rendering = Rendering(
-                FORMATS[self._body.response_format],
-                self._services.audio_threads,
-                speed=self._body.speed,
-                rate=self._body.sample_rate,
-            )
-            held.callback(rendering.close)
+            rendering = rendering_of(self._body, self._services, held)
             await self._give(utterance, rendering)
 
     async def _opened(self, seat: Seat, held: ExitStack) -> Utterance:
         """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time."""
         settings = self._services.settings
-        try:
-            async with asyncio.timeout(settings.limits.first_sound_seconds):
-                asked = await self._asked()
-                await seat.turn()
-                utterance = Utterance(self._submitted(asked), self._record, trim=settings.trim_leading_silence)
-                held.callback(utterance.close)
-                await utterance.open()
-        except TimeoutError:
-            message = f"There was nothing to hear within {settings.limits.first_sound_seconds:g} s."
-            raise ApiError(message, status=504, code="deadline_exceeded") from None
+        async with first_sound_within(settings.limits.first_sound_seconds):
+            asked = await self._asked()
+            await seat.turn()
+            utterance = Utterance(self._submitted(asked), self._record, trim=settings.trim_leading_silence)
+            held.callback(utterance.close)
+            await utterance.open()
         return utterance
 
     async def _asked(self) -> SpeechRequest:

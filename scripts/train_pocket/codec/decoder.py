@@ -7,13 +7,12 @@ from torch import Tensor, nn
 
 from engine.architecture import DecoderArchitecture, Transformer
 from scripts.train_pocket.codec.layers import (
-    Attention,
     CausalConv,
     CausalUpsample,
     ConvNeXt,
-    LayerScale,
     ResidualUnit,
     SnakeBeta,
+    TransformerLayer,
 )
 
 _DILATIONS = (1, 3, 9)
@@ -29,28 +28,15 @@ class _MLP(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
-class _Layer(nn.Module):
-    def __init__(self, sizes: Transformer) -> None:
-        super().__init__()
-        self.input_layernorm = nn.RMSNorm(sizes.hidden, sizes.eps)
-        self.self_attn = Attention(sizes.hidden, sizes.heads, sizes.head_dim, sizes.rope_theta)
-        self.self_attn_layer_scale = LayerScale(sizes.hidden)
-        self.post_attention_layernorm = nn.RMSNorm(sizes.hidden, sizes.eps)
-        self.mlp = _MLP(sizes.hidden, sizes.intermediate)
-        self.mlp_layer_scale = LayerScale(sizes.hidden)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x)))
-        return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
-
-
 class _Transformer(nn.Module):
     """Causal; inputs must be no longer than the sliding window, which is then no window."""
 
     def __init__(self, sizes: Transformer, latent: int) -> None:
         super().__init__()
         self.input_proj, self.output_proj = nn.Linear(latent, sizes.hidden), nn.Linear(sizes.hidden, latent)
-        self.layers = nn.ModuleList(_Layer(sizes) for _ in range(sizes.layers))
+        self.layers = nn.ModuleList(
+            TransformerLayer(sizes, nn.RMSNorm, _MLP(sizes.hidden, sizes.intermediate)) for _ in range(sizes.layers)
+        )
         self.norm = nn.RMSNorm(sizes.hidden, sizes.eps)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,11 +57,11 @@ class _Block(nn.Module):
 
 
 class Code2Wav(nn.Module):
-    """The decoder behind the quantizer. ``window``: the most frames that ``latents`` may be given."""
+    """The decoder behind the quantizer."""
 
     def __init__(self, sizes: DecoderArchitecture) -> None:
         super().__init__()
-        self.window = sizes.sliding_window
+        self._window = sizes.sliding_window
         self.pre_conv = CausalConv(sizes.codebook_dim, sizes.latent, 3)
         self.pre_transformer = _Transformer(sizes.transformer, sizes.latent)
         self.upsample = nn.ModuleList(
@@ -85,7 +71,11 @@ class Code2Wav(nn.Module):
         self.decoder = nn.Sequential(*_waveform(sizes))
 
     def latents(self, quantized: Tensor) -> Tensor:
-        """[batch, frames, codebook_dim] -> [batch, latent, frames]."""
+        """[batch, frames, codebook_dim] -> [batch, latent, frames]. Raises ValueError beyond the sliding window."""
+        if quantized.shape[1] > self._window:
+            raise ValueError(
+                f"{quantized.shape[1]} frames; attention here has no window, and the model's has {self._window}"
+            )
         x = self.pre_conv(quantized.transpose(1, 2))
         return self.pre_transformer(x.transpose(1, 2)).transpose(1, 2)
 

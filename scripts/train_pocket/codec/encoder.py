@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.architecture import SpeechEncoderArchitecture, Transformer
-from scripts.train_pocket.codec.layers import Attention, CausalConv, LayerScale
+from scripts.train_pocket.codec.layers import CausalConv, TransformerLayer
 
 
 class _Residual(nn.Module):
@@ -52,25 +52,12 @@ class _MLP(nn.Module):
         return self.fc2(F.gelu(self.fc1(x)))
 
 
-class _Layer(nn.Module):
-    def __init__(self, sizes: Transformer) -> None:
-        super().__init__()
-        self.input_layernorm = nn.LayerNorm(sizes.hidden, sizes.eps)
-        self.self_attn = Attention(sizes.hidden, sizes.heads, sizes.head_dim, sizes.rope_theta)
-        self.self_attn_layer_scale = LayerScale(sizes.hidden)
-        self.post_attention_layernorm = nn.LayerNorm(sizes.hidden, sizes.eps)
-        self.mlp = _MLP(sizes.hidden, sizes.intermediate)
-        self.mlp_layer_scale = LayerScale(sizes.hidden)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x)))
-        return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
-
-
 class _Transformer(nn.Module):
     def __init__(self, sizes: Transformer) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_Layer(sizes) for _ in range(sizes.layers))
+        self.layers = nn.ModuleList(
+            TransformerLayer(sizes, nn.LayerNorm, _MLP(sizes.hidden, sizes.intermediate)) for _ in range(sizes.layers)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engine.architecture import Transformer
+
 _BRANCH_SCALE = 0.1
 """What residual branches are scaled by at first: the published 0.01 needs a longer training to grow."""
 
@@ -177,6 +179,24 @@ class Attention(nn.Module):
         angles = torch.outer(torch.arange(positions, device=device).float(), 1.0 / self._theta**exponents)
         angles = torch.cat((angles, angles), -1)
         return angles.cos(), angles.sin()
+
+
+class TransformerLayer(nn.Module):
+    """A pre-norm layer of attention and ``mlp``, each scaled onto its input. norm: makes one, of a width and an eps."""
+
+    def __init__(self, sizes: Transformer, norm: Callable[[int, float], nn.Module], mlp: nn.Module) -> None:
+        super().__init__()
+        self.input_layernorm = norm(sizes.hidden, sizes.eps)
+        self.self_attn = Attention(sizes.hidden, sizes.heads, sizes.head_dim, sizes.rope_theta)
+        self.self_attn_layer_scale = LayerScale(sizes.hidden)
+        self.post_attention_layernorm = norm(sizes.hidden, sizes.eps)
+        self.mlp = mlp
+        self.mlp_layer_scale = LayerScale(sizes.hidden)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, n, hidden] -> the same."""
+        x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x)))
+        return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

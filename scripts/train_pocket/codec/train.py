@@ -162,7 +162,7 @@ def train(options: Options) -> None:
     begin = time.monotonic()
     trainer = Trainer(options)
     print(f"{time.monotonic() - begin:6.1f} s to start, {trainer.audio.frames / 45000:.2f} h here", flush=True)
-    schedule = TimedSchedule(options.minutes, trainer.device)
+    schedule = TimedSchedule(options.minutes)
     saved = printed = begin = time.monotonic()
     while schedule.progress < 1:
         factor = schedule.step([trainer.maker, trainer.critic])

@@ -11,6 +11,7 @@ from engine.architecture import ModelArchitecture
 from engine.request import SpeechRequest, TextLayout, Voice
 from engine.text_tokenizer import TextTokenizer
 from scripts.train_pocket.config import TalkerDraws
+from scripts.train_pocket.talker.batches import LENGTHS
 from scripts.train_pocket.talker.corpus import Corpus, Spoken
 from scripts.train_pocket.talker.examples import Example, lay_out
 
@@ -31,7 +32,7 @@ class Drawing:
     def example(self, spoken: Spoken, random: np.random.Generator) -> Example:
         """One way to ask for ``spoken``, at times followed by others of its speaker."""
         text, codes = spoken.text, spoken.codes
-        while random.random() < self.shares.joined and len(codes) < self.shares.longest // 2:
+        while random.random() < self.shares.joined and len(codes) < LENGTHS[-1] // 2:
             more = self._another(spoken, random)
             text, codes = f"{text} {more.text}", np.concatenate((codes, more.codes))
         if random.random() < self.shares.altered_text:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from scripts.train_pocket.config import TalkerTraining
-from scripts.train_pocket.machines import rank, world
+from scripts.train_pocket.machines import first_ones, rank, world
 from scripts.train_pocket.talker.feed import Rows
 from scripts.train_pocket.talker.losses import Losses
 
@@ -45,7 +44,7 @@ class Timetable:
         if self._first_step is None:
             self._first_step = step
         if world() == 1 or (step - self._first_step) % _ASKED == 0:
-            self._common = _from_first(min(1.0, self.elapsed / self._seconds))
+            self._common = first_ones(min(1.0, self.elapsed / self._seconds))
         return self._common >= 1
 
     def rate(self, step: int) -> float:
@@ -90,13 +89,3 @@ class Log:
     def _clear(self) -> None:
         self._figures: list[Tensor] = []
         self._positions, self._waited, self._since = 0, 0.0, time.monotonic()
-
-
-def _from_first(value: float) -> float:
-    """The first process's value, for all."""
-    if world() == 1:
-        return value
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    shared = torch.tensor(value, device=device, dtype=torch.float64)
-    dist.broadcast(shared, 0)
-    return float(shared.item())

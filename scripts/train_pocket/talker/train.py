@@ -16,6 +16,7 @@ from engine.text_tokenizer import TextTokenizer
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.machines import join, rank, same_start, world
+from scripts.train_pocket.talker.batches import LENGTHS
 from scripts.train_pocket.talker.corpus import read_corpus
 from scripts.train_pocket.talker.draws import Drawing
 from scripts.train_pocket.talker.evaluate import evaluate
@@ -112,7 +113,7 @@ def _trainer(pocket: Pocket, device: torch.device) -> Trainer:
     architecture, settings = model_architecture(pocket), pocket.talker_training
     model = TrainableTalker(
         architecture.talker,
-        positions=settings.draws.longest + 64,
+        positions=LENGTHS[-1],
         dropout=settings.dropout,
         dtype=torch.bfloat16 if device.type == "cuda" else torch.float32,
     )
