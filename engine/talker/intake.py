@@ -155,7 +155,7 @@ class Intake:
             _log.exception("a prompt could not be built")
             return Refusal(record.stream, EngineFailed(f"the prompt could not be built: {error}"))
 
-    def _words(self, record: Record) -> Words | Refusal | None:
+    def _words(self, record: Record) -> Words | None:
         """The text of a live utterance goes on; void where it has ended or was refused."""
         live = self._live.get(record.stream)
         if live is None:
