@@ -31,14 +31,16 @@ speak() {
 
 tell_speakers() {
   on "$last" python3 -m scripts.train_pocket.speaker.train --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
-    --speakers "$data/speakers.json" --out "$out/speaker" --minutes "${SPEAKER:-3}"
+    --speakers "$data/speakers.json" --out "$out/speaker" --minutes "${SPEAKER:-2.6}"
   on "$last" python3 -m scripts.train_pocket.speaker.embed --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
     --weights "$out/speaker/speaker_encoder.safetensors" --out "$out/xvectors.npz"
 }
 
 train_codec() {
-  several 0 $((last - 1)) scripts.train_pocket.codec.train --audio "$out/audio" --out "$out/codec" \
-    --minutes "${CODEC:-10}" --batch 12
+  on 0 python3 -m scripts.train_pocket.codec.train --audio "$out/audio" --out "$out/begun" \
+    --minutes 1.2 --open 0.3 --alone 1
+  several 0 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$out/begun" --out "$out/codec" \
+    --minutes "${CODEC:-10.5}" --open 0 --alone 0.06
 }
 
 encode() {
@@ -59,9 +61,9 @@ codec)
   ;;
 talker)
   several 1 "$last" scripts.train_pocket.codec.train --audio "$out/audio" --resume "$out/codec" --frozen \
-    --out "$out/code2wav" --minutes "${TALKER:-6}" --alone 0 --rate 2e-4 --batch 12 > "$out/code2wav.log" 2>&1 &
+    --out "$out/code2wav" --minutes "${TALKER:-7}" --alone 0 --rate 2e-4 > "$out/code2wav.log" 2>&1 &
   on 0 python3 -m scripts.train_pocket.talker.train --data "$data" --codes "$out/codes" \
-    --xvectors "$out/xvectors.npz" --out "$out/talker" --minutes "${TALKER:-6}" > "$out/talker.log" 2>&1
+    --xvectors "$out/xvectors.npz" --out "$out/talker" --minutes "${TALKER:-7}" > "$out/talker.log" 2>&1
   wait
   ;;
 *)

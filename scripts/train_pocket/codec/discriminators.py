@@ -99,16 +99,17 @@ def critics_loss(both: list[Verdict]) -> Tensor:
     return torch.stack(terms).mean().float()
 
 
-def deceit_loss(both: list[Verdict]) -> Tensor:
-    """How far the critics are from taking the made ones for real."""
-    return torch.stack([(scores.chunk(2)[1] - 1).square().mean() for scores, _ in both]).mean().float()
+def deceit_loss(made: list[Verdict]) -> Tensor:
+    """How far the critics are from taking the made samples for real."""
+    return torch.stack([(scores - 1).square().mean() for scores, _ in made]).mean().float()
 
 
-def feature_loss(both: list[Verdict]) -> Tensor:
+def feature_loss(real: list[Verdict], made: list[Verdict]) -> Tensor:
     """Distance of the critics' features, relative to the real ones' size (EnCodec, Défossez et al. 2022)."""
-    return torch.stack([_distance(*layer.chunk(2)) for _, layers in both for layer in layers]).mean().float()
+    pairs = zip(real, made, strict=True)
+    distances = [_distance(r, m) for (_, reals), (_, mades) in pairs for r, m in zip(reals, mades, strict=True)]
+    return torch.stack(distances).mean().float()
 
 
 def _distance(real: Tensor, made: Tensor) -> Tensor:
-    real = real.detach()
     return (real - made).abs().mean() / (real.abs().mean() + 1e-5)

@@ -22,7 +22,7 @@ _LED_IN = 4
 """Frames before them that only fill the convolutions."""
 _FROM_THE_START = 0.1
 """How often it is the piece's first frames, where the convolutions start empty as with a new stream."""
-_MEL, _FEATURES, _COMMITMENT, _PHONETIC, _CROWDING = 15.0, 2.0, 0.25, 2.0, 0.2
+_MEL, _FEATURES, _COMMITMENT, _PHONETIC = 15.0, 2.0, 0.25, 2.0
 
 
 class Made(NamedTuple):
@@ -65,12 +65,14 @@ class Batch:
 
 
 class Passes(nn.Module):
-    """Forward and backward of codec and critics. frozen: only Code2Wav learns."""
+    """Forward and backward of codec and critics. crowding: weight of that loss; frozen: only Code2Wav learns."""
 
-    def __init__(self, codec: Codec, critics: Critics, phonetic: PhonemeHead, batch: Batch, *, frozen: bool) -> None:
+    def __init__(
+        self, codec: Codec, critics: Critics, phonetic: PhonemeHead, batch: Batch, *, crowding: float, frozen: bool
+    ) -> None:
         super().__init__()
         self.codec, self.critics, self.phonetic = codec, critics, phonetic
-        self._mel, self._batch, self._frozen = MelDistance(), batch, frozen
+        self._mel, self._batch, self._crowding, self._frozen = MelDistance(), batch, crowding, frozen
 
     def maker_parameters(self) -> list[nn.Parameter]:
         """What learns, the critics left out."""
@@ -98,7 +100,7 @@ class Passes(nn.Module):
                 loss = loss + _COMMITMENT * quantized.commitment + _PHONETIC * phonetic
                 figures |= {"commit": quantized.commitment, "phones": phonetic, "right": right}
                 crowded = torch.stack([crowding(each.float()) for each in quantized.projected]).sum()
-                loss = loss + _CROWDING * crowded
+                loss = loss + self._crowding * crowded
                 figures |= {"crowded": crowded, "rank": dimensions(quantized.targets[1])}
             if judged:
                 loss = loss + self._deceive(made, figures)
@@ -108,9 +110,9 @@ class Passes(nn.Module):
 
     def _deceive(self, made: Tensor, figures: dict[str, Tensor]) -> Tensor:
         self.critics.requires_grad_(False)
-        both = self.critics(torch.cat((self._batch.real, made)))
+        real, believed = self.critics(self._batch.real), self.critics(made)
         self.critics.requires_grad_(True)
-        deceit, features = deceit_loss(both), feature_loss(both)
+        deceit, features = deceit_loss(believed), feature_loss(real, believed)
         figures |= {"deceit": deceit, "features": features}
         return deceit + _FEATURES * features
 
@@ -126,7 +128,8 @@ class Passes(nn.Module):
 
 def dimensions(x: Tensor) -> Tensor:
     """How many dimensions x [n, width] really has: the participation ratio of its covariance's eigenvalues."""
-    covariance = torch.cov(x.T)
+    centred = x - x.mean(0)
+    covariance = centred.T @ centred / len(x)  # torch.cov waits for the device, which no graph can record
     return covariance.trace().square() / covariance.square().sum()
 
 

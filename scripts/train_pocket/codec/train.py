@@ -45,6 +45,7 @@ class Options(NamedTuple):
     rate: float
     open: float
     alone: float
+    crowding: float
     frozen: bool
     resume: Path | None
     device: str
@@ -85,7 +86,8 @@ class Trainer:
         if options.resume is not None:
             _resume(options.resume, codec, {"critics.": critics, "phonetic.": phonetic})
         self.batch = Batch(options.batch, self.device)
-        self._passes = Passes(codec, critics, phonetic, self.batch, frozen=options.frozen).to(self.device)
+        self._passes = Passes(codec, critics, phonetic, self.batch, crowding=options.crowding, frozen=options.frozen)
+        self._passes.to(self.device)
         machines.same_start([self._passes])
         self.audio = Audio(shards(options.audio)[machines.rank() :: machines.world()], self.device)
         self.maker = self._optimizer(self._passes.maker_parameters(), options.rate)
@@ -184,10 +186,11 @@ def _options() -> Options:
     parser.add_argument("--audio", type=Path, required=True, help="folder of the teacher's shards")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--batch", type=int, default=16, help="pieces a process")
-    parser.add_argument("--rate", type=float, default=4e-4)
+    parser.add_argument("--batch", type=int, default=8, help="pieces a process")
+    parser.add_argument("--rate", type=float, default=8e-4)
     parser.add_argument("--open", type=float, default=0.08, help="share of the time before anything is quantised")
     parser.add_argument("--alone", type=float, default=0.3, help="share of the time before the critics join")
+    parser.add_argument("--crowding", type=float, default=0.05, help="weight of the loss that keeps latents apart")
     parser.add_argument("--frozen", action="store_true", help="only Code2Wav learns, so that codes keep their meaning")
     parser.add_argument("--resume", type=Path, help="folder that an earlier run wrote")
     parser.add_argument("--device", default="cuda")
