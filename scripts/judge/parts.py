@@ -10,7 +10,7 @@ from scripts.judge.clips import Clip, Clips
 from scripts.judge.codec_row import clip_recordings, through_codec
 from scripts.judge.exam import Exam
 from scripts.judge.recordings import Recording, Row, judged
-from scripts.judge.speaking import Spoken, speak
+from scripts.judge.speaking import Device, Spoken, speak
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,12 @@ class Parts:
     decoded: list[Row]
 
 
-def hold(checkpoint: Path, exam: Exam, clips: Clips, codec_clips: Sequence[Clip], out: Path) -> Parts:
+def hold(
+    checkpoint: Path, exam: Exam, clips: Clips, codec_clips: Sequence[Clip], out: Path, device: Device = "cpu"
+) -> Parts:
     """Speak everything, then have everything judged."""
     groups = [exam.main, exam.further, exam.by_vector, exam.in_context]
-    spoken = speak(checkpoint, [utterance for group in groups for utterance in group], out)
+    spoken = speak(checkpoint, [utterance for group in groups for utterance in group], out, device)
     recordings = [_beside(each, clips, index) for index, each in enumerate(spoken)]
     originals = clip_recordings(codec_clips)
     decoded = through_codec(checkpoint, originals, out / "codec")

@@ -8,7 +8,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import soundfile
@@ -19,6 +21,8 @@ from engine.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequ
 from scripts.judge.clips import Clip
 from scripts.judge.expected import most_frames
 from scripts.judge.sound import read
+
+Device = Literal["cpu", "cuda"]
 
 _AT_ONCE = 8
 _REPORT_EVERY = 50
@@ -48,24 +52,25 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Spoken:
-    """An utterance in its file. stopped: whether it ended by itself."""
+    """An utterance in its file. stopped: whether it ended by itself; edges: samples at which its later chunks began."""
 
     utterance: Utterance
     wav: Path
     stopped: bool
+    edges: tuple[int, ...]
 
 
-def speak(checkpoint: Path, utterances: Sequence[Utterance], out: Path) -> list[Spoken]:
+def speak(checkpoint: Path, utterances: Sequence[Utterance], out: Path, device: Device = "cpu") -> list[Spoken]:
     """Speak what is not yet in ``out``. Raises EngineError where the checkpoint cannot."""
     out.mkdir(parents=True, exist_ok=True)
     missing = [utterance for utterance in utterances if not _note(out, utterance).exists()]
     if missing:
-        asyncio.run(_speak_all(checkpoint, missing, out))
+        asyncio.run(_speak_all(EngineConfig(model=str(checkpoint), device=device), missing, out))
     return [_spoken(out, utterance) for utterance in utterances]
 
 
-async def _speak_all(checkpoint: Path, utterances: list[Utterance], out: Path) -> None:
-    engine = EngineClient(EngineConfig(model=str(checkpoint), device="cpu"))
+async def _speak_all(config: EngineConfig, utterances: list[Utterance], out: Path) -> None:
+    engine = EngineClient(config)
     await engine.start()
     try:
         await engine.wait_ready()
@@ -97,7 +102,8 @@ async def _speak_one(engine: EngineClient, utterance: Utterance, out: Path) -> N
     samples = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.float32)
     soundfile.write(_wav(out, utterance), samples, SAMPLE_RATE)
     stopped = stream.completion.finish_reason is FinishReason.STOP
-    _note(out, utterance).write_text(json.dumps({"stopped": stopped, "text": utterance.text}))
+    edges = list(accumulate(len(chunk) for chunk in chunks))[:-1]
+    _note(out, utterance).write_text(json.dumps({"stopped": stopped, "edges": edges, "text": utterance.text}))
 
 
 async def _voice(engine: EngineClient, utterance: Utterance) -> Voice | None:
@@ -110,7 +116,7 @@ async def _voice(engine: EngineClient, utterance: Utterance) -> Voice | None:
 
 def _spoken(out: Path, utterance: Utterance) -> Spoken:
     note = json.loads(_note(out, utterance).read_text())
-    return Spoken(utterance, _wav(out, utterance), note["stopped"])
+    return Spoken(utterance, _wav(out, utterance), note["stopped"], tuple(note["edges"]))
 
 
 def _wav(out: Path, utterance: Utterance) -> Path:

@@ -10,6 +10,8 @@ from scripts.judge.expected import LATE, RUNAWAY, TRUNCATED, faults
 from scripts.judge.figures import RECOGNISERS, corpus_wer, mean
 from scripts.judge.parts import Parts, Scored
 from scripts.judge.recordings import Row
+from scripts.judge.seams import seam_decibels
+from scripts.judge.sound import read
 from scripts.judge.speed import Speed
 from scripts.judge.table import Figure
 
@@ -31,6 +33,7 @@ def speech_figures(parts: Parts) -> list[Figure]:
         Figure("characters a second", mean(main, "chars_per_second")),
         Figure("the same, teacher", mean(parts.original, "chars_per_second")),
         Figure("loudness, dB", mean(main, "loudness_db")),
+        Figure("spectrum where chunks meet, dB off", _seams(parts.main), reach=1, aim=0.5),
     ]
 
 
@@ -92,6 +95,11 @@ def _faults(main: Sequence[Scored]) -> list[Figure]:
         Figure(f"gone wrong, of {len(main)}", sum(map(bool, found)), "count", reach=_MOST_FAULTS * scale, aim=0),
         *(Figure(f"  {fault}", sum(fault in each for each in found), "count") for fault in (RUNAWAY, TRUNCATED, LATE)),
     ]
+
+
+def _seams(main: Sequence[Scored]) -> float | None:
+    """Read one after the other: the recordings together are large."""
+    return seam_decibels((read(each.spoken.wav)[0], each.spoken.edges) for each in main)
 
 
 def _of(each: Scored) -> list[str]:
