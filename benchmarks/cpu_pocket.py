@@ -16,15 +16,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,12 +28,11 @@ import numpy as np
 import yaml
 
 from benchmarks.report import machine
+from benchmarks.serving import PATIENCE_S, ROOT, served
 
-ROOT = Path(__file__).resolve().parent.parent
 RATE = 24_000
 AUDIBLE = 32
 """-60 dBFS in 16 bits."""
-PATIENCE_S = 120.0
 TEXTS = (
     "The quick brown fox jumps over the lazy dog, and nobody is surprised.",
     "She opened the window because the evening air had finally become cool.",
@@ -76,34 +70,6 @@ async def listen(client: httpx.AsyncClient, text: str, seed: int) -> Heard:
                     first, begun = now, samples + int(loud[0])
             samples += len(piece) // 2
     return Heard(first, time.perf_counter() - asked, samples / RATE, late)
-
-
-@contextmanager
-def served(config: Path, cores: Sequence[int], log: Path) -> Iterator[tuple[str, float]]:
-    """A server on ``cores``: its address, and how many seconds it took to be ready. ``log``: what it prints."""
-    command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config), "--port", "0"]
-    started = time.perf_counter()
-    with log.open("w") as printed:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=printed)
-    try:
-        os.sched_setaffinity(process.pid, cores)
-        address = _wait_for(log, r"on (http://\S+)", process)
-        _wait_for(log, "(is ready on)", process)
-        with httpx.Client(base_url=address) as client:
-            client.get("/ready").raise_for_status()
-        yield address, time.perf_counter() - started
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
-
-
-def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
-    """The pattern's group, as soon as the log has it."""
-    while not (found := re.search(pattern, log.read_text())):
-        if process.poll() is not None:
-            raise SystemExit(f"the server ended:\n{log.read_text()}")
-        time.sleep(0.01)
-    return found.group(1)
 
 
 async def lone(client: httpx.AsyncClient, repeats: int) -> None:
@@ -176,9 +142,9 @@ def main() -> None:
         config, log = config_for(given.config, given.model, Path(folder)), Path(folder, "log")
         readiness = []
         for _ in range(given.starts - 1):
-            with served(config, cores, log) as (_, seconds):
+            with served(config, log, cores=cores) as (_, seconds):
                 readiness.append(seconds)
-        with served(config, cores, log) as (address, seconds):
+        with served(config, log, cores=cores) as (address, seconds):
             print(f"ready             {_summary([*readiness, seconds], 1)} s")
             asyncio.run(measure(address, given.at_once, given.repeats))
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from server.commands.bench import bench
 from server.commands.doctor import doctor
 from server.commands.say import say
 from server.commands.serve import serve
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.callback()(_sonant)
 app.command()(serve)
 app.command()(say)
+app.command()(bench)
 app.command()(doctor)
 app.add_typer(voices, name="voices")
 

@@ -15,11 +15,13 @@ from engine.client import EngineClient
 from engine.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
 from server.audio.chain import Chain
 from server.audio.encoders import FORMATS
+from server.long_text.splitting import check_split, submitted
 from server.references.library import ReferenceLibrary
 from server.schemas import SpeechBody, parse_speech
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.tasks import speech_request
+from server.utterance import Speech
 
 _OWN_LIMITS = Limits(
     max_input_chars=10**6,
@@ -83,20 +85,17 @@ async def say(
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
         asked = await speech_request(body, engine, settings, references)
+        check_split(body, asked)
         asked = replace(asked, sampling=replace(asked.sampling, greedy=asked.sampling.greedy or greedy))
-        samples, codes = await _collect(engine, asked, on_frames)
+        samples, codes = await _collect(submitted(body, asked, engine), on_frames)
         return Spoken(body, asked, samples, codes)
     finally:
-        references.close()
         await engine.close()
 
 
-async def _collect(
-    engine: EngineClient, asked: SpeechRequest, on_frames: Callable[[int], None]
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     chunks: list[AudioChunk] = []
     frames = 0
-    stream = engine.submit(asked)
     try:
         async for chunk in stream:
             chunks.append(chunk)

@@ -50,6 +50,7 @@ def say(
         bool, typer.Option("--x-vector-only", help="Clone from the speaker embedding alone.")
     ] = False,
     text_layout: Annotated[Layout | None, typer.Option(help="The task's own when not given.")] = None,
+    split: Annotated[bool, typer.Option("--split", help="Long text: say it sentence by sentence.")] = False,
     speed: Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")] = 1.0,
     sample_rate: Annotated[int, typer.Option(help="8000 to 48000.")] = SAMPLE_RATE,
     seed: Annotated[int | None, typer.Option(help="The same seed says it the same way.")] = None,
@@ -85,6 +86,7 @@ def say(
             "ref_text": ref_text,
             "x_vector_only_mode": x_vector_only,
             "non_streaming_mode": text_layout and text_layout is Layout.FULL,
+            "split": "sentence" if split else None,
             "seed": seed,
             "temperature": temperature,
             "top_k": top_k,

@@ -1,0 +1,26 @@
+"""Whether a text is spoken as one utterance of the engine or sentence by sentence."""
+
+from __future__ import annotations
+
+from engine.client import EngineClient
+from engine.request import SpeechRequest
+from server.errors import ApiError
+from server.long_text.long_speech import LongSpeech
+from server.long_text.pieces import pieces
+from server.schemas import SpeechBody
+from server.tasks import task_of
+from server.utterance import Speech
+
+
+def check_split(body: SpeechBody, asked: SpeechRequest) -> None:
+    """Raises ApiError for a split that would not sound like one voice."""
+    if body.split != "none" and task_of(asked) == "VoiceDesign":
+        message = "Not supported 'split': a designed voice is another one in each sentence. Design one, then clone it."
+        raise ApiError(message, param="split", code="not_supported")
+
+
+def submitted(body: SpeechBody, asked: SpeechRequest, engine: EngineClient) -> Speech:
+    """``asked``, submitted whole or in pieces, as ``body`` wants it. Raises EngineUnavailable."""
+    if body.split == "none":
+        return engine.submit(asked)
+    return LongSpeech(engine, asked, pieces(asked.text, asked.language, engine.info.context))

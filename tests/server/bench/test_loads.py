@@ -1,0 +1,109 @@
+"""When the requests of a load come, and what they ask for."""
+
+from __future__ import annotations
+
+import base64
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from server.bench.asking import Asking, reference
+from server.bench.loads import Closed, Load, Open
+from server.bench.plans import PLANS, closed_load, open_load, planned
+from server.bench.texts import SENTENCES, read_texts
+
+
+def test_poisson_arrivals_are_the_same_for_the_same_seed() -> None:
+    load = Open(10, requests=50)
+    assert list(load.arrivals()) == list(load.arrivals())
+    assert list(load.arrivals()) != list(Open(10, requests=50, seed=8).arrivals())
+
+
+def test_poisson_arrivals_come_at_their_rate_and_irregularly() -> None:
+    arrivals = list(Open(10, requests=4001).arrivals())
+    gaps = [late - early for early, late in pairwise(arrivals)]
+    mean = arrivals[-1] / len(gaps)
+    assert arrivals[0] == 0.0
+    assert mean == pytest.approx(0.1, rel=0.05)
+    assert sum((gap - mean) ** 2 for gap in gaps) / len(gaps) == pytest.approx(mean**2, rel=0.1)
+
+
+def test_even_arrivals() -> None:
+    assert list(Open(4, requests=4, even=True).arrivals()) == [0.0, 0.25, 0.5, 0.75]
+
+
+def test_whichever_end_is_first_ends_a_load() -> None:
+    assert len(list(Open(4, requests=100, seconds=2.0, even=True).arrivals())) == 8
+    assert len(list(Open(4, requests=3, seconds=2.0, even=True).arrivals())) == 3
+    assert len(list(Closed(2, requests=5).numbers())) == 5
+
+
+def test_a_load_that_is_not_bounded_gets_a_bound() -> None:
+    assert open_load(40, None, None, even=False, seed=7).requests == 800
+    assert open_load(1, None, None, even=False, seed=7).requests == 40
+    assert open_load(1, None, 5.0, even=False, seed=7).requests is None
+    assert closed_load(64, None, None).requests == 256
+
+
+def test_the_plan_for_a_gpu() -> None:
+    loads = planned("gpu", 5, None, even=False, seed=7)
+    assert [str(load) for load in loads] == [
+        *(f"{rate} a second" for rate in (1, 6, 10, 20, 40)),
+        *(f"{count} at once" for count in (1, 8, 32, 64, 128, 256)),
+    ]
+    assert {load.requests for load in loads} == {5}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_ends(name: str) -> None:
+    loads: list[Load] = planned(name, None, None, even=False, seed=7)
+    assert all(load.requests for load in loads)
+
+
+def test_texts_and_voices_take_turns_and_every_request_has_a_seed() -> None:
+    asking = Asking(("One.", "Two."), ("ava", "emma", "adam"), first_seed=5)
+    bodies = [json.loads(asking.body(number)) for number in range(4)]
+    assert [body["input"] for body in bodies] == ["One.", "Two.", "One.", "Two."]
+    assert [body["voice"] for body in bodies] == ["ava", "emma", "adam", "ava"]
+    assert [body["seed"] for body in bodies] == [5, 6, 7, 8]
+    assert all((body["response_format"], body["stream"]) == ("pcm", True) for body in bodies)
+    assert all("max_new_tokens" not in body for body in bodies)
+
+
+def test_fields_of_the_caller_win_and_null_takes_one_out() -> None:
+    asking = Asking(("One.",), ("ava",), {"seed": None, "voice": {"id": "v"}, "ignore_eos": True})
+    assert json.loads(asking.body(0)) == {
+        "input": "One.",
+        "voice": {"id": "v"},
+        "response_format": "pcm",
+        "stream": True,
+        "ignore_eos": True,
+    }
+
+
+def test_lengths_are_a_number_or_follow_from_the_text() -> None:
+    assert json.loads(Asking(("One.",), frames=63, frames_field="max_tokens").body(0))["max_tokens"] == 63
+    followed = Asking(SENTENCES, frames="text")
+    lengths = [followed.frames_of(number) for number in range(len(SENTENCES))]
+    assert (min(lengths), max(lengths)) == (41, 76)
+    assert json.loads(followed.body(0))["max_new_tokens"] == 76
+
+
+def test_a_recording_is_sent_along_or_named(tmp_path: Path) -> None:
+    file = tmp_path / "voice.wav"
+    file.write_bytes(b"RIFF...")
+    head, _, data = reference(str(file)).partition(",")
+    assert (head, base64.b64decode(data)) == ("data:audio/wav;base64", b"RIFF...")
+    assert reference("https://example.com/voice.wav") == "https://example.com/voice.wav"
+
+
+def test_texts_of_a_file_are_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text("One.\n\n  Zwei. \n", "utf-8")
+    assert read_texts(file) == ("One.", "Zwei.")
+    for unreadable in (b"\n", b"\xff\xfe"):
+        file.write_bytes(unreadable)
+        with pytest.raises(ValueError, match="texts"):
+            read_texts(file)
