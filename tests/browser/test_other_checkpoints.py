@@ -1,0 +1,29 @@
+"""The page offers what the checkpoint can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.playground import Playground
+from tests.conftest import UntrainedCheckpoints
+from tests.server.serving import Serving, write_config
+
+
+def test_a_described_voice(page: Page, checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+    with Serving(write_config(tmp_path, checkpoints["1b7-voice_design"])) as server:
+        playground = Playground(page).at(server.ready())
+        expect(page.get_by_role("radio")).to_have_count(0)
+        page.get_by_role("textbox", name="The voice, described").fill("A deep and calm voice.")
+        body = playground.asked()
+        assert body.pop("seed") >= 0
+        assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}
+
+
+def test_clones_alone(page: Page, checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+    with Serving(write_config(tmp_path, checkpoints["0b6-base"])) as server:
+        Playground(page).at(server.ready())
+        for kind in ("Choose", "Clone", "Blend"):
+            expect(page.get_by_label(kind, exact=True)).to_be_enabled(enabled=kind == "Clone")
+        expect(page.get_by_label("Clone", exact=True)).to_be_checked()

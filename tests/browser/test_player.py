@@ -1,0 +1,67 @@
+"""What the page's player does with pieces that come too fast, too slow, or cut in two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.browser.playground import Playground
+
+IMPORT = """
+const { Player, PcmReader } = await import('/playground/player.js');
+const context = new AudioContext({ sampleRate: 24000 });
+const player = new Player(context);
+const second = new Float32Array(24000);
+"""
+
+
+def result(playground: Playground, script: str) -> Any:
+    playground.text.click()  # a page makes no sound before it was touched
+    return playground.page.evaluate("async () => {" + IMPORT + script + "}")
+
+
+def test_it_takes_no_more_when_it_is_far_ahead_and_goes_on_when_it_is_not(playground: Playground) -> None:
+    taken, ahead = result(
+        playground,
+        """
+        let taken = 0;
+        const feeding = (async () => { for (; taken < 40; taken += 1) await player.push(second); })();
+        while (taken < 32) await new Promise(requestAnimationFrame);
+        const ahead = player.ahead;
+        player.stop();
+        await feeding;
+        return [taken, ahead];
+        """,
+    )
+    assert taken == 40
+    assert 29 < ahead < 32
+
+
+def test_a_gap_is_counted_and_is_no_part_of_what_was_played(playground: Playground) -> None:
+    gaps, played = result(
+        playground,
+        """
+        const tenth = second.slice(0, 2400);
+        await player.push(tenth);
+        while (player.ahead) await new Promise(requestAnimationFrame);
+        await new Promise(requestAnimationFrame);
+        await player.push(tenth);
+        player.finish();
+        await player.ended;
+        while (player.ahead) await new Promise(requestAnimationFrame);
+        return [player.gaps, player.played];
+        """,
+    )
+    assert gaps == 1
+    assert abs(played - 0.2) < 1e-6
+
+
+def test_samples_may_be_cut_in_two(playground: Playground) -> None:
+    samples = result(
+        playground,
+        """
+        const reader = new PcmReader();
+        const pieces = [[0], [64, 0, 192], [], [255, 127, 0, 128]];
+        return pieces.flatMap((piece) => [...reader.read(Uint8Array.from(piece))]);
+        """,
+    )
+    assert samples == [0.5, -0.5, 32767 / 32768, -1]
