@@ -1,0 +1,41 @@
+"""What OpenAI's audio API has and this server has not: each a refusal that says so."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+
+from server.errors import ApiError, ClientLeft
+
+router = APIRouter(prefix="/v1/audio", include_in_schema=False)
+
+
+@router.post("/transcriptions")
+@router.post("/translations")
+async def refuse_to_listen(request: Request) -> None:
+    """A recording to be written down: 404."""
+    await _hear_out(request)
+    raise _refusal("This server speaks, and does not listen: it makes no transcriptions and no translations.")
+
+
+@router.api_route("/voice_consents", methods=["GET", "POST"])
+@router.api_route("/voice_consents/{consent}", methods=["GET", "POST", "DELETE"])
+async def refuse_consents(request: Request) -> None:
+    """A recording of somebody's consent: 404."""
+    await _hear_out(request)
+    raise _refusal(
+        "This server keeps no recordings of consent: keep them yourself, and give their id as a voice's consent."
+    )
+
+
+def _refusal(message: str) -> ApiError:
+    return ApiError(message, status=404, code="not_supported")
+
+
+async def _hear_out(request: Request) -> None:
+    """Take the body, and keep nothing of it: a client that still sends when it is answered may miss the answer."""
+    try:
+        async for _ in request.stream():
+            pass
+    except ClientDisconnect:
+        raise ClientLeft from None

@@ -1,0 +1,22 @@
+"""The page of settings and the settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.configuration_page import page
+from tests.docs.blocks import ROOT
+
+PAGE = ROOT / "docs" / "configuration.md"
+
+
+def test_the_page_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert PAGE.read_text() == page(), f"python -m scripts.configuration_page > {PAGE.relative_to(ROOT)}"
+
+
+def test_it_tells_key_variable_type_bounds_default_and_meaning() -> None:
+    row = (
+        "| `slots`<br>`SONANT_ENGINE__TALKER__SLOTS` | whole number, at least 1 | `8` | requests that decode together |"
+    )
+    assert row in page()
