@@ -18,16 +18,19 @@ from starlette.exceptions import HTTPException
 from engine.client import EngineClient
 from engine.errors import EngineError
 from server.admission import Admission
+from server.allowed_methods import allowed_methods
 from server.body_limit import BodyLimit
 from server.errors import ApiError, ClientLeft, failure_of
+from server.journal import Journal
 from server.keys import KeyCheck, load_keys
+from server.live.sessions import Sessions
 from server.metrics import Metrics
-from server.openapi import ERRORS
+from server.openapi import Described, errors
 from server.origin import OwnPagesOnly
 from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
-from server.routes import batch, live, models, operations, outcomes, speech, voices
+from server.routes import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
 from server.services import Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
@@ -50,14 +53,15 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
         engine = EngineClient(settings.engine_config)
         audio_threads = ThreadPoolExecutor(os.cpu_count(), "audio")
         references = ReferenceLibrary(engine, settings)
-        app.state.services = Services(settings, engine, admission, audio_threads, remembered, metrics, references)
+        app.state.services = Services(
+            settings, engine, admission, sessions, audio_threads, remembered, metrics, journal, references
+        )
         await engine.start()
         greeting = asyncio.create_task(_greet(engine, settings, on_engine_failure))
         try:
             yield
         finally:
             greeting.cancel()
-            references.close()
             await engine.close()
             audio_threads.shutdown()
             for spans in tracing:
@@ -66,20 +70,23 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     keys = load_keys(settings)
     admission = Admission(settings.max_running, settings.limits.max_waiting)
     remembered = Outcomes(settings.limits.max_outcomes)
-    metrics = Metrics(admission)
+    sessions = Sessions()
+    metrics = Metrics(admission, sessions)
     tracing = _tracing(settings)
-    app = FastAPI(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False)
-    app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes)
+    journal = Journal((metrics, remembered, *tracing))
+    app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False)
+    app.has_keys = bool(keys)
+    app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes, patience=settings.limits.request_seconds)
     if keys:
         app.add_middleware(KeyCheck, keys=keys)
     else:
-        app.add_middleware(OwnPagesOnly)
-    app.add_middleware(RequestLog, watchers=(metrics, remembered, *tracing))
-    app.state.admission = admission
+        app.add_middleware(OwnPagesOnly, names=settings.own_names)
+    app.add_middleware(RequestLog, journal=journal)
+    app.state.admission, app.state.sessions = admission, sessions
     for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
-    for routes in (speech, batch, live, voices, models, operations, outcomes):
-        app.include_router(routes.router, responses=ERRORS)
+    for routes in (speech, batch, live, voices, models, operations, outcomes, playground, unsupported):
+        app.include_router(routes.router, responses=errors(401, 500))
     return app
 
 
@@ -96,6 +103,8 @@ def _tracing(settings: Settings) -> list[Tracing]:
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        error.headers = {"Allow": allowed_methods(request)}
     return failure_of(error).response()
 
 

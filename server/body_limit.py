@@ -1,19 +1,26 @@
-"""No request body is read beyond its bound."""
+"""No request body is read beyond its bounds, in bytes and in time."""
 
 from __future__ import annotations
+
+import asyncio
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of
+from server.http_connection import too_slow
 
 
 class BodyLimit:
-    """Refuses a body by its Content-Length, and one that comes in chunks once it has grown too large."""
+    """Refuses a body by its Content-Length, and one that comes in chunks once it has grown too large or late.
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    most: bytes; patience: seconds until its end.
+    """
+
+    def __init__(self, app: ASGIApp, most: int, patience: float) -> None:
         self._app = app
         self._most = most
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -27,16 +34,26 @@ class BodyLimit:
             await failure_of(refusal).response()(scope, receive, send)
             return
         seen = 0
+        deadline: float | None = asyncio.get_running_loop().time() + self._patience
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, deadline
+            message = await self._in_time(receive, deadline)
             seen += len(message.get("body", b""))
             if seen > self._most:
                 raise self._refusal()
+            if not message.get("more_body", False):
+                deadline = None
             return message
 
         await self._app(scope, counted, send)
+
+    async def _in_time(self, receive: Receive, deadline: float | None) -> Message:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await receive()
+        except TimeoutError:
+            raise ApiError(too_slow(self._patience), status=408, code="request_timeout") from None
 
     def _refusal(self) -> ApiError:
         return ApiError(f"The body is larger than {self._most} bytes.", status=413, code="request_too_large")

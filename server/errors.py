@@ -75,6 +75,8 @@ class Failure:
             hints["Retry-After"] = str(self.retry_after)
         if self.status == 401:
             hints["WWW-Authenticate"] = "Bearer"
+        if self.status == 408:
+            hints["Connection"] = "close"
         return JSONResponse(self.body(), self.status, {**self.headers, **hints})
 
     @property

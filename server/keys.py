@@ -12,11 +12,12 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of
-from server.request_record import RequestRecord
 from server.settings import Settings, SettingsError
 
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
 """What needs no key: whether the server lives, and pages that say nothing of anybody's speech. All else does."""
+
+_OPEN_FOLDER = "/playground/"
 
 _KEY = re.compile(r"[!-~]{1,512}")
 _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
@@ -68,6 +69,10 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+
+
 class KeyCheck:
     """Lets a request pass that brings one of ``keys``, or asks for an open path."""
 
@@ -77,13 +82,11 @@ class KeyCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. A WebSocket is refused in its handshake, with the same answer."""
-        if scope["type"] == "lifespan" or scope["path"] in OPEN_PATHS or self._passes(scope):
+        if scope["type"] == "lifespan" or _is_open(scope["path"]) or self._passes(scope):
             await self._app(scope, receive, send)
             return
         refusal = ApiError("A valid key is needed: Authorization: Bearer KEY.", status=401, code="invalid_api_key")
-        record: RequestRecord = scope["state"]["record"]
-        record.status = refusal.status
-        record.failed(refusal)
+        scope["state"]["record"].failed(refusal)
         await failure_of(refusal).response()(scope, receive, send)
 
     def _passes(self, scope: Scope) -> bool:

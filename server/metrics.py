@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from server.admission import Admission
 from server.engine_metrics import engine_metrics
+from server.live.sessions import Sessions
 from server.request_record import RequestRecord
 from server.version import version
 
@@ -23,7 +24,7 @@ _UNKNOWN = "unknown"
 class Metrics:
     """Figures in a registry of this server's own."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, sessions: Sessions) -> None:
         self._registry = registry = CollectorRegistry()
         self._engine = _EngineFigures()
         registry.register(self._engine)
@@ -36,6 +37,9 @@ class Metrics:
         self._requests = Counter(
             "sonant_requests", "Speech requests that are over.", ["outcome", "task"], registry=registry
         )
+        open_sessions = Gauge("sonant_live_sessions_open", "Live sessions now.", registry=registry)
+        open_sessions.set_function(lambda: len(sessions))
+        self._sessions = Counter("sonant_live_sessions", "Live sessions that are over.", ["outcome"], registry=registry)
         self._seconds = self._histogram("sonant_request_seconds", "From a request to its end.", _DURATIONS)
         self._first_audio = self._histogram(
             "sonant_time_to_first_audio_seconds", "Until the first bytes of audio could leave.", _LATENCIES
@@ -54,7 +58,13 @@ class Metrics:
         self._dry = Counter("sonant_underrun_seconds", "The length of those gaps.", registry=registry)
 
     def ended(self, record: RequestRecord) -> None:
-        """A speech request is over."""
+        """A speech request is over. An utterance counts like a request, so what had several counts by them alone."""
+        if record.is_session:
+            self._sessions.labels(record.outcome).inc()
+        elif not record.parts:
+            self._count(record)
+
+    def _count(self, record: RequestRecord) -> None:
         task = record.task or _UNKNOWN
         self._requests.labels(record.outcome, task).inc()
         if record.task is None:

@@ -1,73 +1,94 @@
-"""What the API's description cannot find out by itself: bodies that routes check themselves, errors, audio."""
+"""What the API's description cannot find out by itself: errors, audio, and bodies that routes check themselves."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field
+from fastapi import FastAPI
+from pydantic import BaseModel
 
 from server.audio.encoders import FORMATS
+from server.keys import OPEN_PATHS
+from server.shapes import BatchResults, ErrorBody
 
+Responses = dict[int | str, dict[str, Any]]
 
-class ErrorFields(BaseModel):
-    """What went wrong."""
-
-    message: str
-    type: str = Field(description="invalid_request_error, rate_limit_error or server_error")
-    param: str | None = Field(description="the request field at fault")
-    code: str | None = Field(description="a stable word for programs")
-
-
-class ErrorBody(BaseModel):
-    """The one shape of every error."""
-
-    error: ErrorFields
-
-
-ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "The request is refused.", "model": ErrorBody},
-    "5XX": {"description": "The server failed, or cannot do it now.", "model": ErrorBody},
+_WHEN = {
+    400: "A value is wrong, missing, unknown or not available.",
+    401: "The server has keys, and the request brought none of them.",
+    403: "A browser asks for a page of another site.",
+    404: "There is no such thing.",
+    408: "The request did not arrive in time.",
+    409: "The name is taken, or there is no room.",
+    413: "The body is too large, or holds too many values.",
+    415: "The body is not of this content type, or is compressed.",
+    429: "Every place is taken, also in line.",
+    500: "The server failed on this request.",
+    503: "The engine is starting or restarting, or the server is stopping.",
+    504: "It took too long.",
 }
-"""For every route. 4XX also stands for the 422 that FastAPI would describe, and this server never sends."""
+_RETRY_AFTER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}}
+BODY_ERRORS = (400, 403, 408, 413, 415)
+"""What every route may answer that takes a body."""
+
+
+def errors(*statuses: int) -> Responses:
+    """The ``responses`` of a route that may fail with ``statuses``, each in the one error shape."""
+    described: Responses = {}
+    for status in statuses:
+        described[status] = {"description": _WHEN[status], "model": ErrorBody}
+        if status in (429, 503):
+            described[status]["headers"] = _RETRY_AFTER
+    return described
+
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
-_EVENTS = {"schema": {"type": "string", "description": "speech.audio.delta, ..., speech.audio.done"}}
-SPEECH_RESPONSE: dict[int | str, dict[str, Any]] = {
+_KINDS = ("speech.audio.delta", "speech.audio.done", "error")
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "enum": list(_KINDS)},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+_EVENTS = {"itemSchema": _EVENT}
+_AUDIO_HEADERS = {
+    "X-Sample-Rate": {"description": "Hz", "schema": {"type": "integer"}},
+    "X-Channels": {"schema": {"type": "integer", "enum": [1]}},
+}
+SPEECH_RESPONSE: Responses = {
     200: {
         "description": "Speech, by response_format and stream_format.",
+        "headers": _AUDIO_HEADERS,
         "content": {**{kind.media_type: _BINARY for kind in FORMATS.values()}, "text/event-stream": _EVENTS},
     }
 }
+BATCH_RESPONSE: Responses = {200: {"description": "A result for each item, in order.", "model": BatchResults}}
 
 
-_ITEM_RESULT = {
-    "type": "object",
-    "required": ["index", "status"],
-    "properties": {
-        "index": {"type": "integer"},
-        "status": {"type": "string", "enum": ["success", "error"]},
-        "audio_data": {"type": "string", "description": "base64"},
-        "media_type": {"type": "string"},
-        "sample_rate": {"type": "integer"},
-        "finish_reason": {"type": "string"},
-        "usage": {"type": "object"},
-        "error": ErrorFields.model_json_schema(),
-    },
-}
-_COUNTS = {name: {"type": "integer"} for name in ("total", "succeeded", "failed")}
-_BATCH = {
-    "type": "object",
-    "required": ["id", "object", "results", *_COUNTS],
-    "properties": {
-        "id": {"type": "string"},
-        "object": {"type": "string"},
-        "results": {"type": "array", "items": _ITEM_RESULT},
-        **_COUNTS,
-    },
-}
-BATCH_RESPONSE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "A result for each item, in order.", "content": {"application/json": {"schema": _BATCH}}}
-}
+class Described(FastAPI):
+    """An application whose description says of keys what is so, and nothing of the 422 that it never sends."""
+
+    has_keys = False
+
+    def openapi(self) -> dict[str, Any]:
+        """The description; made once."""
+        if self.openapi_schema is None:
+            schema = super().openapi()
+            for path, operations in schema["paths"].items():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    if not self.has_keys or path in OPEN_PATHS:
+                        operation["responses"].pop("401", None)
+                    else:
+                        operation["security"] = [{"key": []}]
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schema["components"]["schemas"].pop(unused, None)
+            if self.has_keys:
+                schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        assert self.openapi_schema is not None
+        return self.openapi_schema
 
 
 def body_of(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,9 @@ from server.errors import CLIENT_LEFT, failure_of
 from server.playback import Playback
 
 Fact = str | int | float
+WEBSOCKET = "WS"
+"""The method of a live session."""
+
 _SPEECH = "/v1/audio/speech"
 _OUTCOMES = {
     429: "turned_away",
@@ -25,7 +28,7 @@ class RequestRecord:
 
     traceparent: of the client's trace; playback: for speech that is streamed; engine_seconds: spent waiting for
     samples; onset: when a listener hears something, which is ``first_audio`` and the silence that the utterance
-    begins with.
+    begins with. part: it is one utterance of several; parts: how many it had itself.
     """
 
     id: str
@@ -47,11 +50,22 @@ class RequestRecord:
     completion: Completion | None = None
     failure: str | None = None
     param: str | None = None
+    part: bool = False
+    parts: int = 0
+
+    def of_part(self, number: int) -> RequestRecord:
+        """The record of an utterance of its own, whose id is this one's and the number."""
+        return RequestRecord(f"{self.id}.{number}", self.method, self.path, self.traceparent, part=True)
 
     @property
     def is_speech(self) -> bool:
-        """Whether it asked for speech. A live session waits for its client's text, so its times say nothing."""
-        return self.method == "POST" and self.path.startswith(_SPEECH)
+        """Whether it asked for speech."""
+        return self.method in ("POST", WEBSOCKET) and self.path.startswith(_SPEECH)
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a live session, whose utterances have records of their own."""
+        return self.method == WEBSOCKET and not self.part
 
     @property
     def outcome(self) -> str:
@@ -76,12 +90,11 @@ class RequestRecord:
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds the engine took for a second of speech, the listener's own time left out."""
-        return self.engine_seconds / self.audio_seconds if self.samples else None
+        """Seconds the engine took for a second of speech, the listener's own time left out.
 
-    def speaks(self, text: str, task: str, voice: str | None) -> None:
-        """What is asked for."""
-        self.characters, self.task, self.voice = len(text), task, voice
+        Of live text there is none: the engine waits for the client, too.
+        """
+        return self.engine_seconds / self.audio_seconds if self.samples and self.method != WEBSOCKET else None
 
     def sounded(self, silence: float) -> None:
         """The first audio that can be heard exists now, after ``silence`` seconds of samples."""
@@ -100,8 +113,11 @@ class RequestRecord:
             self.playback.held_up(seconds)
 
     def includes(self, part: RequestRecord) -> None:
-        """``part`` was spoken for it. Its task is that of the first, its voice that of all where they have the same."""
-        self.voice = part.voice if self.characters is None or self.voice == part.voice else None
+        """``part`` is over. Its task is that of the first, its voice that of all where they have the same."""
+        self.parts += 1
+        if part.task is None:
+            return
+        self.voice = part.voice if self.task is None or self.voice == part.voice else None
         self.task = self.task or part.task
         self.characters = (self.characters or 0) + (part.characters or 0)
         self.samples += part.samples
@@ -114,6 +130,12 @@ class RequestRecord:
         self.param = failure.param
         if failure.status == CLIENT_LEFT:
             self.status = CLIENT_LEFT
+
+    def settled(self, error: BaseException | None) -> None:
+        """What has no status line of its own is over, in ``error`` or well: as if it had been answered with one."""
+        if error is not None:
+            self.failed(error)
+        self.status = 200 if error is None else failure_of(error).status
 
     def facts(self) -> dict[str, Fact]:
         """Everything by its name, in a fixed order; what did not happen is left out."""

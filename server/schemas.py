@@ -11,14 +11,18 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from engine.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError, code_of, parameter_of
 from server.settings import Limits
+from server.voices.store import NAME as VOICE_NAME
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 StreamFormat = Literal["audio", "sse"]
@@ -34,7 +38,13 @@ def _cold_or_warm(temperature: float) -> float:
 _COOLEST = 0.01
 """Below it logits leave the range of float32."""
 
-Temperature = Annotated[float, Field(ge=0, le=10, description="0: greedy"), AfterValidator(_cold_or_warm)]
+_TEMPERATURES = {"anyOf": [{"type": "number", "const": 0}, {"type": "number", "minimum": _COOLEST, "maximum": 10}]}
+Temperature = Annotated[
+    float,
+    Field(ge=0, le=10, description="0: greedy"),
+    AfterValidator(_cold_or_warm),
+    WithJsonSchema({**_TEMPERATURES, "description": "0: greedy"}),
+]
 TopK = Annotated[int, Field(ge=-1, le=2**31 - 1)]
 TopP = Annotated[float, Field(gt=0, le=1)]
 
@@ -55,6 +65,24 @@ class _Wire(BaseModel):
         known = {name: fields[name] for name in cls.model_fields if fields.get(name) is not None}
         unknown = next((name for name in fields if name not in cls.model_fields), None)
         return known if unknown is None else {**known, unknown: None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Says of each field that may be left out that null leaves it out, too."""
+        schema = handler(core)
+        described = handler.resolve_ref_schema(schema)
+        fields = described["properties"]
+        for name in fields.keys() - set(described.get("required", ())):
+            fields[name] = _or_null(fields[name])
+        return schema
+
+
+def _or_null(field: JsonSchemaValue) -> JsonSchemaValue:
+    """``field`` that may be null; what is told of it stays outside."""
+    if {"type": "null"} in field.get("anyOf", ()):
+        return field
+    told: JsonSchemaValue = {name: field[name] for name in ("default", "description", "title") if name in field}
+    return {"anyOf": [{name: field[name] for name in field.keys() - told}, {"type": "null"}], **told}
 
 
 Name = Annotated[str, Field(max_length=256)]
@@ -84,7 +112,7 @@ def _voice_name(value: Any) -> Any:
     return VoiceId.model_validate(value).id if isinstance(value, dict) else value
 
 
-VoiceName = Annotated[Name, BeforeValidator(_voice_name, json_schema_input_type=str | VoiceId)]
+VoiceName = Annotated[Name, BeforeValidator(_voice_name, json_schema_input_type=Name | VoiceId)]
 Embedding = Annotated[list[float], Field(min_length=1, max_length=16_384, fail_fast=True)]
 
 
@@ -103,14 +131,18 @@ class BlendBody(_Wire):
     """``POST /v1/audio/voices/blend``."""
 
     voices: VoiceShares
-    name: Name | None = Field(None, description="stores the blend; without it its embedding is the answer")
+    name: Name | None = Field(
+        None,
+        description="stores the blend; without it its embedding is the answer",
+        json_schema_extra={"pattern": f"^{VOICE_NAME}$"},
+    )
     consent: Name | None = None
 
 
 class SpeechBody(SamplingFields):
     """``POST /v1/audio/speech``."""
 
-    input: Annotated[str, Field(min_length=1, description="the text to speak")]
+    input: Annotated[str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"})]
     model: Name | None = None
     voice: VoiceName | None = None
     instructions: str | None = None

@@ -11,6 +11,8 @@ from fastapi import Depends, Request
 
 from engine.client import EngineClient
 from server.admission import Admission
+from server.journal import Journal
+from server.live.sessions import Sessions
 from server.metrics import Metrics
 from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
@@ -22,14 +24,16 @@ _MOST_VOICES_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The settings, the engine and the seats of one server, the threads that encode audio, and what it remembers."""
+    """The settings, the engine, the seats and the live sessions of one server; its threads; what it remembers."""
 
     settings: Settings
     engine: EngineClient
     admission: Admission
+    sessions: Sessions
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
+    journal: Journal
     references: ReferenceLibrary
     voice_making: Admission = field(default_factory=lambda: Admission(running=1, waiting=_MOST_VOICES_WAITING))
     created: int = field(default_factory=lambda: int(time.time()))

@@ -52,6 +52,9 @@ class Limits(BaseModel):
     first_sound_seconds: float = Field(
         120.0, gt=0, le=86_400, description="until the first sound; then the request fails"
     )
+    request_seconds: float = Field(
+        60.0, gt=0, le=86_400, description="until the last byte of a request; then it is given up"
+    )
     stalled_seconds: float = Field(
         60.0, ge=0.1, le=86_400, description="a listener who takes nothing for so long counts as gone"
     )
@@ -112,6 +115,11 @@ class Settings(BaseSettings):
     keys_file: Path | None = Field(None, description="a file of more keys: one a line, # begins a comment")
     allow_unauthenticated: bool = Field(
         False, description="listen beyond this machine also without any key, for whoever reaches the address"
+    )
+    own_names: tuple[str, ...] = Field(
+        (),
+        description="host names of a server without keys, under which its pages may be used; localhost, addresses "
+        "and this machine's name always are",
     )
     log_format: Literal["text", "json"] = Field("text", description="lines for people, or one JSON object a line")
     tracing: bool = Field(False, description="send an OpenTelemetry span for each speech request; needs the otel extra")

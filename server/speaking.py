@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from engine.client import EngineClient
 from engine.request import SpeechRequest
 from server.admission import Seat
 from server.audio.encoders import FORMATS
 from server.audio.rendering import Rendering
 from server.deadline import first_sound_within
-from server.errors import ApiError
-from server.long_text.long_speech import LongSpeech
-from server.long_text.pieces import pieces
+from server.long_text.splitting import check_split, submitted
 from server.playback import Playback
 from server.request_record import RequestRecord
 from server.schemas import SpeechBody
 from server.services import Services
 from server.tasks import speech_request, task_of
-from server.utterance import Speech, Utterance
+from server.utterance import Utterance
 
 
 async def opened(body: SpeechBody, services: Services, record: RequestRecord, held: ExitStack, seat: Seat) -> Utterance:
@@ -29,10 +26,12 @@ async def opened(body: SpeechBody, services: Services, record: RequestRecord, he
     settings = services.settings
     async with first_sound_within(settings.limits.first_sound_seconds):
         asked = await speech_request(body, services.engine, settings, services.references)
-        _check_split(body, asked)
-        _describe(record, body, asked)
+        check_split(body, asked)
+        describe(record, body, asked)
+        record.characters = len(body.input)
+        record.playback = Playback() if body.stream else None
         await seat.turn()
-        utterance = Utterance(_speech(body, asked, services.engine), record, trim=settings.trim_leading_silence)
+        utterance = Utterance(submitted(body, asked, services.engine), record, trim=settings.trim_leading_silence)
         held.callback(utterance.close)
         await utterance.open()
     return utterance
@@ -51,23 +50,8 @@ def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rende
     return rendering
 
 
-def _speech(body: SpeechBody, asked: SpeechRequest, engine: EngineClient) -> Speech:
-    if body.split == "none":
-        return engine.submit(asked)
-    return LongSpeech(engine, asked, pieces(asked.text, asked.language, engine.info.context))
-
-
-def _check_split(body: SpeechBody, asked: SpeechRequest) -> None:
-    if body.split != "none" and task_of(asked) == "VoiceDesign":
-        message = "Not supported 'split': a designed voice is another one in each sentence. Design one, then clone it."
-        raise ApiError(message, param="split", code="not_supported")
-
-
-def _describe(record: RequestRecord, body: SpeechBody, asked: SpeechRequest) -> None:
-    """Tell the log and the metrics what is asked for."""
+def describe(record: RequestRecord, body: SpeechBody, asked: SpeechRequest) -> None:
+    """Tell the log and the metrics who is to speak, and how fast."""
     brought = (body.ref_audio, body.speaker_embedding, body.voices)
     named = None if any(each is not None for each in brought) else body.voice
-    record.speaks(body.input, task_of(asked), asked.speaker or named)
-    record.speed = body.speed
-    if body.stream:
-        record.playback = Playback()
+    record.task, record.voice, record.speed = task_of(asked), asked.speaker or named, body.speed

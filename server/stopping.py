@@ -8,11 +8,17 @@ import math
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
 
 from server.admission import Admission
+from server.live.sessions import Sessions
+from server.websocket_connection import WebSocketConnection
+
+_CLOSE_SECONDS = 1.0
+"""A client that does not answer the close holds nobody up for longer."""
 
 
 class Server(uvicorn.Server):
@@ -22,10 +28,16 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, admission: Admission, patience: float, tell: Callable[[str], None]
+        self,
+        config: uvicorn.Config,
+        admission: Admission,
+        sessions: Sessions,
+        patience: float,
+        tell: Callable[[str], None],
     ) -> None:
         super().__init__(config)
         self._admission = admission
+        self._sessions = sessions
         self._patience = patience
         self._tell = tell
         self._told: float | None = None
@@ -47,7 +59,12 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close what is idle and wait for answers still on their way, or break them off; then end the engine."""
+        """Close what is idle and wait for answers still on their way, or break them off; then end the engine.
+
+        Live sessions first: uvicorn would close them without a word.
+        """
+        await self._sessions.end()
+        await self._until_closed()
         self.config.timeout_graceful_shutdown = self._seconds_left()
         graceful = asyncio.ensure_future(super().shutdown(sockets))
         forced = asyncio.ensure_future(self._forced.wait())
@@ -79,6 +96,13 @@ class Server(uvicorn.Server):
     def _seconds_left(self) -> int:
         told = time.monotonic() if self._told is None else self._told
         return max(1, math.ceil(told + self._patience - time.monotonic()))
+
+    async def _until_closed(self) -> None:
+        """Until every WebSocket's client has answered the close, for what was sent to it could be lost otherwise."""
+        sockets = [each for each in self.server_state.connections if isinstance(each, WebSocketConnection)]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await asyncio.gather(*(each.lost.wait() for each in sockets))
 
     async def _break_off(self) -> None:
         tasks = list(self.server_state.tasks)

@@ -37,7 +37,9 @@ Result = Spoken | Failure
 def answer(name: str, results: Sequence[Result]) -> bytes:
     """The body of the reply. Takes time where there is much audio: call it off the event loop."""
     spoken = sum(isinstance(result, Spoken) for result in results)
-    items = [{"index": index, **_fields(result)} for index, result in enumerate(results)]
+    items = [
+        {"index": index, "request_id": f"{name}.{index}", **_fields(result)} for index, result in enumerate(results)
+    ]
     counts = {"total": len(results), "succeeded": spoken, "failed": len(results) - spoken}
     return json.dumps({"id": name, "object": "audio.speech.batch", "results": items, **counts}).encode()
 

@@ -10,8 +10,9 @@ from contextlib import ExitStack
 from engine.errors import EngineError
 from server.admission import Seat
 from server.batch.asked import Asked
+from server.batch.records import ItemRecords
 from server.batch.results import Result, Spoken
-from server.errors import ApiError, failure_of
+from server.errors import ApiError, Failure, failure_of
 from server.request_record import RequestRecord
 from server.routes.models import check_model
 from server.schemas import SpeechBody
@@ -27,19 +28,21 @@ _SHARE = 2
 class Batch:
     """Speaks ``asked``. Each item waits for its turn behind whoever came before it, a single request too.
 
-    Its first seat is taken here, or refused with ApiError 429 or 503; ``held`` gives all of them back.
+    Its first seat is taken here, or refused with ApiError 429 or 503; ``held`` gives all of them back, and closes the
+    records of items that were not spoken.
     """
 
     def __init__(self, asked: Sequence[Asked], services: Services, record: RequestRecord, held: ExitStack) -> None:
-        self._services, self._record = services, record
-        self._results: list[Result | None] = [
-            failure_of(each) if isinstance(each, ApiError) else None for each in asked
-        ]
+        self._services = services
         bodies = [(index, each) for index, each in enumerate(asked) if isinstance(each, SpeechBody)]
         self._work = iter(bodies)
         self._kept = 0
         most = max(1, services.admission.most_running // _SHARE)
         self._seats = list(self._taken(min(most, len(bodies)), held))
+        self._records = held.enter_context(ItemRecords(record, len(asked), services))
+        self._results: list[Result | None] = [
+            self._failure(index, each) if isinstance(each, ApiError) else None for index, each in enumerate(asked)
+        ]
 
     def _taken(self, wanted: int, held: ExitStack) -> Iterator[tuple[Seat, ExitStack]]:
         """Seats, each to be given back by its own stack, which ``held`` closes in any case."""
@@ -63,33 +66,36 @@ class Batch:
         with stack:
             seat.measured = False
             for index, body in self._work:
-                result = await self._result(body, seat)
+                result = await self._result(index, body, seat)
                 self._results[index] = result
                 seat.measured = isinstance(result, Spoken)
                 self._services.admission.again(seat)
 
-    async def _result(self, body: SpeechBody, seat: Seat) -> Result:
+    async def _result(self, index: int, body: SpeechBody, seat: Seat) -> Result:
+        record = self._records.stands_in_line(index)
         try:
-            return await self._spoken(body, seat)
+            spoken = await self._spoken(body, record, seat)
         except Exception as error:
             if not isinstance(error, ApiError | EngineError):
-                log.exception("id=%s an unexpected failure", self._record.id)
-            return failure_of(error)
+                log.exception("id=%s an unexpected failure", record.id)
+            return self._failure(index, error)
+        self._records.end(index)
+        return spoken
 
-    async def _spoken(self, body: SpeechBody, seat: Seat) -> Spoken:
+    def _failure(self, index: int, error: Exception) -> Failure:
+        self._records.end(index, error)
+        return failure_of(error)
+
+    async def _spoken(self, body: SpeechBody, record: RequestRecord, seat: Seat) -> Spoken:
         check_model(body.model, self._services.settings)
-        record = RequestRecord(self._record.id)
         with ExitStack() as held:
-            try:
-                utterance = await opened(body, self._services, record, held, seat)
-                rendering = rendering_of(body, self._services, held)
-                pieces: list[bytes] = []
-                held.callback(lambda: self._release(pieces))
-                async for piece in utterance.encoded(rendering):
-                    self._keep(piece)
-                    pieces.append(piece)
-            finally:
-                self._record.includes(record)
+            utterance = await opened(body, self._services, record, held, seat)
+            rendering = rendering_of(body, self._services, held)
+            pieces: list[bytes] = []
+            held.callback(lambda: self._release(pieces))
+            async for piece in utterance.encoded(rendering):
+                self._keep(piece)
+                pieces.append(piece)
             audio = b"".join(pieces)
             pieces.clear()
             return Spoken(audio, rendering.media_type, rendering.sample_rate, utterance.ending)

@@ -16,9 +16,11 @@ import uvicorn
 from engine.logs import set_up_logging
 from server.app import create_app
 from server.commands.console import note, plain_errors
+from server.http_connection import connections
 from server.keys import load_keys
 from server.settings import Settings, SettingsError, load_settings
 from server.stopping import Server, untold
+from server.websocket_connection import WebSocketConnection
 
 log = logging.getLogger("sonant")
 
@@ -82,6 +84,8 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
     server = Server(
         uvicorn.Config(
             app,
+            http=connections(settings.limits.request_seconds),
+            ws=WebSocketConnection,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -91,6 +95,7 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
             ws_ping_interval=None,  # a pong waits behind audio that plays in real time: limits.stalled_seconds tells
         ),
         app.state.admission,
+        app.state.sessions,
         settings.limits.drain_seconds,
         tell,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -26,33 +28,53 @@ class Session:
         self._limits = services.settings.limits
         self._body: SpeechBody | None = None
         self._speaking: Speaking | None = None
+        self._spoken = 0
         self._ended_early = False
         """An utterance ended by itself: what still comes of its text is void."""
         self._cancelled = False
         """An utterance was broken off, whose ``input.done`` may be on its way."""
 
+    async def accept(self) -> None:
+        """Open it. Raises ClientLeft."""
+        with _unless_gone():
+            await self._socket.accept()
+
+    async def close(self, code: int) -> None:
+        """Close it, with a code of RFC 6455. Raises ClientLeft."""
+        with _unless_gone():
+            await self._socket.close(code)
+
     async def run(self) -> None:
         """Raises ApiError or EngineError for what ends it, ClientLeft where that is in the middle of an utterance."""
+        try:
+            await self._run()
+        except ClientLeft as left:
+            if self._speaking is not None:
+                await self._speaking.cancel(left)
+                raise
+        except BaseException as error:
+            if self._speaking is not None:
+                await self._speaking.cancel(error)
+            raise
+
+    async def _run(self) -> None:
         receiving: asyncio.Task[Message] | None = None
         try:
-            async with asyncio.timeout(self._limits.live_seconds):
+            async with asyncio.timeout(self._limits.live_seconds) as end:
                 while True:
                     receiving = receiving or asyncio.create_task(self._receive())
                     if await self._next(receiving):
                         message, receiving = receiving.result(), None
                         await self._obey(message)
-        except ClientLeft:
-            if self._speaking is not None:
-                raise
         except TimeoutError:
+            if not end.expired():
+                raise
             longest = f"A live session may last {self._limits.live_seconds:g} s."
             raise ApiError(longest, status=408, code="session_expired") from None
         finally:
             if receiving is not None:
                 receiving.cancel()
                 await asyncio.gather(receiving, return_exceptions=True)
-            if self._speaking is not None:
-                await self._speaking.cancel()
 
     async def _next(self, receiving: asyncio.Task[Message]) -> bool:
         """Wait for a message, or for the end of what is spoken. Whether it is a message."""
@@ -95,7 +117,8 @@ class Session:
         if self._body is None:
             raise ApiError("The first message is session.config.", param="type")
         if self._speaking is None:
-            self._speaking = Speaking(self._body, self._services, self._record, self)
+            self._speaking = Speaking(self._body, self._services, self._record, self._spoken, self)
+            self._spoken += 1
         if self._speaking.complete:
             raise ApiError("The utterance's text is complete; wait for audio.done, or cancel.", param="type")
         return self._speaking
@@ -128,8 +151,15 @@ class Session:
         await self._send({"type": "websocket.send", "text": json.dumps(fields)})
 
     async def _send(self, message: dict[str, Any]) -> None:
-        try:
+        with _unless_gone():
             async with asyncio.timeout(self._limits.stalled_seconds):
                 await self._socket.send(message)
-        except (TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
-            raise ClientLeft from None
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """What servers raise where a client is gone, or takes nothing for too long, is ClientLeft."""
+    try:
+        yield
+    except (TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
+        raise ClientLeft from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Protocol
 
-from engine.request import SpeechRequest, Voice
+from engine.request import Completion, FinishReason, SpeechRequest, Voice
 from engine.speech_stream import SpeechStream
 from server.admission import Seat
 from server.audio.rendering import Rendering
@@ -17,8 +18,8 @@ from server.live.opening import Opening
 from server.request_record import RequestRecord
 from server.schemas import SpeechBody
 from server.services import Services
-from server.speaking import rendering_of
-from server.tasks import speech_request, task_of
+from server.speaking import describe, rendering_of
+from server.tasks import speech_request
 from server.utterance import Utterance
 
 
@@ -35,8 +36,14 @@ class Listener(Protocol):
 class Speaking:
     """Speaks while text is added; over when ``task`` is. Its failures are the task's."""
 
-    def __init__(self, body: SpeechBody, services: Services, record: RequestRecord, listener: Listener) -> None:
-        self._body, self._services, self._record, self._listener = body, services, record, listener
+    def __init__(
+        self, body: SpeechBody, services: Services, session: RequestRecord, number: int, listener: Listener
+    ) -> None:
+        self._body, self._services, self._session, self._listener = body, services, session, listener
+        self._record = session.of_part(number)
+        self._record.characters, self._record.speed = 0, body.speed
+        services.outcomes.begun(self._record)
+        self._reason: BaseException | None = None
         self._opening = Opening()
         self._begun = asyncio.Event()
         self._complete = False
@@ -44,6 +51,7 @@ class Speaking:
         self._unread: list[str] = []
         self._stream: SpeechStream | None = None
         self.task = asyncio.create_task(self._speak())
+        self.task.add_done_callback(self._over)
 
     @property
     def complete(self) -> bool:
@@ -53,14 +61,14 @@ class Speaking:
     def add(self, piece: str) -> None:
         """More text. Raises ApiError where it becomes too long."""
         self._characters += len(piece)
-        self._record.characters = (self._record.characters or 0) + len(piece)
+        self._record.characters = self._characters
         most = self._services.settings.limits.max_input_chars
         if self._characters > most:
             message = f"The text of an utterance may have {most} characters."
             raise ApiError(message, param="text", code="string_above_max_length")
         if not self._begun.is_set():
             if self._opening.add(piece):
-                self._begun.set()
+                self._begin()
         elif self._stream is None:
             self._unread.append(piece)
         else:
@@ -73,12 +81,28 @@ class Speaking:
         self._complete = True
         if self._begun.is_set() and self._stream is not None:
             self._stream.append("", last=True)
-        self._begun.set()
+        self._begin()
 
-    async def cancel(self) -> None:
-        """Be silent; nothing is heard after this returns."""
+    async def cancel(self, reason: BaseException | None = None) -> None:
+        """Be silent; nothing is heard after this returns. reason: what broke it off, unless the client wished so."""
+        self._reason = reason
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
+
+    def _begin(self) -> None:
+        """Until now it waited for the client."""
+        if not self._begun.is_set():
+            self._record.started = time.monotonic()
+            self._begun.set()
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """Write down how it ended, which may be before its first step."""
+        error = self._reason if task.cancelled() else task.exception()
+        self._record.settled(error)
+        if error is None and task.cancelled():
+            self._record.completion = Completion(FinishReason.CANCELLED, 0, 0)
+        self._session.includes(self._record)
+        self._services.journal.ended(self._record)
 
     async def _speak(self) -> None:
         await self._begun.wait()
@@ -103,7 +127,7 @@ class Speaking:
         """Whose voice, and how; a clone is of the voice alone, since text that is not there yet has no context."""
         services = self._services
         asked = await speech_request(self._body, services.engine, services.settings, services.references)
-        self._record.task, self._record.voice = task_of(asked), asked.speaker or self._body.voice
+        describe(self._record, self._body, asked)
         if asked.voice is None:
             return asked
         return replace(asked, voice=Voice(asked.voice.embedding))

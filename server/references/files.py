@@ -45,10 +45,13 @@ def _path(source: str) -> Path:
 def _read(path: Path, most: int) -> bytes:
     """At most ``most`` bytes of a file that is neither a link nor a pipe by now. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError("not a file")
-        return file.read(most)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:  # fdopen does not close what it refuses, such as a folder
+        os.close(descriptor)
 
 
 def _missing() -> ApiError:

@@ -31,9 +31,8 @@ class ReferenceLibrary:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._engine, self._settings = engine, settings
-        self._system = SystemResolver()
         most_bytes = settings.limits.reference_max_bytes
-        self._fetcher = Fetcher(settings.references, most_bytes, resolve or self._system, tls)
+        self._fetcher = Fetcher(settings.references, most_bytes, resolve or SystemResolver(), tls)
         self._voices: Shared[Voice] = Shared(settings.references.cached_voices)
 
     @property
@@ -55,7 +54,3 @@ class ReferenceLibrary:
     async def _encoded(self, data: bytes, codes: bool) -> Voice:
         reference = await asyncio.to_thread(decode_reference, data, self._settings.limits)
         return await self._engine.encode_reference(reference.samples, reference.rate, codes=codes)
-
-    def close(self) -> None:
-        """Nothing is fetched any more."""
-        self._system.close()

@@ -13,7 +13,7 @@ from server.batch.asked import batch_schema, parse_batch
 from server.batch.results import answer
 from server.batch.speaking import Batch
 from server.json_body import LARGE, JsonBytes
-from server.openapi import BATCH_RESPONSE, json_body
+from server.openapi import BATCH_RESPONSE, BODY_ERRORS, errors, json_body
 from server.presence import unless_client_leaves
 from server.request_record import RequestRecord
 from server.responses import Streamed
@@ -28,7 +28,7 @@ _EXAMPLE = {"items": [{"input": "Hello there."}, {"input": "Good morning."}], "r
 @router.post(
     "/v1/audio/speech/batch",
     response_class=Response,
-    responses=BATCH_RESPONSE,
+    responses=BATCH_RESPONSE | errors(*BODY_ERRORS, 429, 503),
     openapi_extra=json_body(batch_schema(), _EXAMPLE),
 )
 async def create_batch(request: Request, services: ServicesOf, raw: JsonBytes) -> Response:

@@ -8,8 +8,10 @@ from fastapi import APIRouter
 
 from engine.request import SAMPLE_RATE
 from server.errors import ApiError, shown
+from server.openapi import errors
 from server.services import Services, ServicesOf
 from server.settings import Settings
+from server.shapes import ModelCard, ModelList
 
 router = APIRouter(prefix="/v1/models")
 
@@ -23,14 +25,14 @@ def check_model(name: str | None, settings: Settings) -> None:
 
 
 @router.head("", include_in_schema=False)
-@router.get("")
+@router.get("", response_model=ModelList, responses=errors(503))
 async def list_models(services: ServicesOf) -> dict[str, Any]:
     """The one model, as OpenAI lists models."""
     return {"object": "list", "data": [_card(services)]}
 
 
 @router.head("/{name:path}", include_in_schema=False)
-@router.get("/{name:path}")
+@router.get("/{name:path}", response_model=ModelCard, responses=errors(404, 503))
 async def retrieve_model(name: str, services: ServicesOf) -> dict[str, Any]:
     """The model, by its name or an alias."""
     check_model(name, services.settings)

@@ -1,14 +1,16 @@
-"""``/health``, ``/ready`` and ``/metrics``, for those who run the server, and what its bare address shows."""
+"""``/health``, ``/ready`` and ``/metrics``, for those who run the server."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from engine.errors import EngineError, EngineUnavailable
+from server.openapi import errors
 from server.services import ServicesOf
+from server.shapes import Health, Ready
 
 router = APIRouter()
 
@@ -18,21 +20,15 @@ _METRICS_PAGE: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/", include_in_schema=False)
-async def root() -> RedirectResponse:
-    """The description of the API."""
-    return RedirectResponse("/docs", 307)
-
-
 @router.head("/health", include_in_schema=False)
-@router.get("/health")
+@router.get("/health", response_model=Health)
 async def health() -> dict[str, str]:
     """The process is up."""
     return {"status": "ok"}
 
 
 @router.head("/ready", include_in_schema=False)
-@router.get("/ready")
+@router.get("/ready", response_model=Ready, responses=errors(503))
 async def ready(services: ServicesOf) -> dict[str, Any]:
     """200 when a question has just gone through the whole pipeline and come back; else 503."""
     services.admission.check_open()

@@ -7,13 +7,20 @@ from typing import Any
 from fastapi import APIRouter
 
 from server.errors import ApiError, shown
+from server.openapi import errors
 from server.services import ServicesOf
+from server.shapes import Outcome
 
 router = APIRouter()
 
 
 @router.head("/v1/audio/speech/{request_id}", include_in_schema=False)
-@router.get("/v1/audio/speech/{request_id}")
+@router.get(
+    "/v1/audio/speech/{request_id}",
+    response_model=Outcome,
+    response_model_exclude_unset=True,
+    responses=errors(404, 503),
+)
 async def retrieve_outcome(request_id: str, services: ServicesOf) -> dict[str, Any]:
     """What the log tells of a speech request: while it runs, and for an hour after its end."""
     record = services.outcomes.find(request_id)

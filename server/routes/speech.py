@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from server.events import MEDIA_TYPE, speech_events, with_pings
 from server.json_body import LARGE, JsonBytes, json_object
-from server.openapi import SPEECH_RESPONSE, body_of
+from server.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
 from server.presence import unless_client_leaves
 from server.request_record import RequestRecord
 from server.responses import StreamedSpeech, whole_audio
@@ -28,7 +28,7 @@ _EXAMPLE = {"input": "Hello there.", "response_format": "mp3"}
 @router.post(
     "/v1/audio/speech",
     response_class=Response,
-    responses=SPEECH_RESPONSE,
+    responses=SPEECH_RESPONSE | errors(*BODY_ERRORS, 404, 429, 503, 504),
     openapi_extra=body_of(SpeechBody, _EXAMPLE),
 )
 async def create_speech(request: Request, services: ServicesOf, raw: JsonBytes) -> Response:

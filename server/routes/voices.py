@@ -13,10 +13,11 @@ from engine.request import EngineInfo
 from server.admission import Seat
 from server.errors import ApiError
 from server.json_body import JsonBytes, json_object
-from server.openapi import body_of, form_of
+from server.openapi import BODY_ERRORS, body_of, errors, form_of
 from server.presence import unless_client_leaves
 from server.schemas import BlendBody, parse_blend
 from server.services import Services, ServicesOf
+from server.shapes import BuiltInVoice, DeletedVoice, StoredVoiceCard, VoiceEmbedding, VoiceList
 from server.voices import cards
 from server.voices.casting import blended
 from server.voices.forms import read_form
@@ -38,10 +39,11 @@ _FIELDS = {
 }
 _EXAMPLE = {"voices": [{"voice": "ava", "weight": 0.7}, {"voice": "emma", "weight": 0.3}], "name": "ava-emma"}
 _MOST_CONSENT = 256
+_MAKING_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
 
 @router.head("", include_in_schema=False)
-@router.get("")
+@router.get("", response_model=VoiceList, responses=errors(503))
 async def list_voices(services: ServicesOf) -> dict[str, Any]:
     """The checkpoint's speakers, then the stored voices, oldest first."""
     info = services.engine.info
@@ -53,7 +55,12 @@ async def list_voices(services: ServicesOf) -> dict[str, Any]:
     )
 
 
-@router.post("", openapi_extra=form_of(_FIELDS, required=["name"]))
+@router.post(
+    "",
+    response_model=StoredVoiceCard,
+    responses=errors(*_MAKING_ERRORS, 409),
+    openapi_extra=form_of(_FIELDS, required=["name"]),
+)
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:
     """Store a voice under a name. Whatever has to be encoded is encoded now, and never again."""
     info = services.engine.info
@@ -76,7 +83,12 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
     return cards.stored_card(stored, info)
 
 
-@router.post("/embedding", openapi_extra=form_of({}, required=["audio_sample"]))
+@router.post(
+    "/embedding",
+    response_model=VoiceEmbedding,
+    responses=errors(*_MAKING_ERRORS),
+    openapi_extra=form_of({}, required=["audio_sample"]),
+)
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
     """The speaker embedding of a recording, for requests that bring one."""
     info = services.engine.info
@@ -85,7 +97,12 @@ async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
     return cards.embedding_card(voice.embedding.tolist(), services.settings.model_name)
 
 
-@router.post("/blend", openapi_extra=body_of(BlendBody, _EXAMPLE))
+@router.post(
+    "/blend",
+    response_model=StoredVoiceCard | VoiceEmbedding,
+    responses=errors(*_MAKING_ERRORS, 404, 409),
+    openapi_extra=body_of(BlendBody, _EXAMPLE),
+)
 async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -> dict[str, Any]:
     """The voice between several: stored when it is given a name, else its embedding."""
     info, settings = services.engine.info, services.settings
@@ -107,7 +124,7 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
 
 
 @router.head("/{voice_id}", include_in_schema=False)
-@router.get("/{voice_id}")
+@router.get("/{voice_id}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
 async def get_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
     """One voice."""
     info = services.engine.info
@@ -120,7 +137,7 @@ async def get_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
     return cards.stored_card(stored, info)
 
 
-@router.delete("/{voice_id}")
+@router.delete("/{voice_id}", response_model=DeletedVoice, responses=errors(400, 403, 404, 503))
 async def delete_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
     """Forget a stored voice. Who speaks with it now goes on."""
     info = services.engine.info

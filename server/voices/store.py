@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
@@ -17,10 +18,17 @@ from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, read_voice
 
 log = logging.getLogger("sonant.voices")
 
-_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+NAME = "[a-z0-9_-]{1,64}"
+"""A regular expression of the names that a stored voice may have."""
+
+_NAME = re.compile(NAME)
 _UNFINISHED = ".part"
 _ABANDONED_SECONDS = 3600.0
 """An unfinished file so old has lost its writer."""
+_LOCK = ".lock"
+_LOCK_SECONDS = 10.0
+"""Writers hold the lock for a millisecond; one that holds it longer has been stopped, and is not waited for."""
+_LOCK_RETRY_SECONDS = 0.002
 
 
 def is_name(text: str) -> bool:
@@ -56,9 +64,8 @@ class VoiceStore:
         if not is_name(name):
             return None
         try:
-            with _plainly("read"):
+            with _plainly("read"), suppress(FileNotFoundError):
                 return read_voice(self._path(name))
-        except FileNotFoundError:
             return None
         except VoiceFileError as error:
             log.warning("%s: %s", self._path(name), error)
@@ -70,7 +77,6 @@ class VoiceStore:
         with _plainly("written"):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._sweep()
-            self.check_room(voice.name)
             self._write(voice)
 
     def check_room(self, name: str) -> None:
@@ -103,12 +109,24 @@ class VoiceStore:
                 file.write(voice.to_bytes())
                 file.flush()
                 os.fsync(descriptor)
-            os.link(unfinished, self._path(voice.name))
+            with self._alone():
+                self.check_room(voice.name)
+                os.link(unfinished, self._path(voice.name))
         except FileExistsError:
             raise name_taken(voice.name) from None
         finally:
-            Path(unfinished).unlink()
+            Path(unfinished).unlink(missing_ok=True)
         _keep(self._folder)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread or process adds a voice meanwhile. Who dies here is no longer waited for."""
+        descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _sweep(self) -> None:
         """Remove what writers left behind that were killed."""
@@ -124,6 +142,20 @@ def name_taken(name: str) -> ApiError:
     return ApiError(f"There is a voice '{name}' already.", status=409, param="name", code="voice_exists")
 
 
+def _lock(descriptor: int) -> None:
+    """Raises TimeoutError."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError("another writer holds the lock") from None
+            time.sleep(_LOCK_RETRY_SECONDS)
+        else:
+            return
+
+
 def _keep(folder: Path) -> None:
     """Make the folder's entries outlive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -135,11 +167,9 @@ def _keep(folder: Path) -> None:
 
 @contextmanager
 def _plainly(done: str) -> Iterator[None]:
-    """Failures of the folder become ApiErrors, whose reason is in the log; a missing file stays what it is."""
+    """Failures of the folder become ApiErrors, whose reason is in the log."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except OSError as error:
         log.error("the stored voices cannot be %s: %s", done, error)
         message = f"The stored voices of this server cannot be {done}."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from engine.untrained import write_checkpoint
+from tests.server.openai_sdk import KINDS, Sdk, closed, sdk_for
 from tests.server.serving import Serving, write_config
 
 
@@ -28,6 +29,7 @@ def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         pocket,
         voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "somebody of another checkpoint"},
         default_voice="serena",
+        own_names=["voice.intranet"],
     )
     with Serving(config) as server:
         yield server.ready()
@@ -38,3 +40,11 @@ def client(serving: Serving) -> Iterator[httpx.Client]:
     """A plain HTTP client of that server."""
     with serving.client() as client:
         yield client
+
+
+@pytest.fixture(params=KINDS)
+async def sdk(request: pytest.FixtureRequest, serving: Serving) -> AsyncIterator[Sdk]:
+    """Each client of the openai package in turn, for that server."""
+    client = sdk_for(request.param, serving)
+    yield client
+    await closed(client)

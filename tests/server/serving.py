@@ -29,8 +29,11 @@ SPEECH = "/v1/audio/speech"
 class Serving:
     """A server process. Its log is read as it is written, so that tests wait for lines and not for time."""
 
+    program = ("-m", "server.cli")
+    """What Python runs as ``sonant``."""
+
     def __init__(self, config: Path, *flags: str, **variables: str) -> None:
-        command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config), "--port", "0", *flags]
+        command = [sys.executable, *self.program, "serve", "--config", str(config), "--port", "0", *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SONANT_")}
         self.folder = config.parent
         self.process = subprocess.Popen(
@@ -119,15 +122,17 @@ class Serving:
             time.sleep(0.5)
 
     @contextmanager
-    def asked(self, body: dict[str, Any], name: str, window: int | None = None) -> Iterator[socket.socket]:
+    def asked(
+        self, body: dict[str, Any], name: str, window: int | None = None, path: str = SPEECH, of: float = 1.0
+    ) -> Iterator[socket.socket]:
         """A connection on which a speech request was sent and of whose answer nothing is read.
 
-        ``window``: bytes that the system may take for the listener meanwhile.
+        ``window``: bytes that the system may take for the listener meanwhile; ``of``: how much of it is sent.
         """
         data = json.dumps(body).encode()
         address = urlsplit(self.url)
         head = (
-            f"POST {SPEECH} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
             f"X-Request-Id: {name}\r\nContent-Length: {len(data)}\r\n\r\n"
         )
         with socket.socket() as connection:
@@ -135,7 +140,8 @@ class Serving:
             if window:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
             connection.connect((address.hostname, address.port))
-            connection.sendall(head.encode() + data)
+            request = head.encode() + data
+            connection.sendall(request[: int(len(request) * of)])
             yield connection
 
     def __enter__(self) -> Self:
@@ -153,6 +159,8 @@ class Serving:
             raise
         finally:
             self._reader.join(PATIENCE)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
 
 
 def busy(stats: dict[str, Any]) -> int:
@@ -176,10 +184,13 @@ def speech(**fields: Any) -> dict[str, Any]:
     return {"input": "Hello there.", "response_format": "pcm", "seed": 7, "max_new_tokens": 24, **fields}
 
 
+STEADY = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1}
+"""What was said once is likelier ever after."""
+
+
 def endless(**fields: Any) -> dict[str, Any]:
-    """The body of a request that speaks for minutes if it is let: what was said once is likelier ever after."""
-    steady = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1}
-    return speech(**{**steady, "max_new_tokens": 4000, **fields})
+    """The body of a request that speaks for minutes if it is let."""
+    return speech(**{**STEADY, "max_new_tokens": 4000, **fields})
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ import pytest
 
 from server.admission import Admission
 from server.errors import ApiError
-from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 
@@ -69,6 +70,20 @@ def test_a_wrong_request_does_not_wait_to_be_told_so(narrow: Serving) -> None:
         pieces = response.iter_raw()
         assert next(pieces)
         check(post(narrow, "wrong", speech(voice="nobody")), 404, "voice", "voice_not_found")
+    narrow.until_idle()
+
+
+def test_between_its_items_a_batch_goes_to_the_end_of_the_line(narrow: Serving) -> None:
+    items = [endless(max_new_tokens=60)] * 8
+    with ThreadPoolExecutor(1) as clients, narrow.client() as client:
+        headers = {"X-Request-Id": "many"}
+        batch = clients.submit(client.post, f"{SPEECH}/batch", json={"items": items}, headers=headers)
+        narrow.until(busy)
+        assert post(narrow, "one", speech()).status_code == 200
+        assert batch.result().json()["succeeded"] == len(items)
+    narrow.wait_for("id=many ")
+    ended = re.findall(r"id=(\S+) status=200 outcome=completed", "\n".join(narrow.lines))
+    assert ended.index("one") < ended.index("many.7") < ended.index("many")
     narrow.until_idle()
 
 

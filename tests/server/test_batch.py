@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.server.hearing import CONTENT_TYPES
-from tests.server.serving import PATIENCE, SPEECH, Serving, busy, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 BATCH = f"{SPEECH}/batch"
@@ -98,13 +95,6 @@ def test_what_is_wrong_with_all_of_it_is_a_400(client: httpx.Client, body: dict,
     check(client.post(BATCH, json=body), 400, param, code)
 
 
-def test_it_is_looked_up_like_any_other_request(serving: Serving, client: httpx.Client) -> None:
-    client.post(BATCH, json={"items": [endless(max_new_tokens=26)] * 3}, headers={"X-Request-Id": "a-batch"})
-    serving.wait_for("id=a-batch ")
-    found = client.get(f"{SPEECH}/a-batch").json()
-    assert (found["outcome"], found["task"], found["audio"]) == ("completed", "CustomVoice", 6.0)
-
-
 @pytest.fixture(scope="module")
 def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """Two at a time and one in line, and little room for what a batch makes."""
@@ -117,21 +107,8 @@ def long_batch() -> dict[str, Any]:
     return {"items": [endless(max_new_tokens=4000, response_format="mp3")] * 8}
 
 
-def asked(server: Serving, body: dict[str, Any], name: str) -> socket.socket:
-    """A connection on which a batch was sent."""
-    data = json.dumps(body).encode()
-    address = urlsplit(server.url)
-    connection = socket.create_connection((address.hostname, address.port), PATIENCE)
-    head = (
-        f"POST {BATCH} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
-        f"X-Request-Id: {name}\r\nContent-Length: {len(data)}\r\n\r\n"
-    )
-    connection.sendall(head.encode() + data)
-    return connection
-
-
 def test_a_batch_leaves_room_for_single_requests(narrow: Serving) -> None:
-    with asked(narrow, long_batch(), "crowds-nobody-out"):
+    with narrow.asked(long_batch(), "crowds-nobody-out", path=BATCH):
         narrow.until(busy)
         assert narrow.stats()["requests"] == 1
         with narrow.client() as client:
@@ -140,25 +117,8 @@ def test_a_batch_leaves_room_for_single_requests(narrow: Serving) -> None:
     narrow.until_idle()
 
 
-def test_between_its_items_a_batch_goes_to_the_end_of_the_line(pocket: Path, tmp_path: Path) -> None:
-    limits = {"max_running": 1, "max_waiting": 1}
-    items = [endless(max_new_tokens=100)] * 20
-    with Serving(write_config(tmp_path, pocket, limits=limits)) as server:
-        server.ready()
-        with ThreadPoolExecutor(1) as clients, server.client() as client, server.client() as other:
-            headers = {"X-Request-Id": "many"}
-            batch = clients.submit(client.post, BATCH, json={"items": items}, headers=headers)
-            server.until(busy)
-            assert other.post(SPEECH, json=speech(), headers={"X-Request-Id": "one"}).status_code == 200
-            assert batch.result().json()["succeeded"] == 20
-        server.wait_for("id=many ")
-        ended = [line for line in server.lines if "outcome=completed" in line]
-        assert ["id=one " in line for line in ended] == [True, False]
-        server.until_idle()
-
-
 def test_who_leaves_a_batch_cancels_all_of_it(narrow: Serving) -> None:
-    with asked(narrow, long_batch(), "left-behind"):
+    with narrow.asked(long_batch(), "left-behind", path=BATCH):
         narrow.until(busy)
     narrow.wait_for("id=left-behind status=499 outcome=client_left")
     narrow.until_idle()
@@ -188,9 +148,3 @@ def test_what_a_batch_makes_is_bounded(narrow: Serving) -> None:
         assert len(audio(first)) == 19 * 1920 * 2
         assert second["error"]["code"] == "batch_too_large"
     narrow.until_idle()
-
-
-def test_before_the_engine_is_ready_a_batch_is_refused_as_a_whole(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)) as server, httpx.Client(base_url=server.url) as client:
-        check(client.post(BATCH, json={"items": [speech()]}), 503, None, "engine_unavailable")
-        server.ready()

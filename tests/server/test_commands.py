@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,12 @@ def sonant(*arguments: object, **variables: str) -> subprocess.CompletedProcess[
     )
 
 
+def sonants(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Several, two at a time."""
+    with ThreadPoolExecutor(2) as running:
+        return dict(zip(commands, running.map(lambda command: sonant(*command), commands.values()), strict=True))
+
+
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shorter than what the wire takes."""
@@ -62,36 +70,24 @@ def test_say_writes_what_the_server_would_send(pocket: Path, tmp_path: Path, cli
     assert not done.stdout
 
 
-@pytest.mark.parametrize(("name", "kind"), [("said.mp3", "mp3"), ("SAID.OGG", "opus"), ("said.flac", "flac")])
-def test_the_ending_of_what_is_said_picks_its_format(pocket: Path, tmp_path: Path, name: str, kind: str) -> None:
-    output, dump = tmp_path / name, tmp_path / "said.npz"
-    arguments = ["-o", output, "--dump", dump, "--model", pocket, "--speed", "2", "--sample-rate", "16000", *STEADY]
-    done = sonant("say", "Hello there.", *arguments)
-    assert done.returncode == 0, done.stderr
-    heard, rate = hear(output.read_bytes(), kind)
-    assert rate == 16_000
-    assert len(heard) / rate == pytest.approx(len(dumped(dump)["wav"]) / 24_000 / 2, abs=0.08)
-
-
-def test_a_dump_has_codes_and_samples(pocket: Path, tmp_path: Path) -> None:
-    output, dump = tmp_path / "said.wav", tmp_path / "said.npz"
-    done = sonant("say", "Hello.", "-o", output, "--dump", dump, "--model", pocket, "--greedy", *STEADY)
-    assert done.returncode == 0, done.stderr
-    arrays = dumped(dump)
-    frames = len(arrays["codes"])
-    assert sorted(arrays) == ["codes", "wav"]
-    assert (arrays["codes"].dtype, arrays["codes"].shape) == (np.int64, (frames, 16))
-    assert (arrays["wav"].dtype, arrays["wav"].shape) == (np.float32, (frames * 1920,))
-    assert 0 < frames <= 23
+def test_the_ending_of_what_is_said_picks_its_format(pocket: Path, tmp_path: Path) -> None:
+    kinds = {"said.mp3": "mp3", "SAID.OGG": "opus", "said.flac": "flac"}
+    common = ["say", "Hello there.", "--model", pocket, "--speed", "2", "--sample-rate", "16000", *STEADY]
+    done = sonants({name: [*common, "-o", tmp_path / name, "--dump", tmp_path / f"{name}.npz"] for name in kinds})
+    for name, kind in kinds.items():
+        assert done[name].returncode == 0, done[name].stderr
+        heard, rate = hear((tmp_path / name).read_bytes(), kind)
+        assert rate == 16_000
+        said = dumped(tmp_path / f"{name}.npz")["wav"]
+        assert len(heard) / rate == pytest.approx(len(said) / 24_000 / 2, abs=0.08)
 
 
 def test_a_dump_of_a_clone_has_its_voice(pocket: Path, tmp_path: Path, recording: Path) -> None:
-    dump = tmp_path / "said.npz"
-    common = ["say", "Hello.", "--dump", dump, "--model", pocket, "--ref-audio", recording, *STEADY]
-    assert sonant(*common, "--ref-text", "one two").returncode == 0
-    in_context = dumped(dump)
-    assert sonant(*common, "--ref-text", "one two", "--x-vector-only").returncode == 0
-    embedding_only = dumped(dump)
+    common = ["say", "Hello.", "--model", pocket, "--ref-audio", recording, "--ref-text", "one two", *STEADY]
+    options = {"in context": [], "embedding only": ["--x-vector-only"]}
+    done = sonants({name: [*common, "--dump", tmp_path / f"{name}.npz", *more] for name, more in options.items()})
+    assert [each.returncode for each in done.values()] == [0, 0], done
+    in_context, embedding_only = (dumped(tmp_path / f"{name}.npz") for name in options)
     assert in_context["ref_codes"].shape == (9, 16)
     assert in_context["ref_codes"].dtype == np.int64
     assert "ref_codes" not in embedding_only
@@ -99,60 +95,81 @@ def test_a_dump_of_a_clone_has_its_voice(pocket: Path, tmp_path: Path, recording
     np.testing.assert_array_equal(in_context["spk_embedding"], embedding_only["spk_embedding"])
 
 
-def test_the_text_layout_is_heard(pocket: Path, tmp_path: Path) -> None:
-    codes = {}
-    for layout in ("streaming", "full"):
-        dump = tmp_path / f"{layout}.npz"
-        arguments = ["--dump", dump, "--model", pocket, "--greedy", "--text-layout", layout, *STEADY]
-        assert sonant("say", "Hello there, all of you.", *arguments).returncode == 0
-        codes[layout] = dumped(dump)["codes"]
-    assert not np.array_equal(codes["streaming"], codes["full"])
+def test_a_dump_has_codes_and_samples_by_the_text_layout(pocket: Path, tmp_path: Path) -> None:
+    common = ["say", "Hello there, all of you.", "--model", pocket, "--greedy", *STEADY]
+    layouts = ("streaming", "full")
+    done = sonants({each: [*common, "--dump", tmp_path / f"{each}.npz", "--text-layout", each] for each in layouts})
+    assert [each.returncode for each in done.values()] == [0, 0], done
+    arrays, full = (dumped(tmp_path / f"{layout}.npz") for layout in layouts)
+    assert not np.array_equal(arrays["codes"], full["codes"])
+    frames = len(arrays["codes"])
+    assert sorted(arrays) == ["codes", "wav"]
+    assert (arrays["codes"].dtype, arrays["codes"].shape) == (np.int64, (frames, 16))
+    assert (arrays["wav"].dtype, arrays["wav"].shape) == (np.float32, (frames * 1920,))
+    assert 0 < frames <= 23
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--voice", "nobody"], "nobody"),
-        (["--language", "klingon"], "klingon"),
-        (["--top-p", "1.5"], "top_p"),
-        (["--ref-audio", "nowhere.wav"], "nowhere.wav"),
-        (["--ref-text", "one two"], "ref_audio"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml"),
-        (["--speed", "5"], "speed"),
-        (["--sample-rate", "96000"], "sample_rate"),
-        (["-o", "no/such/folder/x.wav"], "no/such/folder"),
-        (["-o", "."], "Is a directory"),
-        (["--dump", "/proc/nothing.npz"], "/proc/nothing.npz"),
-        (["--model", "./no/such/checkpoint"], "no/such/checkpoint"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
-)
+def test_a_long_text_is_said_sentence_by_sentence(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
+    text = "Good morning to all of you. This is the second of them. And here it comes to an end."
+    output, dump = tmp_path / "said.wav", tmp_path / "said.npz"
+    common = ["-o", output, "--dump", dump, "--model", pocket, "--voice", "Serena", *STEADY]
+    done = sonant("say", text, "--split", *common)
+    assert done.returncode == 0, done.stderr
+    samples, _ = sf.read(output, dtype="int16")
+    assert samples.tobytes() == client.post(SPEECH, json=speech(input=text, split="sentence")).content
+    assert len(dumped(dump)["codes"]) * 1920 == len(samples) > 24 * 1920, "more than one sentence may have"
+
+
+UNSAYABLE = {
+    "--voice nobody": "nobody",
+    "--language klingon": "klingon",
+    "--top-p 1.5": "top_p",
+    "--ref-audio nowhere.wav": "nowhere.wav",
+    "--ref-text one": "ref_audio",
+    "--config nowhere.yaml": "nowhere.yaml",
+    "--speed 5": "speed",
+    "--sample-rate 96000": "sample_rate",
+    "-o no/such/folder/x.wav": "no/such/folder",
+    "-o .": "Is a directory",
+    "--dump /proc/nothing.npz": "/proc/nothing.npz",
+    "--model ./no/such/checkpoint": "no/such/checkpoint",
+}
+"""Arguments, and what is told of them."""
+
+
+@pytest.fixture(scope="module")
+def unsaid(
+    pocket: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, subprocess.CompletedProcess[str]]]:
+    """Where nothing may have been written, and how each of them ended."""
+    output = tmp_path_factory.mktemp("unsaid") / "said.wav"
+    common = ["say", "Hello.", "--model", pocket, "-o", output]
+    return output, sonants({arguments: [*common, *arguments.split()] for arguments in UNSAYABLE})
+
+
+@pytest.mark.parametrize("arguments", UNSAYABLE)
 def test_what_cannot_be_said_is_one_line_and_exit_code_1(
-    pocket: Path, tmp_path: Path, arguments: list[str], told: str
+    unsaid: tuple[Path, dict[str, subprocess.CompletedProcess[str]]], arguments: str
 ) -> None:
-    done = sonant("say", "Hello.", "--model", pocket, "-o", tmp_path / "said.wav", *arguments)
+    done = unsaid[1][arguments]
     assert done.returncode == 1, done.stderr
     *_, last = done.stderr.splitlines()
     assert last.startswith("sonant say: ")
-    assert told in last
+    assert UNSAYABLE[arguments] in last
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "said.wav").exists()
+    assert not unsaid[0].exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["say"],
-        ["say", "Hello."],
-        ["say", "Hello.", "-o", "x.wav", "--top-k", "many"],
-        ["say", "Hello.", "-o", "x.mp4"],
-        ["sing"],
-        ["serve", "x"],
-    ],
-    ids=" ".join,
-)
-def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
-    assert sonant(*arguments).returncode == 2
+def test_wrong_usage_is_exit_code_2() -> None:
+    wrong = {
+        "nothing to say": ["say"],
+        "nowhere to say it": ["say", "Hello."],
+        "no number": ["say", "Hello.", "-o", "x.wav", "--top-k", "many"],
+        "no format": ["say", "Hello.", "-o", "x.mp4"],
+        "no command": ["sing"],
+        "an argument too many": ["serve", "x"],
+    }
+    assert {name: done.returncode for name, done in sonants(wrong).items()} == dict.fromkeys(wrong, 2)
 
 
 def test_serve_names_an_unknown_setting(pocket: Path, tmp_path: Path) -> None:

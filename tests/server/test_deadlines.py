@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.live_client import refusal, session, write
 from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 
-@pytest.fixture
-def impatient(pocket: Path, tmp_path: Path) -> Iterator[Serving]:
-    """A server with little patience for listeners."""
-    with Serving(write_config(tmp_path, pocket, limits={"stalled_seconds": 1.0})) as server:
+@pytest.fixture(scope="module")
+def impatient(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with little patience for listeners, and for those who do not go on."""
+    limits = {"stalled_seconds": 1.0, "live_idle_seconds": 0.3}
+    with Serving(write_config(tmp_path_factory.mktemp("impatient"), pocket, limits=limits)) as server:
         yield server.ready()
 
 
@@ -40,6 +42,12 @@ def test_a_listener_that_takes_nothing_has_left(impatient: Serving, form: str) -
                 heard += more
         assert not heard.endswith(b"0\r\n\r\n")
     assert not [line for line in impatient.lines if "Traceback" in line or "uvicorn" in line]
+
+
+def test_a_live_session_that_waits_too_long_for_text_ends(impatient: Serving) -> None:
+    with session(impatient) as socket:
+        write(socket, "One two")
+        assert refusal(socket)["code"] == "session_idle"
 
 
 def test_an_utterance_that_does_not_begin_in_time_is_a_504(crowded: Serving) -> None:

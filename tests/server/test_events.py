@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from server.events import with_pings
 from tests.server.hearing import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
 
@@ -37,6 +39,22 @@ def test_the_deltas_are_the_bytes_of_the_raw_stream(client: httpx.Client, kind: 
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
     assert b"".join(base64.b64decode(delta["audio"]) for delta in deltas) == raw
     assert done["type"] == "speech.audio.done"
+
+
+async def test_pings_that_are_closed_early_leave_nothing_at_work() -> None:
+    ended = []
+
+    async def never() -> AsyncIterator[bytes]:
+        try:
+            yield await asyncio.Event().wait() and b""
+        finally:
+            await asyncio.sleep(0)
+            ended.append(True)
+
+    pinged = with_pings(never(), 0.001)
+    assert await anext(pinged) == b": ping\n\n"
+    await pinged.aclose()
+    assert ended
 
 
 def test_the_usage_counts_text_tokens_and_frames(client: httpx.Client) -> None:

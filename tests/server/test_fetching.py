@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 
 import pytest
 import trustme
@@ -18,6 +19,7 @@ from server.references.config import ReferenceSettings
 from server.references.fetching import Fetcher
 from server.references.resolver import SystemResolver
 from tests.server.origins import Answer, drip, endless, origin, page, raw, redirect
+from tests.server.serving import ROOT
 
 OPEN, CLOSED = "127.0.0.1", "127.0.0.2"
 """An address that the settings permit, and a private one that they do not."""
@@ -142,18 +144,43 @@ async def test_a_name_without_an_address_and_a_private_one_look_the_same() -> No
     ["127.0.0.2", "2130706434", "0x7f.2", "127.2", "[::ffff:127.0.0.2]", "[::1]", "0.0.0.0", "[::]", "169.254.169.254"],
 )
 async def test_an_address_is_known_in_every_spelling(host: str) -> None:
-    with closing(SystemResolver()) as resolver:
-        async with origin({"/a": page(b"file")}, address=CLOSED) as inside:
-            by = Fetcher(ReferenceSettings(), MOST, resolver)
-            assert (await refusal(f"http://{host}:{inside.port}/a", by)).code == REFUSED
+    async with origin({"/a": page(b"file")}, address=CLOSED) as inside:
+        by = Fetcher(ReferenceSettings(), MOST, SystemResolver())
+        assert (await refusal(f"http://{host}:{inside.port}/a", by)).code == REFUSED
     assert inside.heads == []
 
 
 @pytest.mark.parametrize("host", ["a" * 70 + ".example", "a..example", "nowhere.invalid", "-"])
 async def test_a_name_that_cannot_be_looked_up_is_refused(host: str) -> None:
-    with closing(SystemResolver()) as resolver:
-        error = await refusal(f"http://{host}/a", Fetcher(ReferenceSettings(), MOST, resolver))
+    error = await refusal(f"http://{host}/a", Fetcher(ReferenceSettings(), MOST, SystemResolver()))
     assert error.code == REFUSED
+
+
+NAMES_THAT_NEVER_ANSWER = """
+import asyncio, socket, threading
+from server.references.resolver import SystemResolver
+started = threading.Semaphore(0)
+def never(*_, **__):
+    started.release()
+    threading.Event().wait()
+socket.getaddrinfo = never
+async def main():
+    resolve = SystemResolver()
+    tasks = [asyncio.create_task(resolve("slow.example", 80)) for _ in range(20)]
+    for _ in range(8):
+        await asyncio.to_thread(started.acquire)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    print(sum(each.name == "resolver" for each in threading.enumerate()), all(task.cancelled() for task in tasks))
+asyncio.run(main())
+"""
+
+
+def test_names_that_never_answer_are_few_at_once_and_hold_up_no_end() -> None:
+    command = [sys.executable, "-c", NAMES_THAT_NEVER_ANSWER]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "8 True\n"
 
 
 @pytest.mark.parametrize(

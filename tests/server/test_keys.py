@@ -70,7 +70,7 @@ def test_anything_else_does_not(stranger: httpx.Client, given: str | None) -> No
     assert response.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/", "/docs", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/health", "/ready", "/", "/playground/main.js", "/docs", "/openapi.json"])
 def test_what_says_nothing_of_anybodys_speech_is_open(stranger: httpx.Client, path: str) -> None:
     assert stranger.get(path, follow_redirects=True).status_code == 200
 
@@ -91,6 +91,7 @@ def test_a_websocket_is_refused_in_its_handshake(guarded: Serving) -> None:
         response = client.get(f"{SPEECH}/stream", headers={**head, "X-Request-Id": "no-socket"})
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
+    assert response.headers["x-request-id"] == "no-socket"
     guarded.wait_for("id=no-socket status=401 outcome=refused")
     assert response.json()["error"]["code"] == "invalid_api_key"
 

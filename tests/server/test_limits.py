@@ -100,6 +100,9 @@ def test_a_server_that_is_still_loading_is_up_but_not_ready(pocket: Path, tmp_pa
         check(response, 503, None, "engine_unavailable")
         assert int(response.headers["retry-after"]) > 0
         assert client.get("/health").status_code == 200
-        check(client.post(SPEECH, json=speech()), 503, None, "engine_unavailable")
+        for path, asked in ((SPEECH, speech()), (f"{SPEECH}/batch", {"items": [speech()]})):
+            check(client.post(path, json=asked), 503, None, "engine_unavailable")
+        assert "sonant_engine_up" in client.get("/metrics").text
         server.ready()
         assert client.get("/ready").status_code == 200
+        assert "sonant_engine_up 1.0" in client.get("/metrics").text

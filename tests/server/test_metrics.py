@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import httpx
 import pytest
@@ -13,7 +12,7 @@ from server.app import create_app
 from server.playback import Playback
 from server.settings import load_settings
 from tests.server.recordings import data_url, tone
-from tests.server.serving import Serving, endless, speech, streamed, write_config
+from tests.server.serving import Serving, endless, speech, streamed
 from tests.server.test_admission import Clock
 
 Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -111,13 +110,6 @@ def test_what_goes_on_now_is_told(serving: Serving) -> None:
             assert 0 <= value(now, "ring_fill_ratio", link=link) < 1
     serving.until_idle()
     assert value(figures(serving), "requests_running") == 0
-
-
-def test_metrics_are_there_before_the_engine_is(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)) as server:
-        assert value(figures(server), "engine_up") in (0, 1)
-        server.ready()
-        assert value(figures(server), "engine_up") == 1
 
 
 def test_whoever_wants_openmetrics_gets_it(client: httpx.Client) -> None:

@@ -78,7 +78,7 @@ def test_the_description_of_the_api_has_every_field_and_answer(client: httpx.Cli
     assert client.post(SPEECH, json={**body["example"], "max_new_tokens": 3}).headers["content-type"] == "audio/mpeg"
     answers = paths[SPEECH]["post"]["responses"]
     assert set(answers["200"]["content"]) == {*CONTENT_TYPES.values(), "text/event-stream"}
-    assert all("4XX" in operation["responses"] for path in paths.values() for operation in path.values())
+    assert {"400", "404", "429", "503", "504"} < set(answers)
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/v1/models", "/v1/models/tts-1"])
@@ -86,12 +86,6 @@ def test_head_is_get_without_its_body(client: httpx.Client, path: str) -> None:
     head, got = client.head(path), client.get(path)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == got.headers["content-type"]
-
-
-def test_the_bare_address_shows_the_description(client: httpx.Client) -> None:
-    response = client.get("/")
-    assert (response.status_code, response.headers["location"]) == (307, "/docs")
-    assert client.get("/docs").status_code == 200
 
 
 def test_an_idle_server_hardly_uses_the_cpu(serving: Serving, client: httpx.Client) -> None:

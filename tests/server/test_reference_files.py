@@ -84,3 +84,11 @@ def test_without_a_folder_no_file_is_read(folder: Path) -> None:
 def test_no_more_is_read_than_a_recording_may_have(folder: Path) -> None:
     (folder / "large.wav").write_bytes(bytes(MOST + 1))
     assert "more than 1000 bytes" in refusal(f"{folder}/large.wav", folder).message
+
+
+def test_refusals_leave_no_file_open(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    opened = len(os.listdir("/dev/fd"))
+    for source in (f"{folder}/deep", f"{folder}/pipe", f"{folder}/none"):
+        refusal(source, folder)
+    assert len(os.listdir("/dev/fd")) == opened

@@ -116,10 +116,11 @@ def test_leaving_midway_frees_the_sentence_ahead_too(serving: Serving) -> None:
     serving.until_idle()
 
 
-@pytest.fixture
-def narrow(pocket: Path, tmp_path: Path) -> Iterator[Serving]:
+@pytest.fixture(scope="module")
+def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """Two at a time, none in line, and small windows: a listener who takes nothing soon stops the engine."""
-    config = write_config(tmp_path, pocket, limits={"max_running": 2, "max_waiting": 0, "max_split_chars": 5000})
+    limits = {"max_running": 2, "max_waiting": 0, "max_split_chars": 5000}
+    config = write_config(tmp_path_factory.mktemp("narrow"), pocket, limits=limits)
     with Serving(config) as server:
         yield server.ready()
 

@@ -3,44 +3,76 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 import signal
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import psutil
 import pytest
+from websockets.client import ClientProtocol
+from websockets.protocol import State
+from websockets.uri import parse_uri
 
-from tests.server.serving import PATIENCE, SPEECH, Serving, busy, endless, speech, streamed, write_config
+from tests.server.live_client import CONFIG, TEXT, hear, hear_first, live_url, refusal, say, session, write
+from tests.server.serving import PATIENCE, SPEECH, STEADY, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_events import events
+from tests.server.test_live_refusals import error_of, refused
+
+RESTART = 1012
+FORMS = ("audio", "sse")
 
 
-def test_serve_stops_when_told_and_leaves_no_process(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)) as server:
-        server.ready()
+def unblemished(server: Serving) -> bool:
+    """Whether it ended well, with nothing in its log that looks like a fault."""
+    ended = server.process.wait(PATIENCE)
+    return ended == 0 and not [line for line in server.lines if re.search("Traceback|Exception|Error|Abort", line)]
+
+
+def test_serve_stops_quietly_when_it_is_interrupted_and_leaves_no_process(pocket: Path, tmp_path: Path) -> None:
+    with Serving(write_config(tmp_path, pocket)).ready() as server:
         family = psutil.Process(server.process.pid).children(recursive=True)
         assert family
-    assert server.process.returncode == 0
+        server.process.send_signal(signal.SIGINT)
+        assert unblemished(server)
     gone, alive = psutil.wait_procs(family, PATIENCE)
     assert not alive
     assert len(gone) == len(family)
 
 
-@pytest.mark.parametrize("form", ["audio", "sse"])
-def test_serve_lets_an_utterance_end_before_it_stops(pocket: Path, tmp_path: Path, form: str) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server, server.client() as client:
-        asked = endless(max_new_tokens=150)
-        alone = client.post(SPEECH, json=asked).content
-        with streamed(client, {**asked, "stream_format": form}) as response:
-            pieces = response.iter_raw()
-            heard = [next(pieces)]
-            server.process.terminate()
-            server.wait_for(r"1 utterance is being finished; Ctrl-C stops now")
-            heard.extend(pieces)
-    assert audio_of(b"".join(heard), form) == alone
+def test_what_is_being_said_is_said_to_its_end(pocket: Path, tmp_path: Path) -> None:
+    """Also live, where the listener is told then that this was the end; and half a request holds nobody up."""
+    asked = endless(max_new_tokens=150)
+    config = write_config(tmp_path, pocket, limits={"drain_seconds": 3600})
+    with Serving(config).ready() as server, ExitStack() as held:
+        clients = [held.enter_context(server.client()) for _ in range(2)]
+        alone = clients[0].post(SPEECH, json=asked).content
+        half = held.enter_context(server.asked({}, "half", of=0.5))
+        live, idle = (held.enter_context(session(server, **STEADY, max_new_tokens=150)) for _ in range(2))
+        streams = [
+            held.enter_context(streamed(client, {**asked, "stream_format": form})).iter_raw()
+            for client, form in zip(clients, FORMS, strict=True)
+        ]
+        heard = [next(pieces) for pieces in streams]
+        say(live, TEXT)
+        start = hear_first(live)
+        server.process.terminate()
+        server.wait_for(r"3 utterances are being finished; Ctrl-C stops now")
+        for form, first, pieces in zip(FORMS, heard, streams, strict=True):
+            assert audio_of(first + b"".join(pieces), form) == alone
+        rest, events = hear(live)
+        assert events[-1]["type"] == "audio.done"
+        assert len(start + rest) == events[-1]["usage"]["output_tokens"] * 1920 * 2
+        for each in (live, idle):
+            assert refusal(each, RESTART)["code"] == "stopped"
+        assert half.recv(12) == b""
+        assert unblemished(server)
 
 
 def audio_of(body: bytes, form: str) -> bytes:
@@ -50,13 +82,6 @@ def audio_of(body: bytes, form: str) -> bytes:
     *deltas, last = events(body.decode().splitlines())
     assert last["type"] == "speech.audio.done"
     return b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
-
-
-def test_serve_stops_quietly_when_it_is_interrupted(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server:
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(PATIENCE) == 0
-    assert not [line for line in server.lines if "Traceback" in line or "Abort" in line]
 
 
 def test_a_server_told_to_stop_says_so_until_the_last_one_has_ended(pocket: Path, tmp_path: Path) -> None:
@@ -92,53 +117,69 @@ def test_whoever_waited_in_line_is_served_before_the_stop(pocket: Path, tmp_path
         assert server.process.wait(PATIENCE) == 0
 
 
+@contextmanager
+def deaf(server: Serving) -> Iterator[None]:
+    """A live session that speaks to a client who reads nothing, not even that it is over."""
+    client = ClientProtocol(parse_uri(live_url(server)))
+    client.send_request(client.connect())
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(PATIENCE)
+        connection.connect((client.uri.host, client.uri.port))
+        connection.sendall(b"".join(client.data_to_send()))
+        while client.state is not State.OPEN:
+            client.receive_data(connection.recv(4096))
+        for message in (CONFIG | STEADY | {"max_new_tokens": 4000}, {"type": "input.text", "text": TEXT}):
+            client.send_text(json.dumps(message).encode())
+        connection.sendall(b"".join(client.data_to_send()))
+        yield
+
+
 def test_what_does_not_end_in_time_is_broken_off(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, limits={"drain_seconds": 0.5})
     with Serving(config).ready() as server, server.asked(endless(), "long", window=4096) as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
-        server.process.terminate()
-        assert server.process.wait(PATIENCE) == 0
-    server.wait_for(r"1 utterance is broken off")
-    server.wait_for(r"id=long .*error=stopped")
-    assert not [line for line in server.lines if "Traceback" in line]
-
-
-def test_half_a_request_does_not_hold_the_stop_up(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket, limits={"drain_seconds": 3600})).ready() as server:
-        address = urlsplit(server.url)
-        with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
-            connection.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\n")
-            server.stats()
+        with deaf(server), session(server, "live", **STEADY, max_new_tokens=4000) as live:
+            write(live)
+            hear_first(live)
+            server.until(lambda stats: stats["requests"] == 3)
             server.process.terminate()
-            assert server.process.wait(PATIENCE) == 0
+            server.wait_for(r"3 utterances are broken off")
+            assert refusal(live, RESTART)["code"] == "stopped"
+            assert unblemished(server)
+    for name in ("long", "live", "live.0"):
+        server.wait_for(rf"id={name} .*error=stopped")
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("form", ["audio", "sse"])
-def test_a_second_signal_stops_at_once(pocket: Path, tmp_path: Path, form: str, told: signal.Signals) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server, server.client() as client:
-        with (
-            pytest.raises(httpx.RemoteProtocolError),
-            streamed(client, endless(stream_format=form), **{"X-Request-Id": "cut"}) as response,
-        ):
-            pieces = response.iter_raw()
-            assert next(pieces)
-            server.process.send_signal(told)
-            server.wait_for(r"1 utterance is being finished")
-            server.process.send_signal(told)
-            list(pieces)
-        assert server.process.wait(PATIENCE) == 0
-    assert "error=stopped" in server.wait_for(r".*id=cut .*").group()
-    assert not [line for line in server.lines if "Traceback" in line or "Error" in line]
-
-
-def test_a_whole_body_that_is_cut_short_by_the_stop_has_a_status(pocket: Path, tmp_path: Path) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server:
-        with server.asked(endless(stream=False), "cut") as connection:
-            server.until(busy)
-            server.process.send_signal(signal.SIGINT)
-            server.wait_for(r"1 utterance is being finished")
-            server.process.send_signal(signal.SIGINT)
-            assert connection.recv(12) == b"HTTP/1.1 503"
-        assert server.process.wait(PATIENCE) == 0
-    assert not [line for line in server.lines if "Traceback" in line]
+def test_a_second_signal_stops_everything_at_once(pocket: Path, tmp_path: Path, told: signal.Signals) -> None:
+    with Serving(write_config(tmp_path, pocket)).ready() as server, ExitStack() as held:
+        whole = held.enter_context(server.asked(endless(stream=False), "whole"))
+        live, late = (
+            held.enter_context(session(server, name, **STEADY, max_new_tokens=4000)) for name in ("cut", "late")
+        )
+        write(live)
+        hear_first(live)
+        streams = []
+        for form in FORMS:
+            client = held.enter_context(server.client())
+            response = held.enter_context(streamed(client, endless(stream_format=form), **{"X-Request-Id": form}))
+            streams.append(response.iter_raw())
+            assert next(streams[-1])
+        server.until(lambda stats: stats["requests"] == 4)
+        server.process.send_signal(told)
+        server.wait_for(r"4 utterances are being finished")
+        turned_away = refused(server)
+        assert (turned_away.status_code, error_of(turned_away)["code"]) == (503, "draining")
+        assert int(turned_away.headers["Retry-After"]) > 0
+        say(late, TEXT)
+        assert refusal(late, RESTART)["code"] == "draining"
+        server.process.send_signal(told)
+        for pieces in streams:
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(pieces)
+        assert whole.recv(12) == b"HTTP/1.1 503"
+        assert refusal(live, RESTART)["code"] == "stopped"
+        assert unblemished(server)
+    for name in (*FORMS, "whole", "cut", "cut.0"):
+        server.wait_for(rf"id={name} .*error=stopped")

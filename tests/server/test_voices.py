@@ -17,7 +17,7 @@ from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored import StoredVoice
 from tests.server.recordings import data_url, tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+from tests.server.serving import PATIENCE, SPEECH, Serving, speech
 
 VOICES = "/v1/audio/voices"
 SAMPLE = wav(tone(1.6))
@@ -308,18 +308,3 @@ def test_a_voice_of_another_checkpoint_is_listed_and_refused(client: httpx.Clien
     assert "qwen3-tts-1.7b" in response.json()["error"]["message"]
     blend = [{"voice": "large"}, {"voice": "ryan"}]
     assert refused(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "voice_incompatible")
-
-
-def test_servers_that_share_a_folder_see_each_others_voices(
-    client: httpx.Client, folder: Path, pocket: Path, tmp_path: Path
-) -> None:
-    config = write_config(tmp_path, pocket, voices={"folder": str(folder)}, default_voice="anna")
-    with Serving(config) as other_server, other_server.ready().client() as other:
-        made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
-        heard = spoken(client, voice="anna")
-        assert spoken(other, voice="anna") == spoken(other) == spoken(other, voice="verse") == heard
-        assert refused(post(other, sample=SAMPLE, name="anna")) == (409, "name", "voice_exists")
-        other.delete(f"{VOICES}/anna").raise_for_status()
-        assert "anna" not in cards(client)
-        made(post(other, sample=wav(tone(2.4)), name="anna"))
-        assert spoken(client, voice="anna") == spoken(other, voice="anna") != heard

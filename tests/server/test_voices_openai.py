@@ -2,68 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import openai
 import pytest
 
+from tests.server.openai_sdk import ASKED, OURS, Sdk, settled
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(openai.resources.audio.Audio, "voices"), reason="this openai package has no voices"
-)
+from tests.server.serving import SPEECH, Serving, speech
 
 SAMPLE = ("sample.wav", wav(tone(1.6)), "audio/wav")
-OURS = {"seed": 7, "max_new_tokens": 24}
+MADE = {"audio_sample": SAMPLE, "consent": "cons_1"}
 
 
-@pytest.fixture
-def sdk(serving: Serving) -> Iterator[openai.OpenAI]:
-    url = f"{serving.url}/v1"
-    with openai.OpenAI(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE) as client:
-        yield client
-
-
-def test_a_voice_is_made_spoken_with_and_deleted(sdk: openai.OpenAI, serving: Serving) -> None:
-    voice = sdk.audio.voices.create(name="anna", audio_sample=SAMPLE, consent="cons_1")
+async def test_a_voice_is_made_spoken_with_and_deleted(sdk: Sdk, serving: Serving) -> None:
+    voice = await settled(sdk.audio.voices.create(name="anna", **MADE))
     assert (voice.id, voice.name, voice.object, voice.type) == ("anna", "anna", "audio.voice", "audio_sample")
     assert voice.created_at > 1_700_000_000
-    asked = {"model": "tts-1", "input": "Hello there.", "response_format": "pcm", "extra_body": OURS}
-    heard = sdk.audio.speech.create(voice={"id": voice.id}, **asked).content
+    asked = {**ASKED, "voice": {"id": voice.id}, "response_format": "pcm", "extra_body": OURS}
+    heard = (await settled(sdk.audio.speech.create(**asked))).content
     with serving.client() as client:
         assert heard == client.post(SPEECH, json=speech(voice="anna")).content
-    gone = sdk.audio.voices.delete(voice.id)
+    gone = await settled(sdk.audio.voices.delete(voice.id))
     assert (gone.id, gone.object, gone.deleted) == ("anna", "audio.voice.deleted", True)
     with pytest.raises(openai.NotFoundError):
-        sdk.audio.voices.delete(voice.id)
+        await settled(sdk.audio.voices.delete(voice.id))
 
 
-def test_a_transcript_goes_along_in_the_extra_body(sdk: openai.OpenAI) -> None:
-    voice = sdk.audio.voices.create(
-        name="in-context", audio_sample=SAMPLE, consent="cons_1", extra_body={"ref_text": "one two three"}
-    )
+async def test_a_transcript_goes_along_in_the_extra_body(sdk: Sdk) -> None:
+    extra = {"ref_text": "one two three"}
+    voice = await settled(sdk.audio.voices.create(name="in-context", **MADE, extra_body=extra))
     try:
-        assert voice.model_extra is not None
         assert voice.model_extra["in_context"]
     finally:
-        sdk.audio.voices.delete(voice.id)
+        await settled(sdk.audio.voices.delete(voice.id))
 
 
-async def test_the_async_client_does_the_same(serving: Serving) -> None:
-    url = f"{serving.url}/v1"
-    async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE) as client:
-        voice = await client.audio.voices.create(name="bert", audio_sample=SAMPLE, consent="cons_1")
-        assert (await client.audio.voices.delete(voice.id)).deleted
-
-
-def test_refusals_are_the_errors_of_the_package(sdk: openai.OpenAI) -> None:
+async def test_refusals_are_the_errors_of_the_package(sdk: Sdk) -> None:
     with pytest.raises(openai.ConflictError) as taken:
-        sdk.audio.voices.create(name="serena", audio_sample=SAMPLE, consent="cons_1")
+        await settled(sdk.audio.voices.create(name="serena", **MADE))
     assert (taken.value.code, taken.value.param) == ("voice_exists", "name")
     with pytest.raises(openai.BadRequestError) as prompted:
-        sdk.audio.voices.create(name="bert", prompt="A calm voice.", type="prompt")
+        await settled(sdk.audio.voices.create(name="bert", prompt="A calm voice.", type="prompt"))
     assert (prompted.value.code, prompted.value.param) == ("not_supported", "type")
     with pytest.raises(openai.BadRequestError) as built_in:
-        sdk.audio.voices.delete("serena")
+        await settled(sdk.audio.voices.delete("serena"))
     assert built_in.value.code == "voice_built_in"

@@ -1,0 +1,71 @@
+"""What a recording may be, however it is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.errors import ApiError
+from server.references.refusals import refusal
+from server.settings import Limits
+
+_RATES = range(8_000, 192_001)
+_MOST_CHANNELS = 8
+_QUIETEST_PEAK = 1e-3
+"""-60 dBFS: a recording that never gets louder holds no voice."""
+_LOUDEST_PEAK = 8.0
+"""Above full scale by this much, float samples are not audio in [-1, 1]."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """A recording: float32 mono samples and their rate in Hz."""
+
+    samples: NDArray[np.float32]
+    rate: int
+
+
+def check_claims(rate: int, channels: int, limits: Limits, seconds: float = 0.0) -> None:
+    """What a header says, before it is believed. Raises ApiError."""
+    if rate not in _RATES:
+        raise refusal(f"{rate} Hz; 8000 to 192000 are accepted")
+    if not 1 <= channels <= _MOST_CHANNELS:
+        raise refusal(f"{channels} channels; at most {_MOST_CHANNELS} are accepted")
+    if seconds > limits.reference_max_seconds:
+        raise _too_long(limits)
+
+
+def joined(blocks: Iterable[NDArray[np.float32]], rate: int, limits: Limits) -> Reference:
+    """The recording whose mono samples come in ``blocks``. No more of them are taken than it may have.
+
+    Raises ApiError: too long, too short, not finite, silent.
+    """
+    most = int(limits.reference_max_seconds * rate)
+    kept: list[NDArray[np.float32]] = []
+    count = 0
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            count += len(block)
+            if count > most:
+                raise _too_long(limits)
+            kept.append(block)
+    samples = np.concatenate(kept) if kept else np.zeros(0, np.float32)
+    _check_samples(samples, rate, limits)
+    return Reference(samples, rate)
+
+
+def _check_samples(samples: NDArray[np.float32], rate: int, limits: Limits) -> None:
+    if len(samples) < limits.reference_min_seconds * rate or not len(samples):
+        raise refusal(f"shorter than {limits.reference_min_seconds:g} s", "reference_too_short")
+    peak = float(np.abs(samples).max())
+    if not peak <= _LOUDEST_PEAK:
+        raise refusal("its samples are not finite numbers within full scale")
+    if peak < _QUIETEST_PEAK:
+        raise refusal("the recording is silent", "reference_silent")
+
+
+def _too_long(limits: Limits) -> ApiError:
+    return refusal(f"longer than {limits.reference_max_seconds:g} s", "reference_too_long")

@@ -1,0 +1,102 @@
+"""Recordings as browsers and telephones make them, which libsndfile cannot read: by FFmpeg.
+
+Of FFmpeg only what is named here is ever opened: some of its demuxers read further files, and fetch addresses.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import av
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from numpy.typing import NDArray
+
+from server.references.bounds import Reference, check_claims, joined
+from server.references.refusals import refusal
+from server.settings import Limits
+
+_DECODERS = frozenset(
+    "aac alac amrnb amrwb flac mp3 mp3float opus libopus vorbis pcm_f32be pcm_f32le pcm_s16be pcm_s16le "
+    "pcm_s24be pcm_s24le pcm_s32be pcm_s32le pcm_u8".split()
+)
+_MOST_FRAME_SAMPLES = 2**17
+"""FLAC, whose frames are the longest, has 65,535. Headers claim more, and decoders would make room for it."""
+_MOST_PACKETS_PER_SECOND = 1000
+"""The shortest packets, of Opus, are 2.5 ms long; a camera's may stand between them."""
+_OPTIONS = {"codec_whitelist": ",".join(sorted(_DECODERS)), "protocol_whitelist": "none"}
+
+
+def demuxer_of(data: bytes) -> str | None:
+    """FFmpeg's demuxer for a file that begins so; None where the file is libsndfile's to read."""
+    if data[4:8] in (b"ftyp", b"moov"):
+        return "mov"
+    if data.startswith(b"\x1aE\xdf\xa3"):
+        return "matroska"
+    if data.startswith(b"#!AMR"):
+        return "amr"
+    if len(data) > 1 and data[0] == 0xFF and data[1] & 0xF6 == 0xF0:
+        return "aac"
+    return None
+
+
+def decode_by_ffmpeg(data: bytes, demuxer: str, limits: Limits) -> Reference:
+    """Decode the first audio stream of a file, mixed down to mono. Blocks: call it off the event loop.
+
+    What a header says of its length is not asked, for FFmpeg guesses where it says nothing; no more is decoded than
+    a recording may have. Raises ApiError: no audio, damaged, out of bounds, not finite, silent.
+    """
+    try:
+        with av.open(io.BytesIO(data), mode="r", format=demuxer, container_options=_OPTIONS) as file:
+            return _decoded(file, limits)
+    except (av.error.FFmpegError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+        raise refusal("its audio is damaged, or in a form that this server cannot read") from None
+
+
+def _decoded(container: InputContainer, limits: Limits) -> Reference:
+    stream = next((each for each in container.streams.audio if each.codec_context is not None), None)
+    if stream is None or stream.codec_context.name not in _DECODERS:
+        raise refusal("there is no audio in it that this server can read")
+    stream.codec_context.options = {"max_samples": str(_MOST_FRAME_SAMPLES)}
+    frames = _frames(container, stream, limits)
+    first = next(frames, None)
+    rate = stream.rate if first is None else first.sample_rate
+    check_claims(rate, stream.channels, limits)
+    return joined(_mono_blocks(chain([first] if first else [], frames), rate), rate, limits)
+
+
+def _frames(container: InputContainer, stream: AudioStream, limits: Limits) -> Iterator[AudioFrame]:
+    """What can be decoded; like every player, this leaves damaged packets out."""
+    most = int(limits.reference_max_seconds * _MOST_PACKETS_PER_SECOND)
+    for number, packet in enumerate(container.demux()):
+        if number > most:
+            raise refusal("too many packets for its length")
+        if packet.stream_index == stream.index:
+            try:
+                yield from stream.decode(packet)
+            except av.error.InvalidDataError:
+                continue
+
+
+def _mono_blocks(frames: Iterable[AudioFrame], rate: int) -> Iterator[NDArray[np.float32]]:
+    for frame in frames:
+        if frame.sample_rate != rate:
+            raise refusal("its sample rate changes")
+        yield _mono(frame)
+
+
+def _mono(frame: AudioFrame) -> NDArray[np.float32]:
+    samples: NDArray[Any] = frame.to_ndarray()
+    if not frame.format.is_planar:
+        samples = samples.reshape(-1, frame.layout.nb_channels).T
+    if samples.dtype.kind == "u":
+        samples = samples.astype(np.float32) / 128 - 1
+    elif samples.dtype.kind == "i":
+        samples = samples.astype(np.float32) / -float(np.iinfo(samples.dtype).min)
+    mono: NDArray[np.float32] = samples.mean(axis=0, dtype=np.float32)
+    return mono
