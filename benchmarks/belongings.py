@@ -1,0 +1,67 @@
+"""What a running server holds, as the system sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import httpx
+import psutil
+
+from benchmarks.serving import PATIENCE_S
+
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """The server at one moment. The first two are of the HTTP and of the engine process, the others of both.
+
+    resident: MiB; worked: seconds of CPU time so far.
+    """
+
+    resident: tuple[float, ...]
+    worked: tuple[float, ...]
+    files: int
+    threads: int
+    connections: int
+
+
+class Server:
+    """A server at ``address``, which this process has started."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        process = next(each for each in psutil.Process().children() if "serve" in each.cmdline())
+        self._family = [process, *process.children(recursive=True)]
+
+    def held(self) -> Held:
+        """What it holds now."""
+        connections = self._family[0].net_connections("tcp")
+        return Held(
+            resident=tuple(process.memory_info().rss / 2**20 for process in self._family),
+            worked=tuple(sum(process.cpu_times()[:2]) for process in self._family),
+            files=sum(process.num_fds() for process in self._family),
+            threads=sum(process.num_threads() for process in self._family),
+            connections=sum(each.status == psutil.CONN_ESTABLISHED for each in connections),
+        )
+
+    async def at_rest(self) -> dict[str, int]:
+        """What is in use when nobody is there any more, or after two minutes."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            used = await self._used()
+            await asyncio.sleep(_LOOK_S)
+            held = self.held()
+            if (held.connections == 0 and not any(used.values())) or time.monotonic() > deadline:
+                return used | {"connections": held.connections, "files": held.files, "threads": held.threads}
+
+    async def _used(self) -> dict[str, int]:
+        async with httpx.AsyncClient(base_url=self.address, timeout=PATIENCE_S) as client:
+            ready = (await client.get("/ready")).raise_for_status().json()
+        engine = ready["engine"]
+        names = ("talker_slots", "talker_waiting", "code2wav_rows")
+        own_question = 1
+        streams = max(0, engine["client_streams"] - own_question)
+        return {name: engine[name] for name in names} | {"requests": ready["requests"], "streams": streams}

@@ -1,0 +1,58 @@
+"""One recording in every format that can be written here."""
+
+from __future__ import annotations
+
+import io
+from fractions import Fraction
+
+import av
+import numpy as np
+import soundfile as sf
+
+from tests.server.recordings import RATE, tone
+
+_PLAIN = {
+    "WAV": ("PCM_16", "PCM_24", "FLOAT", "DOUBLE", "ULAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"),
+    "WAVEX": ("PCM_16",),
+    "RF64": ("PCM_16",),
+    "W64": ("PCM_16",),
+    "FLAC": ("PCM_16", "PCM_24"),
+    "MP3": ("MPEG_LAYER_III",),
+    "OGG": ("VORBIS", "OPUS"),
+    "AIFF": ("PCM_16", "FLOAT"),
+    "AU": ("PCM_16", "ULAW"),
+    "CAF": ("PCM_16", "ALAC_16"),
+    "VOC": ("PCM_16",),
+    "NIST": ("PCM_16",),
+    "SVX": ("PCM_16",),
+    "IRCAM": ("PCM_16",),
+    "PAF": ("PCM_16",),
+}
+_PACKED = (("ipod", "aac"), ("mp4", "aac"), ("adts", "aac"), ("webm", "libopus"), ("amr", "amr_nb"))
+
+
+def recordings() -> dict[str, bytes]:
+    """Files of 1.5 s, by format."""
+    plain = {
+        f"{kind}/{subtype}": _by_libsndfile(kind, subtype) for kind, subtypes in _PLAIN.items() for subtype in subtypes
+    }
+    return plain | {f"{kind}/{codec}": _by_ffmpeg(kind, codec) for kind, codec in _PACKED}
+
+
+def _by_libsndfile(kind: str, subtype: str) -> bytes:
+    file = io.BytesIO()
+    sf.write(file, tone(1.5), RATE, format=kind, subtype=subtype)
+    return file.getvalue()
+
+
+def _by_ffmpeg(kind: str, codec: str) -> bytes:
+    rate = 8_000 if codec == "amr_nb" else RATE
+    file = io.BytesIO()
+    with av.open(file, "w", format=kind) as container:
+        stream = container.add_stream(codec, rate=rate, layout="mono")
+        packed = av.AudioFrame.from_ndarray((tone(1.5)[:: RATE // rate] * 32767).astype(np.int16)[None], "s16", "mono")
+        packed.rate, packed.time_base = rate, Fraction(1, rate)
+        resampler = av.AudioResampler(stream.format, "mono", rate, frame_size=stream.codec_context.frame_size or 1024)
+        for frame in [*resampler.resample(packed), *resampler.resample(None), None]:
+            container.mux(stream.encode(frame))
+    return file.getvalue()

@@ -1,0 +1,74 @@
+"""The API's description holds: what it says of every answer is so, whatever is asked.
+
+More examples: make pytest ARGS='tests/server/test_description.py --hypothesis-profile=thorough --timeout=0'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import allow_header_conformance, negative_data_rejection, positive_data_acceptance
+
+from server.app import create_app
+from server.settings import DEFAULT_CONFIG, load_settings
+from tests.server.serving import PATIENCE, Serving, write_config
+
+THOROUGH = settings.get_current_profile_name() == "thorough"
+EXAMPLES = settings().max_examples if THOROUGH else 10
+
+DESCRIPTION = create_app(load_settings(DEFAULT_CONFIG)).openapi()
+api = schemathesis.openapi.from_dict(DESCRIPTION)
+
+
+@pytest.fixture(scope="module")
+def short_spoken(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server whose utterances are short, so that many can be asked for."""
+    config = write_config(tmp_path_factory.mktemp("described"), pocket, engine={"talker": {"context": 64}})
+    with Serving(config) as server:
+        yield server.ready()
+
+
+def unsayable(case: schemathesis.Case) -> list[schemathesis.CheckFunction]:
+    """Checks of what a description cannot say.
+
+    Rules between fields are beyond a schema, a batch answers 200 for items that are wrong, and a voice or a request
+    may be called "blend".
+    """
+    last = case.path.rpartition("/")[2]
+    batch = [negative_data_rejection] if last == "batch" else []
+    names = [allow_header_conformance] if last in ("batch", "blend", "embedding") else []
+    return [positive_data_acceptance, *batch, *names]
+
+
+@pytest.mark.timeout(600)
+@api.parametrize()
+@settings(deadline=None, derandomize=not THOROUGH, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+def test_every_answer_is_as_described(case: schemathesis.Case, short_spoken: Serving) -> None:
+    case.call_and_validate(base_url=short_spoken.url, timeout=PATIENCE, excluded_checks=unsayable(case))
+
+
+def test_the_server_shows_this_description(short_spoken: Serving) -> None:
+    with short_spoken.client() as client:
+        assert client.get("/openapi.json").json() == DESCRIPTION
+
+
+@pytest.mark.parametrize("path", DESCRIPTION["paths"])
+def test_every_route_says_how_it_fails(path: str) -> None:
+    for operation in DESCRIPTION["paths"][path].values():
+        failures = {status: told for status, told in operation["responses"].items() if status != "200"}
+        assert "500" in failures
+        for told in failures.values():
+            assert told["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
+
+
+def test_with_keys_it_says_what_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SONANT_API_KEY", "some-secret")
+    description = create_app(load_settings(DEFAULT_CONFIG)).openapi()
+    assert description["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+    speech, health = description["paths"]["/v1/audio/speech"]["post"], description["paths"]["/health"]["get"]
+    assert (speech["security"], "401" in speech["responses"]) == ([{"key": []}], True)
+    assert ("security" in health, "401" in health["responses"]) == (False, False)
