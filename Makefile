@@ -13,18 +13,23 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 JUDGE_VENV := .venv-judge
 INSTALLED_JUDGE := $(JUDGE_VENV)/.installed
+VLLM_VENV ?= .venv-vllm
+INSTALLED_VLLM := $(VLLM_VENV)/.installed
+VLLM_REQUIREMENTS := tests/vllm/requirements.txt
 JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-bare.txt
 SHELL_SCRIPTS := scripts/tts-stream scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest judge install clean
+.PHONY: help serve test lint format pytest test-vllm judge docs install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
 	@echo "make test     lint, types, import contracts, then every test"
 	@echo "make lint     ruff, mypy, import contracts, shellcheck"
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
+	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
 	@echo "make judge    how well CHECKPOINT=$(CHECKPOINT) speaks, and how fast (ARGS=--quick; weights: .judge/)"
+	@echo "make docs     the site of docs/, into build/docs"
 	@echo "make format   let ruff mend and format the code"
 	@echo "make install  only make $(VENV)"
 	@echo "make clean    remove $(VENV) and every cache"
@@ -45,8 +50,15 @@ lint: $(INSTALLED_TEST)
 pytest: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest $(ARGS)
 
+test-vllm: $(INSTALLED_VLLM)
+	$(VLLM_VENV)/bin/python -m pytest tests/vllm $(ARGS)
+
 judge: $(INSTALLED) $(INSTALLED_JUDGE)
 	$(BIN)/python -m scripts.judge --checkpoint $(CHECKPOINT) $(ARGS)
+
+# The variable silences an advertisement, which would look like a warning.
+docs: $(INSTALLED_TEST)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 format: $(INSTALLED_TEST)
 	$(BIN)/ruff check --fix
@@ -55,7 +67,7 @@ format: $(INSTALLED_TEST)
 install: $(INSTALLED)
 
 clean:
-	rm -rf $(VENV) $(JUDGE_VENV) .judge .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf $(VENV) $(JUDGE_VENV) $(VLLM_VENV) .judge .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .browser build dist
 	find engine server tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv puts in place, so a half-made environment is made again.
@@ -79,4 +91,11 @@ $(INSTALLED_JUDGE): $(JUDGE_REQUIREMENTS) | $(BIN)/pip
 
 $(INSTALLED_TEST): $(INSTALLED)
 	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[test]'
+	@touch $@
+
+# vLLM brings torchvision and its kin for CUDA, which do not load beside torch for CPUs, and which it can do without.
+$(INSTALLED_VLLM): pyproject.toml $(VLLM_REQUIREMENTS) | $(BIN)/pip
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install $(PIP_ARGS) -r $(VLLM_REQUIREMENTS) -e .
+	$(VLLM_VENV)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	@touch $@

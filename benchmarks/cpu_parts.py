@@ -27,8 +27,8 @@ from engine.kernels.linear import Linear
 from engine.prompt import build_prompt
 from engine.request import CODEBOOKS, SamplingParams, SpeechRequest
 from engine.talker.intake import resolve
+from engine.talker.loading import load_native_talker
 from engine.talker.native import NativeTalker
-from engine.worker import load_talker
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
 FRAMES = 40
@@ -90,7 +90,7 @@ def main() -> None:
     config = EngineConfig(model=str(given.folder), device="cpu", threads=1)
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
-    talker = load_talker(checkpoint, config, torch.device("cpu"))
+    talker = load_native_talker(checkpoint, config, torch.device("cpu"))
     constants = _Constants()
     for rows in ROWS:
         whole = min(step_ms(talker, checkpoint, rows) for _ in range(given.rounds))

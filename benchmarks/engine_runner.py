@@ -19,7 +19,7 @@ from engine.device import prepare_torch
 from engine.prompt import build_prompt
 from engine.request import CODEBOOKS, SamplingParams, SpeechRequest
 from engine.talker.intake import resolve
-from engine.worker import load_talker
+from engine.talker.loading import load_native_talker
 
 CHUNKS = (1, 13)
 """Frames of the chunks that Code2Wav is timed on."""
@@ -46,7 +46,7 @@ def talker(job: Job) -> Iterator[Callable[[], Turn]]:
     config = config_of(job)
     prepare_torch(config)
     checkpoint = open_checkpoint(job.folder)
-    native = load_talker(checkpoint, config, torch.device("cpu"))
+    native = load_native_talker(checkpoint, config, torch.device("cpu"))
 
     def speak(frames: int) -> Turn:
         request = request_of(job, frames)

@@ -11,12 +11,32 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class VllmConfig(_Strict):
+    """The talker on vLLM."""
+
+    prefix_caching: bool = Field(True, description="keep what was computed of prompts for those that begin alike")
+    cache_positions: int | None = Field(
+        None,
+        ge=1,
+        description="positions that all utterances together have room for, one context at least; "
+        "when unset a context for every slot",
+    )
+
+
 class TalkerConfig(_Strict):
     """Stage 1: text to codec frames."""
 
+    engine: Literal["auto", "native", "vllm"] = Field(
+        "native",
+        description="what runs it: native is plain torch; vllm needs a GPU, and has not been measured on one yet; "
+        "auto is vllm on a GPU where that is installed, else native",
+    )
     slots: int = Field(8, ge=1, description="requests that decode together")
     context: int = Field(4096, ge=64, description="positions a slot holds: prompt and frames")
-    prefill_chunk: int = Field(64, ge=1, description="prompt rows of one request run in one step")
+    prefill_chunk: int | None = Field(
+        None, ge=1, description="prompt rows that one step reads at most; when unset 64 natively and 2048 with vllm"
+    )
+    vllm: VllmConfig = Field(default_factory=VllmConfig)
 
 
 class Code2WavConfig(_Strict):
@@ -38,7 +58,7 @@ class EngineConfig(_Strict):
     """Everything the engine process needs to start."""
 
     model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
     )

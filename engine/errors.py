@@ -50,6 +50,12 @@ class CheckpointError(EngineError):
     code = "bad_checkpoint"
 
 
+class SetupError(CheckpointError):
+    """The machine lacks what the configuration asks for; starting again does not help here either."""
+
+    code = "bad_setup"
+
+
 class EngineUnavailable(EngineError):
     """The engine is starting, restarting or closing: the same request may work later."""
 
@@ -61,5 +67,5 @@ class EngineFailed(EngineError):
 
 
 _KINDS: dict[str, type[EngineError]] = {
-    kind.__name__: kind for kind in (RequestError, CheckpointError, EngineUnavailable, EngineFailed)
+    kind.__name__: kind for kind in (RequestError, CheckpointError, SetupError, EngineUnavailable, EngineFailed)
 }

@@ -15,19 +15,16 @@ import torch
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.code2wav import launch
 from engine.config import EngineConfig
-from engine.device import choose_device, choose_dtype, prepare_torch
+from engine.device import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed
 from engine.messages import READY
-from engine.models.code_predictor import CodePredictor
-from engine.models.talker import TalkerModel
-from engine.models.weights import Weights
 from engine.process import prepare_process
 from engine.prompt import languages, tasks
 from engine.reference_desk import ReferenceDesk
 from engine.reference_encoder import ReferenceEncoder
 from engine.request import EngineInfo, SamplingParams
 from engine.talker.intake import Intake, resolve
-from engine.talker.native import NativeTalker
+from engine.talker.loading import load_talker, runs_on_vllm
 from engine.talker.stage import TalkerStage
 from engine.talker.warm_up import warm_up
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
@@ -55,8 +52,12 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     frames = frames_side.attach(wakeup)
     join_code2wav: Callable[[], None] | None = None
     try:
-        join_code2wav = launch.start(config, code2wav_side, audio)
+        apart = _captures_beside_code2wav(config)
+        if not apart:
+            join_code2wav = launch.start(config, code2wav_side, audio)
         stage, info = _load(config, requests, frames, wakeup)
+        if apart:
+            join_code2wav = launch.start(config, code2wav_side, audio)
         launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
     except EngineError as error:
         requests.fail(READY, error.to_bytes())
@@ -71,6 +72,14 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         frames.close()
         if join_code2wav is not None:
             join_code2wav()
+        else:
+            code2wav_side.close()
+            audio.close()
+
+
+def _captures_beside_code2wav(config: EngineConfig) -> bool:
+    """Whether the talker captures CUDA graphs in Code2Wav's process: nothing else may use the GPU meanwhile."""
+    return config.code2wav.placement == "thread" and runs_on_vllm(config, choose_device(config))
 
 
 def _step_until_alone(stage: TalkerStage) -> None:
@@ -92,17 +101,6 @@ def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wa
     intake = Intake(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
-
-
-@torch.inference_mode()
-def load_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
-    """The checkpoint's talker and code predictor as stage 1 runs them."""
-    weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device))
-    shape = checkpoint.model.talker
-    model = TalkerModel(weights, shape, positions=config.talker.context)
-    residual = weights.under("code_predictor.")
-    predictor = CodePredictor(residual, shape, code_tables=model.code_tables, rows=config.talker.slots)
-    return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
 
 
 def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineInfo:

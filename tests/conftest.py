@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from engine.untrained import VARIANTS, write_checkpoint
+
+settings.register_profile("thorough", max_examples=1000)
 
 torch.backends.cudnn.allow_tf32 = False
 torch.set_num_threads(1)  # two teams of threads on two cores wait for each other more than they work

@@ -1,7 +1,8 @@
-"""Native talkers on untrained checkpoints, and utterances run through them without a server."""
+"""Talkers on untrained checkpoints, and utterances run through them without a server."""
 
 import os
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,12 +11,13 @@ import torch
 from engine.checkpoint import Checkpoint
 from engine.config import EngineConfig, TalkerConfig
 from engine.prompt import Prompt, build_prompt
-from engine.request import FinishReason, SpeechRequest
-from engine.talker.base import Sampling
+from engine.request import FinishReason, SamplingParams, SpeechRequest
+from engine.talker.base import Sampling, Talker
 from engine.talker.intake import resolve
+from engine.talker.loading import load_native_talker
 from engine.talker.native import NativeTalker
-from engine.worker import load_talker
 
+WORDS = "Hello world this is a test of the speech server quick brown fox jumps one two three calm warm".split()
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
 """Parity holds on a GPU too: TEST_DEVICE=cuda. Equality bit for bit is promised on a CPU."""
 
@@ -26,7 +28,7 @@ def native_talker(checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 6
         dtype="float32",
         talker=TalkerConfig(slots=slots, context=1024, prefill_chunk=prefill_chunk),
     )
-    return load_talker(checkpoint, config, DEVICE)
+    return load_native_talker(checkpoint, config, DEVICE)
 
 
 def prepare(request: SpeechRequest, checkpoint: Checkpoint) -> tuple[Prompt, Sampling]:
@@ -47,7 +49,7 @@ class Spoken:
 
 
 def speak(
-    talker: NativeTalker,
+    talker: Talker,
     utterances: Sequence[tuple[Prompt, Sampling]],
     joins: Mapping[int, int] | None = None,
     cancels: Mapping[int, int] | None = None,
@@ -69,3 +71,35 @@ def speak(
             spoken[output.stream].finish = output.finish
         step += 1
     return spoken
+
+
+def various_requests(checkpoint: Checkpoint, count: int) -> Iterator[SpeechRequest]:
+    """Requests of different lengths, layouts, voices, parameters and seeds."""
+    generator = random.Random(7)
+    speakers = list(checkpoint.model.talker.speakers)
+    for seed in range(count):
+        yield SpeechRequest(
+            text=" ".join(generator.choices(WORDS, k=generator.randint(1, 40))),
+            speaker=generator.choice(speakers),
+            language=generator.choice(["auto", "English", "German"]),
+            instructions=generator.choice([None, "Very happy."]),
+            text_layout=generator.choice(["streaming", "full"]),
+            sampling=SamplingParams(
+                temperature=generator.choice([0.0, 0.6, 0.9, 1.4]),
+                top_k=generator.choice([0, 5, 50]),
+                top_p=generator.choice([1.0, 0.8]),
+                repetition_penalty=generator.choice([1.0, 1.05, 1.3]),
+                subtalker_temperature=generator.choice([0.0, 0.9]),
+                subtalker_top_k=generator.choice([0, 10, 50]),
+                subtalker_top_p=generator.choice([1.0, 0.9]),
+                max_new_tokens=generator.randint(2, 50),
+                seed=seed,
+            ),
+        )
+
+
+def assert_same(spoken: Sequence[Spoken], expected: Sequence[Spoken], except_for: Collection[int] = ()) -> None:
+    for number, (one, other) in enumerate(zip(spoken, expected, strict=True)):
+        if number not in except_for:
+            assert np.array_equal(one.codes, other.codes), number
+            assert one.finish is other.finish, number

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from engine.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
 from engine.models.qwen3 import Attention, Qwen3Stack
+from engine.models.talker_rows import CodecSide, TextSide
 from engine.models.weights import Weights
 from engine.prompt import Prompt
 
@@ -25,16 +23,9 @@ class TalkerModel:
     def __init__(self, weights: Weights, architecture: TalkerArchitecture, *, positions: int) -> None:
         self.architecture = architecture
         self.device, self.dtype = weights.device, weights.dtype
-        self._text_embedding = weights.stored("model.text_embedding.weight")
-        projection = weights.under("text_projection.")
-        self._fc1 = Linear(projection["linear_fc1.weight"], projection["linear_fc1.bias"])
-        self._fc2 = Linear(projection["linear_fc2.weight"], projection["linear_fc2.bias"])
-        residual = [f"code_predictor.model.codec_embedding.{book}.weight" for book in range(architecture.codebooks - 1)]
-        tables = [weights[name] for name in ["model.codec_embedding.weight", *residual]]
-        sizes = [len(table) for table in tables]
-        self._frame_table = torch.cat(tables)
-        self._frame_offsets = torch.tensor([0, *accumulate(sizes[:-1])], device=self.device)
-        self.code_tables = self._frame_table.split(sizes)
+        self._text = TextSide(weights)
+        self._codec = CodecSide(weights, architecture)
+        self.code_tables = self._codec.tables
         self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions)
         self._head = Linear(weights["codec_head.weight"])
 
@@ -47,15 +38,14 @@ class TalkerModel:
         return self._head(hidden).float()
 
     def text_rows(self, ids: list[int]) -> Tensor:
-        """Text-side rows [n, hidden] of text ids: fc2(silu(fc1(embedding)))."""
+        """Text-side rows [n, hidden] of text ids."""
         if not ids:
             return torch.empty(0, self.architecture.transformer.hidden, device=self.device, dtype=self.dtype)
-        embedded = self._text_embedding[torch.tensor(ids, device=self.device)].to(self.dtype)
-        return self._fc2(F.silu(self._fc1(embedded)))
+        return self._text.rows(torch.tensor(ids, device=self.device))
 
     def frame_rows(self, codes: Tensor) -> Tensor:
         """Input rows [n, hidden] of frames' codes [n, 16]: the sum of the codes' embeddings."""
-        return self._frame_table[codes + self._frame_offsets].sum(1)
+        return self._codec.frame_rows(codes)
 
     def prompt_rows(self, prompt: Prompt) -> Tensor:
         """The prefill rows [P, hidden] of a prompt: text side plus codec side (SPEC 3)."""
@@ -64,7 +54,7 @@ class TalkerModel:
         spoken = torch.from_numpy(prompt.text >= 0).to(self.device)
         rows[spoken] = self.text_rows([int(token) for token in prompt.text if token >= 0])
         coded = torch.from_numpy(prompt.codec >= 0).to(self.device)
-        rows[coded] += self._frame_table[torch.from_numpy(prompt.codec).to(self.device)[coded]]
+        rows[coded] += self._codec.id_rows(torch.from_numpy(prompt.codec).to(self.device)[coded])
         if prompt.embedding is not None:
             rows[prompt.embedding_row] += torch.from_numpy(prompt.embedding).to(self.device, self.dtype)
         if prompt.codes is not None:

@@ -20,6 +20,8 @@ from engine.talker.sampling import Codebook0Rules, Sampler
 from engine.talker.slot_cache import SlotCache
 from engine.talker.text_queue import TextQueue
 
+_PREFILL_ROWS = 64
+
 
 @dataclass(slots=True, eq=False)
 class _Utterance:
@@ -42,7 +44,7 @@ class NativeTalker:
     def __init__(self, model: TalkerModel, predictor: CodePredictor, config: TalkerConfig, *, text_pad: int) -> None:
         self.context = config.context
         self._model, self._predictor = model, predictor
-        self._chunk = config.prefill_chunk
+        self._chunk = config.prefill_chunk or _PREFILL_ROWS
         shape = model.architecture
         self._cache = SlotCache(shape.transformer, config.slots, config.context, model.device, model.dtype)
         self._rules = Codebook0Rules(shape.vocab, shape.ids.eos, config.slots, model.device)
@@ -64,7 +66,7 @@ class NativeTalker:
         text = TextQueue(trailing, self._pad, closed=not text_open)
         rows = self._model.prompt_rows(prompt)
         slot = self._free.pop()
-        self._rules.forget(slot)
+        self._rules.forget(torch.tensor([slot], device=self._model.device))
         self._utterances[stream] = _Utterance(stream, slot, sampling, text, rows)
 
     @torch.inference_mode()

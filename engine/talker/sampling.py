@@ -93,14 +93,15 @@ class Codebook0Rules:
         forbidden[0, eos] = False
         forbidden[1, eos] = True
         self._forbidden = forbidden
+        self._true = torch.ones((), dtype=torch.bool, device=device)
 
-    def forget(self, slot: int) -> None:
-        """A new request takes the slot."""
-        self._seen[slot] = False
+    def forget(self, slots: Tensor) -> None:
+        """New requests take slots [n]."""
+        self._seen.index_fill_(0, slots, False)
 
     def remember(self, slots: Tensor, codes: Tensor) -> None:
         """codes [rows] were drawn in slots [rows]."""
-        self._seen[slots, codes] = True
+        self._seen.index_put_((slots, codes), self._true)
 
     def apply(self, logits: Tensor, slots: Tensor, penalty: Tensor, drawn: Tensor) -> Tensor:
         """float32 logits [rows, vocab] of slots [rows], with penalty [rows, 1] and drawn [rows] tokens so far."""

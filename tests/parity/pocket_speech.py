@@ -25,7 +25,7 @@ from engine.messages import EncodeRequest
 from engine.models.mel import log_mel
 from engine.reference_encoder import ReferenceEncoder
 from engine.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
-from engine.worker import load_talker
+from engine.talker.loading import load_native_talker
 from tests import talkers
 
 CHECKPOINT = Path(__file__).parents[2] / "models" / "pocket"
@@ -87,7 +87,7 @@ class Pocket:
         config = EngineConfig(model=str(folder), device="cpu", threads=1, talker=TalkerConfig(context=1024))
         self.checkpoint = open_checkpoint(str(folder))
         self.speakers = tuple(self.checkpoint.model.talker.speakers)
-        self._talker = load_talker(self.checkpoint, config, torch.device("cpu"))
+        self._talker = load_native_talker(self.checkpoint, config, torch.device("cpu"))
         self._decoder = load_decoder(config)
         self._encoder = ReferenceEncoder(self.checkpoint, torch.device("cpu"))
 

@@ -6,35 +6,9 @@ import numpy as np
 import pytest
 
 from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from tests.talkers import native_talker, prepare, speak
+from tests.talkers import assert_same, native_talker, prepare, speak, various_requests
 
-WORDS = "Hello world this is a test of the speech server quick brown fox jumps one two three calm warm".split()
 REQUESTS = 32
-
-
-def various_requests(checkpoint, count=REQUESTS):
-    """Requests of different lengths, layouts, voices, parameters and seeds."""
-    generator = random.Random(7)
-    speakers = list(checkpoint.model.talker.speakers)
-    for seed in range(count):
-        yield SpeechRequest(
-            text=" ".join(generator.choices(WORDS, k=generator.randint(1, 40))),
-            speaker=generator.choice(speakers),
-            language=generator.choice(["auto", "English", "German"]),
-            instructions=generator.choice([None, "Very happy."]),
-            text_layout=generator.choice(["streaming", "full"]),
-            sampling=SamplingParams(
-                temperature=generator.choice([0.0, 0.6, 0.9, 1.4]),
-                top_k=generator.choice([0, 5, 50]),
-                top_p=generator.choice([1.0, 0.8]),
-                repetition_penalty=generator.choice([1.0, 1.05, 1.3]),
-                subtalker_temperature=generator.choice([0.0, 0.9]),
-                subtalker_top_k=generator.choice([0, 10, 50]),
-                subtalker_top_p=generator.choice([1.0, 0.9]),
-                max_new_tokens=generator.randint(2, 50),
-                seed=seed,
-            ),
-        )
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +19,12 @@ def talker(opened):
 @pytest.fixture(scope="module")
 def utterances(opened):
     checkpoint = opened["1b7-custom_voice"]
-    return [prepare(request, checkpoint) for request in various_requests(checkpoint)]
+    return [prepare(request, checkpoint) for request in various_requests(checkpoint, REQUESTS)]
 
 
 @pytest.fixture(scope="module")
 def solo(talker, utterances):
     return [speak(talker, [utterance])[0] for utterance in utterances]
-
-
-def assert_same(spoken, expected, except_for=()):
-    for number, (one, other) in enumerate(zip(spoken, expected, strict=True)):
-        if number not in except_for:
-            assert np.array_equal(one.codes, other.codes), number
-            assert one.finish is other.finish, number
 
 
 def test_all_at_once_equal_alone(talker, utterances, solo):

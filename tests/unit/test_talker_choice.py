@@ -1,0 +1,108 @@
+"""Which talker runs, and that vLLM is left alone until somebody asks for it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.config import EngineConfig, TalkerConfig
+from engine.errors import EngineError, SetupError
+from engine.talker.loading import runs_on_vllm
+from engine.talker.vllm import installation
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+LOADS_A_TALKER = """
+import sys, torch
+from engine.checkpoint import open_checkpoint
+from engine.config import EngineConfig
+from engine.talker.loading import load_talker
+load_talker(open_checkpoint(sys.argv[1]), EngineConfig(model=sys.argv[1]), torch.device("cpu"))
+import engine.worker
+assert "vllm" not in sys.modules
+"""
+
+
+def config(engine):
+    return EngineConfig(model="", talker=TalkerConfig(engine=engine))
+
+
+@pytest.fixture
+def vllm(tmp_path, monkeypatch):
+    """Function: a release of vLLM is installed, which cannot be imported."""
+
+    def install(release):
+        (tmp_path / "vllm").mkdir()
+        (tmp_path / "vllm" / "__init__.py").write_text("raise RuntimeError('vLLM was imported')")
+        if release is not None:
+            information = tmp_path / f"vllm-{release}.dist-info"
+            information.mkdir()
+            (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {release}\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        return tmp_path
+
+    return install
+
+
+@pytest.fixture
+def no_vllm(monkeypatch):
+    monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None)
+
+
+@pytest.mark.parametrize(("engine", "device"), [("auto", CPU), ("native", CPU), ("native", GPU)])
+def test_native_where_there_is_no_gpu_or_it_is_asked_for(engine, device, vllm):
+    vllm("0.32.0")
+    assert not runs_on_vllm(config(engine), device)
+
+
+@pytest.mark.parametrize("engine", ["auto", "vllm"])
+def test_vllm_on_a_gpu_where_it_is_installed(engine, vllm):
+    vllm("0.32.0")
+    assert runs_on_vllm(config(engine), GPU)
+
+
+def test_native_on_a_gpu_without_vllm_unless_that_is_asked_for(no_vllm):
+    assert not runs_on_vllm(config("auto"), GPU)
+    assert runs_on_vllm(config("vllm"), GPU)
+
+
+def test_native_beside_a_vllm_that_is_too_old_unless_that_is_asked_for(vllm):
+    vllm("0.23.1")
+    assert not runs_on_vllm(config("auto"), GPU)
+    assert runs_on_vllm(config("vllm"), GPU)
+
+
+def test_vllm_on_a_cpu_is_refused():
+    with pytest.raises(SetupError, match="needs a GPU"):
+        runs_on_vllm(config("vllm"), CPU)
+
+
+def test_a_missing_vllm_says_what_to_install(no_vllm):
+    with pytest.raises(SetupError, match=r"pip install 'sonant\[vllm\]'") as raised:
+        installation.require()
+    assert raised.value.code == "vllm_missing"
+    told = EngineError.from_bytes(raised.value.to_bytes())
+    assert (type(told), told.message) == (SetupError, raised.value.message)
+
+
+def test_an_old_vllm_is_refused(vllm):
+    vllm("0.23.1")
+    with pytest.raises(SetupError, match=r"0\.23 is older than 0\.24"):
+        installation.require()
+
+
+@pytest.mark.parametrize(
+    ("release", "warns"), [("0.24.0", False), ("0.33.1rc2", False), ("0.34.0", True), (None, False)]
+)
+def test_a_vllm_newer_than_was_tested_is_taken_with_a_warning(release, warns, vllm, caplog):
+    vllm(release)
+    installation.require()
+    assert ("newer" in caplog.text) is warns
+
+
+def test_vllm_is_not_imported_unless_it_is_asked_for(vllm, checkpoints):
+    command = [sys.executable, "-c", LOADS_A_TALKER, str(checkpoints["0b6-custom_voice"])]
+    environment = {"PYTHONPATH": f"{vllm('0.32.0')}:{Path.cwd()}"}
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

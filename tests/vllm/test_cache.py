@@ -1,0 +1,147 @@
+"""vLLM's cache: who is preempted comes back as he was, and what prompts share is computed once."""
+
+import importlib
+from collections import Counter
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.talker.resident.utterance import Utterance
+from tests.talkers import DEVICE, Spoken, native_talker, prepare, speak
+from tests.vllm.agreement import assert_agree
+
+
+@pytest.fixture
+def preemptions(monkeypatch):
+    """The requests that vLLM has preempted, as they come."""
+    scheduler = importlib.import_module("engine.talker.vllm.scheduler").StandingScheduler
+    preempt, seen = scheduler._preempt_request, []
+
+    def seen_preempt(self, request, *args, **kwargs):
+        seen.append(request.request_id)
+        preempt(self, request, *args, **kwargs)
+
+    monkeypatch.setattr(scheduler, "_preempt_request", seen_preempt)
+    return seen
+
+
+@pytest.fixture
+def rows_read(monkeypatch):
+    """How many of its prompt's rows each utterance has computed, in the order they came."""
+    rows, read = Utterance.rows, Counter()
+
+    def counted(self, first, stop, text_pad):
+        read[self.key] += stop - first
+        return rows(self, first, stop, text_pad)
+
+    monkeypatch.setattr(Utterance, "rows", counted)
+    return read
+
+
+CROWD = {"context": 128, "slots": 3, "cache_positions": 160}
+"""Room for one utterance and a bit."""
+LONG_WINDED = (0, 1, 5)
+"""Seeds of utterances that do not end soon."""
+
+
+@pytest.fixture
+def crowd(opened):
+    """A checkpoint, and three utterances of it that together need twice that room."""
+    checkpoint = opened("1b7-custom_voice")
+    text = "Hello world, this is a test of the speech server. One two three."
+
+    def one(seed):
+        sampling = SamplingParams(seed=seed, max_new_tokens=60)
+        return prepare(SpeechRequest(text, speaker="ryan", text_layout="streaming", sampling=sampling), checkpoint)
+
+    return checkpoint, [one(seed) for seed in LONG_WINDED]
+
+
+def test_preempted_utterances_come_back_as_they_were(vllm_talker, crowd, preemptions):
+    checkpoint, utterances = crowd
+    talker = vllm_talker(checkpoint, **CROWD)
+    native = speak(native_talker(checkpoint), utterances)
+    assert_agree(speak(talker, utterances), native, utterances, checkpoint)
+    assert preemptions
+
+
+def test_live_utterances_too_and_without_prefix_caching(vllm_talker, crowd, preemptions):
+    checkpoint, utterances = crowd
+    talker = vllm_talker(checkpoint, prefix_caching=False, **CROWD)
+    native, whole = speak(native_talker(checkpoint), utterances), deepcopy(utterances)
+    rest = [list(prompt.trailing) for prompt, _ in utterances]
+    spoken = [Spoken() for _ in utterances]
+    for stream, (prompt, sampling) in enumerate(utterances):
+        prompt.trailing[:] = []
+        talker.admit(stream, prompt, sampling, text_open=True)
+    while any(rest) or talker.runnable(frozenset()):
+        if not talker.runnable(frozenset()):
+            for stream, ids in enumerate(rest):
+                if ids:
+                    talker.append_text(stream, [ids.pop(0)], last=not ids)
+        for output in talker.step(frozenset()):
+            if output.codes is not None:
+                spoken[output.stream].frames.append(output.codes)
+            spoken[output.stream].finish = output.finish
+    assert preemptions
+    assert_agree(spoken, native, whole, checkpoint)
+
+
+def test_an_utterance_ends_when_its_context_is_full(vllm_talker, opened):
+    checkpoint = opened("0b6-custom_voice")
+    talker = vllm_talker(checkpoint, context=64, slots=2)
+    sampling = SamplingParams(seed=1, temperature=0.0, subtalker_temperature=0.0, repetition_penalty=0.1)
+    prompt, resolved = prepare(SpeechRequest("one two three", speaker="ryan", sampling=sampling), checkpoint)
+    [spoken] = speak(talker, [(prompt, resolved)])
+    assert spoken.finish is FinishReason.LENGTH
+    assert len(spoken.codes) + len(prompt.text) == 64
+
+
+def voices(checkpoint):
+    """Two voices, which differ in their codes alone, and a third with another embedding."""
+    generator = np.random.default_rng(0)
+    width, books = checkpoint.model.speaker_encoder.width, checkpoint.codec.decoder.codebook_size
+    embedding = generator.standard_normal(width, dtype=np.float32)
+    codes = generator.integers(0, books, (60, 16))
+    other = np.concatenate((codes[:-1], (codes[-1:] + 1) % books))
+    words = " ".join(["one two three"] * 11)
+    return [
+        Voice(embedding, codes, words),
+        Voice(embedding, other, words),
+        Voice(generator.standard_normal(width, dtype=np.float32), codes, words),
+    ]
+
+
+def test_what_prompts_share_is_computed_once_and_only_that(vllm_talker, opened, rows_read):
+    checkpoint = opened("1b7-base")
+    talker = vllm_talker(checkpoint)
+    first, recoded, other = voices(checkpoint)
+
+    def say(text, voice, seed):
+        sampling = SamplingParams(seed=seed, max_new_tokens=6)
+        return prepare(SpeechRequest(text, voice=voice, text_layout="streaming", sampling=sampling), checkpoint)
+
+    utterances = [
+        say("Hello world.", first, 1),
+        say("Hello world.", first, 2),
+        say("Quick brown fox.", first, 3),
+        say("Hello world.", recoded, 4),
+        say("Hello world.", other, 5),
+        say("Hello world.", Voice(first.embedding), 6),
+    ]
+    native = speak(native_talker(checkpoint), utterances)
+    assert_agree([speak(talker, [utterance])[0] for utterance in utterances], native, utterances, checkpoint)
+    spared = [len(prompt.text) - read for (prompt, _), read in zip(utterances, rows_read.values(), strict=True)]
+    assert spared == [0, 64, 32 if DEVICE.type == "cpu" else 48, 0, 0, 0]  # whole blocks of 68 and of 51 rows
+
+
+def test_with_caching_switched_off_nothing_is_shared(vllm_talker, opened, rows_read):
+    checkpoint = opened("1b7-base")
+    talker = vllm_talker(checkpoint, prefix_caching=False)
+    request = SpeechRequest("Hello world.", voice=voices(checkpoint)[0], sampling=SamplingParams(max_new_tokens=3))
+    utterance = prepare(request, checkpoint)
+    for _ in range(2):
+        speak(talker, [utterance])
+    assert list(rows_read.values()) == [len(utterance[0].text)] * 2
