@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.live_client import refusal, session, write
-from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.live_client import TEXT, refusal, session, write
+from tests.server.serving import SPEECH, STEADY, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 
@@ -23,8 +23,8 @@ def impatient(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def crowded(pocket: Path, tmp_path: Path) -> Iterator[Serving]:
-    """A server of one slot, which waits a short time for it."""
-    limits = {"first_sound_seconds": 2.0}
+    """A server of one slot, which waits a short time for it, and has a short time for each live session."""
+    limits = {"first_sound_seconds": 2.0, "live_seconds": 0.5}
     with Serving(write_config(tmp_path, pocket, limits=limits, engine={"talker": {"slots": 1}})) as server:
         yield server.ready()
 
@@ -48,6 +48,13 @@ def test_a_live_session_that_waits_too_long_for_text_ends(impatient: Serving) ->
     with session(impatient) as socket:
         write(socket, "One two")
         assert refusal(socket)["code"] == "session_idle"
+
+
+def test_a_live_session_that_lasts_too_long_ends_whatever_it_does(crowded: Serving) -> None:
+    with session(crowded) as silent, session(crowded, **STEADY, max_new_tokens=4000) as speaking:
+        write(speaking, TEXT)
+        assert refusal(silent)["code"] == refusal(speaking)["code"] == "session_expired"
+    crowded.until_idle()
 
 
 def test_an_utterance_that_does_not_begin_in_time_is_a_504(crowded: Serving) -> None:

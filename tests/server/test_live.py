@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_message_is_said(serving, message, param, code):
 
 def test_a_voice_that_is_not_there_is_said_when_it_should_speak(serving):
     with session(serving, voice="nobody") as socket:
-        say(socket, TEXT)
+        write(socket)
         assert refusal(socket)["code"] == "voice_not_found"
 
 

@@ -11,11 +11,18 @@ import pytest
 
 from tests.server.hearing import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, endless, speech, streamed
+from tests.server.test_bad_input import check
 
 
 def test_health_says_that_the_process_is_up(client: httpx.Client) -> None:
     response = client.get("/health")
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+def test_the_api_is_described_in_one_place(client: httpx.Client) -> None:
+    assert "/openapi.json" in client.get("/docs").raise_for_status().text
+    assert client.get("/openapi.json").raise_for_status().json()["info"]["title"] == "Sonant"
+    check(client.get("/redoc"), 404, None, "not_found")
 
 
 def test_ready_says_that_the_pipeline_moves(client: httpx.Client) -> None:

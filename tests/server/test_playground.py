@@ -54,6 +54,12 @@ def test_what_a_browser_has_is_not_sent_again(client: httpx.Client) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.parametrize("part", ["bytes=0-9", "bytes=9999999-", "lines=1"])
+def test_it_is_sent_whole_whatever_part_is_asked_for(client: httpx.Client, part: str) -> None:
+    asked = client.get("/", headers={"Range": part})
+    assert (asked.status_code, asked.content) == (200, client.get("/").content)
+
+
 @pytest.mark.parametrize(
     "name", ["nothing.js", "%2e%2e%2fapp.py", "..%2f..%2fpyproject.toml", "%2fetc%2fpasswd", "", "a%00b", "x" * 300]
 )

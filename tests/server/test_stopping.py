@@ -172,7 +172,7 @@ def test_a_second_signal_stops_everything_at_once(pocket: Path, tmp_path: Path, 
         turned_away = refused(server)
         assert (turned_away.status_code, error_of(turned_away)["code"]) == (503, "draining")
         assert int(turned_away.headers["Retry-After"]) > 0
-        say(late, TEXT)
+        write(late)
         assert refusal(late, RESTART)["code"] == "draining"
         server.process.send_signal(told)
         for pieces in streams:

@@ -121,7 +121,7 @@ def test_an_utterance_that_never_began_has_an_end_too(serving: Serving, client: 
 
 def test_a_voice_that_is_not_there_is_the_utterances_failure(serving: Serving, client: httpx.Client) -> None:
     with session(serving, "nobody", voice="nobody") as socket:
-        say(socket, TEXT)
+        write(socket)
         assert refusal(socket)["code"] == "voice_not_found"
     serving.wait_for("id=nobody status=404")
     found = outcome(client, "nobody.0")

@@ -116,6 +116,13 @@ def test_a_deleted_voice_is_gone_and_its_name_is_free(client: httpx.Client) -> N
     made(post(client, sample=SAMPLE, name="anna"))
 
 
+def test_a_stored_voice_is_found_in_any_case_of_letters(client: httpx.Client) -> None:
+    card = made(post(client, sample=SAMPLE, name="anna"))
+    assert client.get(f"{VOICES}/Anna").json() == card
+    assert client.delete(f"{VOICES}/ANNA").json()["id"] == "anna"
+    assert "anna" not in cards(client)
+
+
 def test_a_name_that_is_taken_stays_with_its_voice(client: httpx.Client) -> None:
     made(post(client, sample=SAMPLE, name="anna"))
     assert refused(post(client, sample=wav(tone(2.4)), name="anna")) == (409, "name", "voice_exists")
@@ -278,7 +285,7 @@ def test_a_blend_is_stored_or_given_out(client: httpx.Client) -> None:
     ("body", "expected"),
     [
         ({}, (400, "voices", "missing_required_parameter")),
-        ({"voices": [{"voice": "nobody"}]}, (404, "voice", "voice_not_found")),
+        ({"voices": [{"voice": "nobody"}]}, (404, "voices", "voice_not_found")),
         ({"voices": [{"voice": "ryan", "weight": 0}]}, (400, "voices", "invalid_value")),
         ({"voices": [{"voice": "ryan"}], "name": "Mixed"}, (400, "name", "invalid_value")),
         ({"voices": [{"voice": "ryan"}], "name": "serena"}, (409, "name", "voice_exists")),

@@ -121,6 +121,16 @@ def test_files_are_blended_as_the_server_blends(stored: dict[str, Path], client:
     assert np.array_equal(mixed.embedding, np.float32(answer["speaker_embedding"]))
 
 
+def test_a_blend_that_cannot_be_written_whole_is_not_there(stored: dict[str, Path], tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    output = tmp_path / "mixed.safetensors"
+    blending = [sys.executable, "-m", "scripts.blend_speakers", stored["anna"], stored["bert"], "-o", output]
+    no_room = ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", *map(str, blending)]
+    done = subprocess.run(no_room, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (1, f"blend_speakers: {output}: File too large\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_files_that_cannot_be_blended_are_named(stored: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "text.safetensors").write_text("no voice")
     output = tmp_path / "mixed.safetensors"
