@@ -7,14 +7,16 @@ it into a server's folder of voices.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from server.voices.blending import BlendError, blend
 from server.voices.shares import weighted
-from server.voices.store import is_name
+from server.voices.store import UNFINISHED, is_name
 from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, read_voice
 
 
@@ -28,8 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         voice = blended_files([weighted(text) for text in options.voices], options.output)
-        with options.output.open("xb") as file:
-            file.write(voice.to_bytes())
+        _write(voice.to_bytes(), options.output)
     except OSError as error:
         print(f"blend_speakers: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
@@ -60,6 +61,18 @@ def _read(path: Path) -> StoredVoice:
         return read_voice(path)
     except VoiceFileError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _write(data: bytes, output: Path) -> None:
+    """All of a new file or nothing: a server may look into its folder at any time. Raises OSError."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".", suffix=UNFINISHED, dir=output.parent) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.link(file.name, output)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(output)) from None
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     metrics = Metrics(admission, sessions)
     tracing = _tracing(settings)
     journal = Journal((metrics, remembered, *tracing))
-    app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False)
+    app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
     app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes, patience=settings.limits.request_seconds)
     if keys:

@@ -118,4 +118,4 @@ def _utterances(count: int) -> str:
 def untold(entry: logging.LogRecord) -> bool:
     """A filter for uvicorn's log: not what the line of the request has told already, with its ``error=``."""
     error = entry.exc_info[1] if entry.exc_info else None
-    return not isinstance(error, asyncio.CancelledError) and "without completing response" not in entry.getMessage()
+    return not isinstance(error, asyncio.CancelledError) and "returned without completing" not in entry.getMessage()

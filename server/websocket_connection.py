@@ -17,6 +17,9 @@ from websockets.server import ServerProtocol
 from server.errors import Failure
 from server.request_log import new_request_id
 
+_CLOSE_SECONDS = 2.0
+"""A client that does not answer the close is let go after so long."""
+
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
     """uvicorn's. It leaves a handshake that cannot be read open and unanswered for ever."""
@@ -30,6 +33,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.conn = _Handshake(max_size=config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self.close_timeout = _CLOSE_SECONDS
         self.lost = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:

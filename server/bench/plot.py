@@ -24,7 +24,7 @@ def check_plot(path: Path) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
     except ImportError:
-        raise ValueError("a plot needs matplotlib: pip install matplotlib") from None
+        raise ValueError("a plot needs matplotlib: pip install 'sonant[plot]'") from None
     kinds = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix.removeprefix(".").lower() not in kinds:
         raise ValueError(f"{path}: a plot ends in one of {', '.join(f'.{kind}' for kind in sorted(kinds))}")

@@ -30,6 +30,8 @@ class _Files(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, or 304 where the browser has it."""
+        # A part of so small a file is nobody's need, and Starlette's refusals of a Range are no JSON.
+        scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"range"]
         response = await super().get_response(path, scope)
         response.headers.update(_HEADERS)
         return response

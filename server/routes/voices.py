@@ -131,7 +131,7 @@ async def get_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
     if speaker := _speakers(info).get(voice_id.lower()):
         return cards.built_in_card(speaker, services.created)
     store = _store(services)
-    stored = await asyncio.to_thread(store.get, voice_id)
+    stored = await asyncio.to_thread(store.get, voice_id.lower())
     if stored is None:
         raise await voice_not_found(voice_id, info, store, "voice_id")
     return cards.stored_card(stored, info)
@@ -144,10 +144,10 @@ async def delete_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
     if voice_id.lower() in _speakers(info):
         message = f"'{voice_id}' is one of the checkpoint's own voices and cannot be deleted."
         raise ApiError(message, param="voice_id", code="voice_built_in")
-    store = _store(services)
-    if not await asyncio.to_thread(store.remove, voice_id):
+    store, name = _store(services), voice_id.lower()
+    if not await asyncio.to_thread(store.remove, name):
         raise await voice_not_found(voice_id, info, store, "voice_id")
-    return cards.deleted_card(voice_id)
+    return cards.deleted_card(name)
 
 
 def _store(services: Services) -> VoiceStore:

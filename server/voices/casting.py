@@ -65,7 +65,7 @@ def check_cloning(info: EngineInfo, param: str) -> None:
 async def _embedding_of_share(share: VoiceShare, engine: EngineClient, settings: Settings) -> NDArray[np.float32]:
     if share.speaker_embedding is not None:
         return embedding_of(share.speaker_embedding, engine.info, "voices")
-    found = await find_voice(share.voice, engine.info, settings)
+    found = await find_voice(share.voice, engine.info, settings, "voices")
     if isinstance(found, StoredVoice):
         return voice_of(found, engine.info, x_vector_only=True, param="voices").embedding
     if found is None:

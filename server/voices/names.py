@@ -33,12 +33,14 @@ OPENAI_VOICES = frozenset(
 _MOST_LISTED = 50
 
 
-async def find_voice(name: str | None, info: EngineInfo, settings: Settings) -> str | StoredVoice | None:
+async def find_voice(
+    name: str | None, info: EngineInfo, settings: Settings, param: str = "voice"
+) -> str | StoredVoice | None:
     """The built-in speaker, or the stored voice, that ``name`` means, in any case of letters.
 
     No name means the default, and so does one of OpenAI's names that is mapped to no voice there is. None: the
     default is asked for where there is none, as with checkpoints that only clone. Raises ApiError: 404
-    ``voice_not_found`` with the names there are; a stored voice that cannot be read.
+    ``voice_not_found`` with the names there are and ``param``; a stored voice that cannot be read.
     """
     speakers = {speaker.lower(): speaker for speaker in info.speakers}
     store = VoiceStore(settings.voices)
@@ -52,7 +54,7 @@ async def find_voice(name: str | None, info: EngineInfo, settings: Settings) -> 
     default = settings.default_voice
     if default is None and not info.speakers and (name is None or name.strip().lower() in OPENAI_VOICES):
         return None
-    raise await voice_not_found(default or "" if name is None else name, info, store)
+    raise await voice_not_found(default or "" if name is None else name, info, store, param)
 
 
 def _meanings(name: str | None, info: EngineInfo, settings: Settings) -> Iterator[str]:

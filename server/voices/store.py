@@ -21,8 +21,10 @@ log = logging.getLogger("sonant.voices")
 NAME = "[a-z0-9_-]{1,64}"
 """A regular expression of the names that a stored voice may have."""
 
+UNFINISHED = ".part"
+"""What a file's name ends in while it is written; it begins with a point."""
+
 _NAME = re.compile(NAME)
-_UNFINISHED = ".part"
 _ABANDONED_SECONDS = 3600.0
 """An unfinished file so old has lost its writer."""
 _LOCK = ".lock"
@@ -103,7 +105,7 @@ class VoiceStore:
 
     def _write(self, voice: StoredVoice) -> None:
         """A hard link, unlike a rename, never replaces: of two writers of one name exactly one succeeds."""
-        descriptor, unfinished = tempfile.mkstemp(prefix=".", suffix=_UNFINISHED, dir=self._folder)
+        descriptor, unfinished = tempfile.mkstemp(prefix=".", suffix=UNFINISHED, dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(voice.to_bytes())
@@ -131,7 +133,7 @@ class VoiceStore:
     def _sweep(self) -> None:
         """Remove what writers left behind that were killed."""
         oldest = time.time() - _ABANDONED_SECONDS
-        for path in self._folder.glob(f".*{_UNFINISHED}"):
+        for path in self._folder.glob(f".*{UNFINISHED}"):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()

@@ -60,6 +60,9 @@ def test_a_page_of_another_site_is_refused(serving: Serving, client: httpx.Clien
     assert grown("live_sessions_total", outcome="refused") == 1
     for origin in (elsewhere, "null", "http://[", ""):
         check(client.post(SPEECH, json=speech(), headers={"Origin": origin}), 403, None, "foreign_origin")
+    client.get("/v1/models", headers={"X-Request-Id": "after-it"})
+    serving.wait_for("id=after-it status=200")
+    assert not [line for line in serving.lines if "without completing" in line]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "a.localhost:8000", "[::1]:8000", "voice.intranet"])
