@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from engine.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError, code_of, parameter_of
+from server.sayable import is_sayable
 from server.settings import Limits
 from server.voices.store import NAME as VOICE_NAME
 
@@ -241,7 +242,7 @@ def _check_texts(body: SpeechBody, limits: Limits) -> None:
         if text is not None and len(text) > most:
             message = f"Invalid '{name}': {len(text)} characters; at most {most} are accepted."
             raise ApiError(message, param=name, code="string_above_max_length")
-    if not body.input.strip():
+    if not is_sayable(body.input):
         raise ApiError("Invalid 'input': there is nothing to say.", param="input")
 
 

@@ -16,6 +16,7 @@ from server.deadline import first_sound_within
 from server.errors import ApiError
 from server.live.opening import Opening
 from server.request_record import RequestRecord
+from server.sayable import is_sayable
 from server.schemas import SpeechBody
 from server.services import Services
 from server.speaking import describe, rendering_of
@@ -76,7 +77,7 @@ class Speaking:
 
     def finish(self) -> None:
         """The text is complete. Raises ApiError where there is nothing to say."""
-        if not self._opening.text.strip():
+        if not is_sayable(self._opening.text):
             raise ApiError("There is nothing to say.", param="text")
         self._complete = True
         if self._begun.is_set() and self._stream is not None:

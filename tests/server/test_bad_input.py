@@ -22,6 +22,7 @@ NOT_YET = "not_supported"
 
 BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"input": ""}, "input", BAD),
+    ({"input": " \n\u200b\u0000\ufeff"}, "input", BAD),
     ({"input": "  \n\t "}, "input", BAD),
     ({"input": "a" * 4097}, "input", "string_above_max_length"),
     ({"input": None}, "input", "missing_required_parameter"),
