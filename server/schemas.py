@@ -170,7 +170,7 @@ class SpeechBody(SamplingFields):
 
     @model_validator(mode="after")
     def _blank_transcript_is_none(self) -> Self:
-        if self.ref_text is not None and not self.ref_text.strip():
+        if self.ref_text is not None and not is_sayable(self.ref_text):
             object.__setattr__(self, "ref_text", None)
         return self
 

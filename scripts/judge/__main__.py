@@ -47,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "models" / "pocket")
     parser.add_argument("--sentences", type=Path, default=_HELD_OUT, help="one a line")
     parser.add_argument("--quick", action="store_true", help="30 sentences with one seed, 6 clones")
+    parser.add_argument("--seeds", type=int, default=Size.seeds, help="how often each sentence is said")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what speaks; the judges use the CPU")
     parser.add_argument("--skip-speed", action="store_true", help="leave the server out")
     parser.add_argument("--skip-speech", action="store_true", help="only the server")
@@ -59,7 +60,7 @@ def _arguments() -> argparse.Namespace:
 
 def _hold(asked: argparse.Namespace, sentences: list[str]) -> Parts:
     clips = read_clips()
-    size = QUICK if asked.quick else Size()
+    size = QUICK if asked.quick else Size(seeds=asked.seeds)
     codec_clips = clips.all()[:_QUICK_CODEC_CLIPS] if asked.quick else clips.all()
     out = KEPT / "spoken" / asked.device / fingerprint(asked.checkpoint)
     return hold(asked.checkpoint, exam(sentences, clips, size), clips, codec_clips, out, asked.device)

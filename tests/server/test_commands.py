@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -21,6 +20,7 @@ import soundfile as sf
 
 from server.commands.serve import _listen
 from server.settings import load_settings
+from tests.server.commands import ran
 from tests.server.hearing import hear
 from tests.server.recordings import tone, wav
 from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech, write_config
@@ -29,15 +29,7 @@ STEADY = ["--seed", "7", "--max-new-tokens", "24"]
 
 
 def sonant(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "server.cli", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return ran("server.cli", *arguments, **variables)
 
 
 def sonants(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:

@@ -15,6 +15,7 @@ from server.errors import ApiError
 from server.references.recordings import decode_reference
 from server.references.sources import read_data_url
 from server.settings import Limits
+from tests.server.spoilt import refused
 
 LIMITS = Limits()
 MOST = LIMITS.reference_max_bytes
@@ -172,14 +173,4 @@ def damaged(data: bytes) -> Iterator[bytes]:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3", "AIFF"])
 def test_a_corrupt_header_is_a_recording_within_bounds_or_a_refusal(kind: str) -> None:
-    refused = 0
-    for data in damaged(audio(tone(1.2, 8_000), 8_000, kind)):
-        try:
-            reference = decode_reference(data, LIMITS)
-        except ApiError as error:
-            assert (error.status, error.param) == (400, "ref_audio")
-            refused += 1
-        else:
-            assert 1 <= len(reference.samples) / reference.rate <= 30
-            assert np.isfinite(reference.samples).all()
-    assert refused > 20
+    assert refused(damaged(audio(tone(1.2, 8_000), 8_000, kind)), LIMITS) > 20

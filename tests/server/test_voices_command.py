@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,23 +15,12 @@ import pytest
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored import StoredVoice, read_voice
+from tests.server.commands import ran
 from tests.server.recordings import data_url, tone, wav
 from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech
 
 VOICES = "/v1/audio/voices"
 SAID = "one two three"
-
-
-def ran(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,22 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from server.cli import app
+from tests.server.commands import ran
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech
+from tests.server.serving import SPEECH, Serving, speech
 
 SAID = "Hello there."
 
 
 def bench(server: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "server.cli", "bench", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "SONANT_SERVER": server},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return ran("server.cli", "bench", *arguments, SONANT_SERVER=server)
 
 
 @pytest.fixture
