@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,12 +20,19 @@ START_S = 1800.0
 
 
 @contextmanager
-def served(config: Path, log: Path, *flags: str, cores: Collection[int] | None = None) -> Iterator[tuple[str, float]]:
+def served(
+    config: Path,
+    log: Path,
+    *flags: str,
+    cores: Collection[int] | None = None,
+    program: Sequence[str] = ("server.cli",),
+) -> Iterator[tuple[str, float]]:
     """A server on a free port: its address, and how many seconds it took to be ready.
 
-    log: what it prints. cores: where it may run.
+    log: what it prints. cores: where it may run. program: the module that is run as ``sonant``, and what precedes its
+    arguments.
     """
-    command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config), "--port", "0", *flags]
+    command = [sys.executable, "-m", *program, "serve", "--config", str(config), "--port", "0", *flags]
     started = time.perf_counter()
     with log.open("w") as printed:
         process = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=printed)

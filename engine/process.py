@@ -1,7 +1,8 @@
-"""What every process of the engine does first."""
+"""What every process does first, and once it has loaded everything."""
 
 from __future__ import annotations
 
+import gc
 import signal
 
 from engine.logs import LogFormat, set_up_logging
@@ -15,3 +16,12 @@ def prepare_process(log_format: LogFormat) -> None:
     set_up_logging(log_format)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def keep_what_is_loaded() -> None:
+    """Spare the garbage collector what is there now, for good.
+
+    Whenever a quarter as much has been made since, it would look through all of it, and stop every thread meanwhile.
+    """
+    gc.collect()
+    gc.freeze()

@@ -18,6 +18,8 @@ SAMPLES_PER_FRAME = 1_920
 CODEBOOKS = 16
 """Codes of one codec frame."""
 
+_WIRE = np.dtype("<i2")
+
 TextLayout = Literal["streaming", "full"]
 """Where the text stands in the prompt: one token beside each frame, or all of it before the first."""
 
@@ -116,21 +118,23 @@ class SpeechRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AudioChunk:
-    """Some frames of an utterance: float32 samples [n * 1920] at 24 kHz, and their int16 codes [n, 16]."""
+    """Some frames of an utterance: int16 samples [n * 1920] at 24 kHz, and their int16 codes [n, 16]."""
 
-    samples: NDArray[np.float32]
+    samples: NDArray[np.int16]
     codes: NDArray[np.int16]
 
-    def to_bytes(self) -> bytes:
-        """Codes, then samples, as they travel from Code2Wav."""
-        return self.codes.astype("<i2").tobytes() + self.samples.astype("<f4").tobytes()
+    @staticmethod
+    def all_to_bytes(samples: NDArray[np.int16], codes: NDArray[np.int16]) -> list[bytes]:
+        """Chunks of several utterances, samples [u, n * 1920] and codes [u, n, 16], as they leave Code2Wav."""
+        parts = zip(codes.astype(_WIRE, copy=False), samples.astype(_WIRE, copy=False), strict=True)
+        return [b"".join(each) for each in parts]
 
     @staticmethod
     def from_bytes(payload: bytes, frames: int) -> AudioChunk:
-        """The inverse of ``to_bytes``, for a record of ``frames`` frames."""
-        split = frames * CODEBOOKS * 2
-        codes = np.frombuffer(payload, "<i2", count=frames * CODEBOOKS).reshape(frames, CODEBOOKS)
-        return AudioChunk(np.frombuffer(payload, "<f4", offset=split), codes)
+        """One of ``all_to_bytes``, of ``frames`` frames."""
+        both = np.frombuffer(payload, _WIRE)
+        split = frames * CODEBOOKS
+        return AudioChunk(both[split:], both[:split].reshape(frames, CODEBOOKS))
 
 
 @dataclass(frozen=True, slots=True)

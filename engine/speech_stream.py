@@ -68,7 +68,7 @@ class Inbox:
 
     def release(self, record: Record) -> None:
         """A DATA record was taken: its producer may send as much again."""
-        self._worker.audio.release(self.number, record.units)
+        self._worker.taken.add(self.number, record.units)
 
     def tell(self, payload: bytes) -> None:
         """Send more of the request. Void once it is over."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from engine.config import EngineConfig
+from engine.taken import Taken
 from engine.transfer import Record, Side, Wakeup, pair, spawn
 
 AUDIO_WINDOW = 128
@@ -50,6 +51,7 @@ class WorkerHandle:
             raise
         self.requests = requests.attach(self._wakeup, patience=_SUBMIT_PATIENCE_S)
         self.audio = audio.attach(self._wakeup)
+        self.taken = Taken(self.audio)
         self._closing = False
         self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
         self._listener.start()

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from engine.client import EngineClient
 from engine.errors import EngineError
+from engine.process import keep_what_is_loaded
 from server.admission import Admission
 from server.allowed_methods import allowed_methods
 from server.body_limit import BodyLimit
@@ -115,6 +116,7 @@ async def _greet(engine: EngineClient, settings: Settings, on_failure: Callable[
         log.error("the engine could not start: %s", str(error) or "it took too long")
         on_failure()
         return
+    keep_what_is_loaded()
     log.info("%s is ready on %s", settings.model_name, engine.info.device)
     if not engine.info.trained:
         log.warning("%s: %s", settings.model_name, UNTRAINED)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.client import EngineClient
 from engine.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
+from engine.samples import to_float32
 from server.audio.chain import Chain
 from server.audio.encoders import FORMATS
 from server.long_text.splitting import check_split, submitted
@@ -39,7 +40,7 @@ class Spoken:
 
     body: SpeechBody
     request: SpeechRequest
-    samples: NDArray[np.float32]
+    samples: NDArray[np.int16]
     codes: NDArray[np.int64]
 
     def write_audio(self, path: Path) -> None:
@@ -53,7 +54,7 @@ class Spoken:
 
     def write_dump(self, path: Path) -> None:
         """Codes and samples, and of a clone its embedding and, if in context, its reference codes."""
-        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "wav": self.samples}
+        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "wav": to_float32(self.samples)}
         if self.request.voice is not None:
             arrays["spk_embedding"] = self.request.voice.embedding
             if self.request.voice.codes is not None:
@@ -93,7 +94,7 @@ async def say(
         await engine.close()
 
 
-async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
     chunks: list[AudioChunk] = []
     frames = 0
     try:
@@ -103,7 +104,7 @@ async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[ND
             on_frames(frames)
     finally:
         stream.cancel()
-    samples = np.concatenate([np.zeros(0, np.float32), *(chunk.samples for chunk in chunks)])
+    samples = np.concatenate([np.zeros(0, np.int16), *(chunk.samples for chunk in chunks)])
     codes = np.concatenate([np.zeros((0, CODEBOOKS), np.int16), *(chunk.codes for chunk in chunks)])
     return samples, codes.astype(np.int64)
 

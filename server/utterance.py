@@ -14,7 +14,7 @@ from server.audio.onset import from_first_sound, silence_before
 from server.audio.rendering import Rendering
 from server.request_record import RequestRecord
 
-_NOTHING = np.zeros(0, np.float32)
+_NOTHING = np.zeros(0, np.int16)
 
 
 class Speech(Protocol):
@@ -44,7 +44,7 @@ class Utterance:
         self._first = await self._next()
         self._record.sounded(silence_before(self._first) / SAMPLE_RATE)
 
-    async def samples(self) -> AsyncIterator[NDArray[np.float32]]:
+    async def samples(self) -> AsyncIterator[NDArray[np.int16]]:
         """Every sample, in the order it is made. Raises EngineError when the engine fails midway."""
         block = self._first
         while len(block):
@@ -61,7 +61,7 @@ class Utterance:
         if tail := await rendering.finish():
             yield tail
 
-    async def _next(self) -> NDArray[np.float32]:
+    async def _next(self) -> NDArray[np.int16]:
         """The next block of samples; an empty one at the end."""
         asked = time.monotonic()
         try:

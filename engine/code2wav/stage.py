@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import isinf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.code2wav.decoder import StreamDecoder
+from engine.code2wav.base import Decoder, Flight
 from engine.code2wav.schedule import Batch, Progress, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
 from engine.messages import Announcement
 from engine.request import CODEBOOKS, AudioChunk, Completion, FinishReason
+from engine.samples import NO_NUMBER
 from engine.transfer import Endpoint, Kind, Record, Wakeup
 
 _log = logging.getLogger(__name__)
@@ -27,12 +28,13 @@ _log = logging.getLogger(__name__)
 class _Stream:
     """A stream on its way through.
 
-    codes: frames [n, 16] not yet decoded; terminal: its END or FAIL, when it came; unwanted: nobody listens any more.
+    codes: int16 [n, 16] of frames not yet decoded, as they came; terminal: its END or FAIL, when it came; unwanted:
+    nobody listens any more.
     """
 
     announcement: Announcement
     progress: Progress
-    codes: list[NDArray[np.int16]] = field(default_factory=list)
+    codes: bytearray = field(default_factory=bytearray)
     row: int | None = None
     terminal: Record | None = None
     unwanted: bool = False
@@ -44,6 +46,15 @@ class _Stream:
         self.progress.pending = 0
 
 
+@dataclass(slots=True, eq=False)
+class _Launched:
+    """A batch that is decoded, or has been and waits to be sent. codes: int16 [streams, frames, 16]."""
+
+    streams: dict[int, _Stream]
+    codes: NDArray[np.int16]
+    flight: Flight
+
+
 class Code2WavStage:
     """Runs in a thread of its own until one of its links is gone.
 
@@ -52,7 +63,7 @@ class Code2WavStage:
 
     def __init__(
         self,
-        decoder: StreamDecoder,
+        decoder: Decoder,
         config: Code2WavConfig,
         *,
         frames: Endpoint,
@@ -61,24 +72,30 @@ class Code2WavStage:
     ) -> None:
         self._decoder = decoder
         self._rows = decoder.free_rows
-        self._schedule = Schedule(
-            config.first_frames, config.max_chunk_frames, config.max_batch_frames, config.lead_ms / 1000
-        )
+        self._schedule = Schedule.of(config, padded=decoder.padded)
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
         self._streams: dict[int, _Stream] = {}
+        self._ended: set[int] = set()
+        self._under_way: _Launched | None = None
         self._batches = 0
         self._batch_rows = 0
 
     def run(self) -> None:
-        """Until the talker's side is gone, or the audio's listener is."""
+        """Until the talker's side is gone, or the audio's listener is.
+
+        Where the decoder works by itself, a batch is sent while the next is decoded.
+        """
         while self._frames.alive and self._audio.alive:
+            landed = self._await_landing()
             self._take_frames()
             self._take_cancellations()
             self._finish_ended()
-            decision = self._decide()
+            decision = self._decide({} if landed is None else landed.streams)
             if isinstance(decision, Batch):
-                self._decode(decision)
-            else:
+                self._launch(decision)
+            if landed is not None:
+                self._send(landed)
+            elif not isinstance(decision, Batch):
                 self._wait(until=decision)
 
     def _take_frames(self) -> None:
@@ -96,12 +113,13 @@ class Code2WavStage:
     def _append(self, record: Record) -> None:
         stream = self._streams.get(record.stream)
         if stream is not None and not stream.unwanted:
-            stream.codes.append(np.frombuffer(record.payload, "<i2").reshape(-1, CODEBOOKS))
+            stream.codes += record.payload
             stream.progress.pending += record.units
 
     def _mark_ended(self, record: Record) -> None:
         stream = self._streams.get(record.stream)
         if stream is not None:
+            self._ended.add(record.stream)
             stream.terminal = record
             stream.progress.ended = True
             if record.kind is Kind.FAIL or _is_cancelled(record):
@@ -117,7 +135,8 @@ class Code2WavStage:
 
     def _finish_ended(self) -> None:
         """Pass on the end of streams that have nothing left to decode."""
-        for number, stream in list(self._streams.items()):
+        for number in list(self._ended):
+            stream = self._streams[number]
             terminal = stream.terminal
             if terminal is None or stream.progress.pending:
                 continue
@@ -149,32 +168,64 @@ class Code2WavStage:
     def _rows_used(self) -> int:
         return self._rows - self._decoder.free_rows
 
-    def _decide(self) -> Batch | float:
-        able = {}
-        for number, stream in self._streams.items():
-            if stream.progress.pending and (stream.row is not None or self._decoder.free_rows):
-                stream.progress.room = self._audio.credit(number)
-                able[number] = stream.progress
+    def _decide(self, unsent: Collection[int]) -> Batch | float:
+        beginners = bool(self._decoder.free_rows)
+        able = {
+            number: stream.progress
+            for number, stream in self._streams.items()
+            if stream.progress.pending and (beginners or stream.row is not None) and number not in unsent
+        }
+        for progress, credit in zip(able.values(), self._audio.credits(able), strict=True):
+            progress.room = credit
         return self._schedule.pick(able, time.monotonic())
 
-    def _decode(self, batch: Batch) -> None:
+    def _launch(self, batch: Batch) -> None:
         rows = {number: row for number in batch.streams if (row := self._begun(number)) is not None}
         if not rows:
             return
-        chunks = np.stack([self._next_codes(number, batch.frames) for number in rows])
+        codes = self._next_codes(rows, batch.frames)
         try:
-            samples = self._decoder.decode(list(rows.values()), chunks)
+            flight = self._decoder.launch(list(rows.values()), codes)
         except Exception as error:
-            _log.exception("Code2Wav failed on streams %s", list(rows))
-            self._fail(rows, EngineFailed(f"Code2Wav failed: {error}"))
+            self._fail_batch(rows, error)
             return
+        launched = _Launched({number: self._streams[number] for number in rows}, codes, flight)
+        if flight.landed:
+            self._send(launched)
+        else:
+            self._under_way = launched
+
+    def _await_landing(self) -> _Launched | None:
+        """The batch that was under way, once its samples are there."""
+        launched, self._under_way = self._under_way, None
+        if launched is not None:
+            try:
+                launched.flight.collect()
+            except Exception as error:
+                self._fail_batch(launched.streams, error)
+                return None
+        return launched
+
+    def _send(self, launched: _Launched) -> None:
+        """Not to those who have gone meanwhile, and nothing that is no sound."""
         self._batches += 1
-        self._batch_rows += len(rows)
-        now = time.monotonic()
-        for number, codes, heard in zip(rows, chunks, samples, strict=True):
-            self._streams[number].progress.decoded(batch.frames, now)
-            self._audio.send(number, AudioChunk(heard, codes).to_bytes(), batch.frames)
-            self._frames.release(number, batch.frames)
+        self._batch_rows += len(launched.streams)
+        now, frames = time.monotonic(), launched.codes.shape[1]
+        samples = launched.flight.collect()
+        chunks = zip(launched.streams.items(), AudioChunk.all_to_bytes(samples, launched.codes), strict=True)
+        heard = {
+            number: chunk
+            for (number, stream), chunk in chunks
+            if self._streams.get(number) is stream and not stream.unwanted
+        }
+        for number, least in zip(launched.streams, samples.min(1), strict=True):
+            if least == NO_NUMBER and heard.pop(number, None) is not None:
+                _log.error("Code2Wav made samples of stream %s that are no numbers", number)
+                self._fail([number], EngineFailed("Code2Wav made samples that are no numbers"))
+        for number in heard:
+            self._streams[number].progress.decoded(frames, now)
+        self._audio.send_all((number, chunk, frames) for number, chunk in heard.items())
+        self._frames.release_all((number, frames) for number in heard)
 
     def _begun(self, number: int) -> int | None:
         """The stream's row, given to it now if it has none; None if it cannot begin, now or at all."""
@@ -187,11 +238,19 @@ class Code2WavStage:
                 self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
         return stream.row
 
-    def _next_codes(self, number: int, frames: int) -> NDArray[np.int16]:
-        stream = self._streams[number]
-        waiting = np.concatenate(stream.codes) if len(stream.codes) > 1 else stream.codes[0]
-        stream.codes = [waiting[frames:]] if len(waiting) > frames else []
-        return waiting[:frames]
+    def _next_codes(self, numbers: Iterable[int], frames: int) -> NDArray[np.int16]:
+        """The next frames of each stream, [streams, frames, 16]."""
+        size = frames * CODEBOOKS * 2
+        taken = []
+        for number in numbers:
+            waiting = self._streams[number].codes
+            taken.append(waiting[:size])
+            del waiting[:size]
+        return np.frombuffer(b"".join(taken), "<i2").reshape(-1, frames, CODEBOOKS)
+
+    def _fail_batch(self, numbers: Collection[int], error: Exception) -> None:
+        _log.error("Code2Wav failed on streams %s", list(numbers), exc_info=error)
+        self._fail(numbers, EngineFailed(f"Code2Wav failed: {error}"))
 
     def _fail(self, numbers: Iterable[int], error: EngineFailed) -> None:
         for number in numbers:
@@ -201,6 +260,7 @@ class Code2WavStage:
 
     def _forget(self, number: int) -> None:
         stream = self._streams.pop(number)
+        self._ended.discard(number)
         if stream.row is not None:
             self._decoder.end(stream.row)
 

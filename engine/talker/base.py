@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ class Sampling:
     seed: int
 
 
-@dataclass(frozen=True, slots=True)
-class TalkerOutput:
+class TalkerOutput(NamedTuple):
     """One step of one stream: the codes int16 [16] of a new frame, or why there will be no more."""
 
     stream: int

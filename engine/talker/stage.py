@@ -6,6 +6,8 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.errors import EngineError, EngineFailed
 from engine.messages import Announcement
 from engine.request import Completion, FinishReason
@@ -13,6 +15,7 @@ from engine.talker.base import Talker, TalkerOutput
 from engine.talker.intake import Intake, Intent, Probe, Refusal, Utterance, Withdrawal, Words
 from engine.transfer import Endpoint, Kind, Wakeup
 
+_CODES = np.dtype("<i2")
 _FAILED_STEPS = 3
 """Steps that may fail in a row; then it is not the requests but the device, and the process should end."""
 _log = logging.getLogger(__name__)
@@ -125,7 +128,7 @@ class TalkerStage:
 
     def _held(self) -> frozenset[int]:
         """Streams whose listener is so far behind that Code2Wav has given no credit back."""
-        return frozenset(stream for stream in self._running if not self._frames.credit(stream))
+        return self._frames.without_credit()
 
     def _step(self, held: frozenset[int]) -> None:
         try:
@@ -142,15 +145,19 @@ class TalkerStage:
         self._failed_steps = 0
         self._steps += 1
         self._step_rows += len({output.stream for output in outputs})
-        for output in outputs:
-            self._emit(output)
+        self._emit(outputs)
 
-    def _emit(self, output: TalkerOutput) -> None:
-        if output.codes is not None:
-            self._running[output.stream].frames += 1
-            self._frames.send(output.stream, output.codes.astype("<i2").tobytes(), 1)
-        if output.finish is not None:
-            self._end(output.stream, output.finish)
+    def _emit(self, outputs: list[TalkerOutput]) -> None:
+        """Send all frames at once, then the ends of those that have one."""
+        frames = []
+        for stream, codes, _ in outputs:
+            if codes is not None:
+                self._running[stream].frames += 1
+                frames.append((stream, codes.astype(_CODES, copy=False).tobytes(), 1))
+        self._frames.send_all(frames)
+        for stream, _, finish in outputs:
+            if finish is not None:
+                self._end(stream, finish)
 
     def _end(self, stream: int, reason: FinishReason) -> None:
         running = self._running.pop(stream)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +24,7 @@ from engine.transfer.wakeup import Wakeup
 class Endpoint:
     """One side of a link. Every method may be called from any thread.
 
-    Only ``open`` and ``send`` may block, and only while the ring is full: they wait until the peer has
+    Only ``open``, ``send`` and ``send_all`` may block, and only while the ring is full: they wait until the peer has
     taken what was sent before, and raise LinkStalled after ``patience`` seconds. The others never wait for
     the peer; what they say waits for room by itself.
 
@@ -84,9 +85,22 @@ class Endpoint:
         Raises CreditExceeded for more than ``credit(stream)``, StreamError for a stream that is not open,
         LinkClosed, LinkStalled.
         """
+        self.send_all([(stream, payload, units)])
+
+    def send_all(self, data: Iterable[tuple[int, bytes, int]]) -> None:
+        """``send`` for each (stream, payload, units), in order; the peer is woken once.
+
+        Raises as ``send`` does; what stands before the one that may not be sent is sent.
+        """
+        records: list[Record] = []
         with self._lock:
             self._wait_for_turn()
-            self._post(stream, Kind.DATA, self._outgoing.spend(stream, units), units, payload)
+            now = time.monotonic()
+            try:
+                for stream, payload, units in data:
+                    records.append(Record(stream, Kind.DATA, self._outgoing.spend(stream, units), units, now, payload))
+            finally:
+                self._channel.post(records)
 
     def end(self, stream: int, payload: bytes = b"") -> None:
         """Ends a stream of this side. Raises StreamError if it is not open; void on a dead link."""
@@ -107,20 +121,44 @@ class Endpoint:
 
     def credit(self, stream: int) -> int:
         """Units that may be sent on a stream now: its own window, less what its consumer holds."""
+        return self.credits([stream])[0]
+
+    def credits(self, streams: Iterable[int]) -> list[int]:
+        """``credit`` of each."""
         with self._lock:
             if not self.alive:
-                return 0
+                return [0 for _ in streams]
             self._take()
-            return self._outgoing.credit(stream)
+            return [self._outgoing.credit(stream) for stream in streams]
+
+    def without_credit(self) -> frozenset[int]:
+        """The open streams of this side on which nothing may be sent now; all of them on a dead link."""
+        with self._lock:
+            if not self.alive:
+                return self._outgoing.open_streams()
+            self._take()
+            return self._outgoing.spent()
 
     def release(self, stream: int, units: int) -> None:
         """Gives ``units`` of received data back to their producer. Void once the stream has ended.
 
         Raises StreamError for more than was received.
         """
+        self.release_all([(stream, units)])
+
+    def release_all(self, data: Iterable[tuple[int, int]]) -> None:
+        """``release`` for each (stream, units); the peer is woken once. Raises as ``release`` does, as ``send_all``."""
+        records: list[Record] = []
         with self._lock:
-            if self.alive and self._incoming.release(stream, units):
-                self._post(stream, Kind.CREDIT, 0, units)
+            if not self.alive:
+                return
+            now = time.monotonic()
+            try:
+                for stream, units in data:
+                    if self._incoming.release(stream, units):
+                        records.append(Record(stream, Kind.CREDIT, 0, units, now, b""))
+            finally:
+                self._channel.post(records)
 
     def pending(self) -> bool:
         """Whether ``receive`` has something to return, or credit has come since its last call."""
@@ -185,7 +223,7 @@ class Endpoint:
                 self._outgoing.forget(stream)
 
     def _post(self, stream: int, kind: Kind, sequence: int, units: int, payload: bytes = b"") -> None:
-        self._channel.post(Record(stream, kind, sequence, units, time.monotonic(), payload))
+        self._channel.post([Record(stream, kind, sequence, units, time.monotonic(), payload)])
 
     def _take(self) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from engine.transfer.doorbell import Doorbell
@@ -65,12 +66,12 @@ class Channel:
         """Bytes in the outbound ring, and how many it can hold."""
         return self._writer.used, self._writer.capacity
 
-    def post(self, record: Record) -> None:
-        """Sends a record behind everything posted before it."""
-        stream, kind, sequence, units, time, payload = record
-        if len(payload) <= self._largest_fragment:
-            self._outbox.append(Entry(stream, sequence, kind, 0, units, time, payload))
-        else:
+    def post(self, records: Iterable[Record]) -> None:
+        """Sends records behind everything posted before them. The peer sees them, and is rung, at once."""
+        for stream, kind, sequence, units, time, payload in records:
+            if len(payload) <= self._largest_fragment:
+                self._outbox.append(Entry(stream, sequence, kind, 0, units, time, payload))
+                continue
             for start in range(0, len(payload), self._largest_fragment):
                 end = start + self._largest_fragment
                 flags = _MORE if end < len(payload) else 0
@@ -79,15 +80,13 @@ class Channel:
 
     def flush(self) -> None:
         """Writes what waits, as far as there is room; the peer is asked to ring when it makes more."""
-        written = False
         try:
-            while self._outbox and not self.gone and self._write(self._outbox[0]):
-                self._outbox.popleft()
-                written = True
+            self._write_out()
+            if self._outbox and not self.gone:
+                self._doorbell.ask_for_room()
+                self._write_out()  # room made after the question rings, which brings another flush
         except LinkCorrupt as error:
             self.condemn(error)
-        if written:
-            self._doorbell.published()
 
     def take(self) -> list[Record]:
         """Every whole record that has arrived."""
@@ -119,11 +118,14 @@ class Channel:
         self._doorbell.close()
         self._segment.close()
 
-    def _write(self, entry: Entry) -> bool:
-        if self._writer.write(entry):
-            return True
-        self._doorbell.ask_for_room()
-        return self._writer.write(entry)
+    def _write_out(self) -> None:
+        """Writes what finds room, and tells the peer once."""
+        waiting = len(self._outbox)
+        while self._outbox and not self.gone and self._writer.put(self._outbox[0]):
+            self._outbox.popleft()
+        if len(self._outbox) < waiting:
+            self._writer.publish()
+            self._doorbell.published()
 
     def _assemble(self, entry: Entry) -> Record | None:
         stream, sequence, number, flags, units, time, payload = entry

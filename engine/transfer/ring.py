@@ -66,7 +66,14 @@ class RingWriter:
         return waiting
 
     def write(self, entry: Entry) -> bool:
-        """Publishes ``entry``, or returns False when there is no room for it now.
+        """Puts ``entry`` and publishes it, or returns False when there is no room for it now. Raises as ``put``."""
+        if not self.put(entry):
+            return False
+        self.publish()
+        return True
+
+    def put(self, entry: Entry) -> bool:
+        """Writes ``entry`` behind what was put before, or returns False when there is no room for it now.
 
         Raises LinkCorrupt when the reader claims to have read what was never written.
         """
@@ -76,13 +83,16 @@ class RingWriter:
             raise LinkCorrupt(f"the reader is {used} bytes behind in a ring of {self._capacity}")
         if used + size > self._capacity:
             return False
-        self._put(entry)
+        self._store(entry)
         self._tail += size
-        self._fence()  # the record is whole before the tail announces it
-        self._positions[_TAIL] = self._tail  # one aligned 8-byte store: never seen half done
         return True
 
-    def _put(self, entry: Entry) -> None:
+    def publish(self) -> None:
+        """Lets the reader see everything put."""
+        self._fence()  # the records are whole before the tail announces them
+        self._positions[_TAIL] = self._tail  # one aligned 8-byte store: never seen half done
+
+    def _store(self, entry: Entry) -> None:
         stream, sequence, kind, flags, units, time, payload = entry
         length = len(payload)
         start = self._tail % self._capacity

@@ -32,6 +32,7 @@ class OutgoingStreams:
         """window: units that a stream may be ahead of its consumer."""
         self._window = window
         self._streams: dict[int, _Outgoing] = {}
+        self._spent: set[int] = set()
 
     def open_streams(self) -> frozenset[int]:
         """The streams that have not been ended."""
@@ -51,12 +52,18 @@ class OutgoingStreams:
         state = self._streams.get(stream)
         return 0 if state is None else state.credit
 
+    def spent(self) -> frozenset[int]:
+        """The open streams that have no credit."""
+        return frozenset(self._spent)
+
     def spend(self, stream: int, units: int) -> int:
         """Takes ``units`` from the stream's credit; returns the sequence number of the record they pay."""
         state = self._find(stream)
         if not 0 <= units <= state.credit:
             raise CreditExceeded(f"{units} units on stream {stream}, which has credit for {state.credit}")
         state.credit -= units
+        if not state.credit:
+            self._spent.add(stream)
         state.sequence += 1
         return state.sequence - 1
 
@@ -65,16 +72,19 @@ class OutgoingStreams:
         state = self._streams.get(stream)
         if state is not None:
             state.credit = min(state.credit + units, self._window)
+            if state.credit:
+                self._spent.discard(stream)
 
     def end(self, stream: int) -> int:
         """Strikes the stream out; returns the sequence number of its terminal record."""
         sequence = self._find(stream).sequence
-        del self._streams[stream]
+        self.forget(stream)
         return sequence
 
     def forget(self, stream: int) -> None:
         """Strikes the stream out if it is there: nobody is left to be told of its end."""
         self._streams.pop(stream, None)
+        self._spent.discard(stream)
 
     def cancel(self, stream: int) -> bool:
         """Whether this is the first that is heard of a consumer's wish and the stream is still open."""
@@ -92,6 +102,7 @@ class OutgoingStreams:
             if not state.cancelled
         ]
         self._streams.clear()
+        self._spent.clear()
         return records
 
     def _find(self, stream: int) -> _Outgoing:

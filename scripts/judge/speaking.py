@@ -99,7 +99,7 @@ async def _speak_one(engine: EngineClient, utterance: Utterance, out: Path) -> N
     )
     stream = engine.submit(request)
     chunks = [chunk.samples async for chunk in stream]
-    samples = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.float32)
+    samples = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.int16)
     soundfile.write(_wav(out, utterance), samples, SAMPLE_RATE)
     stopped = stream.completion.finish_reason is FinishReason.STOP
     edges = list(accumulate(len(chunk) for chunk in chunks))[:-1]

@@ -1,4 +1,4 @@
-"""From the engine's samples to a file: stretched, resampled, encoded."""
+"""From the engine's samples to a file: stretched, resampled, encoded. In between they are parts of 1."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.request import SAMPLE_RATE
+from engine.samples import to_float32, to_int16
 from server.audio.encoders import Format
 from server.audio.resampling import Resampler
 from server.audio.stretch import Stretch
@@ -37,18 +38,21 @@ class Chain:
         self._encoder = kind.encoder(self.rate, whole)
         self.light = kind.light and not self._stages
 
-    def encode(self, samples: NDArray[np.float32]) -> bytes:
+    def encode(self, samples: NDArray[np.int16]) -> bytes:
         """The bytes that these samples complete, which may be none."""
+        if not self._stages:
+            return self._encoder.encode(samples)
+        changed = to_float32(samples)
         for stage in self._stages:
-            samples = stage.process(samples)
-        return self._encoder.encode(samples)
+            changed = stage.process(changed)
+        return self._encoder.encode(to_int16(changed))
 
     def finish(self) -> bytes:
         """What was held back, and what stands after the last sample."""
-        samples = np.zeros(0, np.float32)
+        rest = np.zeros(0, np.float32)
         for stage in self._stages:
-            samples = np.concatenate([stage.process(samples), stage.flush()])
-        return self._encoder.encode(samples) + self._encoder.finish()
+            rest = np.concatenate([stage.process(rest), stage.flush()])
+        return self._encoder.encode(to_int16(rest)) + self._encoder.finish()
 
     def close(self) -> None:
         """Free everything, finished or not."""

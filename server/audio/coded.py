@@ -13,8 +13,6 @@ from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
-from server.audio.samples import to_int16
-
 _MUXER = {"flush_packets": "1", "fflags": "+bitexact"}
 """No packet waits in a buffer, and no random number or version is in a file: the same samples, the same bytes."""
 _FLAC_FRAMES_A_SECOND = 25
@@ -66,7 +64,7 @@ class CodedEncoder:
         self._stream = stream
         self._container.start_encoding()
 
-    def encode(self, samples: NDArray[np.float32]) -> bytes:
+    def encode(self, samples: NDArray[np.int16]) -> bytes:
         """The bytes that these samples complete."""
         if len(samples):
             self._mux(self._frame(samples))
@@ -82,8 +80,8 @@ class CodedEncoder:
         """Free what FFmpeg holds; a second time does nothing."""
         self._container.close()
 
-    def _frame(self, samples: NDArray[np.float32]) -> AudioFrame:
-        frame = AudioFrame.from_ndarray(to_int16(samples)[np.newaxis], format="s16", layout="mono")
+    def _frame(self, samples: NDArray[np.int16]) -> AudioFrame:
+        frame = AudioFrame.from_ndarray(samples[np.newaxis], format="s16", layout="mono")
         frame.sample_rate = self._rate
         frame.time_base = Fraction(1, self._rate)
         frame.pts = self._samples

@@ -16,7 +16,7 @@ from server.audio.plain import PcmEncoder, WavEncoder
 class Encoder(Protocol):
     """One utterance on its way into a format: what ``encode`` and ``finish`` give together is one file."""
 
-    def encode(self, samples: NDArray[np.float32]) -> bytes:
+    def encode(self, samples: NDArray[np.int16]) -> bytes:
         """The bytes that these samples complete, which may be none."""
 
     def finish(self) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from server.audio.samples import to_pcm16
 from server.audio.wav import wav_header
 
 
@@ -15,9 +14,9 @@ class PcmEncoder:
     def __init__(self, rate: int, whole: bool) -> None:
         pass
 
-    def encode(self, samples: NDArray[np.float32]) -> bytes:
+    def encode(self, samples: NDArray[np.int16]) -> bytes:
         """Two bytes a sample."""
-        return to_pcm16(samples)
+        return samples.tobytes()
 
     def finish(self) -> bytes:
         """Nothing is held back."""
@@ -34,9 +33,9 @@ class WavEncoder:
         self._rate, self._whole = rate, whole
         self._pieces = [] if whole else [wav_header(rate, None)]
 
-    def encode(self, samples: NDArray[np.float32]) -> bytes:
+    def encode(self, samples: NDArray[np.int16]) -> bytes:
         """Two bytes a sample, and the header before the first of them; nothing yet of a whole file."""
-        self._pieces.append(to_pcm16(samples))
+        self._pieces.append(samples.tobytes())
         return b"" if self._whole else self._taken()
 
     def finish(self) -> bytes:

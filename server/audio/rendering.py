@@ -30,7 +30,7 @@ class Rendering:
         self.media_type = kind.media_type
         self.sample_rate = self._chain.rate
 
-    async def encode(self, samples: NDArray[np.float32]) -> bytes:
+    async def encode(self, samples: NDArray[np.int16]) -> bytes:
         """The bytes that these samples complete, which may be none."""
         return await self._done(lambda: self._chain.encode(samples))
 

@@ -1,4 +1,4 @@
-"""How requests come: at a rate that heeds no answer, or a number at a time."""
+"""How requests come: at a rate that heeds no answer, a number at a time, or from listeners who hear each to its end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,28 @@ class Closed:
         return iter(_numbers(self.requests))
 
 
-Load = Open | Closed
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """``listeners``, each of whom asks again when the answer has been played to its end, not when it has come.
+
+    So each is one who listens all the time, and all together are given as many seconds of audio a second. They begin
+    evenly over ``spread`` seconds, as long as a sentence takes, and nobody asks any more after ``seconds``.
+    """
+
+    listeners: int
+    requests: int | None = None
+    seconds: float | None = None
+    spread: float = 4.0
+
+    def __str__(self) -> str:
+        return f"{self.listeners} listeners"
+
+    def numbers(self) -> Iterator[int]:
+        """One for each request, to be drawn by whichever listener asks next."""
+        return iter(_numbers(self.requests))
+
+
+Load = Open | Closed | Audience
 
 
 def _numbers(count: int | None) -> Iterator[int]:

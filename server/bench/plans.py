@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from server.bench.loads import Closed, Load, Open
+from server.bench.loads import Audience, Closed, Load, Open
 
 _FEWEST = 40
 """Requests of a load: the 95th percentile of fewer is one of the two worst."""
@@ -22,6 +22,11 @@ def closed_load(at_once: int, requests: int | None, seconds: float | None) -> Cl
     if requests is None and seconds is None:
         requests = max(_FEWEST, 4 * at_once)
     return Closed(at_once, requests, seconds)
+
+
+def audience(listeners: int, requests: int | None, seconds: float | None) -> Audience:
+    """So many listeners for as long as is said: 20 s when nothing is."""
+    return Audience(listeners, requests, 20.0 if requests is None and seconds is None else seconds)
 
 
 _PLANS: dict[str, tuple[Iterable[float], Iterable[int]]] = {

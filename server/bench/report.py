@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from server.bench.figures import Figures
-from server.bench.loads import Open
+from server.bench.loads import Audience, Closed, Open
 from server.bench.summary import Spread, Summary
 from server.version import version
 
@@ -28,7 +28,7 @@ def write_report(path: Path, about: dict[str, Any], results: Sequence[Result]) -
 
 
 def _load(summary: Summary, each: Sequence[Figures]) -> dict[str, Any]:
-    kind = "open" if isinstance(summary.load, Open) else "closed"
+    kind = {Open: "open", Closed: "closed", Audience: "audience"}[type(summary.load)]
     return {
         "load": str(summary.load),
         "kind": kind,

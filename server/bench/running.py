@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 from server.bench.asking import Asking
 from server.bench.client import Client
-from server.bench.loads import Closed, Load, Open
+from server.bench.listener import BYTES_A_SAMPLE, Player
+from server.bench.loads import Audience, Closed, Load, Open
 from server.bench.trace import Trace
 
 _FINE = 0.005
 """Seconds before a moment from which on a thread waits for it: the event loop's own timers are up to 1 ms late."""
+_TRY_AGAIN = 1.0
+"""Seconds after which a listener asks again who was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,10 @@ async def run(load: Load, client: Client, asking: Asking) -> Run:
     date, began, busy = time.time(), time.perf_counter(), time.process_time()
     if isinstance(load, Open):
         traces = await _run_open(load, client, asking)
-    else:
+    elif isinstance(load, Closed):
         traces = await _run_closed(load, client, asking)
+    else:
+        traces = await _run_audience(load, client, asking)
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     return Run(load, sorted(traces, key=lambda trace: trace.number), began, date, seconds, busy)
 
@@ -76,6 +81,37 @@ async def _run_closed(load: Closed, client: Client, asking: Asking) -> list[Trac
         for _ in range(load.at_once):
             group.create_task(ask_again_and_again(numbers))
     return traces
+
+
+async def _run_audience(load: Audience, client: Client, asking: Asking) -> list[Trace]:
+    traces: list[Trace] = []
+    began = time.perf_counter()
+    last = began + (load.seconds if load.seconds is not None else float("inf"))
+    numbers = load.numbers()
+
+    async def listen(listener: int) -> None:
+        due = began + load.spread * listener / load.listeners
+        while due < last and (number := next(numbers, None)) is not None:
+            body = asking.body(number)
+            await asyncio.sleep(due - time.perf_counter())
+            now = time.perf_counter()
+            trace = Trace(number, now, now, asking.frames_of(number))
+            traces.append(trace)
+            await client.ask(body, trace)
+            due = max(time.perf_counter(), _played(trace))
+
+    async with asyncio.TaskGroup() as group:
+        for listener in range(load.listeners):
+            group.create_task(listen(listener))
+    return traces
+
+
+def _played(trace: Trace) -> float:
+    """When somebody who plays what came has heard all of it; whoever was given nothing tries again later."""
+    player, end = Player(trace.rate), trace.ended + (0.0 if trace.pieces else _TRY_AGAIN)
+    for moment, size in trace.pieces:
+        end = player.take(moment, size) + size / (BYTES_A_SAMPLE * trace.rate)
+    return end
 
 
 async def _until(moment: float) -> None:

@@ -18,7 +18,7 @@ from server.bench.asking import Asking, reference
 from server.bench.client import Client
 from server.bench.loads import Load
 from server.bench.measuring import measure
-from server.bench.plans import PLANS, closed_load, open_load, planned
+from server.bench.plans import PLANS, audience, closed_load, open_load, planned
 from server.bench.plot import check_plot, write_plot
 from server.bench.report import Result, write_report
 from server.bench.table import comparison, details, remarks
@@ -41,6 +41,9 @@ def bench(
     ] = None,
     concurrency: Annotated[
         list[int] | None, typer.Option("-c", "--concurrency", min=1, help="Requests at once; may be repeated.")
+    ] = None,
+    listeners: Annotated[
+        list[int] | None, typer.Option(min=1, help="Who hear one answer after the other; may be repeated.")
     ] = None,
     plan: Annotated[str | None, typer.Option(help=f"Loads in a row: {' or '.join(PLANS)}.")] = None,
     requests: Annotated[int | None, typer.Option("-n", "--requests", min=1, help="Of each load.")] = None,
@@ -71,7 +74,7 @@ def bench(
 ) -> None:
     """Measure a running server: when its speech is heard, and whether it comes in time."""
     with _wrong_values():
-        loads = _loads(plan, rate, concurrency, requests, seconds, even=even, seed=arrival_seed)
+        loads = _loads(plan, rate, concurrency, listeners, requests, seconds, even=even, seed=arrival_seed)
         fields = {
             "model": model,
             "language": language,
@@ -129,6 +132,7 @@ def _loads(
     plan: str | None,
     rates: Sequence[float] | None,
     counts: Sequence[int] | None,
+    listeners: Sequence[int] | None,
     requests: int | None,
     seconds: float | None,
     *,
@@ -141,6 +145,7 @@ def _loads(
     loads = planned(plan, requests, seconds, even=even, seed=seed) if plan else []
     loads += [open_load(rate, requests, seconds, even=even, seed=seed) for rate in rates or ()]
     loads += [closed_load(count, requests, seconds) for count in counts or ()]
+    loads += [audience(count, requests, seconds) for count in listeners or ()]
     return loads or [closed_load(1, requests, seconds)]
 
 

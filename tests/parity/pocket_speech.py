@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.checkpoint import open_checkpoint
-from engine.code2wav.launch import load_decoder
+from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig, TalkerConfig
 from engine.messages import EncodeRequest
 from engine.models.mel import log_mel

@@ -1,4 +1,4 @@
-"""Samples to 16 bits, and the first sound."""
+"""The first sound."""
 
 from __future__ import annotations
 
@@ -10,31 +10,25 @@ from numpy.typing import NDArray
 
 from engine.request import SAMPLE_RATE, AudioChunk
 from server.audio.onset import AUDIBLE, PRE_ROLL, from_first_sound
-from server.audio.samples import to_pcm16
 
 FRAME = 1920
 
 
-def noise(samples: int, seed: int = 0) -> NDArray[np.float32]:
-    return np.random.default_rng(seed).uniform(-0.5, 0.5, samples).astype(np.float32)
+def noise(samples: int, seed: int = 0) -> NDArray[np.int16]:
+    return np.random.default_rng(seed).integers(-16_000, 16_000, samples, np.int16)
 
 
-def quiet(samples: int) -> NDArray[np.float32]:
-    return np.full(samples, 1e-4, np.float32)
+def quiet(samples: int) -> NDArray[np.int16]:
+    return np.full(samples, 3, np.int16)
 
 
-async def chunks(*blocks: NDArray[np.float32]) -> AsyncIterator[AudioChunk]:
+async def chunks(*blocks: NDArray[np.int16]) -> AsyncIterator[AudioChunk]:
     for block in blocks:
         yield AudioChunk(block, np.zeros((len(block) // FRAME, 16), np.int16))
 
 
-async def heard(*blocks: NDArray[np.float32], trim: bool = False) -> list[NDArray[np.float32]]:
+async def heard(*blocks: NDArray[np.int16], trim: bool = False) -> list[NDArray[np.int16]]:
     return [block async for block in from_first_sound(chunks(*blocks), trim)]
-
-
-def test_full_scale_is_the_largest_sample_and_what_is_louder_is_clipped() -> None:
-    pcm = np.frombuffer(to_pcm16(np.array([0, 1, -1, 3, -3, 0.5 / 32767 + 1e-7], np.float32)), "<i2")
-    assert pcm.tolist() == [0, 32767, -32767, 32767, -32767, 1]
 
 
 async def test_nothing_comes_before_the_first_sound_and_nothing_is_lost() -> None:
@@ -46,7 +40,7 @@ async def test_nothing_comes_before_the_first_sound_and_nothing_is_lost() -> Non
 
 async def test_trimmed_silence_leaves_a_short_pre_roll() -> None:
     first = quiet(FRAME)
-    first[-100:] = noise(100) + 0.6
+    first[-100:] = noise(100) // 2 + 20_000
     items = await heard(quiet(FRAME), first, noise(FRAME), trim=True)
     assert [len(item) for item in items] == [PRE_ROLL + 100, FRAME]
 
@@ -54,8 +48,8 @@ async def test_trimmed_silence_leaves_a_short_pre_roll() -> None:
 async def test_speech_after_a_silent_lead_begins_just_before_it_can_be_heard() -> None:
     """Digital silence, then a breath of noise below -60 dBFS, then a tone that swells: as speech begins."""
     time = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
-    swelling = (0.5 * np.minimum(1, 8 * time) * np.sin(2 * np.pi * 150 * time)).astype(np.float32)
-    whole = np.concatenate([np.zeros(3 * FRAME, np.float32), noise(2 * FRAME) * 1e-3, swelling])
+    swelling = (16_000 * np.minimum(1, 8 * time) * np.sin(2 * np.pi * 150 * time)).astype(np.int16)
+    whole = np.concatenate([np.zeros(3 * FRAME, np.int16), noise(2 * FRAME) // 1000, swelling])
     blocks = np.split(whole, range(FRAME, len(whole), FRAME))
     trimmed = np.concatenate(await heard(*blocks, trim=True))
     dropped = whole[: len(whole) - len(trimmed)]
@@ -67,7 +61,7 @@ async def test_speech_after_a_silent_lead_begins_just_before_it_can_be_heard() -
 
 
 async def test_trimming_takes_nothing_from_a_sound_at_the_beginning() -> None:
-    loud = noise(FRAME) + 0.6
+    loud = noise(FRAME) // 2 + 20_000
     assert (await heard(loud, trim=True))[0].tobytes() == loud.tobytes()
 
 

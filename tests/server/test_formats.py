@@ -12,9 +12,9 @@ import soxr
 from numpy.typing import NDArray
 
 from engine.request import SAMPLE_RATE
+from engine.samples import to_float32, to_int16
 from server.audio.chain import Chain
 from server.audio.encoders import FORMATS
-from server.audio.samples import to_pcm16
 from tests.server.hearing import CONTENT_TYPES, hear, padding
 
 KINDS = sorted(FORMATS)
@@ -22,14 +22,14 @@ CODEC_FRAME = 0.08
 PITCH = 220.0
 
 
-def voice(seconds: float) -> NDArray[np.float32]:
+def voice(seconds: float) -> NDArray[np.int16]:
     """A tone of PITCH that swells and fades, in a little noise; its length is no multiple of any frame."""
     time = np.arange(int(seconds * SAMPLE_RATE) + 777) / SAMPLE_RATE
     tone = np.sin(2 * np.pi * PITCH * time) * (0.4 + 0.1 * np.sin(2 * np.pi * 3 * time))
-    return (tone + np.random.default_rng(0).normal(0, 0.01, len(time))).astype(np.float32)
+    return to_int16((tone + np.random.default_rng(0).normal(0, 0.01, len(time))).astype(np.float32))
 
 
-def written(kind: str, samples: NDArray[np.float32], piece: int = 1920, **asked: object) -> bytes:
+def written(kind: str, samples: NDArray[np.int16], piece: int = 1920, **asked: object) -> bytes:
     chain = Chain(FORMATS[kind], **asked)  # type: ignore[arg-type]
     parts = [chain.encode(samples[at : at + piece]) for at in range(0, len(samples), piece)]
     data = b"".join([*parts, chain.finish()])
@@ -70,7 +70,7 @@ def test_a_format_without_loss_is_read_back_sample_for_sample(kind: str, whole: 
     samples = voice(1)
     heard, rate = hear(written(kind, samples, whole=whole), kind)
     assert rate == SAMPLE_RATE
-    assert (heard * 32768).astype("<i2").tobytes() == to_pcm16(samples)
+    assert (heard * 32768).astype("<i2").tobytes() == samples.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["mp3", "opus", "flac", "wav"])
@@ -90,7 +90,7 @@ def test_a_wav_has_its_sizes_when_it_is_whole_and_open_ones_when_it_streams() ->
     assert struct.unpack_from("<I", streamed, 4) == struct.unpack_from("<I", streamed, 40) == (0xFFFFFFFF,)
     assert struct.unpack_from("<I", whole, 4) == (len(whole) - 8,)
     assert struct.unpack_from("<I", whole, 40) == (len(whole) - 44,)
-    assert streamed[44:] == whole[44:] == to_pcm16(samples)
+    assert streamed[44:] == whole[44:] == samples.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_speed_changes_the_length_and_not_the_pitch(speed: float) -> None:
 
 def test_at_speed_one_the_samples_are_untouched() -> None:
     samples = voice(1)
-    assert written("pcm", samples, speed=1.0) == to_pcm16(samples)
+    assert written("pcm", samples, speed=1.0) == samples.tobytes()
 
 
 @pytest.mark.parametrize("speed", [0.25, 4.0])
@@ -129,8 +129,8 @@ def test_speech_that_is_stretched_leaves_while_it_comes(speed: float) -> None:
 @pytest.mark.parametrize("rate", [8_000, 11_025, 12_345, 16_000, 44_100, 48_000])
 def test_another_rate_in_a_stream_is_what_the_whole_would_be(rate: int) -> None:
     samples = voice(1)
-    whole = soxr.resample(samples, SAMPLE_RATE, rate, quality="HQ")
-    assert written("pcm", samples, rate=rate) == to_pcm16(whole)
+    whole = soxr.resample(to_float32(samples), SAMPLE_RATE, rate, quality="HQ")
+    assert written("pcm", samples, rate=rate) == to_int16(whole).tobytes()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Stream:
         if self.taken == self._frames or self.cancelled:
             raise StopAsyncIteration
         self.taken += 1
-        return AudioChunk(np.zeros(1920, np.float32), np.zeros((1, 16), np.int16))
+        return AudioChunk(np.zeros(1920, np.int16), np.zeros((1, 16), np.int16))
 
     def cancel(self) -> None:
         self.cancelled = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -17,14 +17,16 @@ class StandingScheduler(AsyncScheduler):
     """
 
     running: list[Request]
-    stands: Callable[[Request], bool] | None = None
+    standing: Callable[[], Collection[str]] | None = None
+    """The ids of those that are to stand in the next step."""
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         """One step's requests."""
-        standing = [request for request in self.running if self.stands is not None and self.stands(request)]
-        if not standing:
+        keys = self.standing() if self.standing is not None else ()
+        if not keys:
             return super().schedule(*args, **kwargs)
-        self.running = [request for request in self.running if request not in standing]
+        standing = [request for request in self.running if request.request_id in keys]
+        self.running = [request for request in self.running if request.request_id not in keys]
         try:
             return super().schedule(*args, **kwargs)
         finally:

@@ -13,12 +13,14 @@ from engine.prompt import Prompt
 from engine.request import FinishReason
 from engine.talker.base import Sampling, TalkerOutput
 from engine.talker.resident.utterance import Utterance
+from engine.talker.vllm.drawn import Drawn
 from engine.talker.vllm.installation import prepare_environment, require
 
 if TYPE_CHECKING:
     from vllm.v1.request import Request
 
-    from engine.talker.vllm.core import Drawn, TalkerCore
+    from engine.gpu_memory import GpuMemory
+    from engine.talker.vllm.core import TalkerCore
 
 _FRUITLESS_STEPS = 2
 """Steps that start nothing, after which none will: those that could go on wait for room that others have, who stand.
@@ -40,10 +42,12 @@ class VllmTalker:
         self._utterances: dict[int, Utterance] = {}
         self._requests: dict[str, Request] = {}
         self._by_key: dict[str, Utterance] = {}
+        self._live: dict[int, Utterance] = {}
+        self._made: dict[int, Utterance] = {}
         self._admitted = 0
         self._held: Collection[int] = ()
         self._fruitless = 0
-        core.let_stand(lambda request: self._stands(request, self._held))
+        core.let_stand(lambda: self._standing(self._held))
 
     @property
     def free_slots(self) -> int:
@@ -56,6 +60,8 @@ class VllmTalker:
         utterance = Utterance(stream, f"{stream}-{self._admitted}", prompt, sampling, list(prompt.trailing), text_open)
         self._requests[utterance.key] = self._core.add(utterance)
         self._utterances[stream] = self._by_key[utterance.key] = utterance
+        if text_open:
+            self._live[stream] = utterance
         self._fruitless = 0
 
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
@@ -63,6 +69,8 @@ class VllmTalker:
         utterance = self._utterances.get(stream)
         if utterance is not None:
             utterance.append_text(ids, last=last)
+            if last:
+                del self._live[stream]
             self._fruitless = 0
 
     def cancel(self, stream: int) -> None:
@@ -71,6 +79,8 @@ class VllmTalker:
         if utterance is not None and not utterance.finished:
             self._core.abort(utterance.key)
             self._forget(utterance)
+        self._made.pop(stream, None)
+        self._live.pop(stream, None)
         self._fruitless = 0
 
     def runnable(self, held: Collection[int]) -> bool:
@@ -96,28 +106,35 @@ class VllmTalker:
         self._core.close()
 
     def _has_outputs(self, held: Collection[int]) -> bool:
-        return any(each.outputs and each.stream not in held for each in self._utterances.values())
+        return any(stream not in held for stream in self._made)
 
     def _has_work(self, held: Collection[int]) -> bool:
-        return not all(self._stands(request, held) for request in self._requests.values())
+        return len(self._standing(held)) < len(self._requests)
 
-    def _stands(self, request: Request, held: Collection[int]) -> bool:
-        """Whether a request must not make its next frame yet. Prompts are always read on."""
-        utterance = self._by_key[request.request_id]
-        frame = request.num_computed_tokens - request.num_prompt_tokens
-        if frame < 0:
-            return False
-        return utterance.stream in held or bool(utterance.outputs) or not utterance.knows_text(frame)
+    def _standing(self, held: Collection[int]) -> set[str]:
+        """Requests that must not make their next frame yet. Prompts are always read on.
+
+        Only these can be: those that are held, have something made that has not been handed out, or lack text.
+        """
+        listened = [self._utterances[stream] for stream in held if stream in self._utterances]
+        behind = {each.key for each in (*listened, *self._made.values()) if self._next_frame(each) >= 0}
+        return behind | {each.key for each in self._live.values() if not each.knows_text(self._next_frame(each))}
+
+    def _next_frame(self, utterance: Utterance) -> int:
+        """Which frame its request makes next; negative while its prompt is read, and once it has no request."""
+        request = self._requests.get(utterance.key)
+        return -1 if request is None else request.num_computed_tokens - request.num_prompt_tokens
 
     def _take(self, drawn: Drawn) -> None:
         """What a request drew is a frame, or its end (SPEC 4: the last token never becomes a frame)."""
         utterance = self._by_key[drawn.key]
-        if drawn.codes[0] == self._eos:
+        if drawn.codes.item(0) == self._eos:
             utterance.finish(FinishReason.STOP)
         elif drawn.last:
             utterance.finish(FinishReason.LENGTH)
         else:
             utterance.draw(drawn.codes)
+        self._made[utterance.stream] = utterance
         if drawn.last:
             self._forget(utterance)
 
@@ -127,24 +144,35 @@ class VllmTalker:
     def _hand_out(self) -> list[TalkerOutput]:
         """A frame at most of every stream that is not held, and its end if that follows."""
         handed: list[TalkerOutput] = []
-        for utterance in list(self._utterances.values()):
-            if utterance.stream in self._held:
+        for stream, utterance in list(self._made.items()):
+            if stream in self._held:
                 continue
             outputs = utterance.outputs
-            if outputs and outputs[0].finish is None:
+            if outputs[0].finish is None:
                 handed.append(outputs.popleft())
             if outputs and outputs[0].finish is not None:
                 handed.append(outputs.popleft())
-                del self._utterances[utterance.stream]
+                del self._utterances[stream]
+                self._live.pop(stream, None)
+            if not outputs:
+                del self._made[stream]
         return handed
 
 
 def load_vllm_talker(
-    checkpoint: Checkpoint, config: TalkerConfig, device: torch.device, dtype: torch.dtype
+    checkpoint: Checkpoint,
+    config: TalkerConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    memory: GpuMemory | None = None,
 ) -> VllmTalker:
-    """The checkpoint's talker on vLLM. Raises SetupError where vLLM is missing, or the device too small."""
+    """The checkpoint's talker on vLLM, its cache as large as ``memory`` says.
+
+    Raises SetupError where vLLM is missing, or the device too small.
+    """
     require()
     prepare_environment()
     from engine.talker.vllm.core import TalkerCore
 
-    return VllmTalker(TalkerCore(checkpoint, config, device, dtype), config, eos=checkpoint.model.talker.ids.eos)
+    core = TalkerCore(checkpoint, config, device, dtype, memory)
+    return VllmTalker(core, config, eos=checkpoint.model.talker.ids.eos)

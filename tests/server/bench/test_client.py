@@ -10,7 +10,7 @@ import trustme
 
 from server.bench.asking import Asking
 from server.bench.client import Client, speech_address
-from server.bench.loads import Closed, Open
+from server.bench.loads import Audience, Closed, Open
 from server.bench.running import run
 from server.bench.trace import Trace
 from tests.server.bench.stand_in import FRAME, Answer, Asked, silence, sound, standing_in
@@ -241,3 +241,25 @@ def test_a_host_a_base_address_or_the_very_address(server: str, address: str) ->
 def test_what_is_no_address(server: str) -> None:
     with pytest.raises(ValueError, match=server.replace("[", r"\[")):
         speech_address(server)
+
+
+async def test_listeners_ask_again_when_they_have_heard_it_all() -> None:
+    async def answer(request: Asked) -> None:
+        await request.speak(sound(FRAME), sound(FRAME))
+
+    async with standing_in(answer) as server:
+        done = await run(Audience(2, requests=6, spread=0.1), client_of(server.url), ASKING)
+    assert [trace.outcome for trace in done.traces] == ["ok"] * 6
+    begun = sorted(trace.pieces[0][0] for trace in done.traces)
+    heard = 2 * FRAME / 24_000
+    for early, late in zip(begun, begun[2:], strict=False):
+        assert late >= early + heard - 0.001, "two listeners, so the third request waits for the first to be heard"
+
+
+async def test_listeners_who_are_refused_do_not_ask_again_at_once() -> None:
+    async def answer(request: Asked) -> None:
+        await request.begin("429 Too Many Requests", Transfer_Encoding="", Content_Length="0")
+
+    async with standing_in(answer) as server:
+        done = await run(Audience(3, seconds=0.5, spread=0.1), client_of(server.url), ASKING)
+    assert [trace.outcome for trace in done.traces] == ["429"] * 3

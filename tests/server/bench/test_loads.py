@@ -11,7 +11,7 @@ import pytest
 
 from server.bench.asking import Asking, reference
 from server.bench.loads import Closed, Load, Open
-from server.bench.plans import PLANS, closed_load, open_load, planned
+from server.bench.plans import PLANS, audience, closed_load, open_load, planned
 from server.bench.texts import SENTENCES, read_texts
 
 
@@ -45,6 +45,8 @@ def test_a_load_that_is_not_bounded_gets_a_bound() -> None:
     assert open_load(1, None, None, even=False, seed=7).requests == 40
     assert open_load(1, None, 5.0, even=False, seed=7).requests is None
     assert closed_load(64, None, None).requests == 256
+    assert audience(64, None, None).seconds == 20
+    assert audience(64, 100, None).seconds is None
 
 
 def test_the_plan_for_a_gpu() -> None:
