@@ -38,20 +38,21 @@ class CodecSide:
     """Rows of codes. weights: the checkpoint's ``talker.``.
 
     tables: the embeddings of codebooks 0 to 15, [codes, hidden] each. Codebook 0's has the codec-side ids too.
+    table: all of them, one after another; offsets int64 [16]: where each begins.
     """
 
     def __init__(self, weights: Weights, architecture: TalkerArchitecture) -> None:
         residual = [f"code_predictor.model.codec_embedding.{book}.weight" for book in range(architecture.codebooks - 1)]
         tables = [weights[name] for name in ["model.codec_embedding.weight", *residual]]
         sizes = [len(table) for table in tables]
-        self._table = torch.cat(tables)
-        self._offsets = torch.tensor([0, *accumulate(sizes[:-1])], device=weights.device)
-        self.tables = self._table.split(sizes)
+        self.table = torch.cat(tables)
+        self.offsets = torch.tensor([0, *accumulate(sizes[:-1])], device=weights.device)
+        self.tables = self.table.split(sizes)
 
     def id_rows(self, ids: Tensor) -> Tensor:
         """[n, hidden] of codec-side ids [n]."""
-        return self._table[ids]
+        return self.table[ids]
 
     def frame_rows(self, codes: Tensor) -> Tensor:
         """[n, hidden] of frames' codes [n, 16]: the sum of the codes' embeddings."""
-        return self._table[codes + self._offsets].sum(1)
+        return self.table[codes + self.offsets].sum(1)

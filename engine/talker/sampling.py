@@ -81,15 +81,17 @@ class Codebook0Rules:
     """What may be drawn for codebook 0: a penalty on codes drawn before, and ids that are no codes.
 
     vocab ids from ``vocab - 1024`` on are not codes; of those only eos may be drawn, and not among the first two.
+    seen: bool [slots, vocab], the codes drawn before.
     """
 
-    _SPECIAL_IDS = 1024
-    _MIN_TOKENS = 2
+    SPECIAL_IDS = 1024
+    MIN_TOKENS = 2
 
     def __init__(self, vocab: int, eos: int, slots: int, device: torch.device) -> None:
-        self._seen = torch.zeros(slots, vocab, dtype=torch.bool, device=device)
+        self.eos = eos
+        self.seen = torch.zeros(slots, vocab, dtype=torch.bool, device=device)
         forbidden = torch.zeros(2, vocab, dtype=torch.bool, device=device)
-        forbidden[:, vocab - self._SPECIAL_IDS :] = True
+        forbidden[:, vocab - self.SPECIAL_IDS :] = True
         forbidden[0, eos] = False
         forbidden[1, eos] = True
         self._forbidden = forbidden
@@ -97,15 +99,15 @@ class Codebook0Rules:
 
     def forget(self, slots: Tensor) -> None:
         """New requests take slots [n]."""
-        self._seen.index_fill_(0, slots, False)
+        self.seen.index_fill_(0, slots, False)
 
     def remember(self, slots: Tensor, codes: Tensor) -> None:
         """codes [rows] were drawn in slots [rows]."""
-        self._seen.index_put_((slots, codes), self._true)
+        self.seen.index_put_((slots, codes), self._true)
 
     def apply(self, logits: Tensor, slots: Tensor, penalty: Tensor, drawn: Tensor) -> Tensor:
         """float32 logits [rows, vocab] of slots [rows], with penalty [rows, 1] and drawn [rows] tokens so far."""
         penalized = torch.where(logits < 0, logits * penalty, logits / penalty)
-        logits = torch.where(self._seen[slots], penalized, logits)
-        early = (drawn < self._MIN_TOKENS).long()
+        logits = torch.where(self.seen[slots], penalized, logits)
+        early = (drawn < self.MIN_TOKENS).long()
         return logits.masked_fill(self._forbidden[early], float("-inf"))

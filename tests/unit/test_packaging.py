@@ -17,8 +17,14 @@ from server.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.toml")
-NEED_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "loader", "model", "scheduler", "state")}
+NEED_VLLM = {f"engine.talker.vllm.{name}" for name in ("attention", "core", "loader", "model", "scheduler", "state")}
 """Modules that only the vllm extra makes importable: tests/vllm."""
+NEED_TRITON = {
+    *(f"engine.kernels.codec_{name}" for name in ("attention", "product", "rows", "triton")),
+    *(f"engine.talker.fused.{name}" for name in ("first_codes", "products", "triton_codes")),
+    *(f"engine.talker.fused.launches.{name}" for name in ("attention", "drawing", "first_codes", "products", "rows")),
+}
+"""Modules that only torch for GPUs makes importable: tests/vllm, too."""
 IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
@@ -55,13 +61,19 @@ def test_the_wheel_holds_the_playground(wheel: Path) -> None:
     assert {path.name for path in (wheel / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
 
 
+def test_the_wheel_holds_the_kernels_that_are_compiled_where_they_run(wheel: Path) -> None:
+    folder = Path("engine/talker/fused/cuda")
+    assert {path.name for path in (wheel / folder).iterdir()} == {path.name for path in (ROOT / folder).iterdir()}
+
+
 def test_every_folder_of_modules_is_a_package() -> None:
     folders = {path.parent for name in ("engine", "server") for path in (ROOT / name).rglob("*.py")}
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
 def test_every_module_of_the_wheel_can_be_imported(wheel: Path) -> None:
-    names = [name for name in modules(wheel) if not name.endswith("__main__") and name not in NEED_VLLM]
+    left_out = NEED_VLLM | NEED_TRITON
+    names = [name for name in modules(wheel) if not name.endswith("__main__") and name not in left_out]
     result = subprocess.run(
         [sys.executable, "-P", "-c", IMPORT_ALL, wheel, *names],
         cwd=wheel,

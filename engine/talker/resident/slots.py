@@ -20,7 +20,9 @@ class Slots:
     """One row a slot, and a last one, ``scratch``, for rows of a batch that are nobody's.
 
     text: the ids beside an utterance's frames, text_pad where there are no more; frame: the newest frame's embedding;
-    drawn: frames drawn. All are read and written by the rows' numbers, so a captured graph serves any batch.
+    drawn: frames drawn. whole int64 [3, rows]: seed, top-k of codebook 0 and of the others; real float32 [5, rows]:
+    repetition penalty, temperature and top-p of codebook 0, then of the others.
+    All are read and written by the rows' numbers, so a captured graph serves any batch.
     """
 
     def __init__(
@@ -41,8 +43,8 @@ class Slots:
         self.text = torch.full((rows, context + 1), text_pad, device=device)
         self.frame = torch.zeros(rows, hidden, device=device, dtype=dtype)
         self.drawn = torch.zeros(rows, dtype=torch.int64, device=device)
-        self._whole = torch.zeros(rows, _WHOLE, dtype=torch.int64, device=device)
-        self._real = torch.ones(rows, _REAL, dtype=torch.float32, device=device)
+        self.whole = torch.zeros(_WHOLE, rows, dtype=torch.int64, device=device)
+        self.real = torch.ones(_REAL, rows, dtype=torch.float32, device=device)
 
     @staticmethod
     def parameters(sampling: Sampling) -> tuple[list[int], list[float]]:
@@ -54,25 +56,24 @@ class Slots:
 
     def join(self, slots: Tensor, drawn: Tensor, whole: Tensor, real: Tensor) -> None:
         """Utterances take slots [n] with ``drawn`` [n] frames behind them, and parameters whole, real [n, ...]."""
-        self._whole.index_copy_(0, slots, whole)
-        self._real.index_copy_(0, slots, real.float())
+        self.whole.index_copy_(1, slots, whole.T)
+        self.real.index_copy_(1, slots, real.float().T)
         self.drawn.index_copy_(0, slots, drawn)
         self.text.index_fill_(0, slots, self._text_pad)
         self.rules.forget(slots)
 
     def seeds(self, rows: Tensor) -> Tensor:
         """Their seeds, int64 [n]."""
-        return self._whole[rows, 0]
+        return self.whole[0, rows]
 
     def penalty(self, rows: Tensor) -> Tensor:
         """Their repetition penalties, float32 [n, 1]."""
-        return self._real[rows, :1]
+        return self.real[0, rows][:, None]
 
     def draws(self, rows: Tensor) -> tuple[RowDraws, RowDraws]:
         """How they draw codebook 0, and how the others."""
-        whole, real = self._whole[rows], self._real[rows]
-        first = RowDraws(real[:, 1], whole[:, 1], real[:, 2])
-        return first, RowDraws(real[:, 3], whole[:, 2], real[:, 4])
+        whole, real = self.whole.index_select(1, rows), self.real.index_select(1, rows)
+        return RowDraws(real[1], whole[1], real[2]), RowDraws(real[3], whole[2], real[4])
 
     def write_text(self, places: Tensor, ids: Tensor) -> None:
         """Text ids [n] go to ``places`` [n], as ``places_of_text`` makes them."""

@@ -12,10 +12,11 @@ from vllm.model_executor.models.utils import maybe_prefix
 
 from engine.architecture import ModelArchitecture
 from engine.kernels.linear import Linear
-from engine.models.code_predictor import CodePredictor
 from engine.models.talker_rows import CodecSide, TextSide
 from engine.models.weights import Weights
-from engine.talker.resident.residual import PlainResidualCodes, ResidualCodes
+from engine.talker.fused.choice import residual_codes
+from engine.talker.resident.residual import ResidualCodes
+from engine.talker.vllm.attention import fuse
 
 ARCHITECTURE = "SonantTalker"
 """The name that vLLM knows it by."""
@@ -56,6 +57,7 @@ class SonantTalker(nn.Module):
         own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
         self.model.load_weights((name, tensor) for name, tensor in own.items() if name.startswith(_LAYERS))
         parameter = next(self.model.layers.parameters())
+        fuse(self.model.layers, parameter.dtype)
         weights = Weights(tensors, parameter.device, parameter.dtype)
         talker = architecture.talker
         self.architecture = architecture
@@ -63,8 +65,7 @@ class SonantTalker(nn.Module):
         self.head = Linear(weights["codec_head.weight"])
         self.text_table = _table(TextSide(weights), talker.transformer.hidden, weights)
         residual = weights.under("code_predictor.")
-        predictor = CodePredictor(residual, talker, code_tables=self.codec.tables, rows=self._slots)
-        self.residual = PlainResidualCodes(predictor, self.codec)
+        self.residual = residual_codes(residual, talker, self.codec, self._slots)
 
     def embed_input_ids(self, input_ids: Tensor, **_: Any) -> Tensor:
         """Part of vLLM's interface; input rows are made by ``StepInputs``."""

@@ -10,6 +10,7 @@ from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
+from engine.talker.fused.choice import first_codes
 from engine.talker.resident.buckets import BucketedTail
 from engine.talker.resident.inputs import StepInputs, StepRows
 from engine.talker.resident.slots import Slots
@@ -71,7 +72,7 @@ class TalkerState(DefaultModelState):
 
     def custom_sampler(self, sampler: Any) -> tuple[TalkerSampler, None]:
         """The frame tail instead of vLLM's sampler."""
-        tail = FrameTail(self.model.head, self.slots, self.model.residual)
+        tail = FrameTail(self.model.head, self.slots, self.model.residual, first_codes(self.slots))
         return TalkerSampler(tail, self, sampler), None
 
 

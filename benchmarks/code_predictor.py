@@ -1,0 +1,142 @@
+"""Milliseconds that the codes of a frame take on a GPU, in graphs, in every form that the GPU can run.
+
+``python -m benchmarks.code_predictor CHECKPOINT``. ``--plain`` adds plain torch; ``--cublas out all`` the Triton form
+with ``out`` multiplied by cuBLAS, and with all products. What the last line says is for FASTEST_ROWS of
+engine/talker/fused/sizes.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+
+import torch
+
+from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.kernels.nvrtc import KernelError
+from engine.models.code_predictor import CodePredictor
+from engine.models.talker_rows import CodecSide
+from engine.models.weights import Weights
+from engine.talker.fused.choice import one_launch
+from engine.talker.fused.first_codes import FusedFirstCodes
+from engine.talker.fused.sizes import FASTEST_ROWS, MOST_ROWS
+from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
+from engine.talker.fused.triton_codes import TritonCodes
+from engine.talker.fused.weights import gather
+from engine.talker.resident.first_codes import PlainFirstCodes
+from engine.talker.resident.residual import Chance, PlainResidualCodes, ResidualCodes
+from engine.talker.resident.row_draws import RowDraws
+from engine.talker.resident.slots import Slots
+
+ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+DEVICE = torch.device("cuda")
+ONE_LAUNCH, TRITON = "one launch", "Triton"
+_REPLAYS = 10
+_REPEATS = 7
+
+
+def main() -> None:
+    """Print a table."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("checkpoint")
+    arguments.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")], default=ROWS)
+    arguments.add_argument("--plain", action="store_true")
+    arguments.add_argument("--cublas", nargs="*", choices=[*FASTEST, "all"], default=[])
+    options = arguments.parse_args()
+    forms = Forms(open_checkpoint(options.checkpoint), max(options.rows), plain=options.plain, cublas=options.cublas)
+    print(f"{'ms a frame':20s}" + "".join(f"{rows:>9d}" for rows in options.rows))
+    times: dict[str, dict[int, float]] = {}
+    for name, limit, form in forms.residual:
+        times[name] = {rows: forms.residual_time(form, rows) for rows in options.rows if rows <= limit}
+        _print(name, times[name], options.rows)
+    for name, draw in forms.first.items():
+        _print(name, {rows: forms.first_time(draw, rows) for rows in options.rows}, options.rows)
+    if ONE_LAUNCH in times:
+        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; FASTEST_ROWS is {FASTEST_ROWS}")
+
+
+class Forms:
+    """Whatever the GPU can run of a checkpoint, for up to ``rows`` rows."""
+
+    @torch.inference_mode()
+    def __init__(self, checkpoint: Checkpoint, rows: int, *, plain: bool, cublas: Sequence[str]) -> None:
+        talker = checkpoint.model.talker
+        tensors = {name: each for name, each in checkpoint.tensors("talker.").items() if "text" not in name}
+        weights = Weights(tensors, DEVICE, torch.bfloat16)
+        codec, own = CodecSide(weights, talker), weights.under("code_predictor.")
+        self._talker, self._rows = talker, rows
+        packed = gather(own, talker, codec)
+        self.residual: list[tuple[str, int, ResidualCodes]] = []
+        try:
+            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, min(rows, MOST_ROWS))))
+        except KernelError as error:
+            print(f"no launch for a whole frame: {error}")
+        self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
+        for name in cublas:
+            tiles = ALL_CUBLAS if name == "all" else {each: FASTEST[each] for each in FASTEST if each != name}
+            self.residual.append((f"... cuBLAS {name}", rows, TritonCodes(packed, rows, tiles)))
+        if plain:
+            predictor = CodePredictor(own, talker, code_tables=codec.tables, rows=rows)
+            self.residual.append(("plain", rows, PlainResidualCodes(predictor, codec)))
+        slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
+        slots.real[1], slots.real[3] = 0.9, 0.9
+        slots.whole[1:] = 50
+        self.first = {"codebook 0": FusedFirstCodes(slots), "... plain": PlainFirstCodes(slots)}
+
+    def residual_time(self, form: ResidualCodes, rows: int) -> float:
+        """Of codebooks 1 to 15."""
+        generator = torch.Generator(DEVICE).manual_seed(0)
+        width, vocab = self._talker.transformer.hidden, self._talker.predictor.vocab
+        hidden = torch.randn(rows, width, generator=generator, device=DEVICE).bfloat16()
+        first = torch.randint(vocab, (rows,), generator=generator, device=DEVICE)
+        ones = torch.ones(rows, device=DEVICE)
+        draws = RowDraws(0.9 * ones, torch.full((rows,), 50, device=DEVICE), ones)
+        chance = Chance(first * 7919, torch.zeros_like(first))
+        return milliseconds(lambda: form(hidden, first, draws, chance))
+
+    def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
+        """Of codebook 0, its product aside."""
+        logits = torch.randn(rows, self._talker.vocab, device=DEVICE).bfloat16()
+        at = torch.arange(rows, device=DEVICE)
+        return milliseconds(lambda: draw(logits, at))
+
+
+@torch.inference_mode()
+def milliseconds(call: Callable[[], object]) -> float:
+    """Of one call in a captured graph: the median of some times of several in a row."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        call()
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    times = []
+    for _ in range(_REPEATS + 1):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(_REPLAYS):
+            graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / _REPLAYS)
+    return statistics.median(times[1:])
+
+
+def _print(name: str, times: dict[int, float], rows: Sequence[int]) -> None:
+    print(
+        f"{name:20s}" + "".join(f"{times[each]:9.3f}" if each in times else f"{'-':>9s}" for each in rows), flush=True
+    )
+
+
+def _fastest_rows(times: dict[str, dict[int, float]]) -> int:
+    """The most rows up to which one launch is never slower than the Triton form."""
+    faster = takewhile(lambda rows: times[ONE_LAUNCH][rows] <= times[TRITON][rows], sorted(times[ONE_LAUNCH]))
+    return max(faster, default=0)
+
+
+if __name__ == "__main__":
+    main()

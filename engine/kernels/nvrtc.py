@@ -1,0 +1,115 @@
+"""CUDA C++ compiled where it will run, by the NVRTC that comes with torch: no CUDA toolkit is needed."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.metadata
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+_log = logging.getLogger(__name__)
+_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+
+
+class KernelError(Exception):
+    """A kernel could not be compiled, loaded or launched."""
+
+
+def compiled(source: Path, options: Sequence[str]) -> bytes:
+    """The cubin of a source file, whose headers lie beside it: from the user's cache, or compiled and put there.
+
+    A cubin is known by the sources, the options and NVRTC's version. Raises KernelError.
+    """
+    headers = {path.name: path.read_text() for path in sorted(source.parent.glob("*.h"))}
+    text, compiler = source.read_text(), _Compiler()
+    marks = [text, *(part for header in headers.items() for part in header), *options, compiler.version]
+    key = hashlib.sha256("\0".join(marks).encode()).hexdigest()[:32]
+    file = _cache() / f"{source.stem}-{key}.cubin"
+    try:
+        return file.read_bytes()
+    except OSError:
+        cubin = compiler(source.name, text, headers, options)
+    try:
+        _keep(file, cubin)
+    except OSError as error:
+        _log.info("a compiled kernel is not kept for the next start: %s", error)
+    return cubin
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sonant" / "kernels"
+
+
+def _keep(file: Path, cubin: bytes) -> None:
+    """Whole or not at all, whoever else does the same."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
+        made.write(cubin)
+    Path(made.name).replace(file)
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self._nvrtc = _library()
+        self._nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        self.version = f"{major.value}.{minor.value}"
+
+    def __call__(self, name: str, source: str, headers: dict[str, str], options: Sequence[str]) -> bytes:
+        program = ctypes.c_void_p()
+        texts = (ctypes.c_char_p * len(headers))(*(text.encode() for text in headers.values()))
+        names = (ctypes.c_char_p * len(headers))(*(header.encode() for header in headers))
+        self._call(
+            "nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(), len(headers), texts, names
+        )
+        try:
+            flags = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+            self._call("nvrtcCompileProgram", program, len(options), flags, program=program)
+            return self._text("CUBIN", program)
+        finally:
+            self._nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _text(self, kind: str, program: ctypes.c_void_p) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(f"nvrtcGet{kind}Size", program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(f"nvrtcGet{kind}", program, buffer)
+        return buffer.raw
+
+    def _call(self, name: str, *arguments: object, program: ctypes.c_void_p | None = None) -> None:
+        error = getattr(self._nvrtc, name)(*arguments)
+        if error:
+            said = self._text("ProgramLog", program).rstrip(b"\0").decode() if program else ""
+            raise KernelError(f"{name}: {self._nvrtc.nvrtcGetErrorString(error).decode()} {said}".rstrip())
+
+
+def _library() -> ctypes.CDLL:
+    """The first NVRTC that can be loaded."""
+    for path in _candidates():
+        try:
+            for builtins in Path(path).parent.glob("libnvrtc-builtins.so*"):
+                ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    raise KernelError("libnvrtc, which comes with torch for CUDA, is not found")
+
+
+def _candidates() -> Iterator[str]:
+    """Where pip has put it, then beside torch, then wherever the loader looks."""
+    for package in _PACKAGES:
+        try:
+            files = importlib.metadata.files(package) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        yield from (str(file.locate()) for file in files if file.name.startswith("libnvrtc.so"))
+    yield from (str(path) for path in Path(torch.__file__).parents[1].glob("nvidia/*/lib/libnvrtc.so*"))
+    major = (torch.version.cuda or "").partition(".")[0]
+    yield from (f"libnvrtc.so.{major}", "libnvrtc.so")

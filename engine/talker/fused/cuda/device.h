@@ -1,0 +1,139 @@
+// What the kernel needs of the machine, on the machine. No header of CUDA's, so that NVRTC builds it anywhere.
+#pragma once
+
+typedef unsigned short bf16;
+typedef long long int64;
+typedef unsigned long long uint64;
+
+__device__ __forceinline__ int block_index() { return blockIdx.x; }
+__device__ __forceinline__ int thread_index() { return threadIdx.x; }
+__device__ __forceinline__ char *shared_memory() {
+    extern __shared__ uint4 memory[];
+    return (char *)memory;
+}
+__device__ __forceinline__ void block_barrier() { __syncthreads(); }
+__device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+
+__device__ __forceinline__ void copy_16_bytes(void *shared, const void *global) {
+    unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> __device__ __forceinline__ void wait_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+__device__ __forceinline__ void matrix_product(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                               unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// .cg: what other blocks wrote is in L2, never in this multiprocessor's L1.
+__device__ __forceinline__ uint4 load_16_cg(const void *at) {
+    uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ float4 load_float4_cg(const float *at) {
+    float4 v;
+    asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ float load_float_cg(const float *at) {
+    float v;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ int64 load_int64_cg(const int64 *at) {
+    int64 v;
+    asm volatile("ld.global.cg.s64 %0, [%1];" : "=l"(v) : "l"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ uint2 load_8(const bf16 *at) { return *(const uint2 *)at; }
+
+__device__ __forceinline__ float widen(bf16 v) { return __uint_as_float((unsigned)v << 16); }
+__device__ __forceinline__ float4 widen(uint2 v) {
+    return float4{__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xFFFF0000u), __uint_as_float(v.y << 16),
+                  __uint_as_float(v.y & 0xFFFF0000u)};
+}
+__device__ __forceinline__ unsigned load_2_bf16_cg(const bf16 *at) {
+    unsigned v;
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ bf16 load_1_bf16_cg(const bf16 *at) {
+    bf16 v;
+    asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(v) : "l"(at) : "memory");
+    return v;
+}
+__device__ __forceinline__ unsigned pack(float low, float high) {
+    unsigned v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+    return v;
+}
+__device__ __forceinline__ bf16 narrow(float v) { return (bf16)pack(v, 0.0f); }
+__device__ __forceinline__ int float_bits(float v) { return __float_as_int(v); }
+__device__ __forceinline__ float bits_float(int v) { return __int_as_float(v); }
+__device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
+__device__ __forceinline__ float exponential(float v) { return __expf(v); }
+__device__ __forceinline__ float reciprocal_root(float v) { return rsqrtf(v); }
+
+__device__ __forceinline__ float warp_sum(float v) {
+    for (int step = 16; step; step /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, step);
+    return v;
+}
+__device__ __forceinline__ double warp_sum(double v) {
+    for (int step = 16; step; step /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, step);
+    return v;
+}
+__device__ __forceinline__ int warp_count(int v) { return __reduce_add_sync(0xFFFFFFFFu, v); }
+__device__ __forceinline__ uint64 warp_top(uint64 v) {
+    for (int step = 16; step; step /= 2) {
+        uint64 other = __shfl_xor_sync(0xFFFFFFFFu, v, step);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+__device__ __forceinline__ double warp_running_sum(double v) {
+    for (int step = 1; step < 32; step *= 2) {
+        double other = __shfl_up_sync(0xFFFFFFFFu, v, step);
+        if ((int)(threadIdx.x % 32) >= step) v += other;
+    }
+    return v;
+}
+
+// Where all blocks meet: each adds one to a word in memory, and waits until all have.
+//
+// The word is zero before a launch and after it. All blocks of a cooperative launch run at once, so none waits longer
+// than the slowest takes; one that waits for seconds is a fault, and traps: the launch fails with an error that every
+// later call of CUDA's reports, instead of holding the GPU for ever.
+struct Grid {
+    unsigned *word, reached;
+
+    __device__ __forceinline__ Grid(unsigned *shared_word) : word(shared_word), reached(0) {}
+
+    __device__ __forceinline__ void meet() {
+        __syncthreads();
+        reached += CTAS;
+        if (threadIdx.x == 0) {
+            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
+            for (unsigned tries = 0;; tries++) {
+                unsigned seen;
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
+                if (seen >= reached) break;
+                if (tries > PATIENCE) __trap();
+            }
+        }
+        __syncthreads();
+    }
+
+    // The last block to leave sets the word to zero for the next launch.
+    __device__ __forceinline__ void leave() {
+        __syncthreads();
+        if (threadIdx.x == 0 && atomicAdd(word, 1u) == reached + CTAS - 1) atomicExch(word, 0u);
+    }
+
+    static constexpr unsigned PATIENCE = 8000000u;  // reads of the word: about 5 s
+};

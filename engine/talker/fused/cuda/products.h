@@ -1,0 +1,112 @@
+// Matrix products of all rows on tensor cores, and the norms before them.
+#pragma once
+#include "stream.h"
+
+struct Products : Stream {
+    using Stream::Stream;
+
+    // Activations of a warp's slice: rows of `from` (stride apart) in shared memory or, GLOBAL, in L2.
+    template <bool GLOBAL> __device__ uint4 load_activations(const bf16 *from, int stride, int row, int column) {
+        if (row >= P.rows) return uint4{0, 0, 0, 0};
+        const bf16 *here = from + row * stride + column;
+        return GLOBAL ? load_16_cg(here) : *(const uint4 *)here;
+    }
+
+    // This block's rows of the product, in memory.partial, one sum a slice.
+    template <class SHARE, bool GLOBAL> __device__ void multiply(const bf16 *from, int stride) {
+        constexpr int NO = SHARE::NO, UN = SHARE::UN, GROUPS = WARPS / SHARE::S;
+        constexpr int AHEAD = MT == 1 || UN / 2 * NO % 2 || UN % 2 ? UN : UN / 2;
+        static_assert(AHEAD * NO % 2 == 0, "units come in pairs");
+        const int slice = warp / GROUPS, first_oct = warp % GROUPS * NO, g = lane / 4, t = lane % 4;
+        float sums[NO][MT][4] = {};
+#pragma unroll
+        for (int begin = 0; begin < UN; begin += AHEAD) {
+            uint4 low[AHEAD][MT], high[AHEAD][MT];
+#pragma unroll
+            for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    int column = (slice * UN + begin + u) * 32 + 8 * t;
+                    low[u][m] = load_activations<GLOBAL>(from, stride, 16 * m + g, column);
+                    high[u][m] = uint4{0, 0, 0, 0};  // a few rows never reach the tile's upper half
+                    if (!FUSED) high[u][m] = load_activations<GLOBAL>(from, stride, 16 * m + g + 8, column);
+                }
+            if (GLOBAL) warp_barrier();  // else the compiler spreads the loads out, and each latency is paid
+#pragma unroll
+            for (int i = 0; i < AHEAD * NO; i += 2) {
+                uint4 pair[2];
+                take(pair);
+#pragma unroll
+                for (int j = i; j < i + 2; j++) {
+                    uint4 w = pair[j - i];
+#pragma unroll
+                    for (int m = 0; m < MT; m++) {
+                        uint4 a = low[j / NO][m], b = high[j / NO][m];
+                        matrix_product(sums[j % NO][m], a.x, b.x, a.y, b.y, w.x, w.y);
+                        matrix_product(sums[j % NO][m], a.z, b.z, a.w, b.w, w.z, w.w);
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int o = 0; o < NO; o++)
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    int row = 16 * m + g + 8 * half;
+                    if (row < P.rows) {
+                        float *to = memory.partial + ((slice * SHARE::OCTS + first_oct + o) * ROWS + row) * 8 + 2 * t;
+                        to[0] = sums[o][m][2 * half];
+                        to[1] = sums[o][m][2 * half + 1];
+                    }
+                }
+        block_barrier();
+    }
+
+    // Output `column` of this block (oct = column / 8) of a row, all slices added.
+    template <class SHARE> __device__ float total(int row, int column) {
+        float sum = 0;
+#pragma unroll
+        for (int s = 0; s < SHARE::S; s++)
+            sum += memory.partial[((s * SHARE::OCTS + column / 8) * ROWS + row) * 8 + column % 8];
+        return sum;
+    }
+
+    // Where a row comes from at the beginning of a pass: a table's row, else nullptr for P.x.
+    __device__ const bf16 *fresh_row(int row, int position) {
+        if (position > 0) {
+            int64 code = P.offsets[position - 1] + memory.codes[row][position - 1];
+            return P.inputs + code * HIDDEN;
+        }
+        return PROJECT ? nullptr : P.hidden + (int64)row * HIDDEN;
+    }
+
+    // RMSNorm of all rows into memory.activations. position: of a pass that begins, else -1.
+    __device__ void normalize(const float *gain, int position) {
+        constexpr int PARTS = HIDDEN / 128;
+        for (int row = warp; row < P.rows; row += WARPS) {
+            const bf16 *fresh = position < 0 ? nullptr : fresh_row(row, position);
+            float4 x[PARTS];
+            float squares = 0;
+#pragma unroll
+            for (int i = 0; i < PARTS; i++) {
+                int column = (i * 32 + lane) * 4;
+                x[i] = fresh ? widen(load_8(fresh + column)) : load_float4_cg(P.x + row * HIDDEN + column);
+            }
+#pragma unroll
+            for (int i = 0; i < PARTS; i++)
+                squares += x[i].x * x[i].x + x[i].y * x[i].y + x[i].z * x[i].z + x[i].w * x[i].w;
+            float scale = reciprocal_root(warp_sum(squares) / HIDDEN + P.eps);
+#pragma unroll
+            for (int i = 0; i < PARTS; i++) {
+                int column = (i * 32 + lane) * 4;
+                float4 y = *(const float4 *)(gain + column);
+                uint2 both = {pack(x[i].x * scale * y.x, x[i].y * scale * y.y),
+                              pack(x[i].z * scale * y.z, x[i].w * scale * y.w)};
+                *(uint2 *)(memory.activations + row * STRIDE + column) = both;
+            }
+        }
+        block_barrier();
+    }
+};

@@ -1,0 +1,60 @@
+// The stream of weights: copies from memory into each warp's ring, ahead of the arithmetic.
+#pragma once
+#include "sizes.h"
+
+struct Stream {
+    const Params &P;
+    Shared &memory;
+    uint4 *ring;
+    const uint4 *source;
+    const int cta, warp, lane, thread;
+    int put, got, at, end, segment;
+    Grid grid;
+    int parity;
+
+    __device__ Stream(const Params &params, Shared &shared, uint4 *rings)
+        : P(params), memory(shared), cta(block_index()), warp(thread_index() / 32), lane(thread_index() % 32),
+          thread(thread_index()), put(0), got(0), grid(params.barrier), parity(0) {
+        ring = rings + warp * STAGES * 64 + lane;
+        source = P.stream + ((int64)(cta * WARPS + warp) * STREAM_UNITS) * 32 + lane;
+        for (int i = thread; i <= 2 * BOOKS; i += THREADS) memory.segments[i] = segment_of(i);
+        block_barrier();
+        segment = PROJECT ? 0 : 1;
+        at = memory.segments[segment].x;
+        end = memory.segments[segment].y;
+        for (int i = 0; i < STAGES - 1; i++) copy_next();
+    }
+
+    // Segments: the entrance, position 0 without the end of its last layer, then layers and a head for every code.
+    __device__ static int2 segment_of(int number) {
+        if (number == 0) return int2{0, ENTRANCE_UNITS};
+        if (number == 1) return int2{ENTRANCE_UNITS, ENTRANCE_UNITS + LAYER_UNITS - AFTER_QKV};
+        if (number % 2 == 0) return int2{ENTRANCE_UNITS, ENTRANCE_UNITS + LAYER_UNITS};
+        int head = ENTRANCE_UNITS + LAYER_UNITS + (number / 2 - 1) * Head::UNITS;
+        return int2{head, head + Head::UNITS};
+    }
+
+    // After the last segment nothing more is copied.
+    __device__ void copy_next() {
+        if (segment < 2 * BOOKS) {
+            copy_16_bytes(ring + put * 32, source + at * 32);
+            copy_16_bytes(ring + put * 32 + 32, source + at * 32 + 32);
+            put = put + 2 == 2 * STAGES ? 0 : put + 2;
+            at += 2;
+            if (at == end) {
+                int2 next = memory.segments[++segment];
+                at = next.x;
+                end = next.y;
+            }
+        }
+        commit_copies();
+    }
+
+    __device__ void take(uint4 (&pair)[2]) {
+        wait_copies<STAGES - 2>();
+        pair[0] = ring[got * 32];
+        pair[1] = ring[got * 32 + 32];
+        got = got + 2 == 2 * STAGES ? 0 : got + 2;
+        copy_next();
+    }
+};

@@ -1,0 +1,1 @@
+"""The launches in Triton. Importing them takes Triton."""

@@ -1,0 +1,69 @@
+"""A program a row: norms, SwiGLU, rows of tables, and what stands before and after the layers."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from engine.talker.fused.launches.products import summed
+
+
+@triton.jit
+def norm_rows(
+    x_ptr, y_ptr, apart, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr
+):  # fmt: skip
+    """out = RMSNorm of row program_id(0) of x float32 [rows, WIDTH]; first, with PARTS, x += y [PARTS, rows, WIDTH]."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    x = tl.load(x_ptr + row * WIDTH + at, inside, 0.0)
+    if PARTS > 0:
+        x += summed(y_ptr + row * WIDTH + at, apart, PARTS, inside)
+        tl.store(x_ptr + row * WIDTH + at, x, inside)
+    scale = tl.rsqrt(tl.sum(x * x) / WIDTH + eps)
+    y = x * scale * tl.load(gain_ptr + at, inside, 0.0)
+    tl.store(out_ptr + row * WIDTH + at, y.to(out_ptr.dtype.element_ty), inside)
+
+
+@triton.jit
+def swiglu_rows(y_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """y float32 [rows, 2 WIDTH], gate then up -> silu(gate) * up [rows, WIDTH]."""
+    row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    gate = tl.load(y_ptr + row * 2 * WIDTH + at, inside, 0.0)
+    up = tl.load(y_ptr + row * 2 * WIDTH + WIDTH + at, inside, 0.0)
+    y = gate / (1.0 + tl.exp(-gate)) * up
+    tl.store(out_ptr + row * WIDTH + at, y.to(out_ptr.dtype.element_ty), inside)
+
+
+@triton.jit
+def enter_rows(y_ptr, bias_ptr, inputs_ptr, x_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """x = y + bias, float32 [rows, WIDTH], rounded as ``inputs`` are."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    y = tl.load(y_ptr + row * WIDTH + at, inside, 0.0) + tl.load(bias_ptr + at, inside, 0.0)
+    tl.store(x_ptr + row * WIDTH + at, y.to(inputs_ptr.dtype.element_ty).to(tl.float32), inside)
+
+
+@triton.jit
+def begin_rows(first_ptr, codes_ptr, inputs_ptr, x_ptr, BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Note the codes of codebook 0 in codes [rows, BOOKS], and set x to their embeddings."""
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    code = tl.load(first_ptr + row)
+    tl.store(codes_ptr + row * BOOKS, code)
+    embedded = tl.load(inputs_ptr + code * WIDTH + at, inside, 0.0)
+    tl.store(x_ptr + row * WIDTH + at, embedded.to(tl.float32), inside)
+
+
+@triton.jit
+def sum_rows(
+    codes_ptr, tables_ptr, offsets_ptr, out_ptr, BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The sum of a frame's embeddings: row program_id(0), columns of program_id(1)."""
+    row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    total = tl.zeros((BLOCK,), tl.float32)
+    for book in tl.static_range(BOOKS):
+        code = tl.load(codes_ptr + row * BOOKS + book) + tl.load(offsets_ptr + book)
+        total += tl.load(tables_ptr + code * WIDTH + at, inside, 0.0).to(tl.float32)
+    tl.store(out_ptr + row * WIDTH + at, total.to(out_ptr.dtype.element_ty), inside)

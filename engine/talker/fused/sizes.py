@@ -1,0 +1,83 @@
+"""What the persistent kernel is compiled for: a model's sizes, and how the blocks of a launch share its matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from engine.architecture import Transformer
+from engine.talker.fused.weights import PredictorWeights
+
+_SHAPE = Transformer(
+    hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
+)
+_VOCAB, _BOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
+
+
+class Variant(NamedTuple):
+    """rows: the most that it takes; tiles: of 16 rows; ring: KiB of weights under way to each warp.
+
+    few: attention and drawing in every block, which saves meetings of all blocks while there is one row.
+    """
+
+    rows: int
+    tiles: int
+    few: bool
+    ring: int
+
+
+VARIANTS = {"few": Variant(1, 1, True, 10), "16": Variant(16, 1, False, 10), "32": Variant(32, 2, False, 6)}
+MOST_ROWS = max(variant.rows for variant in VARIANTS.values())
+FASTEST_ROWS = 16
+"""Up to how many one launch is faster than the Triton form: what ``python -m benchmarks.code_predictor`` says."""
+
+
+def variant_for(rows: int) -> str:
+    """The name of the smallest variant that takes so many."""
+    return next(name for name, variant in VARIANTS.items() if rows <= variant.rows)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A model's, and how the grid shares it. slices: of the columns of entrance, qkv, out, gate_up, down and head."""
+
+    shape: Transformer
+    vocab: int
+    books: int
+    talker_hidden: int
+    blocks: int = 128
+    warps: int = 16
+    slices: tuple[int, int, int, int, int, int] = (16, 4, 16, 8, 16, 8)
+
+    @property
+    def projects(self) -> bool:
+        """Whether talker states are wider than the predictor's rows."""
+        return self.talker_hidden != self.shape.hidden
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.warps * 32
+
+    def macros(self, variant: Variant) -> list[str]:
+        """Compiler options."""
+        shape = self.shape
+        named: dict[str, object] = {
+            "HIDDEN": shape.hidden, "INNER": shape.intermediate, "LAYERS": shape.layers, "HEADS": shape.heads,
+            "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim, "VOCAB": self.vocab, "BOOKS": self.books,
+            "TALKER": self.talker_hidden, "PROJECT": int(self.projects), "CTAS": self.blocks, "WARPS": self.warps,
+            "STAGES": variant.ring, "TILES": variant.tiles, "FEW": "true" if variant.few else "false",
+            "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
+        }  # fmt: skip
+        parts = ("ENTRANCE", "QKV", "OUT", "GATE_UP", "DOWN", "HEAD")
+        named |= {f"SLICES_{part}": each for part, each in zip(parts, self.slices, strict=True)}
+        return [f"-D{name}={value}" for name, value in named.items()]
+
+
+def published_sizes(weights: PredictorWeights) -> Sizes | None:
+    """The sizes of the published code predictor, of either width of the talker; None for any other's."""
+    shape = replace(weights.shape, rope_theta=_SHAPE.rope_theta, eps=_SHAPE.eps)
+    known = (shape, weights.vocab, weights.books) == (_SHAPE, _VOCAB, _BOOKS)
+    if not known or weights.talker_hidden not in _TALKER_WIDTHS:
+        return None
+    return Sizes(weights.shape, weights.vocab, weights.books, weights.talker_hidden)

@@ -1,0 +1,155 @@
+"""The code predictor as fused Triton launches around matrix products: for larger batches, and for any NVIDIA GPU."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+
+from engine.talker.fused.launches import rows as row_launches
+from engine.talker.fused.launches.attention import attention
+from engine.talker.fused.launches.drawing import draw_rows
+from engine.talker.fused.products import GatedProduct, Product, multiply
+from engine.talker.fused.tiles import Tiles, usual_tiles
+from engine.talker.fused.weights import PredictorWeights
+from engine.talker.resident.residual import Chance
+from engine.talker.resident.row_draws import RowDraws
+
+_COLUMNS = 1024
+"""Of a row, that one program takes, where a row is shared by several."""
+
+
+class TritonCodes:
+    """``ResidualCodes`` for at most ``rows`` rows. Its buffers are overwritten by each call; it allocates nothing.
+
+    Positions 0 and 1 of all rows are one pass. ``logits`` [books - 1, rows, vocab] are those of the last call with
+    ``forced`` codes.
+    tiles: of the products, instead of the usual ones.
+    """
+
+    def __init__(self, weights: PredictorWeights, rows: int, tiles: Tiles | None = None) -> None:
+        self._weights, shape = weights, weights.shape
+        tiles = usual_tiles(weights.device, weights.dtype) if tiles is None else tiles
+
+        def floats(*size: int) -> Tensor:
+            return torch.zeros(size, dtype=torch.float32, device=weights.device)
+
+        def narrow(*size: int) -> Tensor:
+            return torch.zeros(size, device=weights.device, dtype=weights.dtype)
+
+        def product(name: str, rows: int, outputs: int) -> Product:
+            return Product(tiles, name, rows, outputs, weights.device)
+
+        pairs = 2 * rows
+        self._x, self._entered = floats(pairs, shape.hidden), floats(rows, shape.hidden)
+        self._normed, self._mixed = narrow(pairs, shape.hidden), narrow(pairs, shape.heads * shape.head_dim)
+        self._qkv = product("qkv", pairs, (shape.heads + 2 * shape.kv_heads) * shape.head_dim)
+        self._out, self._down = product("out", pairs, shape.hidden), product("down", pairs, shape.hidden)
+        self._gate_up = GatedProduct(tiles, pairs, shape.intermediate, weights.device, weights.dtype)
+        self._scores = product("head", rows, weights.vocab)
+        self._keys = narrow(shape.layers, rows, shape.kv_heads, weights.books, shape.head_dim)
+        self._values = torch.zeros_like(self._keys)
+        self.logits = floats(weights.books - 1, rows, weights.vocab)
+        self._codes = torch.zeros(rows, weights.books, device=weights.device, dtype=torch.int64)
+        self._embedding = narrow(rows, weights.talker_hidden)
+        self._offsets: list[int] = weights.offsets.tolist()
+
+    def __call__(
+        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance, forced: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See ``ResidualCodes``. forced: int64 [rows, books], taken instead of what would be drawn."""
+        weights, rows = self._weights, len(hidden)
+        self._enter(hidden, first)
+        added = self._layers(2 * rows, {0: slice(0, rows), 1: slice(rows, 2 * rows)})
+        scores = self._head(1, added, slice(rows, 2 * rows))
+        self._draw(scores, 1, draws, chance, forced)
+        for book in range(2, weights.books):
+            added = self._layers(rows, {book: slice(0, rows)})
+            scores = self._head(book, added, slice(0, rows))
+            self._draw(scores, book, draws, chance, forced)
+        width = weights.talker_hidden
+        block = min(_COLUMNS, _power(width))
+        row_launches.sum_rows[(rows, triton.cdiv(width, block))](
+            self._codes, weights.tables, weights.offsets, self._embedding,
+            BOOKS=weights.books, WIDTH=width, BLOCK=block,
+        )  # fmt: skip
+        return self._codes[:rows], self._embedding[:rows]
+
+    def _enter(self, hidden: Tensor, first: Tensor) -> None:
+        """x: the talker's states in the predictor's width, which are position 0, then codebook 0's rows, position 1."""
+        weights, rows, width = self._weights, len(hidden), self._weights.shape.hidden
+        if weights.project is None:
+            self._x[:rows].copy_(hidden)
+        else:
+            entered = multiply(hidden, weights.project, self._entered[:rows])
+            row_launches.enter_rows[(rows,)](
+                entered, weights.project_bias, weights.inputs, self._x, WIDTH=width, BLOCK=_power(width)
+            )
+        row_launches.begin_rows[(rows,)](
+            first, self._codes, weights.inputs, self._x[rows:], BOOKS=weights.books, WIDTH=width, BLOCK=_power(width)
+        )
+
+    def _layers(self, rows: int, positions: dict[int, slice]) -> Tensor:
+        """x of ``rows`` rows through all layers; the last product is returned for the next norm to add.
+
+        positions: position -> its part of the rows.
+        """
+        weights, shape = self._weights, self._weights.shape
+        every, normed, added = slice(0, rows), self._normed[:rows], None
+        for layer in range(shape.layers):
+            self._norm(every, weights.input_norm[layer], added)
+            qkv = self._qkv(normed, weights.qkv[layer])
+            for position, part in positions.items():
+                self._attend(qkv, part, layer, position)
+            self._norm(every, weights.post_norm[layer], self._out(self._mixed[:rows], weights.out[layer]))
+            added = self._down(self._gate_up(normed, weights.gate_up[layer]), weights.down[layer])
+        assert added is not None
+        return added
+
+    def _head(self, book: int, added: Tensor, part: slice) -> Tensor:
+        """The logits of ``book``, of a part of x, as a product returns them."""
+        self._norm(part, self._weights.norm, added)
+        return self._scores(self._normed[part], self._weights.heads[book - 1])
+
+    def _norm(self, part: slice, gain: Tensor, added: Tensor | None) -> None:
+        """RMSNorm of a part of x, to which a product is added first."""
+        shape, x = self._weights.shape, self._x[part]
+        sums = x[None] if added is None else added[:, part]
+        row_launches.norm_rows[(len(x),)](
+            x, sums, sums.stride(0), gain, self._normed[part], shape.eps,
+            WIDTH=shape.hidden, BLOCK=_power(shape.hidden), PARTS=0 if added is None else len(sums), num_warps=4,
+        )  # fmt: skip
+
+    def _attend(self, every: Tensor, part: slice, layer: int, position: int) -> None:
+        """every: queries, keys and values of all rows, of which a part stands at ``position``."""
+        weights, shape, qkv = self._weights, self._weights.shape, every[:, part]
+        attention[(qkv.shape[1], shape.kv_heads)](
+            qkv, qkv.stride(0), weights.q_norm[layer], weights.k_norm[layer], weights.cos, weights.sin,
+            self._keys[layer], self._values[layer], self._mixed[part], shape.eps, shape.head_dim**-0.5, position,
+            KV_HEADS=shape.kv_heads, GROUPS=shape.heads // shape.kv_heads, D=shape.head_dim,
+            PADDED=_power(weights.books), POSITIONS=weights.books, PARTS=len(qkv), num_warps=2,
+        )  # fmt: skip
+
+    def _draw(self, scores: Tensor, book: int, draws: RowDraws, chance: Chance, forced: Tensor | None) -> None:
+        weights, width = self._weights, self._weights.shape.hidden
+        last = book == weights.books - 1
+        draw_rows[(scores.shape[1],)](
+            scores, scores.stride(0), draws.temperature, draws.top_k, draws.top_p, chance.seeds, chance.frames,
+            self._codes if forced is None else forced, self.logits[book - 1], self._codes,
+            weights.inputs, 0 if last else self._offsets[book], self._x, book,
+            FORCED=forced is not None, BOOKS=weights.books, VOCAB=weights.vocab, BLOCK=_power(weights.vocab),
+            WIDTH=width, WIDTH_BLOCK=_power(width), NEXT=not last, PARTS=len(scores), num_warps=8,
+        )  # fmt: skip
+
+
+def _power(width: int) -> int:
+    return int(triton.next_power_of_2(width))
+
+
+def refusal(weights: PredictorWeights) -> str | None:
+    """Why these launches cannot run a model of such sizes; None where they can."""
+    shape = weights.shape
+    groups, half = shape.heads // shape.kv_heads, shape.head_dim // 2
+    if _power(groups) != groups or _power(half) != half:
+        return f"heads of {shape.head_dim} in groups of {groups} are no powers of two"
+    return None

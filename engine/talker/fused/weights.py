@@ -1,0 +1,105 @@
+"""The code predictor's tensors in the shapes that the kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.architecture import TalkerArchitecture, Transformer
+from engine.models.talker_rows import CodecSide
+from engine.models.weights import Weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictorWeights:
+    """Matrices and tables in the compute type; norms' weights, biases and the rotation in float32.
+
+    qkv [layers, (heads + 2 kv_heads) d, hidden], out [layers, hidden, heads d], gate_up [layers, 2 inner, hidden], down
+    [layers, hidden, inner]; heads [books - 1, vocab, hidden]; input_norm, post_norm [layers, hidden]; q_norm, k_norm
+    [layers, d]; norm [hidden]; cos, sin [books, d / 2].
+    project [hidden, talker hidden] and project_bias [hidden], or None where both widths are one.
+    inputs: [codes of books 0 to 14 one after another, hidden], projected; tables: the same of 0 to 15 in the talker's
+    width, not projected; offsets int64 [books]: where each book begins in both.
+    """
+
+    shape: Transformer
+    vocab: int
+    books: int
+    talker_hidden: int
+    qkv: Tensor
+    out: Tensor
+    gate_up: Tensor
+    down: Tensor
+    heads: Tensor
+    input_norm: Tensor
+    post_norm: Tensor
+    q_norm: Tensor
+    k_norm: Tensor
+    norm: Tensor
+    project: Tensor | None
+    project_bias: Tensor | None
+    inputs: Tensor
+    tables: Tensor
+    offsets: Tensor
+    cos: Tensor
+    sin: Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The matrices' type."""
+        return self.qkv.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.qkv.device
+
+
+def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> PredictorWeights:
+    """weights: the checkpoint's ``talker.code_predictor.``."""
+    shape, books = talker.predictor.transformer, talker.codebooks
+
+    def layered(*names: str) -> Tensor:
+        return torch.stack(
+            [torch.cat([weights[f"model.layers.{at}.{name}.weight"] for name in names]) for at in range(shape.layers)]
+        )
+
+    project = bias = None
+    inputs = codec.table[: len(codec.table) - len(codec.tables[-1])]
+    if "small_to_mtp_projection.weight" in weights:
+        project, bias = weights["small_to_mtp_projection.weight"], weights["small_to_mtp_projection.bias"]
+        inputs = F.linear(inputs, project, bias)
+    cos, sin = _rotation(shape, books, weights.device)
+    return PredictorWeights(
+        shape=shape,
+        vocab=talker.predictor.vocab,
+        books=books,
+        talker_hidden=codec.table.shape[1],
+        qkv=layered("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        out=layered("self_attn.o_proj"),
+        gate_up=layered("mlp.gate_proj", "mlp.up_proj"),
+        down=layered("mlp.down_proj"),
+        heads=torch.stack([weights[f"lm_head.{book}.weight"] for book in range(books - 1)]),
+        input_norm=layered("input_layernorm").float(),
+        post_norm=layered("post_attention_layernorm").float(),
+        q_norm=layered("self_attn.q_norm").float(),
+        k_norm=layered("self_attn.k_norm").float(),
+        norm=weights["model.norm.weight"].float(),
+        project=project,
+        project_bias=None if bias is None else bias.float(),
+        inputs=inputs,
+        tables=codec.table,
+        offsets=codec.offsets,
+        cos=cos,
+        sin=sin,
+    )
+
+
+def _rotation(shape: Transformer, positions: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin, float32 [positions, d / 2]."""
+    exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
+    angles = torch.outer(torch.arange(positions).float(), 1.0 / shape.rope_theta**exponents)
+    return angles.cos().to(device), angles.sin().to(device)

@@ -1,0 +1,197 @@
+"""The kernels of a frame's codes on a GPU, at the published sizes, against the twin."""
+
+from contextlib import contextmanager
+from functools import cache
+
+import pytest
+import torch
+
+from engine.talker.fused.choice import BySize, one_launch, residual_codes
+from engine.talker.fused.first_codes import FusedFirstCodes
+from engine.talker.fused.persistent import PersistentCodes
+from engine.talker.fused.sizes import FASTEST_ROWS, MOST_ROWS
+from engine.talker.fused.triton_codes import TritonCodes
+from engine.talker.fused.twin import Twin
+from engine.talker.fused.weights import gather
+from engine.talker.resident.buckets import BucketedTail
+from engine.talker.resident.first_codes import PlainFirstCodes
+from engine.talker.resident.slots import Slots
+from tests.predictors import PUBLISHED, question, random_talker, relative, some_rows
+from tests.talkers import DEVICE
+
+ROWS = 130
+WIDTHS = (2048, 1024)
+needs_persistent = pytest.mark.skipif(
+    DEVICE.type != "cuda"
+    or torch.cuda.get_device_capability() != (9, 0)
+    or torch.cuda.get_device_properties(0).multi_processor_count < 128,
+    reason="the GPU is no H100 or H200",
+)
+
+
+@cache
+def made(width, dtype=torch.bfloat16):
+    return random_talker(PUBLISHED, vocab=2048, books=16, talker_hidden=width, dtype=dtype, device=DEVICE)
+
+
+@cache
+def weights_of(width, dtype=torch.bfloat16):
+    return gather(*made(width, dtype))
+
+
+@contextmanager
+def loading():
+    """Tensors are bfloat16 unless something else is asked for, as while vLLM loads a model."""
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@cache
+def chosen(width) -> BySize:
+    parts = made(width)
+    with loading():
+        return residual_codes(*parts, ROWS)
+
+
+@cache
+def persistent_of(width) -> PersistentCodes:
+    weights = weights_of(width)
+    with loading():
+        return one_launch(weights, MOST_ROWS)
+
+
+@cache
+def triton_of(width, dtype=torch.bfloat16) -> TritonCodes:
+    weights = weights_of(width, dtype)
+    with loading():
+        return TritonCodes(weights, ROWS)
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.inference_mode():
+        yield
+
+
+@needs_persistent
+@pytest.mark.parametrize("width", WIDTHS)
+def test_one_launch_for_few_rows_and_triton_for_more(width):
+    assert isinstance(chosen(width)._few, PersistentCodes)
+    assert isinstance(chosen(width)._many, TritonCodes)
+    assert isinstance(residual_codes(*made(width), FASTEST_ROWS), PersistentCodes)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("rows", [1, 5, ROWS])
+def test_triton_draws_the_twins_codes_in_float32(width, rows):
+    weights = weights_of(width, torch.float32)
+    asked = question(weights, rows, seed=rows, mixed=True)
+    codes, embedding = triton_of(width, torch.float32)(**asked)
+    twins, twins_embedding = Twin(weights, rows)(**asked)
+    assert (codes == twins).all(1).float().mean() >= 1 - 2 / ROWS, "a frame may hang on the last bit of a sum"
+    same = (codes == twins).all(1)
+    torch.testing.assert_close(embedding[same], twins_embedding[same], rtol=1e-4, atol=1e-4)
+
+
+def logits_error(codes, logits_of, width, rows):
+    """Of logits to the twin's and to those in float32, with the same codes before them."""
+    weights, exact = weights_of(width), weights_of(width, torch.float32)
+    asked = question(weights, rows, seed=rows, mixed=True)
+    twins, _, near = Twin(weights, rows).run(**asked)
+    codes(**asked, forced=twins)
+    logits = logits_of(rows)
+    in_float32 = asked | {"hidden": asked["hidden"].float()}
+    far = Twin(exact, rows).run(**in_float32, forced=twins)[2]
+    return relative(logits, near), relative(logits, far)
+
+
+@needs_persistent
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("rows", [1, 2, 5, 16, 19, 32])
+def test_logits_of_one_launch(width, rows):
+    codes = persistent_of(width)
+    to_twin, to_float32 = logits_error(codes, lambda count: codes.logits[:count], width, rows)
+    assert to_twin < 8e-3
+    assert to_float32 < 1e-2, "plain torch in bfloat16 is off by 1.2e-2"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("rows", [1, 5, 24, 48, 96, ROWS])
+def test_logits_of_triton(width, rows):
+    codes = triton_of(width)
+    to_twin, to_float32 = logits_error(codes, lambda count: codes.logits[:, :count].transpose(0, 1), width, rows)
+    assert to_twin < 8e-3
+    assert to_float32 < 1e-2
+
+
+@needs_persistent
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_row_draws_the_same_in_any_batch_of_one_launch(width):
+    codes = persistent_of(width)
+    asked = question(weights_of(width), MOST_ROWS, seed=3, mixed=True)
+    together, summed = (each.clone() for each in codes(**asked))
+    for rows in (slice(0, 1), slice(7, 9), slice(10, 23), torch.arange(31, -1, -1, device=DEVICE)):
+        alone, embedding = codes(**some_rows(asked, rows))
+        assert torch.equal(alone, together[rows])
+        assert torch.equal(embedding, summed[rows])
+
+
+@pytest.mark.parametrize("rows", [24, 64, 128])
+def test_a_row_does_not_depend_on_its_neighbours_in_triton(rows):
+    codes, width = triton_of(2048), 2048
+    asked, other = (question(weights_of(width), rows, seed=seed, mixed=True) for seed in (4, 5))
+    together, _ = codes(**asked)
+    together = together.clone()
+    mixed = dict(other)
+    mixed["hidden"] = torch.cat((asked["hidden"][:9], other["hidden"][9:]))
+    mixed["first"] = torch.cat((asked["first"][:9], other["first"][9:]))
+    for name in ("draws", "chance"):
+        pairs = zip(asked[name], other[name], strict=True)
+        mixed[name] = type(asked[name])(*(torch.cat((one[:9], two[9:])) for one, two in pairs))
+    assert torch.equal(codes(**mixed)[0][:9], together[:9])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 30, 100])
+def test_a_captured_frame_is_the_frame(rows):
+    """In the batches that the talker captures, with what fills them up."""
+    width = 2048
+    weights, codes = weights_of(width), chosen(width)
+    asked = question(weights, ROWS + 1, seed=6, mixed=True)
+
+    def tail(hidden, at):
+        given = some_rows(asked, at)
+        return codes(hidden, given["first"], given["draws"], given["chance"])[0]
+
+    run = BucketedTail(tail, ROWS, scratch=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16)
+    for first in (0, 3):
+        at = torch.arange(first, first + rows, device=DEVICE)
+        drawn = run(asked["hidden"][at], at).clone()
+        size = next(each for each in run._sizes if each >= rows)
+        filled = torch.cat((at, torch.full((size - rows,), ROWS, device=DEVICE)))
+        assert torch.equal(drawn, tail(asked["hidden"][filled], filled)[:rows])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_codebook_0_is_plain_torchs(dtype):
+    _, talker, _ = made(2048)
+    generator = torch.Generator().manual_seed(8)
+    plain, fused = (Slots(256, 64, talker, text_pad=0, device=DEVICE, dtype=dtype) for _ in range(2))
+    at = torch.arange(256, device=DEVICE)
+    whole = torch.randint(0, 60, (256, 3), generator=generator)
+    whole[:, 0] = torch.randint(-(2**62), 2**62, (256,), generator=generator)
+    whole[::3, 1] = 0
+    real = torch.rand(256, 5, generator=generator) * 0.9 + 0.1
+    real[:, 0] += 1
+    real[1::3, 1] = 0
+    real[::2, 2] = 1
+    for slots in (plain, fused):
+        slots.join(at, torch.zeros_like(at), whole.to(DEVICE), real.to(DEVICE))
+    for _ in range(4):
+        logits = (torch.randn(256, talker.vocab, generator=generator) * 3).to(DEVICE, dtype)
+        want, got = PlainFirstCodes(plain)(logits, at), FusedFirstCodes(fused)(logits, at)
+        assert torch.equal(got.codes, want.codes)
+        assert torch.equal(fused.rules.seen, plain.rules.seen)
+        assert torch.equal(torch.stack(got.chance), torch.stack(want.chance))

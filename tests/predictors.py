@@ -1,0 +1,140 @@
+"""Code predictors of random weights, of any size, and what they are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.architecture import CodecIds, CodePredictorArchitecture, TalkerArchitecture, Transformer
+from engine.models.talker_rows import CodecSide
+from engine.models.weights import Weights
+from engine.talker.fused.weights import PredictorWeights, gather
+from engine.talker.resident.residual import Chance
+from engine.talker.resident.row_draws import RowDraws
+
+PUBLISHED = Transformer(
+    hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
+)
+SPECIAL_CODES = 1024
+"""Rows of codebook 0's table that are no codes."""
+
+
+def architecture(shape: Transformer, *, vocab: int, books: int, talker_hidden: int) -> TalkerArchitecture:
+    """As much of a talker's as the code predictor and the slots read."""
+    talker = Transformer(
+        talker_hidden, 3 * talker_hidden, layers=1, heads=1, kv_heads=1, head_dim=64, rope_theta=1e6, eps=1e-6
+    )
+    eos = vocab + 7
+    ids = CodecIds(pad=vocab, bos=vocab, eos=eos, think=vocab, nothink=vocab, think_bos=vocab, think_eos=vocab)
+    return TalkerArchitecture(
+        transformer=talker,
+        vocab=vocab + SPECIAL_CODES,
+        text_vocab=16,
+        text_hidden=16,
+        codebooks=books,
+        predictor=CodePredictorArchitecture(shape, vocab),
+        ids=ids,
+        languages={},
+        speakers={},
+        dialects={},
+    )
+
+
+def tensors(talker: TalkerArchitecture, device: torch.device) -> dict[str, Tensor]:
+    """Named as in a checkpoint under ``talker.``, values of bfloat16; logits are spread like a trained model's."""
+    generator = torch.Generator(device).manual_seed(20261120)
+    shape, books, outside = talker.predictor.transformer, talker.codebooks, talker.transformer.hidden
+
+    def normal(*size: int, std: float) -> Tensor:
+        return torch.randn(size, generator=generator, device=device).mul_(std).bfloat16()
+
+    def norm(width: int) -> Tensor:
+        return (normal(width, std=0.1).float() + 1).bfloat16()
+
+    width, inner, head = shape.hidden, shape.intermediate, shape.head_dim
+    named = {"model.codec_embedding.weight": normal(talker.vocab, outside, std=0.35)}
+    for at in range(shape.layers):
+        layer = f"code_predictor.model.layers.{at}."
+        for name, rows, columns in (
+            ("self_attn.q_proj", shape.heads * head, width),
+            ("self_attn.k_proj", shape.kv_heads * head, width),
+            ("self_attn.v_proj", shape.kv_heads * head, width),
+            ("self_attn.o_proj", width, shape.heads * head),
+            ("mlp.gate_proj", inner, width),
+            ("mlp.up_proj", inner, width),
+            ("mlp.down_proj", width, inner),
+        ):
+            named[f"{layer}{name}.weight"] = normal(rows, columns, std=columns**-0.5)
+        named |= {f"{layer}{name}.weight": norm(width) for name in ("input_layernorm", "post_attention_layernorm")}
+        named |= {f"{layer}self_attn.{name}.weight": norm(head) for name in ("q_norm", "k_norm")}
+    vocab = talker.predictor.vocab
+    for book in range(books - 1):
+        named[f"code_predictor.model.codec_embedding.{book}.weight"] = normal(vocab, outside, std=0.35)
+        named[f"code_predictor.lm_head.{book}.weight"] = normal(vocab, width, std=3 * width**-0.5)
+    named["code_predictor.model.norm.weight"] = norm(width)
+    if outside != width:
+        named["code_predictor.small_to_mtp_projection.weight"] = normal(width, outside, std=outside**-0.5)
+        named["code_predictor.small_to_mtp_projection.bias"] = normal(width, std=0.1)
+    return named
+
+
+def random_talker(
+    shape: Transformer,
+    *,
+    vocab: int,
+    books: int,
+    talker_hidden: int,
+    dtype: torch.dtype,
+    device: torch.device | None = None,
+) -> tuple[Weights, TalkerArchitecture, CodecSide]:
+    """What the code predictor is made of."""
+    device = device or torch.device("cpu")
+    talker = architecture(shape, vocab=vocab, books=books, talker_hidden=talker_hidden)
+    weights = Weights(tensors(talker, device), device, dtype)
+    return weights.under("code_predictor."), talker, CodecSide(weights, talker)
+
+
+def random_weights(shape: Transformer, **sizes: Any) -> PredictorWeights:
+    """The same, gathered."""
+    return gather(*random_talker(shape, **sizes))
+
+
+def question(weights: PredictorWeights, rows: int, *, seed: int = 0, mixed: bool = False) -> dict[str, Any]:
+    """What ``ResidualCodes`` is called with. mixed: greedy rows, rows without top-k, rows with top-p."""
+    generator = torch.Generator().manual_seed(seed)
+    device, at = weights.device, torch.arange(rows)
+    temperature, top_k, top_p = torch.full((rows,), 0.9), torch.full((rows,), 50), torch.ones(rows)
+    if mixed:
+        temperature[at % 4 == 1] = 0.0
+        top_k[at % 4 == 2] = 0
+        top_p[at % 4 >= 2] = 0.8
+        top_k[at % 4 == 3] = 7
+    hidden = torch.randn(rows, weights.talker_hidden, generator=generator)
+    first = torch.randint(weights.vocab, (rows,), generator=generator)
+    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=generator)
+    frames = torch.randint(0, 500, (rows,), generator=generator)
+    return {
+        "hidden": hidden.to(device, weights.dtype),
+        "first": first.to(device),
+        "draws": RowDraws(temperature.to(device), top_k.to(device), top_p.to(device)),
+        "chance": Chance(seeds.to(device), frames.to(device)),
+    }
+
+
+def some_rows(asked: dict[str, Any], rows: Any) -> dict[str, Any]:
+    """The same for some of the rows."""
+    draws, chance = asked["draws"], asked["chance"]
+    return {
+        "hidden": asked["hidden"][rows],
+        "first": asked["first"][rows],
+        "draws": RowDraws(*(each[rows] for each in draws)),
+        "chance": Chance(*(each[rows] for each in chance)),
+    }
+
+
+def relative(out: Tensor, reference: Tensor) -> float:
+    """|out - reference| / |reference|; infinite where anything is NaN."""
+    error = (out.double() - reference.double()).norm() / reference.double().norm()
+    return float("inf") if error.isnan() else error.item()

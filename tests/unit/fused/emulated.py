@@ -1,0 +1,43 @@
+"""persistent.cu as a function on a CPU: ``emulate.h`` stands where the GPU stands."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from engine.architecture import Transformer
+from engine.talker.fused.persistent import CUDA, Launch
+from engine.talker.fused.sizes import VARIANTS, Sizes
+from engine.talker.fused.weights import PredictorWeights
+from tests.predictors import random_weights
+
+HERE = Path(__file__).parent
+SHAPE = Transformer(hidden=128, intermediate=192, layers=2, heads=4, kv_heads=2, head_dim=64, rope_theta=1e6, eps=1e-6)
+SMALL = Sizes(SHAPE, 128, 4, 256, blocks=2, warps=4, slices=(4, 2, 4, 2, 2, 2))
+"""Two blocks of four warps, and a projection before the layers."""
+WITHOUT_PROJECTION = replace(SMALL, talker_hidden=SHAPE.hidden)
+LIKE_PUBLISHED = Sizes(
+    Transformer(hidden=256, intermediate=512, layers=1, heads=16, kv_heads=8, head_dim=64, rope_theta=1e6, eps=1e-6),
+    512, 3, 512, blocks=2,
+)  # fmt: skip
+"""Sixteen warps and the published model's slices."""
+
+
+def weights_of(sizes: Sizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWeights:
+    return random_weights(
+        sizes.shape, vocab=sizes.vocab, books=sizes.books, talker_hidden=sizes.talker_hidden, dtype=dtype
+    )
+
+
+def emulated(folder: Path, sizes: Sizes, variant: str, seed: int) -> Launch:
+    """seed: of the order in which the GPU's threads run."""
+    library = folder / "kernel.so"
+    options = [*sizes.macros(VARIANTS[variant]._replace(ring=3)), "-DEMULATED", "-I", str(CUDA), "-I", str(HERE)]
+    command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", *options, str(HERE / "emulate.cpp")]
+    subprocess.run([*command, "-o", str(library)], check=True)
+    run = ctypes.CDLL(str(library)).run
+    return lambda params: run(ctypes.byref(params), ctypes.c_uint(seed))

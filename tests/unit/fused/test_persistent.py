@@ -1,0 +1,36 @@
+"""The persistent kernel's own source computes what its twin does, in whatever order the GPU's threads run."""
+
+import shutil
+
+import pytest
+import torch
+
+from engine.talker.fused.persistent import PersistentCodes
+from engine.talker.fused.twin import Twin
+from tests.predictors import question, relative
+from tests.unit.fused.emulated import LIKE_PUBLISHED, SMALL, WITHOUT_PROJECTION, emulated, weights_of
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile the kernel with")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "variant", "rows"),
+    [
+        pytest.param(WITHOUT_PROJECTION, "few", 1, id="one row"),
+        pytest.param(SMALL, "32", 18, id="two tiles"),
+        pytest.param(LIKE_PUBLISHED, "16", 2, id="published slices"),
+    ],
+)
+def test_codes_and_logits_are_the_twins(sizes, variant, rows, tmp_path):
+    weights = weights_of(sizes)
+    codes = PersistentCodes(weights, sizes, {variant: emulated(tmp_path, sizes, variant, seed=rows)})
+    twin, asked = Twin(weights, rows), question(weights, rows, seed=rows, mixed=True)
+    codes(**asked)
+    drawn, embedding = (each.clone() for each in codes(**asked))
+    _, _, twins_logits = twin.run(**asked, forced=drawn)
+    assert relative(codes.logits[:rows], twins_logits) < 3e-3
+    assert torch.equal(embedding, weights.tables[drawn + weights.offsets].float().sum(1).to(weights.dtype))
+    twins, _, twins_logits = twin.run(**asked)
+    assert (drawn == twins).float().mean() > 0.9, "a code may differ where two are as likely"
+    codes(**asked, forced=twins)
+    assert relative(codes.logits[:rows], twins_logits) < 3e-3

@@ -1,0 +1,48 @@
+"""Which products are shared out, and that the published sizes can be."""
+
+import pytest
+import torch
+
+from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST, Tile, most_sums, tile_for, usual_tiles
+from tests.predictors import PUBLISHED
+
+MIXED = PUBLISHED.heads * PUBLISHED.head_dim
+MATRICES = {
+    "qkv": (MIXED + 2 * PUBLISHED.kv_heads * PUBLISHED.head_dim, PUBLISHED.hidden),
+    "out": (PUBLISHED.hidden, MIXED),
+    "gate_up": (2 * PUBLISHED.intermediate, PUBLISHED.hidden),
+    "down": (PUBLISHED.hidden, PUBLISHED.intermediate),
+    "head": (2048, PUBLISHED.hidden),
+}
+SHARED_MEMORY = 227 * 1024
+"""Of a block on compute capability 9.0."""
+
+
+@pytest.mark.parametrize("name", FASTEST)
+def test_the_fastest_tiles_divide_the_published_sizes(name):
+    sizes = FASTEST[name]
+    assert list(sizes) == sorted(sizes)
+    for most, tile in sizes.items():
+        assert tile_for(FASTEST, name, most, *MATRICES[name]) is tile
+        assert tile.stages * (tile.rows + tile.outputs) * tile.columns * 2 <= SHARED_MEMORY
+    assert tile_for(FASTEST, name, max(sizes) + 1, *MATRICES[name]) is None
+    assert name != "gate_up" or all(tile.parts == 1 for tile in sizes.values()), "SwiGLU follows within the launch"
+
+
+def test_cublas_multiplies_what_no_tile_divides():
+    tiles = {"out": {8: Tile(16, 32, 16, 2, parts=2)}}
+    assert tile_for(tiles, "out", 8, 64, 64) == tiles["out"][8]
+    assert tile_for(tiles, "out", 8, 48, 64) is None
+    assert tile_for(tiles, "out", 8, 64, 48) is None
+    assert tile_for(tiles, "down", 8, 64, 64) is None
+
+
+def test_there_is_room_for_all_parts():
+    assert most_sums(FASTEST, "out", 512) == 512
+    assert most_sums(FASTEST, "out", 256) == 512, "64 rows in eight parts"
+    assert most_sums(FASTEST, "out", 4) == 32
+    assert most_sums(ALL_CUBLAS, "out", 4) == 4
+
+
+def test_a_cpu_has_no_tiles():
+    assert usual_tiles(torch.device("cpu"), torch.bfloat16) is ALL_CUBLAS
