@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,33 +10,54 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.code2wav.arena import Arena
+from engine.code2wav.primed import Primed
 from engine.models.code2wav import Code2WavModel
 from engine.request import CODEBOOKS
+from engine.samples import to_int16
 
-_PRIMED_KEPT = 16
+
+class Landed:
+    """The ``Flight`` of a batch that is done."""
+
+    landed = True
+
+    def __init__(self, samples: NDArray[np.int16]) -> None:
+        self._samples = samples
+
+    def collect(self) -> NDArray[np.int16]:
+        """See Flight."""
+        return self._samples
 
 
 class StreamDecoder:
-    """Begin a stream, decode its frames in order, end it. Not thread-safe.
+    """The ``Decoder`` of a CPU, and the definition of every other: float32, in plain torch."""
 
-    hits, misses: how often the state after a reference was at hand, and how often it had to be made.
-    """
+    padded = False
 
     def __init__(self, model: Code2WavModel, rows: int) -> None:
         self._model = model
         self._arena = Arena(model.states, rows, model.device)
-        self._primed: OrderedDict[bytes, list[Tensor]] = OrderedDict()
-        self.hits = self.misses = 0
+        self._primed = Primed()
+
+    @property
+    def hits(self) -> int:
+        """See Decoder."""
+        return self._primed.hits
+
+    @property
+    def misses(self) -> int:
+        """See Decoder."""
+        return self._primed.misses
 
     @property
     def free_rows(self) -> int:
-        """How many more streams can begin."""
+        """See Decoder."""
         return self._arena.free_rows
 
     @torch.inference_mode()
     def begin(self, context: NDArray[np.int16] | None) -> int:
-        """A row for a new stream, which follows the frames ``context`` [R, 16] if there are any."""
-        state = None if context is None else self._after(context)
+        """See Decoder."""
+        state = None if context is None else self._primed.after(context, lambda: self._prime(context))
         row = self._arena.acquire()
         if state is not None:
             self._arena.scatter([row], state)
@@ -53,32 +72,25 @@ class StreamDecoder:
                 self.end(row)
 
     def end(self, row: int) -> None:
-        """The stream of ``row`` is over."""
+        """See Decoder."""
         self._arena.release(row)
+
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> Landed:
+        """See Decoder."""
+        return Landed(to_int16(self.decode(rows, codes)))
 
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """codes [streams, frames, 16] that come next in ``rows`` -> samples [streams, frames * 1920]."""
+        """See Decoder."""
         frames = torch.from_numpy(codes.astype(np.int64)).to(self._model.device)
         samples, state = self._model.decode(frames, self._arena.gather(rows))
         self._arena.scatter(rows, state)
         heard: NDArray[np.float32] = samples.cpu().numpy()
         return heard
 
-    def _after(self, context: NDArray[np.int16]) -> list[Tensor]:
-        """The state after a reference; kept for the voices used last, since many requests share one."""
-        key = hashlib.sha256(context.tobytes()).digest()
-        state = self._primed.pop(key, None)
-        self.hits += state is not None
-        self.misses += state is None
-        if state is None:
-            frames = torch.from_numpy(context.astype(np.int64))[None].to(self._model.device)
-            blank = [
-                torch.zeros((1, *each.shape), dtype=each.dtype, device=self._model.device)
-                for each in self._model.states
-            ]
-            state = [tensor.clone() for tensor in self._model.prime(frames, blank)]
-        self._primed[key] = state
-        if len(self._primed) > _PRIMED_KEPT:
-            self._primed.popitem(last=False)
-        return state
+    def _prime(self, context: NDArray[np.int16]) -> list[Tensor]:
+        frames = torch.from_numpy(context.astype(np.int64))[None].to(self._model.device)
+        blank = [
+            torch.zeros((1, *each.shape), dtype=each.dtype, device=self._model.device) for each in self._model.states
+        ]
+        return [tensor.clone() for tensor in self._model.prime(frames, blank)]

@@ -9,15 +9,15 @@ import threading
 import time
 from collections.abc import Callable
 
-from engine.checkpoint import open_checkpoint
-from engine.code2wav.decoder import StreamDecoder
-from engine.code2wav.schedule import urgent_shapes
+import torch
+
+from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
-from engine.device import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed
+from engine.gpu_memory import out_of_memory
 from engine.messages import READY
-from engine.models.code2wav import Code2WavModel
+from engine.process import keep_what_is_loaded
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
 _PATIENCE_S = 10.0
@@ -53,21 +53,12 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
         decoder = load_decoder(config)
     except EngineError as error:
         frames.fail(READY, error.to_bytes())
+    except torch.OutOfMemoryError as error:
+        frames.fail(READY, out_of_memory("Code2Wav", "code2wav.streams", error).to_bytes())
     else:
+        keep_what_is_loaded()
         frames.end(READY)
         Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup).run()
-
-
-def load_decoder(config: EngineConfig) -> StreamDecoder:
-    """The checkpoint's decoder, warmed up. Raises CheckpointError."""
-    prepare_torch(config)
-    checkpoint = open_checkpoint(config.model)
-    tensors = checkpoint.codec_tensors("decoder.")
-    model = Code2WavModel(tensors, checkpoint.codec.decoder, device=choose_device(config))
-    limits = config.code2wav
-    decoder = StreamDecoder(model, limits.streams)
-    decoder.warm_up(urgent_shapes(limits.streams, limits.max_chunk_frames, limits.max_batch_frames))
-    return decoder
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

@@ -13,12 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+from engine.config import Code2WavConfig
 from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME
 
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Frames and streams that are decoded together come in these sizes: each pair is compiled on its first use."""
+COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Streams of the batches that a GPU has captured, to the next of which a batch is filled up."""
+_BATCH_FRAMES = {False: 24, True: 256}
+"""Unless set: of all streams together, as they come and filled up."""
 _URGENT_FRAMES = 8
 """Larger batches are of listeners who have some seconds in hand and can wait for a compilation."""
 
@@ -70,12 +75,24 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The rules. Times are in seconds."""
+    """The rules. Times are in seconds; padded: any number of streams can be decoded together."""
 
     first_frames: int
     max_chunk_frames: int
     max_batch_frames: int
     lead: float
+    padded: bool = False
+
+    @staticmethod
+    def of(config: Code2WavConfig, *, padded: bool) -> Schedule:
+        """padded: see ``engine.code2wav.base.Decoder``."""
+        return Schedule(
+            config.first_frames,
+            config.max_chunk_frames,
+            batch_limit(config, padded=padded),
+            config.lead_ms / 1000,
+            padded,
+        )
 
     def due(self, progress: Progress, now: float) -> float:
         """When the stream's next chunk should be made; infinity while only more frames can tell."""
@@ -98,7 +115,12 @@ class Schedule:
             return min(due.values(), default=inf)
         frames = self._chunk(streams[able[0]], now)
         together = [stream for stream in able if streams[stream].ready >= frames]
-        return Batch(together[: _largest(BATCHES, min(len(together), max(1, self.max_batch_frames // frames)))], frames)
+        return Batch(together[: self._count(len(together), frames)], frames)
+
+    def _count(self, waiting: int, frames: int) -> int:
+        """How many of the streams that wait are decoded together."""
+        most = max(1, self.max_batch_frames // frames)
+        return min(waiting, _largest(COUNTS, most)) if self.padded else _largest(BATCHES, min(waiting, most))
 
     def _chunk(self, progress: Progress, now: float) -> int:
         most = min(progress.ready, self.max_chunk_frames)
@@ -106,6 +128,11 @@ class Schedule:
             in_hand = round((progress.runs_dry - now) / FRAME_SECONDS) if progress.started else self.first_frames
             most = min(most, max(1, in_hand))
         return _largest(CHUNKS, most)
+
+
+def batch_limit(config: Code2WavConfig, *, padded: bool) -> int:
+    """The most frames of all streams decoded together."""
+    return config.max_batch_frames or _BATCH_FRAMES[padded]
 
 
 def urgent_shapes(streams: int, max_chunk_frames: int, max_batch_frames: int) -> list[tuple[int, int]]:

@@ -6,11 +6,13 @@ from collections import deque
 import numpy as np
 import pytest
 
+from engine.code2wav.decoder import Landed
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
 from engine.messages import Announcement, Ask, ask, speak
 from engine.request import Completion, FinishReason, SamplingParams, SpeechRequest
+from engine.samples import to_int16
 from engine.talker.base import TalkerOutput
 from engine.talker.intake import Intake
 from engine.talker.stage import TalkerStage
@@ -180,7 +182,10 @@ def test_the_statistics_count_steps_and_the_utterances_in_them(talker_stage):
 
 
 class ScriptedDecoder:
-    """A decoder of two rows that fails to begin after a certain context, and to decode a certain code."""
+    """A decoder of two rows that cannot begin after a context, decode one code, or make sound of another."""
+
+    padded = False
+    hits = misses = 0
 
     def __init__(self):
         self.used = set()
@@ -199,10 +204,12 @@ class ScriptedDecoder:
     def end(self, row):
         self.used.remove(row)
 
-    def decode(self, rows, codes):
+    def launch(self, rows, codes):
         if (codes == 13).any():
             raise RuntimeError("an unlucky code")
-        return np.zeros((len(rows), codes.shape[1] * 1920), np.float32)
+        samples = np.zeros((len(rows), codes.shape[1] * 1920), np.float32)
+        samples[:, 7] = np.where((codes == 14).any((1, 2)), np.nan, 0)
+        return Landed(to_int16(samples))
 
 
 @pytest.fixture
@@ -231,11 +238,16 @@ def speak_frames(speaking, stream, code=0, context=None):
     speaking.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
 
 
-@pytest.mark.parametrize("trouble", [{"code": 13}, {"context": np.zeros((3, 16), np.int16)}], ids=["decode", "begin"])
+@pytest.mark.parametrize(
+    "trouble",
+    [{"code": 13}, {"code": 14}, {"context": np.zeros((3, 16), np.int16)}],
+    ids=["decode", "no numbers", "begin"],
+)
 def test_a_stream_that_cannot_be_decoded_fails_and_gives_its_row_back(code2wav_stage, trouble):
     decoder, speaking, audio = code2wav_stage
     speak_frames(speaking, 1, **trouble)
     assert audio.terminals(1)[1].kind is Kind.FAIL
+    assert not [record for record in audio.records if record.kind is Kind.DATA]
     for stream in (2, 3, 4):
         speak_frames(speaking, stream)
     ended = audio.terminals(4)

@@ -1,0 +1,158 @@
+"""Code2Wav's operations as Triton launches: ``engine.kernels.codec_ops.TorchOps`` defines their results."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+import triton
+from torch import Tensor
+
+from engine.kernels import codec_product, codec_rows
+from engine.kernels.codec_attention import window_attention
+from engine.kernels.codec_ops import Caches, Product
+from engine.kernels.codec_tiles import Tile, choose_tile
+
+_ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
+_PARTS = 8
+_MOVED = 1024
+_PRECISION = "ieee"
+
+
+class Launch(Protocol):
+    """What is done with a kernel and its arguments."""
+
+    def __call__(self, kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
+        """kernel: a ``triton.jit`` function; constants: its compile-time arguments, and how it is run."""
+
+
+def run(kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
+    """The ``Launch`` that runs it, compiled before if it is the first of its kind."""
+    kernel[grid](*given, **constants)
+
+
+class TritonOps:
+    """On a GPU. launch: what becomes of each kernel."""
+
+    def __init__(self, launch: Launch = run) -> None:
+        self._launch = launch
+        self.tiles: dict[tuple[int, int, int], Tile] = {}
+        """Of products of (rows, columns, depth), in place of ``choose_tile``'s."""
+
+    def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
+        """See Ops."""
+        streams, frames, books = codes.shape
+        width = table.shape[1]
+        self._launch(
+            codec_rows.sum_codebooks, (streams * frames,),
+            codes, table, out, frames, out.stride(0), table.shape[0] // books,
+            BOOKS=books, WIDTH=width, BLOCK=_power(width), num_warps=4,
+        )  # fmt: skip
+
+    def product(
+        self,
+        x: Tensor,
+        product: Product,
+        *,
+        residual: Tensor | None = None,
+        raw: Tensor | None = None,
+        act: Tensor | None = None,
+    ) -> None:
+        """See Ops."""
+        depth, columns = product.matrix.shape
+        length = x.shape[1] - product.history
+        rows = x.shape[0] * length
+        tile = self.tiles.get((rows, columns, depth)) or choose_tile(rows, columns, depth, x.element_size())
+        nothing = product.bias
+        grid = (triton.cdiv(rows, tile.rows) * triton.cdiv(columns, tile.columns),)
+        self._launch(
+            codec_product.causal_product, grid,
+            x, product.matrix, product.bias, nothing if product.scale is None else product.scale,
+            nothing if residual is None else residual, nothing if raw is None else raw, nothing if act is None else act,
+            nothing if product.frequency is None else product.frequency,
+            nothing if product.gain is None else product.gain,
+            rows, length, columns, depth, product.inputs, product.dilation,
+            x.stride(0), _stride(residual), _stride(raw), _stride(act),
+            BM=tile.rows, BN=tile.columns, BK=tile.depth, EVEN=depth % tile.depth == 0,
+            SCALE=product.scale is not None, RESIDUAL=residual is not None, RAW=raw is not None, ACT=act is not None,
+            ACTIVATION=_ACTIVATIONS[product.activation], PRECISION=_PRECISION,
+            num_warps=tile.warps, num_stages=tile.stages,
+        )  # fmt: skip
+
+    def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
+        """See Ops."""
+        out, width = torch.empty_like(x), x.shape[-1]
+        grid = (x.numel() // width,)
+        self._launch(codec_rows.rms_norm, grid, x, gain, out, eps, WIDTH=width, BLOCK=_power(width), num_warps=4)
+        return out
+
+    def swiglu(self, x: Tensor) -> Tensor:
+        """See Ops."""
+        width = x.shape[-1] // 2
+        out = x.new_empty((*x.shape[:-1], width))
+        grid = (out.numel() // width,)
+        self._launch(codec_rows.swiglu, grid, x, out, WIDTH=width, BLOCK=_power(width), num_warps=4)
+        return out
+
+    def attention(
+        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
+    ) -> Tensor:
+        """See Ops."""
+        streams, frames, _, heads, width = qkv.shape
+        out = qkv.new_empty((streams, frames, heads * width))
+        keys, values = caches.keys[:, layer], caches.values[:, layer]
+        self._launch(
+            window_attention, (streams, heads),
+            qkv, out, keys, values, rows, caches.positions, frequencies, frames, window, keys.stride(0), width**-0.5,
+            HEADS=heads, HALF=width // 2, RING=keys.shape[2], FRAMES=max(16, _power(frames)), PRECISION=_PRECISION,
+            num_warps=4,
+        )  # fmt: skip
+        return out
+
+    def depthwise_norm(
+        self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float
+    ) -> Tensor:
+        """See Ops."""
+        taps, width = weight.shape
+        streams, length = x.shape[0], x.shape[1] - taps + 1
+        out = x.new_empty((streams, length, width))
+        self._launch(
+            codec_rows.depthwise_norm, (streams * length,),
+            x, weight, bias, *norm, out, length, x.stride(0), eps, TAPS=taps, WIDTH=width, BLOCK=_power(width),
+            num_warps=4,
+        )  # fmt: skip
+        return out
+
+    def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
+        """See Ops."""
+        taps, width = weight.shape
+        block = 32
+        self._launch(
+            codec_rows.last_convolution, (triton.cdiv(samples.numel(), block),),
+            x, weight, bias, samples, samples.numel(), samples.shape[1], x.stride(0),
+            TAPS=taps, WIDTH=width, BLOCK=_power(width), BM=block, num_warps=4,
+        )  # fmt: skip
+
+    def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
+        """See Ops."""
+        self._launch(
+            codec_rows.move_columns,
+            (len(rows), len(plan), _PARTS),
+            columns,
+            work,
+            rows,
+            plan,
+            columns.stride(0),
+            SAVE=save,
+            PARTS=_PARTS,
+            BLOCK=_MOVED,
+            num_warps=4,
+        )
+
+
+def _power(width: int) -> int:
+    return int(triton.next_power_of_2(width))
+
+
+def _stride(x: Tensor | None) -> int:
+    return 0 if x is None else x.stride(0)

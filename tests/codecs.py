@@ -1,0 +1,82 @@
+"""Code2Wav's decoders of random weights, what they decode, and how close two renderings are."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from engine.architecture import CodecArchitecture, DecoderArchitecture, Transformer
+from engine.code2wav.base import Decoder
+from engine.code2wav.decoder import StreamDecoder
+from engine.layout import codec_shapes
+from engine.models.code2wav import Code2WavModel
+from engine.untrained.weights import write_weights
+
+CPU = torch.device("cpu")
+PUBLISHED = DecoderArchitecture(
+    transformer=Transformer(
+        hidden=512, intermediate=1024, layers=8, heads=16, kv_heads=16, head_dim=64, rope_theta=1e4, eps=1e-5
+    ),
+    latent=1024,
+    codebook_dim=512,
+    codebook_size=2048,
+    quantizers=16,
+    decoder_dim=1536,
+    sliding_window=72,
+    upsample_rates=(8, 5, 4, 3),
+    upsampling_ratios=(2, 2),
+)
+SMALL = replace(
+    PUBLISHED,
+    transformer=Transformer(
+        hidden=48, intermediate=80, layers=2, heads=2, kv_heads=2, head_dim=32, rope_theta=1e4, eps=1e-5
+    ),
+    latent=48,
+    codebook_dim=32,
+    codebook_size=64,
+    decoder_dim=64,
+    sliding_window=12,
+)
+
+
+@cache
+def tensors_of(architecture: DecoderArchitecture) -> dict[str, torch.Tensor]:
+    """Of speech_tokenizer/model.safetensors, without their ``decoder.`` prefix."""
+    last = len(architecture.upsample_rates) + 2
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "model.safetensors")
+        shapes = codec_shapes(CodecArchitecture(architecture, None))
+        write_weights(file, shapes, "codec", torch.float32, last_conv=f"decoder.decoder.{last}.conv.weight")
+        return {name.removeprefix("decoder."): tensor for name, tensor in load_file(file).items()}
+
+
+def defined(architecture: DecoderArchitecture, rows: int) -> StreamDecoder:
+    """The decoder in plain torch, on the CPU."""
+    with torch.inference_mode():
+        return StreamDecoder(Code2WavModel(tensors_of(architecture), architecture, device=CPU), rows)
+
+
+def some_codes(architecture: DecoderArchitecture, streams: int, frames: int, seed: int = 0) -> np.ndarray:
+    """int16 [streams, frames, 16]."""
+    shape = (streams, frames, architecture.quantizers)
+    return np.random.default_rng(seed).integers(architecture.codebook_size, size=shape, dtype=np.int16)
+
+
+def heard(decoder: Decoder, codes: np.ndarray, cuts: tuple[int, ...] = (), context: np.ndarray | None = None):
+    """Samples of codes [streams, frames, 16], cut after the frames ``cuts``; every stream after ``context``."""
+    rows = [decoder.begin(context) for _ in codes]
+    pieces = [decoder.decode(rows, piece) for piece in np.split(codes, cuts, axis=1)]
+    for row in rows:
+        decoder.end(row)
+    return np.concatenate(pieces, axis=1)
+
+
+def decibels(samples: np.ndarray, truth: np.ndarray) -> float:
+    """How far the error lies below the signal."""
+    return float(20 * np.log10(truth.std() / (samples - truth).std()))
