@@ -27,9 +27,9 @@ class TalkerConfig(_Strict):
     """Stage 1: text to codec frames."""
 
     engine: Literal["auto", "native", "vllm"] = Field(
-        "native",
-        description="what runs it: native is plain torch; vllm needs a GPU, and has not been measured on one yet; "
-        "auto is vllm on a GPU where that is installed, else native",
+        "auto",
+        description="what runs it: native is plain torch; vllm needs a GPU; auto is vllm on a GPU where that is "
+        "installed, else native",
     )
     slots: int = Field(8, ge=1, description="requests that decode together")
     context: int = Field(4096, ge=64, description="positions a slot holds: prompt and frames")
@@ -45,10 +45,17 @@ class Code2WavConfig(_Strict):
     placement: Literal["thread", "process"] = Field(
         "thread", description="beside the talker in one process, or in a process of its own"
     )
+    dtype: Literal["auto", "float32", "float16"] = Field(
+        "auto", description="auto is float16 with Triton on a GPU, and float32 elsewhere"
+    )
     streams: int = Field(16, ge=1, description="streams whose decoder state is held at once")
     first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
     max_chunk_frames: int = Field(12, ge=1, le=24, description="most frames of one chunk")
-    max_batch_frames: int = Field(24, ge=1, description="most frames of all streams decoded together")
+    max_batch_frames: int | None = Field(
+        None,
+        ge=1,
+        description="most frames of all streams decoded together; when unset 24, and 256 with Triton on a GPU",
+    )
     lead_ms: int = Field(
         240, ge=0, description="audio a listener should still have in hand when the next chunk is made"
     )
@@ -61,6 +68,12 @@ class EngineConfig(_Strict):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
+    )
+    gpu_memory_gib: float | None = Field(
+        None,
+        gt=0,
+        description="of the GPU, for both stages together; the talker's cache on vLLM takes what the rest leaves; "
+        "when unset nine tenths of what is free at the start",
     )
     threads: int | None = Field(None, ge=1, description="torch threads of each stage; half the cores when unset")
     log_format: Literal["text", "json"] = Field(

@@ -17,14 +17,15 @@ from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.device import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed
+from engine.gpu_memory import GpuMemory, out_of_memory
 from engine.messages import READY
-from engine.process import prepare_process
+from engine.process import keep_what_is_loaded, prepare_process
 from engine.prompt import languages, tasks
 from engine.reference_desk import ReferenceDesk
 from engine.reference_encoder import ReferenceEncoder
 from engine.request import EngineInfo, SamplingParams
 from engine.talker.intake import Intake, resolve
-from engine.talker.loading import load_talker, runs_on_vllm
+from engine.talker.loading import import_ahead, load_talker
 from engine.talker.stage import TalkerStage
 from engine.talker.warm_up import warm_up
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
@@ -52,19 +53,25 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     frames = frames_side.attach(wakeup)
     join_code2wav: Callable[[], None] | None = None
     try:
-        apart = _captures_beside_code2wav(config)
-        if not apart:
-            join_code2wav = launch.start(config, code2wav_side, audio)
-        stage, info = _load(config, requests, frames, wakeup)
-        if apart:
-            join_code2wav = launch.start(config, code2wav_side, audio)
-        launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
+        device = choose_device(config)
+        memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
+        if config.code2wav.placement == "thread":
+            import_ahead(config, device)  # two threads that import at once may see modules half made
+        join_code2wav = launch.start(config, code2wav_side, audio)
+        if memory is not None:
+            _load_code2wav_first(config, memory, device, frames, wakeup)
+        stage, info = _load(config, device, memory, requests, frames, wakeup)
+        if memory is None:
+            launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
     except EngineError as error:
         requests.fail(READY, error.to_bytes())
+    except torch.OutOfMemoryError as error:
+        requests.fail(READY, out_of_memory("the talker", "talker.slots", error).to_bytes())
     except Exception as error:
         _log.exception("the engine could not be loaded")
         requests.fail(READY, EngineFailed(f"the engine could not be loaded: {error}").to_bytes())
     else:
+        keep_what_is_loaded()
         requests.end(READY, info.to_bytes())
         _step_until_alone(stage)
     finally:
@@ -77,9 +84,17 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
             audio.close()
 
 
-def _captures_beside_code2wav(config: EngineConfig) -> bool:
-    """Whether the talker captures CUDA graphs in Code2Wav's process: nothing else may use the GPU meanwhile."""
-    return config.code2wav.placement == "thread" and runs_on_vllm(config, choose_device(config))
+def _load_code2wav_first(
+    config: EngineConfig, memory: GpuMemory, device: torch.device, frames: Endpoint, wakeup: Wakeup
+) -> None:
+    """Until Code2Wav is ready on the GPU.
+
+    What it takes must be known before the talker's cache gets what is left; and while one of them captures CUDA
+    graphs, nothing else may use the GPU.
+    """
+    import_ahead(config, device)
+    launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
+    memory.took("Code2Wav")
 
 
 def _step_until_alone(stage: TalkerStage) -> None:
@@ -89,15 +104,27 @@ def _step_until_alone(stage: TalkerStage) -> None:
         _log.debug("a neighbour of the talker is gone")
 
 
-def _load(config: EngineConfig, requests: Endpoint, frames: Endpoint, wakeup: Wakeup) -> tuple[TalkerStage, EngineInfo]:
+def _load(
+    config: EngineConfig,
+    device: torch.device,
+    memory: GpuMemory | None,
+    requests: Endpoint,
+    frames: Endpoint,
+    wakeup: Wakeup,
+) -> tuple[TalkerStage, EngineInfo]:
     started = time.monotonic()
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
-    device = choose_device(config)
-    talker = load_talker(checkpoint, config, device)
+    encoder = ReferenceEncoder(checkpoint, device)
+    if memory is not None:
+        encoder.warm_up()
+        memory.took("reference encoders")
+    talker = load_talker(checkpoint, config, device, memory)
     usual = resolve(SamplingParams(), checkpoint.generation)
     warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
-    desk = ReferenceDesk(ReferenceEncoder(checkpoint, device), requests)
+    if memory is not None:
+        memory.tell()
+    desk = ReferenceDesk(encoder, requests)
     intake = Intake(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 
 import torch
@@ -10,23 +11,37 @@ from engine.checkpoint import Checkpoint
 from engine.config import EngineConfig
 from engine.device import choose_dtype
 from engine.errors import SetupError
+from engine.gpu_memory import GpuMemory
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
 from engine.talker.base import Talker
 from engine.talker.native import NativeTalker
-from engine.talker.vllm.installation import usable
+from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
 
 _log = logging.getLogger(__name__)
 
 
-def load_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> Talker:
-    """The checkpoint's talker on what ``talker.engine`` says. Raises SetupError where that cannot be."""
+def load_talker(
+    checkpoint: Checkpoint, config: EngineConfig, device: torch.device, memory: GpuMemory | None = None
+) -> Talker:
+    """The checkpoint's talker on what ``talker.engine`` says. Raises SetupError where that cannot be.
+
+    memory: of the GPU, which says how large the talker's cache is on vLLM.
+    """
     if not runs_on_vllm(config, device):
         return load_native_talker(checkpoint, config, device)
     _log.info("the talker runs on vLLM")
-    return load_vllm_talker(checkpoint, config.talker, device, choose_dtype(config, device))
+    return load_vllm_talker(checkpoint, config.talker, device, choose_dtype(config, device), memory)
+
+
+def import_ahead(config: EngineConfig, device: torch.device) -> None:
+    """Import what loading the talker will need: vLLM takes seconds, in which something else can be loaded."""
+    if runs_on_vllm(config, device):
+        require()
+        prepare_environment()
+        importlib.import_module("engine.talker.vllm.core")
 
 
 def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:

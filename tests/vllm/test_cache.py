@@ -40,7 +40,7 @@ def rows_read(monkeypatch):
     return read
 
 
-CROWD = {"context": 128, "slots": 3, "cache_positions": 160}
+CROWD = {"context": 100, "slots": 3, "cache_positions": 112}
 """Room for one utterance and a bit."""
 LONG_WINDED = (0, 1, 5)
 """Seeds of utterances that do not end soon."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine import EngineCoreRequest
@@ -23,11 +20,13 @@ from vllm.v1.request import Request
 from engine.architecture import TalkerArchitecture
 from engine.checkpoint import Checkpoint
 from engine.config import TalkerConfig
-from engine.errors import EngineFailed, SetupError
+from engine.gpu_memory import GpuMemory, out_of_memory
+from engine.memory import CacheNeed
 from engine.request import CODEBOOKS
 from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.utterance import Utterance
 from engine.talker.vllm import loader
+from engine.talker.vllm.drawn import Drawn, drawn_of
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from engine.talker.vllm.scheduler import StandingScheduler
 from engine.talker.vllm.state import UTTERANCE
@@ -35,25 +34,25 @@ from engine.talker.vllm.state import UTTERANCE
 _PREFILL_ROWS = 2048
 _BLOCK = {"cuda": 16, "cpu": 32}
 """Positions of a block of the cache."""
-_GIB = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The codes int16 [16] that a request drew in a step; ``last``: vLLM has let it go."""
-
-    key: str
-    codes: NDArray[np.int16]
-    last: bool
+_STEP_ROWS = (16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
+"""Steps that read prompts are filled up to these many rows, so that a captured graph can run them."""
 
 
 class TalkerCore:
     """vLLM's scheduler, cache and model runner. One thread does everything.
 
-    Raises SetupError where the device has no room for the cache.
+    memory: says how large the cache is; without it there is a context for every slot. Raises SetupError where the
+    device has no room for the cache.
     """
 
-    def __init__(self, checkpoint: Checkpoint, config: TalkerConfig, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        config: TalkerConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        memory: GpuMemory | None = None,
+    ) -> None:
         self._architecture = checkpoint.model.talker
         self._limit = config.context + 1
         arguments = _arguments(self._architecture, config, device, dtype)
@@ -62,14 +61,17 @@ class TalkerCore:
             loader.write_config(Path(folder), self._architecture, self._limit, dtype)
             engine = EngineArgs(model=folder, **arguments).create_engine_config()
         engine.scheduler_config.async_scheduling = True  # the CPU backend turns it off, and has no need to
+        executor = Executor.get_class(engine)
+        if memory is not None:
+            executor = _measured(executor, memory, _cache_need(self._architecture, config, device, dtype))
         try:
-            self._core = EngineCore(engine, Executor.get_class(engine), log_stats=False)
+            self._core = EngineCore(engine, executor, log_stats=False)
         except torch.OutOfMemoryError as error:
-            raise SetupError(_no_room(arguments, self._architecture, dtype), code="out_of_memory") from error
+            raise out_of_memory("the talker", "talker.slots or talker.context", error) from error
 
-    def let_stand(self, stands: Callable[[Request], bool]) -> None:
-        """Ask ``stands`` before every step which running requests are to be left out of it."""
-        self._core.scheduler.stands = stands
+    def let_stand(self, standing: Callable[[], Collection[str]]) -> None:
+        """Ask ``standing`` before every step for the keys of requests that are to be left out of it."""
+        self._core.scheduler.standing = standing
 
     def add(self, utterance: Utterance) -> Request:
         """A request for an utterance; it joins the next step."""
@@ -109,31 +111,18 @@ class TalkerCore:
         """Start a step, and take the codes of an earlier one. Also whether anything was started."""
         outputs, started = self._core.step_fn()
         self._core.post_step(model_executed=started)
-        return [drawn for each in (outputs or {}).values() for drawn in _codes(each.outputs)], started
+        return [drawn for each in (outputs or {}).values() for drawn in drawn_of(each.outputs)], started
 
     def close(self) -> None:
         """Give the device's memory back."""
         self._core.shutdown()
 
 
-def _codes(outputs: list[Any]) -> list[Drawn]:
-    drawn = []
-    for output in outputs:
-        if not output.new_token_ids:
-            raise EngineFailed(f"vLLM gave an utterance up: {output.finish_reason}")
-        [codes] = output.new_logprobs.logprob_token_ids
-        drawn.append(Drawn(output.request_id, codes.astype(np.int16), output.finished))
-    return drawn
-
-
 def _arguments(
     talker: TalkerArchitecture, config: TalkerConfig, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Any]:
     """What vLLM is started with."""
-    block = _BLOCK[device.type]
-    longest = math.ceil((config.context + 1) / block)
-    wanted = config.vllm.cache_positions
-    blocks = config.slots * longest if wanted is None else max(longest, math.ceil(wanted / block))
+    need = _cache_need(talker, config, device, dtype)
     rows = config.prefill_chunk or _PREFILL_ROWS
     return {
         "dtype": str(dtype).removeprefix("torch."),
@@ -143,8 +132,8 @@ def _arguments(
         "max_model_len": config.context + 1,
         "max_num_seqs": config.slots,
         "max_num_batched_tokens": config.slots + rows,
-        "block_size": block,
-        "kv_cache_memory_bytes": (blocks + 1) * block * _position_bytes(talker, dtype),
+        "block_size": need.block,
+        "kv_cache_memory_bytes": need.most * need.position,
         "gpu_memory_utilization": 0.01,  # without meaning, as the cache's size is given
         "enable_prefix_caching": config.vllm.prefix_caching,
         "distributed_executor_backend": "uni",
@@ -155,23 +144,49 @@ def _arguments(
         "enforce_eager": device.type == "cpu",
         "compilation_config": {
             "mode": 0,
-            "cudagraph_mode": "NONE" if device.type == "cpu" else "FULL_DECODE_ONLY",
-            "cudagraph_capture_sizes": batch_sizes(config.slots),
+            "cudagraph_mode": _graph_mode(device, dtype),
+            "cudagraph_capture_sizes": _graph_sizes(config.slots, config.slots + rows),
         },
     }
+
+
+def _graph_mode(device: torch.device, dtype: torch.dtype) -> str:
+    """Which steps run as one graph: all where attention is FlashAttention 3, which has no float32."""
+    if device.type == "cpu":
+        return "NONE"
+    return "FULL" if dtype == torch.bfloat16 else "FULL_DECODE_ONLY"
+
+
+def _graph_sizes(slots: int, most: int) -> list[int]:
+    """Rows of the steps that are captured: of frames alone, and of prompts among them."""
+    return [*batch_sizes(slots), *(rows for rows in _STEP_ROWS if slots < rows < most), most]
+
+
+def _cache_need(
+    talker: TalkerArchitecture, config: TalkerConfig, device: torch.device, dtype: torch.dtype
+) -> CacheNeed:
+    """Blocks for as many positions as are configured, else for a context of every slot; and one that vLLM keeps."""
+    block = _BLOCK[device.type]
+    longest = math.ceil((config.context + 1) / block)
+    wanted = config.vllm.cache_positions
+    most = config.slots * longest if wanted is None else max(longest, math.ceil(wanted / block))
+    least = longest if wanted is None else most
+    size = _position_bytes(talker, dtype)
+    return CacheNeed(size, block, (least + 1) * block, (most + 1) * block, config.context)
+
+
+def _measured(base: type[Executor], memory: GpuMemory, need: CacheNeed) -> type[Executor]:
+    """``base`` with a cache as large as ``memory`` says, once the weights are loaded and the longest step has run."""
+
+    class MeasuredExecutor(base):
+        def determine_available_memory(self) -> list[int]:
+            memory.watch_peak()
+            return [memory.cache_bytes(need) for _ in super().determine_available_memory()]
+
+    return MeasuredExecutor
 
 
 def _position_bytes(talker: TalkerArchitecture, dtype: torch.dtype) -> int:
     """What one position of one utterance takes of the cache."""
     shape = talker.transformer
     return 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
-
-
-def _no_room(arguments: dict[str, Any], talker: TalkerArchitecture, dtype: torch.dtype) -> str:
-    wanted, free = arguments["kv_cache_memory_bytes"], torch.cuda.mem_get_info()[0]
-    positions = free // _position_bytes(talker, dtype)
-    return (
-        f"the GPU has no room for the talker: keys and values alone would take {wanted / _GIB:.1f} GiB, and "
-        f"{free / _GIB:.1f} GiB are left, enough for {positions} positions: lower talker.slots, talker.context or "
-        "talker.vllm.cache_positions"
-    )
