@@ -2,7 +2,8 @@
 
 python -m benchmarks.checkpoints NAME FOLDER
 
-NAME is "full-size" (the published 0.6B model's) or one of ``engine.untrained.VARIANTS``.
+NAME is "full-size" (the published 0.6B model's with built-in voices), such as "full-size-1.7b-base" (a size and a kind
+of ``benchmarks.fullsize``), or one of ``engine.untrained.VARIANTS``.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.fullsize import write_full_size
+from benchmarks.fullsize import KINDS, SIZES, write_full_size
 from engine.untrained import write_checkpoint
 
 FULL_SIZE = "full-size"
+_FULL_SIZES = {FULL_SIZE: ("0.6b", "custom_voice")} | {
+    f"{FULL_SIZE}-{size}-{kind}": (size, kind) for size in SIZES for kind in KINDS
+}
 
 
 def main() -> None:
@@ -22,8 +26,8 @@ def main() -> None:
     if (folder / "config.json").exists():
         return
     print(f"writing {folder}", file=sys.stderr)
-    if name == FULL_SIZE:
-        write_full_size(folder)
+    if name in _FULL_SIZES:
+        write_full_size(folder, *_FULL_SIZES[name])
     else:
         write_checkpoint(folder, name)
 

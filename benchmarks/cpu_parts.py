@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint import Checkpoint, open_checkpoint
-from engine.code2wav.decoder import StreamDecoder
-from engine.code2wav.launch import load_decoder
+from engine.code2wav.base import Decoder
+from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig
 from engine.device import prepare_torch
 from engine.kernels.linear import Linear
@@ -66,7 +66,7 @@ class _Constants:
         return self._made[size].clone()
 
 
-def chunk_ms(decoder: StreamDecoder, codes: int, streams: int, frames: int) -> float:
+def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:
     """The best of some decodings of ``frames`` frames of ``streams`` streams."""
     random = np.random.default_rng(0)
     rows = [decoder.begin(None) for _ in range(streams)]

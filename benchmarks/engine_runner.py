@@ -13,7 +13,7 @@ import torch
 from benchmarks.turns import Job, Load, Turn, serve
 from engine.checkpoint import open_checkpoint
 from engine.client import EngineClient
-from engine.code2wav.launch import load_decoder
+from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig
 from engine.device import prepare_torch
 from engine.prompt import build_prompt

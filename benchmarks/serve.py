@@ -1,10 +1,17 @@
-"""A deployment from its start to its limits: start to ready, then a plan of loads over HTTP, and how busy the GPU was.
+"""A deployment from its start to its limits: start to ready, then loads over HTTP, and how busy the GPU was.
 
-    python -m benchmarks.serve [--config FILE] [--model FOLDER] [--json FILE] [options of sonant bench]
+    python -m benchmarks.serve [--config FILE] [--model FOLDER] [--piece NAME] [--json FILE] [options of sonant bench]
 
-Starts ``sonant serve`` with the configuration on a free port and lets ``sonant bench`` ask it, with ``--plan gpu``
-unless the options say otherwise. Untrained weights end an utterance at random: ``--frames text`` cuts each to a length
-that follows from its text. The same plan against a server that runs already, of whatever make:
+Starts ``sonant serve`` with the configuration on a free port and lets ``sonant bench`` ask it: the loads of the
+options, else ``--plan gpu``. With ``--piece``, parts of a plan that each take less than four minutes and print what
+they find when they have it:
+
+- alone: one request after the other; open: 1, 10, 20 and 40 a second; closed: 8, 32, 64, 128 and 256 at once
+- clone: a stored voice of a synthetic recording, cloned in context, one at a time and 20 a second
+- held: how many listeners are supplied in real time (``benchmarks.held``)
+
+Untrained weights end an utterance at random, or never: ``--frames text`` cuts each to a length that follows from its
+text. The same plan against a server that runs already, of whatever make:
 
     sonant bench --plan gpu --frames text -s http://127.0.0.1:8091 --voice ryan --body '{"stream_format": "audio"}'
 """
@@ -13,17 +20,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks import held
 from benchmarks.gpu_watch import GpuWatch, watched
+from benchmarks.recording import TRANSCRIPT, write_recording
 from benchmarks.report import machine
 from benchmarks.serving import ROOT, served
 
-_LOADS = ("--plan", "--rate", "-c", "--concurrency")
+_LOADS = ("--plan", "--rate", "-c", "--concurrency", "--listeners")
+_CLONE = "bench-clone"
+_PIECES = {
+    "alone": "-c 1 -n 40",
+    "open": "--rate 1 --rate 10 --rate 20 --rate 40",
+    "closed": "-c 8 -c 32 -c 64 -c 128 -c 256",
+    "clone": "-c 1 --rate 20",
+    "held": "",
+}
 
 
 def main() -> None:
@@ -33,37 +52,72 @@ def main() -> None:
     )
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
     parser.add_argument("--model", help="a checkpoint folder, or a hub name, in the place of the configuration's")
+    parser.add_argument("--piece", action="append", choices=_PIECES, help="may be repeated")
+    parser.add_argument("--voice", action="append", default=[], help="of every piece but the clone; may be repeated")
     parser.add_argument("--json", type=Path, help="a file for every figure")
+    held.add_options(parser)
     given, options = parser.parse_known_args()
-    if not any(option.partition("=")[0] in _LOADS for option in options):
-        options += ["--plan", "gpu"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends, too
     flags = ["--model", given.model] if given.model else []
     print("{cpu}, {cores} cores; Python {python}, torch {torch}".format(**machine()), flush=True)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        watched() as gpus,
-        served(given.config, Path(folder, "log"), *flags) as (address, seconds),
-    ):
-        print(f"start to ready {seconds:.1f} s", flush=True)
-        report = asked(address, options, Path(folder, "bench.json"))
-    report |= {"config": given.config.name, "machine": machine(), "start_to_ready_seconds": round(seconds, 2)}
-    for load in report["loads"]:
+    with tempfile.TemporaryDirectory() as folder, watched() as gpus:
+        os.environ["SONANT_VOICES__FOLDER"] = str(Path(folder, "voices"))
+        with served(given.config, Path(folder, "log"), *flags) as (address, seconds):
+            print(f"start to ready {seconds:.1f} s", flush=True)
+            report = {"config": given.config.name, "machine": machine(), "start_to_ready_seconds": round(seconds, 2)}
+            report["loads"] = []
+            for piece in given.piece or [None]:
+                measure(piece, address, given, options, report, gpus)
+                if given.json:
+                    given.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def measure(
+    piece: str | None,
+    address: str,
+    given: argparse.Namespace,
+    options: list[str],
+    report: dict[str, Any],
+    gpus: GpuWatch,
+) -> None:
+    """One piece, or what the options say; its figures go into ``report`` and onto the screen."""
+    voices = [word for voice in given.voice for word in ("--voice", voice)]
+    if piece == "held":
+        report["held"] = held.search(address, given, [*voices, *options])
+        return
+    if piece == "clone":
+        store_clone(address)
+        voices = ["--voice", _CLONE]
+    loads = _PIECES[piece].split() if piece else []
+    if not piece and not any(option.partition("=")[0] in _LOADS for option in options):
+        loads = ["--plan", "gpu"]
+    for load in asked(address, [*loads, *voices, *options]):
         load["gpus"] = gpus_during(load, gpus)
+        report["loads"].append(load | {"piece": piece})
         for gpu, figures in load["gpus"].items():
             told = "{busy_percent} % busy, {busiest_percent} at most, {memory_mib:,.0f} MiB, {power_watts} W"
-            print(f"{load['load']}: GPU {gpu} " + told.format(**figures))
-    if given.json:
-        given.json.write_text(json.dumps(report, indent=1) + "\n")
+            print(f"{load['load']}: GPU {gpu} " + told.format(**figures), flush=True)
 
 
-def asked(address: str, options: list[str], file: Path) -> dict[str, Any]:
-    """What ``sonant bench`` finds at ``address``; its tables go where ours go."""
-    command = [sys.executable, "-m", "server.cli", "bench", "--server", address, "--json", str(file), *options]
-    done = subprocess.run(command, cwd=ROOT)
-    if not file.exists():
-        raise SystemExit(done.returncode)
-    report: dict[str, Any] = json.loads(file.read_text())
-    return report
+def asked(address: str, options: list[str]) -> list[dict[str, Any]]:
+    """The loads that ``sonant bench`` puts on ``address``; its tables go where ours go."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "bench.json")
+        command = [sys.executable, "-m", "server.cli", "bench", "--server", address, "--json", str(file), *options]
+        done = subprocess.run(command, cwd=ROOT)
+        if not file.exists():
+            raise SystemExit(done.returncode)
+        loads: list[dict[str, Any]] = json.loads(file.read_text())["loads"]
+        return loads
+
+
+def store_clone(address: str) -> None:
+    """Store the voice that the clones speak with."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "voice.wav")
+        write_recording(file)
+        command = [sys.executable, "-m", "server.cli", "voices", "add", _CLONE, str(file), "--ref-text", TRANSCRIPT]
+        subprocess.run([*command, "--consent", "nobody's", "--server", address], cwd=ROOT, check=True)
 
 
 def gpus_during(load: dict[str, Any], gpus: GpuWatch) -> dict[str, dict[str, float]]:

@@ -12,6 +12,7 @@ from engine.text_tokenizer import SPLIT_PATTERN
 from engine.untrained.files import write_json
 
 _VOCAB_SIZE = 640
+_LARGE_VOCAB_SIZE = 8192
 _CORPUS = (
     "assistant",
     "user",
@@ -68,9 +69,12 @@ _SPEECH = (
 )
 
 
-def write_tokenizer(folder: Path) -> dict[str, int]:
-    """Write vocab.json, merges.txt and tokenizer_config.json. Returns the id of every token."""
-    vocab, merges = _train()
+def write_tokenizer(folder: Path, words_of: Sequence[str] = ()) -> dict[str, int]:
+    """Write vocab.json, merges.txt and tokenizer_config.json. Returns the id of every token.
+
+    words_of: texts each of whose words is to be one token, as nearly all of a published vocabulary's are.
+    """
+    vocab, merges = _train(words_of)
     vocab_text = json.dumps(vocab, ensure_ascii=False)
     merges_text = "#version: 0.2\n" + "\n".join(merges) + "\n"
     (folder / "vocab.json").write_text(vocab_text, encoding="utf-8", newline="\n")
@@ -80,7 +84,7 @@ def write_tokenizer(folder: Path) -> dict[str, int]:
     return vocab | added
 
 
-def _train() -> tuple[dict[str, int], list[str]]:
+def _train(words_of: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -89,12 +93,12 @@ def _train() -> tuple[dict[str, int], list[str]]:
         ]
     )
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCAB_SIZE,
+        vocab_size=_LARGE_VOCAB_SIZE if words_of else _VOCAB_SIZE,
         min_frequency=1,
         show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
-    tokenizer.train_from_iterator(_CORPUS * 2, trainer)
+    tokenizer.train_from_iterator((*_CORPUS, *words_of) * 2, trainer)
     model = json.loads(tokenizer.to_str())["model"]
     return model["vocab"], [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
 

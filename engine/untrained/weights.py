@@ -20,40 +20,49 @@ _EOS_GAIN = 1.5
 """On eos's row of the codec head, so that utterances end."""
 _LAST_CONV_GAIN = 0.1
 """On Code2Wav's last convolution, so that samples stay within [-1, 1]."""
+_CPU = torch.device("cpu")
 _LOUDER = ("res2net_block", "tdnn", "mfa", "encoder.downsample")
 
 
 def write_weights(
-    file: Path, shapes: Shapes, tag: str, dtype: torch.dtype, *, eos: int = -1, last_conv: str = ""
+    file: Path,
+    shapes: Shapes,
+    tag: str,
+    dtype: torch.dtype,
+    *,
+    eos: int = -1,
+    eos_gain: float = _EOS_GAIN,
+    last_conv: str = "",
+    device: torch.device = _CPU,
 ) -> None:
     """Write a safetensors file of random tensors.
 
-    tag: names the file's own stream of random numbers. eos: the codec head's row of it; last_conv:
-    the name of Code2Wav's last convolution.
+    tag: names the file's own stream of random numbers. eos: the codec head's row of it, and what it is multiplied by;
+    last_conv: the name of Code2Wav's last convolution. device: where they are drawn; each has numbers of its own.
     """
     tensors = {}
     for name, shape in shapes.items():
-        tensor = _draw(name, shape, _generator(tag, name), last_conv)
+        tensor = _draw(name, shape, _generator(tag, name, device), last_conv)
         if name.endswith("codec_head.weight"):
-            tensor[eos] *= _EOS_GAIN
-        tensors[name] = tensor.to(dtype).contiguous()
+            tensor[eos] *= eos_gain
+        tensors[name] = tensor.to("cpu", dtype).contiguous()
     save_file(tensors, file, metadata={"format": "pt"})
 
 
-def _generator(tag: str, name: str) -> torch.Generator:
+def _generator(tag: str, name: str, device: torch.device) -> torch.Generator:
     """One generator a tensor, so that the values do not depend on the order of the names."""
     digest = hashlib.sha256(f"{_SEED}|{tag}|{name}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
 
 def _draw(name: str, shape: tuple[int, ...], generator: torch.Generator, last_conv: str) -> torch.Tensor:
     kind = name.rsplit(".", 1)[-1]
     if kind == "initialized":
-        return torch.ones(shape)
+        return torch.ones(shape, device=generator.device)
     if kind in ("cluster_usage", "scale", "gamma"):
         low, high = (0.5, 3.0) if kind == "cluster_usage" else (0.1, 0.6)
-        return torch.rand(shape, generator=generator) * (high - low) + low
-    normal = torch.randn(shape, generator=generator)
+        return torch.rand(shape, generator=generator, device=generator.device) * (high - low) + low
+    normal = torch.randn(shape, generator=generator, device=generator.device)
     if "norm" in name and kind == "weight":
         return 1 + normal * 0.2
     return normal * _deviation(name, kind, shape, last_conv)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -20,28 +21,48 @@ echo "1, 5, [N/A], 80.0"
 """
 
 
-def test_a_deployment_is_started_measured_and_stopped(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
-    config, report = tmp_path / "sonant.yaml", tmp_path / "report.json"
-    engine = {"model": str(checkpoints["pocket"]), "device": "cpu", "threads": 1}
-    config.write_text(yaml.safe_dump({"engine": engine, "voices": {"folder": str(tmp_path / "voices")}}))
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text(NVIDIA_SMI)
-    tool.chmod(0o755)
+PIECES = ["--piece", "alone", "--piece", "clone", "--piece", "held", "--voice", "ryan", "-n", "3", "--frames", "6"]
+
+
+def served(checkpoint: Path, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
+    """What is printed, and the report."""
+    config, report = folder / "sonant.yaml", folder / "report.json"
+    engine = {"model": str(checkpoint), "device": "cpu", "threads": 1}
+    config.write_text(yaml.safe_dump({"engine": engine}))
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.serve", "--config", config, "--json", report, *LOADS],
+        [sys.executable, "-m", "benchmarks.serve", "--config", config, "--json", report, *options],
         cwd=ROOT,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
-    assert "start to ready" in done.stdout
-    assert "8 a second: GPU 0 55.0 % busy, 55.0 at most, 12,345 MiB, 300.5 W" in done.stdout
-    found = json.loads(report.read_text())
+    return done.stdout, json.loads(report.read_text())
+
+
+def test_a_deployment_is_started_measured_and_stopped(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(NVIDIA_SMI)
+    tool.chmod(0o755)
+    printed, found = served(checkpoints["pocket"], tmp_path, *LOADS)
+    assert "start to ready" in printed
+    assert "8 a second: GPU 0 55.0 % busy, 55.0 at most, 12,345 MiB, 300.5 W" in printed
     assert found["start_to_ready_seconds"] > 0
     assert [(load["load"], load["outcomes"]) for load in found["loads"]] == [
         ("8 a second", {"ok": 12}),
         ("10 a second", {"ok": 12}),
     ]
     assert [list(load["gpus"]) for load in found["loads"]] == [["0"], ["0"]], "of GPU 1 too little is known"
+
+
+def test_pieces_of_a_plan_are_told_one_by_one(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+    search = ["--first", "2", "--most", "2", "--trial-seconds", "1", "--wait", "30"]
+    printed, found = served(checkpoints["pocket"], tmp_path, *PIECES, *search)
+    assert [(load["piece"], load["load"], load["outcomes"]) for load in found["loads"]] == [
+        ("alone", "1 at once", {"ok": 3}),
+        ("clone", "20 a second", {"ok": 3}),
+        ("clone", "1 at once", {"ok": 3}),
+    ]
+    assert found["held"]["held"] == 2, "with half a minute in hand nobody runs dry"
+    assert "2 listeners are held in real time; more were not tried" in printed

@@ -1,0 +1,49 @@
+"""The floors of a frame are those of SPEC 10, reckoned from the shapes alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fullsize import full_size_model
+from benchmarks.gpu_floor import Floor, first_code_floor, layers_floor, predictor_floor
+from engine.config_reader import read_model
+from engine.layout import model_shapes
+from engine.strict_json import Keys
+
+TOKENS = ("assistant", "<|im_end|>", "<|im_start|>", "<tts_text_bos>", "<tts_text_eod>", "<tts_pad>")
+BF16 = 2
+
+
+@pytest.mark.parametrize(
+    ("size", "talker_gb", "predictor_gb", "predictor_gflop", "milliseconds"),
+    [("0.6b", 0.887, 2.422, 2.585, 0.70), ("1.7b", 2.831, 2.485, 2.652, 1.12)],
+)
+def test_one_row_reads_what_the_specification_says(
+    size: str, talker_gb: float, predictor_gb: float, predictor_gflop: float, milliseconds: float
+) -> None:
+    config = full_size_model({token: number for number, token in enumerate(TOKENS)}, size)
+    model = read_model(Keys(config, Path("config.json")))
+    shapes = model_shapes(model)
+    talker = layers_floor(model.talker, shapes, 1, 0, BF16) + first_code_floor(shapes, 1, BF16)
+    predictor = predictor_floor(model.talker, shapes, 1, BF16)
+    assert talker.bytes / 1e9 == pytest.approx(talker_gb, rel=0.01)
+    assert predictor.bytes / 1e9 == pytest.approx(predictor_gb, rel=0.01)
+    assert predictor.operations / 1e9 == pytest.approx(predictor_gflop, rel=0.01)
+    whole = layers_floor(model.talker, shapes, 1, 500, BF16) + first_code_floor(shapes, 1, BF16) + predictor
+    assert whole.milliseconds(bandwidth=4.8e12) == pytest.approx(milliseconds, abs=0.01)
+
+
+def test_many_rows_share_the_weights_and_not_the_cache() -> None:
+    config = full_size_model({token: number for number, token in enumerate(TOKENS)}, "1.7b")
+    model = read_model(Keys(config, Path("config.json")))
+    shapes = model_shapes(model)
+    one, many = (layers_floor(model.talker, shapes, rows, 500, BF16) for rows in (1, 101))
+    assert many.bytes - one.bytes == 100 * 500 * 112 * 1024
+    assert many.operations == 101 * one.operations
+
+
+def test_whichever_takes_longer_counts() -> None:
+    assert Floor(4.8e9, 0).milliseconds() == pytest.approx(1)
+    assert Floor(0, 0.99e12).milliseconds() == pytest.approx(1)

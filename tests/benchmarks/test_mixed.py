@@ -1,0 +1,107 @@
+"""Mixed load on a small checkpoint: nothing is wrong, and what is wrong is found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from benchmarks.mixed_crowd import Heard
+from benchmarks.mixed_lines import Line
+from benchmarks.mixed_verdict import Verdict, first_difference, judge
+from benchmarks.teacher import Teacher
+from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.request import SamplingParams, SpeechRequest
+from tests.conftest import UntrainedCheckpoints
+from tests.talkers import native_talker, prepare, speak
+
+ROOT = Path(__file__).parents[2]
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(checkpoints: UntrainedCheckpoints) -> Checkpoint:
+    return open_checkpoint(str(checkpoints["pocket"]))
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[Line]:
+    sampling = SamplingParams(max_new_tokens=24, top_k=50)
+    texts = ("Hello world.", "This is a test.", "Speak with a calm voice.")
+    return [
+        Line("named", SpeechRequest(text, speaker="ryan", sampling=replace(sampling, seed=seed)))
+        for seed, text in enumerate(texts)
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(lines: list[Line], checkpoint: Checkpoint) -> list[np.ndarray]:
+    said = speak(native_talker(checkpoint), [prepare(line.request, checkpoint) for line in lines])
+    return [each.codes.astype(np.int16) for each in said]
+
+
+def verdict(
+    checkpoint: Checkpoint, lines: list[Line], alone: list[np.ndarray], *heard: np.ndarray, whole: bool = True
+) -> Verdict:
+    teacher = Teacher(checkpoint, torch.device("cpu"), positions=256)
+    listened = [Heard(0, "to the end", codes, whole, NAN, NAN) for codes in heard]
+    solo = [Heard(number, "to the end", codes, True, NAN, NAN) for number, codes in enumerate(alone)]
+    return judge(lines, solo, listened, teacher, tolerance=0.002, seconds=30)
+
+
+def test_the_same_and_the_beginning_of_it_are_right(checkpoint, lines, alone) -> None:
+    assert verdict(checkpoint, lines, alone, alone[0]).good
+    found = verdict(checkpoint, lines, alone, alone[0], alone[0][:3], alone[0][:0], whole=False)
+    assert (found.equal, found.parted, found.good) == (3, 0, True)
+    assert (found.swapped, found.confused) == (3, 3)
+
+
+def test_a_line_that_lacks_its_end_is_short(checkpoint, lines, alone) -> None:
+    found = verdict(checkpoint, lines, alone, alone[0][:-1])
+    assert (found.short, found.good) == (1, False)
+
+
+def test_another_line_and_a_frame_of_one_are_wrong(checkpoint, lines, alone) -> None:
+    mixed = alone[0].copy()
+    mixed[5] = alone[1][5]
+    found = verdict(checkpoint, lines, alone, alone[1], mixed, whole=False)
+    assert len(found.wrong) == 2
+    assert any("from frame 5" in each for each in found.wrong)
+    assert not found.good
+
+
+def test_where_lines_part(alone) -> None:
+    codes = alone[0]
+    other = codes.copy()
+    other[2, 7] += 1
+    assert first_difference(other, codes) == 2 * 16 + 7
+    assert first_difference(codes[:4], codes) is None
+    assert first_difference(codes, codes[:4]) == 4 * 16
+
+
+def test_some_seconds_of_everything(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+    config, report = tmp_path / "sonant.yaml", tmp_path / "report.json"
+    engine = {"model": str(checkpoints["pocket"]), "device": "cpu", "threads": 1}
+    config.write_text(yaml.safe_dump({"engine": engine}))
+    options = ["--config", config, "--json", report, "--minutes", "0.05", "--listeners", "4", "--lines", "6"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu_mixed", *map(str, options), "--longest", "20"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(report.read_text())
+    assert set(found["kinds"]) <= {"named", "live", "batch", "x-vector", "live clone", "in context"}
+    assert found["verdict"]["heard"] > 0
+    assert found["verdict"]["equal"] == found["verdict"]["heard"], "on a CPU everything is equal"
+    assert [held["when"] for held in found["held"]] == ["before", "first fifth", "end"]
+    assert found["left"] == {}
