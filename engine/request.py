@@ -17,6 +17,8 @@ SAMPLES_PER_FRAME = 1_920
 """Samples of one codec frame (80 ms; 12.5 frames a second)."""
 CODEBOOKS = 16
 """Codes of one codec frame."""
+MOST_CHUNK_FRAMES = 24
+"""Frames of a stream that Code2Wav decodes at once: its rings hold as many, beside the window."""
 
 _WIRE = np.dtype("<i2")
 
@@ -104,7 +106,7 @@ class SpeechRequest:
         """The request as it travels to the engine process."""
         fields = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
         fields["voice"] = None if self.voice is None else self.voice.to_fields()
-        fields["sampling"] = asdict(self.sampling)
+        fields["sampling"] = {each.name: getattr(self.sampling, each.name) for each in dataclass_fields(self.sampling)}
         return json.dumps(fields).encode()
 
     @staticmethod

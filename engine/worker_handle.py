@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from engine.config import EngineConfig
 from engine.taken import Taken
-from engine.transfer import Record, Side, Wakeup, pair, spawn
+from engine.transfer import Kind, Record, Side, Wakeup, pair, spawn
 
 AUDIO_WINDOW = 128
 """Frames a stream's listener may be behind Code2Wav: 10 s of audio."""
@@ -73,7 +73,7 @@ class WorkerHandle:
     def _listen(self) -> None:
         try:
             while self._wakeup.wait_for(self._news) and not self._closing:
-                asked, heard = self.requests.receive(), self.audio.receive()
+                asked, heard = self.requests.receive(), self._heard()
                 if asked or heard:
                     self._deliver(asked, heard)
                 if not self.requests.alive:
@@ -82,6 +82,10 @@ class WorkerHandle:
             _log.exception("the links to the engine process broke")
         finally:
             self._gone()
+
+    def _heard(self) -> list[Record]:
+        """What listeners wait for: that a stream is open is no news to who asked for it, and would wake them all."""
+        return [record for record in self.audio.receive() if record.kind is not Kind.OPEN]
 
     def _news(self) -> bool:
         dead = not self.requests.alive

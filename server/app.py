@@ -88,6 +88,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
         app.add_exception_handler(kind, _answer)
     for routes in (speech, batch, live, voices, models, operations, outcomes, playground, unsupported):
         app.include_router(routes.router, responses=errors(401, 500))
+    app.router.routes.insert(0, speech.direct)
     return app
 
 

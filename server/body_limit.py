@@ -49,6 +49,8 @@ class BodyLimit:
         await self._app(scope, counted, send)
 
     async def _in_time(self, receive: Receive, deadline: float | None) -> Message:
+        if deadline is None:
+            return await receive()
         try:
             async with asyncio.timeout_at(deadline):
                 return await receive()

@@ -17,7 +17,8 @@ _MOST_COMMAS = 100_000
 """No speech request has as many values. The parser holds the interpreter while it makes them, whatever the thread."""
 
 
-async def _json_bytes(request: Request) -> bytes:
+async def json_bytes(request: Request) -> bytes:
+    """The body, read whole and said to be JSON. Raises ApiError 413 or 415."""
     _check_headers(request)
     try:
         raw = await request.body()
@@ -50,5 +51,4 @@ def json_object(raw: bytes) -> dict[str, object]:
     return fields
 
 
-JsonBytes = Annotated[bytes, Depends(_json_bytes)]
-"""The body, read whole and said to be JSON. Raises ApiError 413 or 415."""
+JsonBytes = Annotated[bytes, Depends(json_bytes)]

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TypeVar
 
 from starlette.types import Receive
 
-from server.errors import ClientLeft
+from server.errors import ApiError, ClientLeft
 
 T = TypeVar("T")
 
 
-async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+async def unless_client_leaves(receive: Receive, work: Awaitable[T]) -> T:
     """The result of ``work``, which is cancelled as soon as the client closes its connection.
 
     Raises ClientLeft, or whatever ``work`` raises. The request's body must have been read.
     """
-    task = asyncio.ensure_future(work)
-    left = asyncio.ensure_future(_until_disconnect(receive))
+    working = asyncio.current_task()
+    assert working is not None
+    cancellations = working.cancelling()
+    watch = asyncio.ensure_future(_until_disconnect(receive))
+    left = done = False
+
+    def leave(_: asyncio.Task[None]) -> None:
+        nonlocal left
+        if not done:
+            left = working.cancel()
+
+    watch.add_done_callback(leave)
     try:
-        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientLeft
+        return await work
+    except asyncio.CancelledError:
+        if left and working.cancelling() == cancellations + 1:  # nobody else wants it to end
+            raise ClientLeft from None
+        raise
     finally:
-        task.cancel()
-        left.cancel()
-        await asyncio.gather(task, left, return_exceptions=True)
+        done = True
+        watch.cancel()
+        if left:
+            working.uncancel()
 
 
 async def _until_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    with suppress(ApiError):  # a body that goes on where it had ended
+        while (await receive())["type"] != "http.disconnect":
+            pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 
@@ -66,20 +65,25 @@ class Streamed(Response):
                 self._record.failed(error)
 
     async def _send_all(self, send: Send) -> None:
-        await self._send(send, {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async with aclosing(self._pieces) as pieces:
-            async for piece in pieces:
-                await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
-        await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send(self, send: Send, message: Message) -> None:
-        begun = time.monotonic()
         try:
-            async with asyncio.timeout(self._patience):
-                await send(message)
+            async with asyncio.timeout(None) as stalled, aclosing(self._pieces) as pieces:
+                begin = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+                await self._send(send, begin, stalled)
+                async for piece in pieces:
+                    await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True}, stalled)
+                await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False}, stalled)
         except TimeoutError:
+            if not stalled.expired():
+                raise
             raise ClientLeft from None
-        self._record.held_up(time.monotonic() - begun)
+
+    async def _send(self, send: Send, message: Message, stalled: asyncio.Timeout) -> None:
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        stalled.reschedule(begun + self._patience)
+        await send(message)
+        stalled.reschedule(None)
+        self._record.held_up(clock() - begun)
 
 
 class StreamedSpeech(Streamed):

@@ -102,6 +102,11 @@ class SamplingFields(_Wire):
     max_new_tokens: Annotated[int, Field(ge=2, le=2**31 - 1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
 
+    def given(self) -> dict[str, Any]:
+        """Those that were given, by their names."""
+        fields = {name: getattr(self, name) for name in SamplingFields.model_fields}
+        return {name: value for name, value in fields.items() if value is not None}
+
 
 class VoiceId(_Wire):
     """OpenAI's way to name a stored voice."""
@@ -184,14 +189,11 @@ class SpeechBody(SamplingFields):
     @property
     def sampling(self) -> SamplingParams:
         """Top-level fields, then those of ``extra_params``."""
-        given = {**self.extra_params.model_dump(exclude_none=True), **self._own_sampling()}
+        given = {**self.extra_params.given(), **self.given()}
         for name in ("top_k", "subtalker_top_k"):
             if given.get(name) == -1:
                 given[name] = 0
         return SamplingParams(**given)
-
-    def _own_sampling(self) -> dict[str, Any]:
-        return self.model_dump(include=set(SamplingFields.model_fields), exclude_none=True)
 
 
 def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] = ()) -> SpeechBody:

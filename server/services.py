@@ -39,9 +39,10 @@ class Services:
     created: int = field(default_factory=lambda: int(time.time()))
 
 
-async def _services(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
+    """Those of the server that got ``request``."""
     services: Services = request.app.state.services
     return services
 
 
-ServicesOf = Annotated[Services, Depends(_services)]
+ServicesOf = Annotated[Services, Depends(services_of)]

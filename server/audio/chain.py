@@ -49,6 +49,8 @@ class Chain:
 
     def finish(self) -> bytes:
         """What was held back, and what stands after the last sample."""
+        if not self._stages:
+            return self._encoder.finish()
         rest = np.zeros(0, np.float32)
         for stage in self._stages:
             rest = np.concatenate([stage.process(rest), stage.flush()])

@@ -18,8 +18,7 @@ router = APIRouter(prefix="/v1/models")
 
 def check_model(name: str | None, settings: Settings) -> None:
     """Pass the served model by any of its names. Raises ApiError 404 ``model_not_found``."""
-    names = {settings.model_name, settings.engine.model, *settings.model_aliases}
-    if name is not None and name not in names:
+    if name is not None and name not in {settings.model_name, settings.engine.model, *settings.model_aliases}:
         message = f"There is no model '{shown(name)}'; this server speaks with '{settings.model_name}'."
         raise ApiError(message, status=404, param="model", code="model_not_found")
 

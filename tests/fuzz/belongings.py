@@ -42,6 +42,18 @@ def belongings(target: Target) -> Belongings:
     )
 
 
+def settled(target: Target) -> Belongings:
+    """What the server holds once it has nothing to do, and the last connection is gone too: also who asked for that."""
+    target.serving.until_idle()
+    server = psutil.Process(target.serving.process.pid)
+    deadline = time.monotonic() + PATIENCE
+    while any(each.status != psutil.CONN_LISTEN for each in server.net_connections("tcp")):
+        if time.monotonic() > deadline:
+            raise Found(f"connections that nobody ends: {server.net_connections('tcp')}")
+        time.sleep(0.01)
+    return belongings(target)
+
+
 def check(target: Target, before: Belongings) -> Belongings:
     """Raises Found for whatever the server has kept of those who asked since ``before``, or said of itself."""
     if target.serving.process.poll() is not None:

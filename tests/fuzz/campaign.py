@@ -12,7 +12,7 @@ from random import Random
 
 from tests.fuzz import http_attacks, socket_attacks
 from tests.fuzz.answers import Found
-from tests.fuzz.belongings import Belongings, belongings, check
+from tests.fuzz.belongings import Belongings, check, settled
 from tests.fuzz.target import Target
 from tests.server.serving import SPEECH, speech
 
@@ -45,8 +45,7 @@ def campaign(target: Target, seed: int, go_on: Callable[[int], bool], tell: Call
     report = Report()
     spoken = _spoken(target)
     attack_all(target, seed, range(-_ROUND, 0), report)
-    target.serving.until_idle()
-    held = belongings(target)
+    held = settled(target)
     done = 0
     while True:
         began = time.monotonic()
