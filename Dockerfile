@@ -43,7 +43,11 @@ HEALTHCHECK --start-period=120s --interval=15s --timeout=5s \
   CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 CMD ["sonant", "serve", "--config", "configs/pocket.yaml", "--host", "0.0.0.0"]
 
+# Triton builds the host's side of its kernels with a C compiler.
 FROM runtime AS cuda
+USER root
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+USER 10001
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=installed-cuda /opt/sonant /opt/sonant
 

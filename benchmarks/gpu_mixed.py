@@ -16,7 +16,8 @@ answer. With ``--dtype float32`` and a small checkpoint nearly all lines are equ
 
 Printed too: memory, files and threads of the engine's processes and the GPU's memory before the load, after its first
 fifth and at its end; what is still in use afterwards; the longest wait for a first chunk and between two chunks.
-Exits with 1 if a line was wrong, short or failed, or if something is left in use.
+Exits with 1 if a line was wrong, short or failed, if one that parted was not judged for lack of time (``--judging``),
+or if something is left in use.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ TOLERATED = 0.005
 """Seconds without audio, in all, that count as none."""
 _STEP = 1.5
 _CLIENT_BUSY = 0.8
+_GRACE_S = 120.0
+"""A trial may take so much longer than it lasts: answers that have begun are heard to their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class Trials:
     def __init__(self, server: str, options: Sequence[str], *, seconds: float, wait: float, limit: float) -> None:
         self._server, self._options = server, list(options)
         self._seconds, self._wait = seconds, wait
+        self._patience = seconds + _GRACE_S
         self._ends = time.monotonic() + limit
         self.done: list[Trial] = []
 
@@ -114,7 +117,11 @@ class Trials:
             file = Path(folder, "bench.json")
             command = [sys.executable, "-m", "server.cli", "bench", "--server", self._server, "--json", str(file)]
             command += ["--listeners", str(listeners), "--seconds", str(self._seconds), "--buffer", str(self._wait)]
-            subprocess.run([*command, *self._options], cwd=ROOT, capture_output=True, check=False)
+            try:
+                subprocess.run([*command, *self._options], cwd=ROOT, capture_output=True, timeout=self._patience)
+            except subprocess.TimeoutExpired:
+                print(f"{listeners:5d} listeners: no end in {self._patience:.0f} s, no more are tried", flush=True)
+                raise StopTrials from None
             if not file.exists():
                 raise SystemExit("sonant bench has measured nothing; run it alone to see why")
             [load] = json.loads(file.read_text())["loads"]

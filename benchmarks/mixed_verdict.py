@@ -27,14 +27,16 @@ Codes = NDArray[np.int16]
 class Verdict:
     """Over everything that was heard.
 
-    equal: as alone, up to where it was broken off. parted: with another code at some point, after which all else must
-    differ. short: heard to the end, but not as long as alone. wrong: lines of which some frame is not what it should
-    have been. judged: how many of the parted were judged code by code; within: their codes that do not slip at all.
-    parting: the largest slip of a code where a line parts; slip: the largest of any code. confused: of so many lines
-    judged as if another had been asked for, how many were found wrong, which should be all.
+    unheard: given up before the first frame. equal: as alone, up to where it was broken off. parted: with another code
+    at some point, after which all else must differ. short: heard to the end, but not as long as alone. wrong: lines of
+    which some frame is not what it should have been. judged: how many of the parted were judged code by code; within:
+    their codes that do not slip at all. parting: the largest slip of a code where a line parts; slip: the largest of
+    any code. confused: of so many lines judged as if another had been asked for, how many were found wrong, which
+    should be all.
     """
 
     heard: int = 0
+    unheard: int = 0
     equal: int = 0
     parted: int = 0
     short: int = 0
@@ -50,22 +52,29 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong, and the check would have found it."""
-        return not self.wrong and not self.short and self.confused == self.swapped
+        """Whether nothing is wrong, nothing was left unjudged, and the check would have found it."""
+        return not self.wrong and not self.short and not self.unjudged and self.confused == self.swapped
+
+    @property
+    def unjudged(self) -> int:
+        """How many of the parted there was no time for."""
+        return self.parted - self.judged
 
     def fields(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self) | {"good": self.good}
+        return asdict(self) | {"unjudged": self.unjudged, "good": self.good}
 
     def __str__(self) -> str:
-        share = self.equal / self.heard if self.heard else 0.0
+        compared = self.heard - self.unheard
+        share = self.equal / compared if compared else 0.0
         kept = self.within / self.codes if self.codes else 1.0
         return "\n".join(
             (
-                f"{self.heard} lines heard: {self.equal} as alone ({share:.1%}), {self.parted} parted, "
-                f"{self.short} short",
-                f"{self.judged} of the parted judged: {kept:.2%} of {self.codes} codes within their share, largest "
-                f"slip {self.slip:.4f} (alone {self.alone_slip:.4f}), where they part {self.parting:.4f}",
+                f"{compared} lines heard: {self.equal} as alone ({share:.1%}), {self.parted} parted, "
+                f"{self.short} short; {self.unheard} given up before they began",
+                f"{self.judged} of the parted judged, {self.unjudged} NOT: {kept:.2%} of {self.codes} codes within "
+                f"their share, largest slip {self.slip:.4f} (alone {self.alone_slip:.4f}), where they part "
+                f"{self.parting:.4f}",
                 f"{len(self.wrong)} WRONG; of {self.swapped} lines judged as another one {self.confused} are found",
                 *self.wrong[:10],
             )
@@ -91,7 +100,9 @@ def judge(
         wanted = alone[each.line].codes
         verdict.short += each.whole and len(each.codes) != len(wanted)
         parting = first_difference(each.codes, wanted)
-        if parting is None:
+        if not each.whole and not len(each.codes):
+            verdict.unheard += 1
+        elif parting is None:
             verdict.equal += 1
         else:
             verdict.parted += 1
@@ -133,11 +144,17 @@ def _judge_alone(
 ) -> None:
     """What was heard alone must be right itself, and must be found wrong as an answer to the next line."""
     for number, line in enumerate(lines):
-        [own] = teacher.slips(line.request, [alone[number].codes])
-        verdict.alone_slip = max(verdict.alone_slip, float(own.max()))
-        if frame_at_fault(own, tolerance) is not None:
-            verdict.wrong.append(f"line {number} ({line.kind}), heard alone")
-        [foreign] = teacher.slips(line.request, [alone[(number + 1) % len(lines)].codes])
+        codes, others = alone[number].codes, alone[(number + 1) % len(lines)].codes
+        if not len(codes):
+            verdict.wrong.append(f"line {number} ({line.kind}), heard alone, has no frames")
+        else:
+            [own] = teacher.slips(line.request, [codes])
+            verdict.alone_slip = max(verdict.alone_slip, float(own.max()))
+            if frame_at_fault(own, tolerance) is not None:
+                verdict.wrong.append(f"line {number} ({line.kind}), heard alone")
+        if not len(others):
+            continue
+        [foreign] = teacher.slips(line.request, [others])
         verdict.swapped += 1
         verdict.confused += frame_at_fault(foreign, tolerance) is not None
 

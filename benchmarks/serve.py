@@ -106,7 +106,7 @@ def asked(address: str, options: list[str]) -> list[dict[str, Any]]:
         command = [sys.executable, "-m", "server.cli", "bench", "--server", address, "--json", str(file), *options]
         done = subprocess.run(command, cwd=ROOT)
         if not file.exists():
-            raise SystemExit(done.returncode)
+            raise SystemExit(done.returncode or "sonant bench has measured nothing")
         loads: list[dict[str, Any]] = json.loads(file.read_text())["loads"]
         return loads
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from engine.request import MOST_CHUNK_FRAMES
 
 
 class _Strict(BaseModel):
@@ -45,12 +47,15 @@ class Code2WavConfig(_Strict):
     placement: Literal["thread", "process"] = Field(
         "thread", description="beside the talker in one process, or in a process of its own"
     )
+    gpu: int | None = Field(
+        None, ge=0, description="the GPU of its own process, counted from 0; when unset the talker's"
+    )
     dtype: Literal["auto", "float32", "float16"] = Field(
         "auto", description="auto is float16 with Triton on a GPU, and float32 elsewhere"
     )
     streams: int = Field(16, ge=1, description="streams whose decoder state is held at once")
     first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
-    max_chunk_frames: int = Field(12, ge=1, le=24, description="most frames of one chunk")
+    max_chunk_frames: int = Field(12, ge=1, le=MOST_CHUNK_FRAMES, description="most frames of one chunk")
     max_batch_frames: int | None = Field(
         None,
         ge=1,
@@ -59,6 +64,12 @@ class Code2WavConfig(_Strict):
     lead_ms: int = Field(
         240, ge=0, description="audio a listener should still have in hand when the next chunk is made"
     )
+
+    @model_validator(mode="after")
+    def _gpu_needs_a_process(self) -> Self:
+        if self.gpu is not None and self.placement != "process":
+            raise ValueError("gpu is that of Code2Wav's own process, which needs placement: process")
+        return self
 
 
 class EngineConfig(_Strict):

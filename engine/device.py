@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
 from engine.config import EngineConfig
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, SetupError
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -20,6 +22,20 @@ def choose_device(config: EngineConfig) -> torch.device:
     if config.device == "cuda" and not torch.cuda.is_available():
         raise CheckpointError("device is cuda, but torch sees no GPU here", code="no_device")
     return torch.device(config.device)
+
+
+def with_gpu(index: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that sees but one GPU, the one that is ``index`` for whoever has ``environment``.
+
+    Raises SetupError if that one sees fewer.
+    """
+    seen = environment.get(_VISIBLE)
+    if seen is None:
+        return {**environment, _VISIBLE: str(index)}
+    names = [name.strip() for name in seen.split(",") if name.strip()]
+    if index >= len(names):
+        raise SetupError(f"code2wav.gpu is {index}, but {_VISIBLE} names {len(names)}", code="no_device")
+    return {**environment, _VISIBLE: names[index]}
 
 
 def choose_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:

@@ -41,7 +41,7 @@ class GpuMemory:
         self._positions = 0
         self._need: CacheNeed | None = None
         if gib is not None:
-            torch.cuda.set_per_process_memory_fraction(min(1.0, self.limit / total), device)
+            torch.cuda.set_per_process_memory_fraction(min(1.0, self.limit / total), device.index)
 
     def took(self, part: str) -> None:
         """What has been taken since the last call is ``part``'s."""
@@ -49,6 +49,15 @@ class GpuMemory:
         free, _ = torch.cuda.mem_get_info(self._device)
         self._taken[part] += max(0, self._free - free)
         self._free = free
+
+    def reserved(self, part: str) -> None:
+        """As ``took``; what ``part`` does not use now goes back to the device, and is kept for it all the same.
+
+        Whoever captures graphs sends it there anyway, and would seem to take less than it does.
+        """
+        self.took(part)
+        torch.cuda.empty_cache()
+        self._free, _ = torch.cuda.mem_get_info(self._device)
 
     def watch_peak(self) -> None:
         """The talker's weights are there; its longest step is about to run."""

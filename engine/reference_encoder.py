@@ -59,8 +59,7 @@ class ReferenceEncoder:
         self.hits += voice is not None
         self.misses += voice is None
         if voice is None:
-            with torch.cuda.stream(self._stream):
-                voice = self._encode(request)
+            voice = self._encode(request)
         self._voices[key] = voice
         if len(self._voices) > _KEPT:
             self._voices.popitem(last=False)
@@ -75,6 +74,10 @@ class ReferenceEncoder:
         return Voice(table[row].float().numpy())
 
     def _encode(self, request: EncodeRequest) -> Voice:
+        with torch.cuda.stream(self._stream):
+            return self._encoded(request)
+
+    def _encoded(self, request: EncodeRequest) -> Voice:
         if self._speaker is None:
             raise RequestError(
                 "this checkpoint cannot clone a voice: it has no speaker encoder",

@@ -55,11 +55,14 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     try:
         device = choose_device(config)
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
-        if config.code2wav.placement == "thread":
+        beside = config.code2wav.placement == "thread"
+        if beside:
             import_ahead(config, device)  # two threads that import at once may see modules half made
         join_code2wav = launch.start(config, code2wav_side, audio)
+        if not beside:
+            import_ahead(config, device)
         if memory is not None:
-            _load_code2wav_first(config, memory, device, frames, wakeup)
+            _load_code2wav_first(memory, frames, wakeup)
         stage, info = _load(config, device, memory, requests, frames, wakeup)
         if memory is None:
             launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
@@ -84,15 +87,12 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
             audio.close()
 
 
-def _load_code2wav_first(
-    config: EngineConfig, memory: GpuMemory, device: torch.device, frames: Endpoint, wakeup: Wakeup
-) -> None:
+def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:
     """Until Code2Wav is ready on the GPU.
 
     What it takes must be known before the talker's cache gets what is left; and while one of them captures CUDA
     graphs, nothing else may use the GPU.
     """
-    import_ahead(config, device)
     launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
     memory.took("Code2Wav")
 
@@ -115,19 +115,40 @@ def _load(
     started = time.monotonic()
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
-    encoder = ReferenceEncoder(checkpoint, device)
-    if memory is not None:
-        encoder.warm_up()
-        memory.took("reference encoders")
+    encoder = _load_encoder(checkpoint, device, memory)
     talker = load_talker(checkpoint, config, device, memory)
     usual = resolve(SamplingParams(), checkpoint.generation)
     warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
     if memory is not None:
         memory.tell()
+        _take_for(encoder)
     desk = ReferenceDesk(encoder, requests)
     intake = Intake(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
+
+
+def _load_encoder(checkpoint: Checkpoint, device: torch.device, memory: GpuMemory | None) -> ReferenceEncoder:
+    try:
+        encoder = ReferenceEncoder(checkpoint, device)
+    except torch.OutOfMemoryError as error:
+        raise _no_room_to_encode(error) from error
+    if memory is not None:
+        _take_for(encoder)
+        memory.reserved("reference encoders")
+    return encoder
+
+
+def _take_for(encoder: ReferenceEncoder) -> None:
+    """What it needs beside its weights."""
+    try:
+        encoder.warm_up()
+    except torch.OutOfMemoryError as error:
+        raise _no_room_to_encode(error) from error
+
+
+def _no_room_to_encode(error: torch.OutOfMemoryError) -> EngineError:
+    return out_of_memory("the reference encoders", "code2wav.streams", error)
 
 
 def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineInfo:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from engine.architecture import CodecArchitecture
 from engine.device import available_cores
+from engine.kernels.codec_tiles import AMPLE
 from engine.layout import codec_shapes
-from engine.models.code2wav_rows import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.models.code2wav_row_weights import RowWeights
+from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
 from engine.request import CODEBOOKS, SAMPLES_PER_FRAME
 
 _MOST_THREADS = 16
@@ -37,20 +40,28 @@ class _Compile:
             kernel.warmup(*given, grid=grid, **constants)
 
 
-def compile_kernels(codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]]) -> None:
-    """Those of batches of (streams, frames), in parallel. Nothing of it is on the GPU."""
-    import triton
-
+def compile_kernels(
+    codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = AMPLE
+) -> None:
+    """Those of batches of (streams, frames), in parallel. Nothing of it is on the GPU. shared: see ``TritonOps``."""
     from engine.kernels.codec_triton import TritonOps
 
     began = time.monotonic()
     weights = _outline(codec, dtype)
-    memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(_Compile()))
+    memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(_Compile(), shared))
     threads = min(_MOST_THREADS, available_cores())
-    with ThreadPoolExecutor(threads) as pool, triton.AsyncCompileMode(pool), torch.inference_mode():
+    with ThreadPoolExecutor(threads) as pool, _parallel(pool), torch.inference_mode():
         for size in sizes:
             _decode(decoder, weights, memory, *size)
     _log.info("Code2Wav's kernels were compiled, or found in Triton's cache, in %.1f s", time.monotonic() - began)
+
+
+def _parallel(pool: Executor) -> AbstractContextManager[object]:
+    """Within it Triton compiles in ``pool``; a Triton that cannot compiles one kernel after another."""
+    import triton
+
+    mode = getattr(triton, "AsyncCompileMode", None)
+    return nullcontext() if mode is None else mode(pool)
 
 
 def _outline(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:

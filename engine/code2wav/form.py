@@ -35,12 +35,17 @@ def choose_form(config: Code2WavConfig, device: torch.device, decoder: DecoderAr
     """Raises SetupError if the configured dtype is not to be had here."""
     plain = _why_plain(device, decoder)
     if plain is not None:
-        if config.dtype == "float16":
-            raise SetupError(f"engine.code2wav.dtype is float16, which is not to be had here: {plain}")
-        return Form(torch.float32, plain, [])
+        return without_kernels(config, plain)
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
     sizes = captured_sizes(config.streams, config.max_chunk_frames, batch_limit(config, padded=True))
     return Form(dtype, None, sizes)
+
+
+def without_kernels(config: Code2WavConfig, why: str) -> Form:
+    """That of plain torch. Raises SetupError if the configured dtype is not to be had so."""
+    if config.dtype == "float16":
+        raise SetupError(f"engine.code2wav.dtype is float16, which is not to be had here: {why}")
+    return Form(torch.float32, why, [])
 
 
 def _why_plain(device: torch.device, decoder: DecoderArchitecture) -> str | None:

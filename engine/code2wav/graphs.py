@@ -15,7 +15,8 @@ from engine.code2wav.lane import Lane, Mark
 from engine.code2wav.primed import Primed
 from engine.code2wav.schedule import CHUNKS, COUNTS
 from engine.kernels.codec_ops import Ops
-from engine.models.code2wav_rows import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.models.code2wav_row_weights import RowWeights
+from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
 from engine.request import CODEBOOKS, SAMPLES_PER_FRAME
 from engine.samples import to_float32
 
@@ -108,9 +109,11 @@ class GraphedDecoder:
         row = self._free[-1]
         if context is not None:
             with self._lane.inside():
-                state = self._primed.after(context, lambda: self._prime(context))
-                for tensor, kept in zip(self._memory.of(row), state, strict=True):
-                    tensor.copy_(kept)
+                try:
+                    self._recall(row, context)
+                except Exception:
+                    self._memory.clear(row)
+                    raise
         return self._free.pop()
 
     @torch.inference_mode()
@@ -155,11 +158,13 @@ class GraphedDecoder:
         raise ValueError(f"no batch of {streams} streams with {frames} frames each was captured")
 
     def _pieces(self, streams: int, frames: int) -> Iterator[tuple[int, int]]:
-        """(first frame, frames) of each piece."""
+        """(first frame, frames) of each piece. Raises ValueError if no batch holds so many streams."""
         sizes = sorted({size[1] for size in self._sizes if size[0] >= streams}, reverse=True)
         start = 0
         while start < frames:
-            length = next(size for size in sizes if size <= frames - start)
+            length = next((size for size in sizes if size <= frames - start), 0)
+            if not length:
+                raise ValueError(f"no batch of {streams} streams with up to {frames - start} frames was captured")
             yield start, length
             start += length
 
@@ -170,6 +175,12 @@ class GraphedDecoder:
         codes = self._given[self._codes_at :][: streams * frames * CODEBOOKS].view(streams, frames, CODEBOOKS)
         samples = self._samples[: streams * frames * SAMPLES_PER_FRAME].view(streams, -1)
         return self._lane.captured(lambda: self._decoder.decode(codes, rows, self._memory, space, samples))
+
+    def _recall(self, row: int, context: NDArray[np.int16]) -> None:
+        """The state after ``context`` into a row's memory."""
+        state = self._primed.after(context, lambda: self._prime(context))
+        for tensor, kept in zip(self._memory.of(row), state, strict=True):
+            tensor.copy_(kept)
 
     def _prime(self, context: NDArray[np.int16]) -> list[Tensor]:
         """The state after ``context``, made in the spare row."""

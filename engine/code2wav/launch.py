@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import torch
 from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
+from engine.device import with_gpu
 from engine.errors import EngineError, EngineFailed
 from engine.gpu_memory import out_of_memory
 from engine.messages import READY
@@ -30,8 +32,12 @@ def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]
         thread = threading.Thread(target=serve, args=(config, frames, audio), name="code2wav", daemon=True)
         thread.start()
         return lambda: thread.join(_PATIENCE_S)
+    environment = dict(os.environ)
+    if config.code2wav.gpu is not None:
+        environment = with_gpu(config.code2wav.gpu, environment)
+        config = config.model_copy(update={"device": "cuda"})
     command = [sys.executable, "-m", "engine.code2wav.process", config.model_dump_json()]
-    process = spawn([*command, frames.to_argument(), audio.to_argument()], [frames, audio])
+    process = spawn([*command, frames.to_argument(), audio.to_argument()], [frames, audio], env=environment)
     return lambda: _wait(process)
 
 
@@ -55,6 +61,9 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
         frames.fail(READY, error.to_bytes())
     except torch.OutOfMemoryError as error:
         frames.fail(READY, out_of_memory("Code2Wav", "code2wav.streams", error).to_bytes())
+    except Exception as error:
+        _log.exception("Code2Wav could not be loaded")
+        frames.fail(READY, EngineFailed(f"Code2Wav could not be loaded: {error}").to_bytes())
     else:
         keep_what_is_loaded()
         frames.end(READY)

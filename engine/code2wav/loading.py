@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Mapping
 
@@ -13,14 +14,16 @@ from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.code2wav.base import Decoder
 from engine.code2wav.compiling import compile_kernels
 from engine.code2wav.decoder import StreamDecoder
-from engine.code2wav.form import Form, choose_form
+from engine.code2wav.form import Form, choose_form, without_kernels
 from engine.code2wav.graphs import GraphedDecoder
 from engine.code2wav.lane import CudaLane
 from engine.code2wav.schedule import batch_limit, urgent_shapes
 from engine.config import Code2WavConfig, EngineConfig
 from engine.device import available_cores, choose_device, prepare_torch
+from engine.kernels.codec_tiles import AMPLE
+from engine.kernels.fallback import reason_for_plain
 from engine.models.code2wav import Code2WavModel
-from engine.models.code2wav_rows import RowWeights
+from engine.models.code2wav_row_weights import RowWeights
 
 _CORES_TO_SPARE = 4
 """With so many one can watch a batch: the talker, Code2Wav and the HTTP process have one each."""
@@ -34,7 +37,12 @@ def load_decoder(config: EngineConfig) -> Decoder:
     form = choose_form(config.code2wav, device, checkpoint.codec.decoder)
     if form.graphed:
         tensors = checkpoint.codec_tensors("decoder.")
-        return graphed_decoder(checkpoint.codec, tensors, form, device, config.code2wav.streams)
+        try:
+            return graphed_decoder(checkpoint.codec, tensors, form, device, config.code2wav.streams)
+        except Exception as error:
+            form = without_kernels(config.code2wav, reason_for_plain(error))
+        gc.collect()
+        torch.cuda.empty_cache()
     if device.type == "cuda":
         _log.info("Code2Wav runs in plain torch: %s", form.plain)
     return _plain(checkpoint, device, config.code2wav)
@@ -52,13 +60,17 @@ def _plain(checkpoint: Checkpoint, device: torch.device, limits: Code2WavConfig)
 def graphed_decoder(
     codec: CodecArchitecture, tensors: Mapping[str, Tensor], form: Form, device: torch.device, rows: int
 ) -> GraphedDecoder:
-    """The decoder of a GPU. tensors: of speech_tokenizer/model.safetensors, without their ``decoder.`` prefix."""
+    """The decoder of a GPU. Raises whatever Triton and CUDA do where its kernels cannot be had.
+
+    tensors: of speech_tokenizer/model.safetensors, without their ``decoder.`` prefix.
+    """
     from engine.kernels.codec_triton import TritonOps
 
-    compile_kernels(codec, form.dtype, form.sizes)
+    shared = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", AMPLE)
+    compile_kernels(codec, form.dtype, form.sizes, shared)
     lane = CudaLane(device, sleeping=available_cores() < _CORES_TO_SPARE)
     with lane.inside():
         weights = RowWeights(tensors, codec.decoder, device=device, dtype=form.dtype)
-    decoder = GraphedDecoder(weights, TritonOps(), lane, rows=rows, sizes=form.sizes)
+    decoder = GraphedDecoder(weights, TritonOps(shared=shared), lane, rows=rows, sizes=form.sizes)
     torch.cuda.empty_cache()
     return decoder

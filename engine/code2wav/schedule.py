@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from math import inf
 
 from engine.config import Code2WavConfig
-from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME
+from engine.request import MOST_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
 
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
-CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MOST_CHUNK_FRAMES)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Frames and streams that are decoded together come in these sizes: each pair is compiled on its first use."""
 COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

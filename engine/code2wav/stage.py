@@ -252,11 +252,13 @@ class Code2WavStage:
         _log.error("Code2Wav failed on streams %s", list(numbers), exc_info=error)
         self._fail(numbers, EngineFailed(f"Code2Wav failed: {error}"))
 
-    def _fail(self, numbers: Iterable[int], error: EngineFailed) -> None:
+    def _fail(self, numbers: Collection[int], error: EngineFailed) -> None:
+        """Every listener is told before any row is given back, which a GPU that is lost may refuse."""
         for number in numbers:
             self._frames.cancel(number)
-            self._forget(number)
             self._audio.fail(number, error.to_bytes())
+        for number in numbers:
+            self._forget(number)
 
     def _forget(self, number: int) -> None:
         stream = self._streams.pop(number)

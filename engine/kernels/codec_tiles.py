@@ -19,6 +19,14 @@ class Tile:
         """Programs that a product of this size is split into."""
         return -(-rows // self.rows) * -(-columns // self.columns)
 
+    def shared(self, itemsize: int) -> int:
+        """Bytes of shared memory that its stages take at most."""
+        return self.stages * (self.rows + self.columns) * self.depth * itemsize
+
+
+AMPLE = 227 * 1024
+"""Bytes of shared memory of a block on the GPU that the tiles were measured on."""
+
 
 _LEAST_BLOCKS = (
     (Tile(256, 128, 64, 8, 3), 96),
@@ -35,13 +43,18 @@ _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192
 
 
-def choose_tile(rows: int, columns: int, depth: int, itemsize: int) -> Tile:
-    """The block of [rows, depth] x [depth, columns] of numbers of ``itemsize`` bytes."""
+def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int = AMPLE) -> Tile:
+    """The block of [rows, depth] x [depth, columns] of numbers of ``itemsize`` bytes.
+
+    shared: bytes of shared memory that a block may have. The smallest tiles are taken where none fits.
+    """
     if itemsize == 4:
         return _FLOAT32[0] if rows > 256 else _FLOAT32[1]
-    if columns < 128 and depth <= 128 and rows >= _MANY_ROWS:
+    if columns < 128 and depth <= 128 and rows >= _MANY_ROWS and _SHORT.shared(itemsize) <= shared:
         return _SHORT
     for tile, least in _LEAST_BLOCKS:
+        if tile.shared(itemsize) > shared:
+            continue
         if rows >= tile.rows and tile.blocks(rows, columns) >= least and not _wastes(tile, columns, depth):
             return tile
     return _SMALLEST

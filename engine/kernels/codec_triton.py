@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.kernels import codec_product, codec_rows
 from engine.kernels.codec_attention import window_attention
 from engine.kernels.codec_ops import Caches, Product
-from engine.kernels.codec_tiles import Tile, choose_tile
+from engine.kernels.codec_tiles import AMPLE, Tile, choose_tile
 
 _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
 _PARTS = 8
@@ -32,10 +32,10 @@ def run(kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> No
 
 
 class TritonOps:
-    """On a GPU. launch: what becomes of each kernel."""
+    """On a GPU. launch: what becomes of each kernel; shared: bytes of shared memory that a block may have."""
 
-    def __init__(self, launch: Launch = run) -> None:
-        self._launch = launch
+    def __init__(self, launch: Launch = run, shared: int = AMPLE) -> None:
+        self._launch, self._shared = launch, shared
         self.tiles: dict[tuple[int, int, int], Tile] = {}
         """Of products of (rows, columns, depth), in place of ``choose_tile``'s."""
 
@@ -62,7 +62,8 @@ class TritonOps:
         depth, columns = product.matrix.shape
         length = x.shape[1] - product.history
         rows = x.shape[0] * length
-        tile = self.tiles.get((rows, columns, depth)) or choose_tile(rows, columns, depth, x.element_size())
+        chosen = self.tiles.get((rows, columns, depth))
+        tile = chosen or choose_tile(rows, columns, depth, x.element_size(), self._shared)
         nothing = product.bias
         grid = (triton.cdiv(rows, tile.rows) * triton.cdiv(columns, tile.columns),)
         self._launch(

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 _log = logging.getLogger(__name__)
+_DIGEST_BYTES = 32
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 
 
@@ -30,28 +31,54 @@ def compiled(source: Path, options: Sequence[str]) -> bytes:
     text, compiler = source.read_text(), _Compiler()
     marks = [text, *(part for header in headers.items() for part in header), *options, compiler.version]
     key = hashlib.sha256("\0".join(marks).encode()).hexdigest()[:32]
-    file = _cache() / f"{source.stem}-{key}.cubin"
-    try:
-        return file.read_bytes()
-    except OSError:
+    folder = _cache()
+    file = None if folder is None else folder / f"{source.stem}-{key}.cubin"
+    cubin = None if file is None else _kept(file)
+    if cubin is None:
         cubin = compiler(source.name, text, headers, options)
-    try:
-        _keep(file, cubin)
-    except OSError as error:
-        _log.info("a compiled kernel is not kept for the next start: %s", error)
+        if file is not None:
+            _keep(file, cubin)
     return cubin
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sonant" / "kernels"
+def _cache() -> Path | None:
+    """The user's folder for it, or None: not every user has a home."""
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = Path(chosen) if chosen else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return folder / "sonant" / "kernels"
+
+
+def _kept(file: Path) -> bytes | None:
+    """The cubin in a file, behind its digest; None if there is none, or if it was damaged, which ends the file."""
+    try:
+        kept = file.read_bytes()
+        digest, cubin = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+        if digest == hashlib.sha256(cubin).digest():
+            return cubin
+        _log.info("the compiled kernel in %s is damaged, and is compiled anew", file)
+        file.unlink()
+    except OSError:
+        pass
+    return None
 
 
 def _keep(file: Path, cubin: bytes) -> None:
     """Whole or not at all, whoever else does the same."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
-        made.write(cubin)
-    Path(made.name).replace(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as made:
+                made.write(hashlib.sha256(cubin).digest() + cubin)
+            Path(name).replace(file)
+        except OSError:
+            Path(name).unlink()
+            raise
+    except OSError as error:
+        _log.info("a compiled kernel is not kept for the next start: %s", error)
 
 
 class _Compiler:

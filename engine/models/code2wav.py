@@ -27,7 +27,7 @@ class Code2WavModel:
     ) -> None:
         weights = {name: tensor.to(device, torch.float32) for name, tensor in tensors.items()}
         self.architecture, self.device = architecture, device
-        self._latents = _latent_table(weights, architecture)
+        self._latents = latent_table(weights, architecture)
         self._offsets = torch.arange(architecture.quantizers, device=device) * architecture.codebook_size
         self._pre_conv = StreamConv.load(weights, "pre_conv.conv", columns=1)
         self._transformer = CodecTransformer(weights, architecture, device)
@@ -99,7 +99,7 @@ def _reach(stages: list[Stage]) -> int:
     return reach
 
 
-def _latent_table(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> Tensor:
+def latent_table(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> Tensor:
     """All codebooks, already projected: [16 * codebook_size, codebook_dim]; a frame's latent is a sum of rows."""
     tables = []
     for book in range(architecture.quantizers):

@@ -154,7 +154,8 @@ class TalkerStage:
             if codes is not None:
                 self._running[stream].frames += 1
                 frames.append((stream, codes.astype(_CODES, copy=False).tobytes(), 1))
-        self._frames.send_all(frames)
+        if frames:
+            self._frames.send_all(frames)
         for stream, _, finish in outputs:
             if finish is not None:
                 self._end(stream, finish)
@@ -167,6 +168,7 @@ class TalkerStage:
     def _fail(self, streams: list[int], error: EngineError) -> None:
         for stream in streams:
             self._talker.cancel(stream)
+            self._early.pop(stream, None)
             del self._running[stream]
             self._frames.fail(stream, error.to_bytes())
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from engine.transfer.channel import Channel
-from engine.transfer.errors import LinkClosed, LinkCorrupt, LinkStalled
+from engine.transfer.errors import LinkClosed, LinkCorrupt, LinkStalled, StreamError
 from engine.transfer.memory import Segment
 from engine.transfer.record import Kind, Record
 from engine.transfer.streams import IncomingStreams, OutgoingStreams
@@ -88,10 +88,13 @@ class Endpoint:
         self.send_all([(stream, payload, units)])
 
     def send_all(self, data: Iterable[tuple[int, bytes, int]]) -> None:
-        """``send`` for each (stream, payload, units), in order; the peer is woken once.
+        """``send`` for each (stream, payload, units), in order; the peer is woken once. Nothing to send is void.
 
         Raises as ``send`` does; what stands before the one that may not be sent is sent.
         """
+        data = list(data)
+        if not data:
+            return
         records: list[Record] = []
         with self._lock:
             self._wait_for_turn()
@@ -147,18 +150,25 @@ class Endpoint:
         self.release_all([(stream, units)])
 
     def release_all(self, data: Iterable[tuple[int, int]]) -> None:
-        """``release`` for each (stream, units); the peer is woken once. Raises as ``release`` does, as ``send_all``."""
+        """``release`` for each (stream, units); the peer is woken once.
+
+        Raises as ``release`` does, when all the others are released.
+        """
         records: list[Record] = []
+        refused: StreamError | None = None
         with self._lock:
             if not self.alive:
                 return
             now = time.monotonic()
-            try:
-                for stream, units in data:
+            for stream, units in data:
+                try:
                     if self._incoming.release(stream, units):
                         records.append(Record(stream, Kind.CREDIT, 0, units, now, b""))
-            finally:
-                self._channel.post(records)
+                except StreamError as error:
+                    refused = error
+            self._channel.post(records)
+        if refused is not None:
+            raise refused
 
     def pending(self) -> bool:
         """Whether ``receive`` has something to return, or credit has come since its last call."""

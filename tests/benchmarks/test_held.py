@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
 
-from benchmarks.held import StopTrials, largest, trial_of
+from benchmarks.held import StopTrials, Trials, largest, trial_of
 
 
 @pytest.mark.parametrize("limit", [1, 5, 63, 64, 97, 480, 1000])
@@ -36,6 +37,16 @@ def test_what_was_found_counts_when_time_is_over() -> None:
         return True
 
     assert largest(holds, first=64, most=4096, precision=0.08) == 96
+
+
+def test_a_server_that_hangs_ends_the_search(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def hang(command: list[str], *, timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    trials = Trials("http://127.0.0.1:1", [], seconds=12, wait=0, limit=200)
+    assert largest(trials, first=64, most=4096, precision=0.08) == 0
+    assert "64 listeners: no end in 132 s" in capsys.readouterr().out
 
 
 def load(*lacks: float, asked: int | None = None) -> dict[str, Any]:

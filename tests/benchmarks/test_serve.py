@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from benchmarks.serve import asked
 from tests.conftest import UntrainedCheckpoints
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +68,13 @@ def test_pieces_of_a_plan_are_told_one_by_one(checkpoints: UntrainedCheckpoints,
     ]
     assert found["held"]["held"] == 2, "with half a minute in hand nobody runs dry"
     assert "2 listeners are held in real time; more were not tried" in printed
+
+
+@pytest.mark.parametrize(("status", "ends_with"), [(0, "sonant bench has measured nothing"), (3, 3)])
+def test_a_load_that_measures_nothing_is_a_failure(
+    status: int, ends_with: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, status))
+    with pytest.raises(SystemExit) as raised:
+        asked("http://127.0.0.1:1", [])
+    assert raised.value.code == ends_with

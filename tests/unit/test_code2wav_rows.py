@@ -13,7 +13,8 @@ from engine.config import Code2WavConfig
 from engine.kernels.codec_ops import TorchOps
 from engine.kernels.codec_tiles import choose_tile
 from engine.messages import Announcement
-from engine.models.code2wav_rows import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.models.code2wav_row_weights import RowWeights
+from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
 from engine.request import AudioChunk, Completion, FinishReason
 from engine.samples import NO_NUMBER, to_int16
 from engine.transfer import Kind, Wakeup, pair
@@ -129,6 +130,24 @@ def test_a_batch_that_was_not_captured_is_refused():
     decoder = graphed()
     with pytest.raises(ValueError, match="no batch of 2 streams with 5 frames"):
         decoder.launch([0, 1], some_codes(SMALL, 2, 5))
+    with pytest.raises(ValueError, match="no batch of 30 streams with up to 2 frames"):
+        decoder.decode(range(30), some_codes(SMALL, 30, 2))
+
+
+def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
+    codes, truth = whole
+    decoder = graphed()
+    recall = decoder._recall
+
+    def broken(row, context):
+        recall(row, context)
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(decoder, "_recall", broken)
+    with pytest.raises(RuntimeError, match="no memory"):
+        decoder.begin(codes[1, :5])
+    assert decoder.free_rows == ROWS
+    assert np.abs(decoder.decode([decoder.begin(None)], codes[:1])[0] - truth[0]).max() < STEP
 
 
 def test_every_batch_that_the_schedule_may_ask_for_is_captured():
@@ -209,3 +228,13 @@ def test_tiles_fit_the_products_they_are_for(itemsize):
                 assert tile.blocks(rows, columns) * tile.rows * tile.columns >= rows * columns
     assert choose_tile(1, 1024, 1024, itemsize).rows == 16
     assert choose_tile(10**6, 1024, 1024, 2).rows == 256
+
+
+@pytest.mark.parametrize("shared", [64, 99, 163, 227])
+def test_tiles_fit_the_shared_memory_that_a_block_may_have(shared):
+    for rows in (1, 16, 100, 4096, 10**6):
+        for columns in (96, 192, 1024, 6144):
+            for depth in (96, 672, 4096):
+                for itemsize in (2, 4):
+                    tile = choose_tile(rows, columns, depth, itemsize, shared * 1024)
+                    assert tile.shared(itemsize) <= shared * 1024

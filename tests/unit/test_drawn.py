@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineFailed
+from engine.talker.resident.utterance import Utterance
 from engine.talker.vllm.drawn import drawn_of
 
 
@@ -31,3 +32,12 @@ def test_a_request_that_vllm_gave_up_is_a_failure():
     )
     with pytest.raises(EngineFailed, match="abort"):
         drawn_of([output("b", [0] * 16), given_up])
+
+
+def test_what_an_utterance_keeps_of_a_step_is_its_own_frame_alone():
+    drawn = drawn_of([output("a", list(range(16))), output("b", list(range(100, 116)))])
+    utterance = Utterance(0, "b", None, None, [], text_open=False)
+    utterance.draw(drawn[1].codes)
+    [kept] = utterance.frames
+    assert kept.tolist() == list(range(100, 116))
+    assert kept.base is None

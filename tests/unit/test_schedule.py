@@ -3,12 +3,19 @@
 from math import inf
 
 import pytest
+from pydantic import ValidationError
 
-from engine.code2wav.schedule import FRAME_SECONDS, Batch, Progress, Schedule
+from engine.code2wav.schedule import CHUNKS, FRAME_SECONDS, Batch, Progress, Schedule
 from engine.config import Code2WavConfig
 
 NOW = 1000.0
 SCHEDULE = Schedule(first_frames=2, max_chunk_frames=8, max_batch_frames=16, lead=0.24)
+
+
+def test_no_chunk_may_be_configured_larger_than_the_largest_there_is():
+    assert Code2WavConfig(max_chunk_frames=CHUNKS[-1]).max_chunk_frames == CHUNKS[-1]
+    with pytest.raises(ValidationError):
+        Code2WavConfig(max_chunk_frames=CHUNKS[-1] + 1)
 
 
 def listening(pending=0, made=0, started=None, ended=False, room=100):

@@ -232,6 +232,19 @@ def code2wav_stage():
     audio.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_listeners_hear_of_a_failure_though_their_rows_are_lost(code2wav_stage, monkeypatch):
+    decoder, speaking, audio = code2wav_stage
+
+    def lost(row):
+        raise RuntimeError("the GPU is gone")
+
+    monkeypatch.setattr(decoder, "end", lost)
+    speak_frames(speaking, 1, code=13)
+    failure = audio.terminals(1)[1]
+    assert failure.kind is Kind.FAIL and b"an unlucky code" in failure.payload
+
+
 def speak_frames(speaking, stream, code=0, context=None):
     speaking.open(stream, Announcement(True, context).to_bytes())
     speaking.send(stream, np.full(16, code, "<i2").tobytes(), 1)

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import torch
+import triton
 
 from engine.architecture import CodecArchitecture
 from engine.code2wav.compiling import compile_kernels
 from engine.code2wav.graphs import captured_sizes
 from engine.kernels.codec_ops import Caches, Product, TorchOps
 from engine.kernels.codec_triton import TritonOps
-from engine.models.code2wav_rows import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.models.code2wav_row_weights import RowWeights
+from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
 from engine.samples import NO_NUMBER
 from tests.codecs import CPU, SMALL, defined, heard, some_codes, tensors_of
 from tests.talkers import DEVICE
@@ -173,3 +175,8 @@ def test_a_whole_decoder():
 def test_kernels_are_compiled_without_weights_or_memory():
     """The interpreter compiles nothing, but is asked to: for every size, without an error."""
     compile_kernels(CodecArchitecture(SMALL, None), torch.float16, captured_sizes(8, 4, 16))
+
+
+def test_a_triton_that_compiles_one_after_another_does_too(monkeypatch):
+    monkeypatch.delattr(triton, "AsyncCompileMode")
+    compile_kernels(CodecArchitecture(SMALL, None), torch.float16, captured_sizes(8, 4, 16), shared=64 * 1024)

@@ -6,6 +6,7 @@ import torch
 from engine.architecture import Transformer
 from engine.talker.fused.first_codes import FusedFirstCodes
 from engine.talker.fused.tiles import Tile
+from engine.talker.fused.trial import try_out
 from engine.talker.fused.triton_codes import TritonCodes
 from engine.talker.fused.twin import Twin
 from engine.talker.resident.first_codes import PlainFirstCodes
@@ -70,6 +71,16 @@ def test_codebook_0():
             assert torch.equal(one, other)
         assert torch.equal(fused.rules.seen, plain.rules.seen)
         assert torch.equal(fused.drawn, plain.drawn)
+
+
+def test_the_launches_can_be_tried_out():
+    weights = random_weights(SMALL, vocab=100, books=4, talker_hidden=128, dtype=torch.float32, device=DEVICE)
+    for rows in (1, 8):
+        try_out(TritonCodes(weights, 8), rows, weights)
+    slots = slots_of(architecture(SMALL, vocab=100, books=16, talker_hidden=96))
+    FusedFirstCodes(slots).try_out()
+    assert not slots.drawn[: slots.scratch].any()
+    assert not slots.rules.seen[: slots.scratch].any()
 
 
 def slots_of(talker):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -12,12 +13,14 @@ from torch import Tensor
 
 from engine.architecture import TalkerArchitecture
 from engine.kernels.cuda_launch import CooperativeKernel
+from engine.kernels.fallback import reason_for_plain
 from engine.kernels.nvrtc import KernelError, compiled
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.persistent import CUDA, KERNEL, PersistentCodes
 from engine.talker.fused.sizes import FASTEST_ROWS, VARIANTS, Sizes, published_sizes, variant_for
+from engine.talker.fused.trial import try_out
 from engine.talker.fused.weights import PredictorWeights, gather
 from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.first_codes import DrawFirst, PlainFirstCodes
@@ -43,12 +46,18 @@ class BySize:
 
 
 def first_codes(slots: Slots) -> DrawFirst:
-    """What draws codebook 0: one launch where there are a GPU and Triton."""
-    if slots.drawn.device.type != "cuda" or not _has_triton():
-        return PlainFirstCodes(slots)
-    from engine.talker.fused.first_codes import FusedFirstCodes
+    """What draws codebook 0: one launch where there are a GPU and a Triton that compiles."""
+    if slots.drawn.device.type == "cuda" and _has_triton():
+        try:
+            from engine.talker.fused.first_codes import FusedFirstCodes
 
-    return FusedFirstCodes(slots)
+            fused = FusedFirstCodes(slots)
+            fused.try_out()
+        except Exception as error:
+            _log.info("codebook 0 is drawn in plain torch: %s", reason_for_plain(error))
+        else:
+            return fused
+    return PlainFirstCodes(slots)
 
 
 def residual_codes(weights: Weights, talker: TalkerArchitecture, codec: CodecSide, rows: int) -> ResidualCodes:
@@ -56,17 +65,13 @@ def residual_codes(weights: Weights, talker: TalkerArchitecture, codec: CodecSid
 
     weights: the checkpoint's ``talker.code_predictor.``.
     """
-    reason = _why_plain(weights)
-    if reason is None:
-        packed = gather(weights, talker, codec)
-        from engine.talker.fused.triton_codes import refusal
 
-        reason = refusal(packed)
-        if reason is None:
-            return _fused(packed, rows)
-    _log.info("codebooks 1 to 15 are drawn in plain torch: %s", reason)
-    predictor = CodePredictor(weights, talker, code_tables=codec.tables, rows=rows)
-    return PlainResidualCodes(predictor, codec)
+    def plain(reason: str) -> ResidualCodes:
+        _log.info("codebooks 1 to 15 are drawn in plain torch: %s", reason)
+        return PlainResidualCodes(CodePredictor(weights, talker, code_tables=codec.tables, rows=rows), codec)
+
+    reason = _why_plain(weights)
+    return _fused(gather(weights, talker, codec), rows, plain) if reason is None else plain(reason)
 
 
 def _why_plain(weights: Weights) -> str | None:
@@ -81,20 +86,44 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _fused(weights: PredictorWeights, rows: int) -> ResidualCodes:
-    from engine.talker.fused.triton_codes import TritonCodes
-
+def _fused(weights: PredictorWeights, rows: int, plain: Callable[[str], ResidualCodes]) -> ResidualCodes:
     try:
         few = one_launch(weights, min(rows, FASTEST_ROWS))
     except KernelError as error:
-        _log.info("codebooks 1 to 15 are drawn by Triton launches in batches of every size: %s", error)
-        return TritonCodes(weights, rows)
+        _log.info("codebooks 1 to 15 are not drawn by one launch a frame: %s", error)
+        return _many_rows(weights, rows, plain)
     _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d", FASTEST_ROWS)
-    return few if rows <= FASTEST_ROWS else BySize(few, FASTEST_ROWS, TritonCodes(weights, rows))
+    if rows <= FASTEST_ROWS:
+        return few
+    return BySize(few, FASTEST_ROWS, _many_rows(weights, rows, plain, above=FASTEST_ROWS))
+
+
+def _many_rows(
+    weights: PredictorWeights, rows: int, plain: Callable[[str], ResidualCodes], above: int = 0
+) -> ResidualCodes:
+    """For batches of more than ``above`` rows: by Triton's launches, every size of which runs once.
+
+    Where they cannot, what ``plain`` makes of the reason.
+    """
+    try:
+        from engine.talker.fused.triton_codes import TritonCodes, refusal
+
+        reason = refusal(weights)
+        if reason is None:
+            codes = TritonCodes(weights, rows)
+            for size in (each for each in batch_sizes(rows) if each > above):
+                try_out(codes, size, weights)
+            return codes
+    except Exception as error:
+        reason = reason_for_plain(error)
+    return plain(reason)
 
 
 def one_launch(weights: PredictorWeights, rows: int) -> PersistentCodes:
-    """Compiled for batches of up to ``rows``, loaded and launched once. Raises KernelError where that cannot be."""
+    """Compiled for batches of up to ``rows``, loaded and launched once.
+
+    Raises KernelError where that cannot be, and EngineFailed where a launched kernel fails.
+    """
     sizes = published_sizes(weights)
     if sizes is None:
         raise KernelError("the checkpoint's code predictor has not the published sizes")
@@ -110,7 +139,7 @@ def one_launch(weights: PredictorWeights, rows: int) -> PersistentCodes:
     }
     codes = PersistentCodes(weights, sizes, launches)
     for name in needed:
-        codes.try_out(min(VARIANTS[name].rows, rows))
+        try_out(codes, min(VARIANTS[name].rows, rows), weights)
     return codes
 
 

@@ -6,6 +6,7 @@ import torch
 import triton
 from torch import Tensor
 
+from engine.kernels.fallback import require_gpu
 from engine.talker.fused.launches.first_codes import draw_first_rows
 from engine.talker.resident.first_codes import FirstCodes
 from engine.talker.resident.residual import Chance
@@ -19,6 +20,13 @@ class FusedFirstCodes:
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
+
+    def try_out(self) -> None:
+        """One row of zeros, nobody's. Raises whatever Triton does where the launch cannot be compiled or run."""
+        slots, seen = self._slots, self._slots.rules.seen
+        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.frame.dtype)
+        self(logits, torch.tensor([slots.scratch], device=seen.device))
+        require_gpu()
 
     def __call__(self, logits: Tensor, rows: Tensor) -> FirstCodes:
         """See ``DrawFirst``."""

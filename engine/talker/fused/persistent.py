@@ -81,11 +81,3 @@ class PersistentCodes:
             setattr(params, name, 0 if tensor is None else tensor.data_ptr())
         self._launches[variant_for(rows)](params)
         return self._codes[:rows], self._embedding[:rows]
-
-    def try_out(self, rows: int) -> None:
-        """One launch of the variant for ``rows`` rows, of zeros. Raises KernelError where the GPU cannot run it."""
-        device = self._codes.device
-        zeros, ones = torch.zeros(rows, device=device, dtype=torch.int64), torch.ones(rows, device=device)
-        hidden = torch.zeros(rows, self._embedding.shape[1], device=device, dtype=self._embedding.dtype)
-        self(hidden, zeros, RowDraws(ones, zeros, ones), Chance(zeros, zeros))
-        torch.cuda.synchronize(device)

@@ -61,7 +61,7 @@ class Utterance:
 
     def draw(self, codes: NDArray[np.int16]) -> None:
         """A frame has been made."""
-        self.frames.append(codes)
+        self.frames.append(codes.copy())  # a row of its step's array, which it would keep alive
         self.outputs.append(TalkerOutput(self.stream, codes))
 
     def finish(self, reason: FinishReason) -> None:

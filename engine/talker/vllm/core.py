@@ -34,6 +34,8 @@ from engine.talker.vllm.state import UTTERANCE
 _PREFILL_ROWS = 2048
 _BLOCK = {"cuda": 16, "cpu": 32}
 """Positions of a block of the cache."""
+_FLASH_ATTENTION_3 = 9
+"""Major compute capability of the GPUs that it is for. It has no float32."""
 _STEP_ROWS = (16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
 """Steps that read prompts are filled up to these many rows, so that a captured graph can run them."""
 
@@ -151,10 +153,11 @@ def _arguments(
 
 
 def _graph_mode(device: torch.device, dtype: torch.dtype) -> str:
-    """Which steps run as one graph: all where attention is FlashAttention 3, which has no float32."""
+    """Which steps run as one graph: all where attention is FlashAttention 3, which has one generation of GPUs."""
     if device.type == "cpu":
         return "NONE"
-    return "FULL" if dtype == torch.bfloat16 else "FULL_DECODE_ONLY"
+    captures_all = dtype == torch.bfloat16 and torch.cuda.get_device_capability(device)[0] == _FLASH_ATTENTION_3
+    return "FULL" if captures_all else "FULL_DECODE_ONLY"
 
 
 def _graph_sizes(slots: int, most: int) -> list[int]:

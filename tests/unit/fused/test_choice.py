@@ -1,11 +1,20 @@
 """What draws a frame's codes where there is no GPU for the kernels, and how batches are shared out."""
 
 import logging
+import sys
+from types import ModuleType, SimpleNamespace
 
+import pytest
 import torch
 
 from engine.architecture import Transformer
+from engine.errors import EngineFailed
+from engine.kernels.nvrtc import KernelError
+from engine.talker.fused import choice
 from engine.talker.fused.choice import BySize, first_codes, residual_codes
+from engine.talker.fused.sizes import FASTEST_ROWS
+from engine.talker.fused.trial import try_out
+from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.first_codes import PlainFirstCodes
 from engine.talker.resident.residual import PlainResidualCodes
 from engine.talker.resident.slots import Slots
@@ -15,6 +24,13 @@ SMALL = Transformer(hidden=64, intermediate=96, layers=1, heads=2, kv_heads=1, h
 SIZES = {"vocab": 64, "books": 4, "talker_hidden": 64}
 
 
+class OutOfResources(Exception):
+    """As Triton's."""
+
+    def __str__(self):
+        return "out of resource: shared memory, Required: {}, Hardware limit: {}".format(*self.args)
+
+
 def test_a_cpu_has_plain_torch_and_the_log_says_so(caplog):
     caplog.set_level(logging.INFO)
     made = random_talker(SMALL, dtype=torch.float32, **SIZES)
@@ -22,6 +38,106 @@ def test_a_cpu_has_plain_torch_and_the_log_says_so(caplog):
     assert "plain torch: there is no GPU" in caplog.text
     slots = Slots(4, 8, architecture(SMALL, **SIZES), text_pad=0, device=torch.device("cpu"), dtype=torch.float32)
     assert isinstance(first_codes(slots), PlainFirstCodes)
+
+
+class Gpu:
+    """Weights that say so, where there is none."""
+
+    device = torch.device("cuda")
+    dtype = torch.bfloat16
+
+
+@pytest.fixture
+def gpu(monkeypatch, caplog):
+    """A GPU with Triton whose kernels do as they are told: name -> an error, or None."""
+    caplog.set_level(logging.INFO)
+    told = {"one launch": None, "triton": None}
+
+    class Codes:
+        def __init__(self, weights, rows):
+            self.tried = []
+
+        def __call__(self, hidden, first, draws, chance):
+            if told["triton"] is not None:
+                raise told["triton"]
+            self.tried.append(len(hidden))
+
+    def one_launch(weights, rows):
+        if told["one launch"] is not None:
+            raise told["one launch"]
+        return "one launch"
+
+    triton_codes = ModuleType("triton_codes")
+    triton_codes.TritonCodes, triton_codes.refusal = Codes, lambda weights: None
+    monkeypatch.setitem(sys.modules, "engine.talker.fused.triton_codes", triton_codes)
+    monkeypatch.setattr(choice, "_has_triton", lambda: True)
+    monkeypatch.setattr(choice, "one_launch", one_launch)
+    monkeypatch.setattr(choice, "CodePredictor", lambda *_, **__: None)
+    monkeypatch.setattr(choice, "PlainResidualCodes", lambda *_: "plain torch")
+    packed = random_weights(SMALL, dtype=torch.float32, **SIZES)
+    monkeypatch.setattr(choice, "gather", lambda *_: packed)
+    return told
+
+
+def chosen(rows):
+    return residual_codes(Gpu, None, SimpleNamespace(tables=None), rows)
+
+
+def test_every_size_of_tritons_launches_runs_once_at_the_start(gpu):
+    gpu["one launch"] = KernelError("no GPU of compute capability 9.0")
+    assert chosen(40).tried == list(batch_sizes(40))
+    gpu["one launch"] = None
+    assert chosen(40)._many.tried == [size for size in batch_sizes(40) if size > FASTEST_ROWS]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Failed to find C compiler"), OutOfResources(147456, 101376)])
+def test_where_triton_compiles_nothing_plain_torch_draws_and_the_log_says_why(gpu, caplog, error):
+    gpu.update({"one launch": KernelError("no GPU of compute capability 9.0"), "triton": error})
+    assert chosen(40) == "plain torch"
+    assert f"plain torch: {type(error).__name__}: {error}" in caplog.text
+
+
+def test_where_only_triton_compiles_nothing_small_batches_are_one_launch_still(gpu):
+    gpu["triton"] = RuntimeError("Failed to find C compiler")
+    assert chosen(16) == "one launch"
+    both = chosen(40)
+    assert (both._few, both._many) == ("one launch", "plain torch")
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), EngineFailed("the GPU is lost")])
+def test_what_plain_torch_would_meet_too_is_raised(gpu, error):
+    gpu.update({"one launch": KernelError("no GPU of compute capability 9.0"), "triton": error})
+    with pytest.raises(type(error)):
+        chosen(40)
+
+
+def test_a_kernel_that_fails_while_it_runs_ends_the_engine(gpu, monkeypatch):
+    def lost():
+        raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lost)
+    weights = random_weights(SMALL, dtype=torch.float32, **SIZES)
+    with pytest.raises(EngineFailed, match="only a new engine process can go on: CUDA error"):
+        try_out(lambda *_: None, 2, weights)
+
+
+def test_where_triton_compiles_nothing_codebook_0_is_drawn_in_plain_torch(monkeypatch, caplog):
+    class Refused:
+        def __init__(self, slots):
+            pass
+
+        def try_out(self):
+            raise RuntimeError("Failed to find C compiler")
+
+    module = ModuleType("first_codes")
+    module.FusedFirstCodes = Refused
+    monkeypatch.setitem(sys.modules, "engine.talker.fused.first_codes", module)
+    monkeypatch.setattr(choice, "_has_triton", lambda: True)
+    caplog.set_level(logging.INFO)
+    slots = SimpleNamespace(drawn=SimpleNamespace(device=torch.device("cuda")))
+    assert isinstance(first_codes(slots), PlainFirstCodes)
+    assert "codebook 0 is drawn in plain torch: RuntimeError: Failed to find C compiler" in caplog.text
 
 
 def test_batches_up_to_a_limit_have_codes_of_their_own():

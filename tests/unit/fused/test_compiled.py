@@ -54,3 +54,35 @@ def test_without_nvrtc_the_error_says_what_is_missing(source, monkeypatch):
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so"]))
     with pytest.raises(nvrtc.KernelError, match="libnvrtc"):
         nvrtc.compiled(source, [])
+
+
+def files(tmp_path):
+    return list((tmp_path / "cache" / "sonant" / "kernels").iterdir())
+
+
+@pytest.mark.parametrize("harm", [lambda kept: b"", lambda kept: kept[:-1], lambda kept: kept[:-1] + b"?"])
+def test_a_damaged_one_is_compiled_anew_once(source, tmp_path, harm):
+    cubin = nvrtc.compiled(source, [])
+    (file,) = files(tmp_path)
+    file.write_bytes(harm(file.read_bytes()))
+    assert nvrtc.compiled(source, []) == nvrtc.compiled(source, []) == cubin
+    assert Compiler.runs == 2
+
+
+def test_what_cannot_be_written_whole_leaves_no_file(source, tmp_path, monkeypatch):
+    def full(self, target):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(nvrtc.Path, "replace", full)
+    assert nvrtc.compiled(source, []) == b"kernel.cu int kernel; part.h"
+    assert not files(tmp_path)
+
+
+def test_without_a_home_it_is_compiled_at_every_start(source, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(nvrtc.Path, "home", homeless)
+    assert nvrtc.compiled(source, []) == nvrtc.compiled(source, []) == b"kernel.cu int kernel; part.h"
+    assert Compiler.runs == 2

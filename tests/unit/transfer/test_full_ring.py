@@ -47,6 +47,12 @@ def test_a_consumer_that_takes_nothing_is_a_stall_and_changes_nothing(link):
     assert consumer.take(1)[0].payload == b"accepted"
 
 
+def test_an_empty_batch_waits_for_no_room(link):
+    producer, _ = link(capacity=FULL, patience=0.05)
+    fill(producer, [1])
+    producer.endpoint.send_all(())
+
+
 def test_what_only_informs_never_waits_and_arrives_when_there_is_room(link):
     """end, fail, cancel and release return at once; the listener writes them when the peer has read."""
     near, far = link(capacity=FULL, window=8, patience=0)

@@ -33,12 +33,18 @@ __device__ __forceinline__ void matrix_product(float (&c)[4], unsigned a0, unsig
 // .cg: what other blocks wrote is in L2, never in this multiprocessor's L1.
 __device__ __forceinline__ uint4 load_16_cg(const void *at) {
     uint4 v;
-    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
+    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at)
+                 : "memory");
     return v;
 }
 __device__ __forceinline__ float4 load_float4_cg(const float *at) {
     float4 v;
-    asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at) : "memory");
+    asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "l"(at)
+                 : "memory");
     return v;
 }
 __device__ __forceinline__ float load_float_cg(const float *at) {
@@ -135,5 +141,5 @@ struct Grid {
         if (threadIdx.x == 0 && atomicAdd(word, 1u) == reached + CTAS - 1) atomicExch(word, 0u);
     }
 
-    static constexpr unsigned PATIENCE = 8000000u;  // reads of the word: about 5 s
+    static constexpr unsigned PATIENCE = 8000000u;  // reads of the word: seconds of them
 };

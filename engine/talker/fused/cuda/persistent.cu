@@ -1,14 +1,15 @@
 // The code predictor in one cooperative launch a frame: CTAS blocks stay on their multiprocessors through all passes.
 //
-// Every warp owns a fixed share of every matrix, stored as one stream in the order in which the warp needs it. Copies of
-// the stream into the warp's own ring in shared memory run ahead of the arithmetic, over grid barriers and from pass to
-// pass, because weights depend on nothing. What blocks tell each other (a few KB) goes through L2 between grid barriers.
+// Every warp owns a fixed share of every matrix, stored as one stream in the order in which the warp needs it. Copies
+// of the stream into the warp's own ring in shared memory run ahead of the arithmetic, over grid barriers and from pass
+// to pass, because weights depend on nothing. What blocks tell each other (a few KB) goes through L2 between barriers.
 //
 // A unit of a stream is 8 rows x 32 columns of a matrix: lane (g = lane / 4, t = lane % 4) has row g, columns 8 t to
 // 8 t + 7, 16 bytes. Multiplied by two mma.m16n8k16 whose k order is permuted alike on both sides, so activations are
-// read 16 bytes a lane too. Units are copied and taken in pairs; STAGES is the ring's length in pairs. Rows of frames are the m side: 16 a tile.
+// read 16 bytes a lane too. Units are copied and taken in pairs; STAGES is the ring's length in pairs. Rows of frames
+// are the m side: 16 a tile.
 //
-// Sizes come as macros (see persistent.py). FUSED kernels (a few rows) compute attention and draw in every block
+// Sizes come as macros (see sizes.py). FUSED kernels (a few rows) compute attention and draw in every block
 // instead of paying two more barriers for it.
 #include "drawing.h"
 

@@ -1,0 +1,115 @@
+"""Loading the engine, and what the client is told where a part of it cannot be; the GPU is a stand-in."""
+
+import threading
+
+import pytest
+import torch
+
+import engine.worker
+from engine.code2wav import launch
+from engine.config import Code2WavConfig, EngineConfig
+from engine.errors import EngineError, EngineFailed
+from engine.memory import GIB
+from engine.messages import READY
+from engine.transfer import Kind, Wakeup, pair
+
+PATIENCE = 20
+
+
+class Memory:
+    """Of a GPU on which there is room for Code2Wav."""
+
+    def __init__(self, device, gib):
+        pass
+
+    def took(self, part):
+        pass
+
+    def reserved(self, part):
+        pass
+
+    def tell(self):
+        pass
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch, checkpoints):
+    """Function: start the engine with Code2Wav in a thread or a process of its own; what the client is told."""
+    monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
+    monkeypatch.setattr(engine.worker, "GpuMemory", Memory)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
+    monkeypatch.setattr(launch, "start", lambda config, frames, audio: lambda: None)
+    monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)
+
+    def start(placement="thread"):
+        code2wav = Code2WavConfig(placement=placement)
+        config = EngineConfig(model=str(checkpoints["0b6-base"]), code2wav=code2wav)
+        near, far = pair(window=1)
+        audio, _ = pair(window=1)
+        wakeup, client = Wakeup(), Wakeup()
+        with near.attach(wakeup) as requests, far.attach(client) as told:
+            engine.worker.run(config, requests, audio, wakeup)
+            records = []
+            assert client.wait_for(lambda: records.extend(told.receive()) or len(records) == 2, PATIENCE)
+        assert [(each.stream, each.kind) for each in records] == [(READY, Kind.OPEN), (READY, Kind.FAIL)]
+        return EngineError.from_bytes(records[1].payload)
+
+    return start
+
+
+def no_room(*_):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def test_no_room_for_the_reference_encoders_is_not_said_of_the_talker(on_a_gpu, monkeypatch):
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", no_room)
+    error = on_a_gpu()
+    assert error.code == "out_of_memory"
+    assert error.message.startswith("the GPU has no room for the reference encoders: CUDA out of memory;")
+    assert "talker.slots" not in error.message
+
+
+@pytest.mark.parametrize("placement", ["thread", "process"])
+def test_the_talkers_modules_are_imported_ahead_once(placement, on_a_gpu, monkeypatch):
+    imported = []
+    monkeypatch.setattr(engine.worker, "import_ahead", lambda *_: imported.append(1))
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", no_room)
+    on_a_gpu(placement)
+    assert len(imported) == 1
+
+
+def test_whatever_keeps_code2wav_from_loading_is_said(monkeypatch):
+    def load(config):
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(launch, "load_decoder", load)
+    talker, own_frames = pair(window=1)
+    own_audio, client = pair(window=1)
+    wakeup = Wakeup()
+    with talker.attach(wakeup) as frames, client.attach(Wakeup()):
+        thread = threading.Thread(target=launch.serve, args=(EngineConfig(model=""), own_frames, own_audio))
+        thread.start()
+        with pytest.raises(EngineFailed, match="Code2Wav could not be loaded: Failed to find C compiler"):
+            launch.await_ready(frames, wakeup, PATIENCE)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_the_reference_encoders_take_what_they_need_again_when_graphs_are_captured(on_a_gpu, monkeypatch):
+    order = []
+
+    class Encoder:
+        def __init__(self, checkpoint, device):
+            pass
+
+        def warm_up(self):
+            order.append("encoders")
+            if len(order) > 1:
+                no_room()
+
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", Encoder)
+    monkeypatch.setattr(engine.worker, "load_talker", lambda *_: order.append("talker"))
+    monkeypatch.setattr(engine.worker, "warm_up", lambda *_, **__: None)
+    error = on_a_gpu()
+    assert order == ["encoders", "talker", "encoders"]
+    assert "no room for the reference encoders" in error.message

@@ -1,0 +1,26 @@
+"""Code2Wav's process can have a GPU of its own."""
+
+import pytest
+from pydantic import ValidationError
+
+from engine.config import Code2WavConfig
+from engine.device import with_gpu
+from engine.errors import SetupError
+
+
+def test_its_process_sees_that_gpu_alone():
+    assert with_gpu(1, {"HOME": "/"}) == {"HOME": "/", "CUDA_VISIBLE_DEVICES": "1"}
+
+
+def test_gpus_are_counted_among_those_that_are_visible():
+    assert with_gpu(1, {"CUDA_VISIBLE_DEVICES": "3, GPU-5f"})["CUDA_VISIBLE_DEVICES"] == "GPU-5f"
+
+
+def test_a_gpu_that_is_not_visible_is_refused():
+    with pytest.raises(SetupError, match=r"code2wav\.gpu is 2, but CUDA_VISIBLE_DEVICES names 2"):
+        with_gpu(2, {"CUDA_VISIBLE_DEVICES": "0,1"})
+
+
+def test_a_thread_has_the_talkers_gpu():
+    with pytest.raises(ValidationError, match="needs placement: process"):
+        Code2WavConfig(gpu=1)

@@ -1,0 +1,69 @@
+"""What of vLLM's is used on which GPU: chosen by what the GPU says of itself, and by a call that works."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+from vllm import _custom_ops
+
+from engine.talker.vllm.attention import fuse
+from engine.talker.vllm.core import _graph_mode
+
+HEADS, KV_HEADS, WIDTH = 4, 2, 64
+
+
+class Attention:
+    """Sizes and parameters of vLLM's Qwen3Attention, and a forward that is vLLM's own."""
+
+    num_heads, num_kv_heads, head_dim = HEADS, KV_HEADS, WIDTH
+    q_size, kv_size = HEADS * WIDTH, KV_HEADS * WIDTH
+    q_norm = k_norm = SimpleNamespace(weight=torch.ones(WIDTH, dtype=torch.bfloat16), variance_epsilon=1e-6)
+    rotary_emb = SimpleNamespace(cos_sin_cache=torch.ones(8, WIDTH), is_neox_style=True)
+
+    def forward(self):
+        """vLLM's own."""
+
+
+@pytest.fixture
+def layers(monkeypatch):
+    """Of a model on a GPU whose vLLM has the operator."""
+    monkeypatch.setattr(torch.ops._C, "fused_qk_norm_rope", object(), raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    return [SimpleNamespace(self_attn=Attention()) for _ in range(2)]
+
+
+def own(layers):
+    return [layer.self_attn.forward.__func__ is Attention.forward for layer in layers]
+
+
+def test_heads_are_normed_and_rotated_by_the_operator_that_was_tried(layers, monkeypatch):
+    tried = []
+    monkeypatch.setattr(_custom_ops, "fused_qk_norm_rope", lambda qkv, *rest: tried.append((qkv.shape, rest[-1])))
+    fuse(layers, torch.bfloat16)
+    assert own(layers) == [False, False]
+    ((shape, positions),) = tried
+    assert shape == (len(positions), (HEADS + 2 * KV_HEADS) * WIDTH)
+
+
+def test_an_operator_that_takes_something_else_leaves_vllms_forward(layers, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(_custom_ops, "fused_qk_norm_rope", lambda qkv: None)
+    fuse(layers, torch.bfloat16)
+    assert own(layers) == [True, True]
+    assert "vLLM's own launches: TypeError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "mode"),
+    [
+        ((9, 0), torch.bfloat16, "FULL"),
+        ((9, 0), torch.float32, "FULL_DECODE_ONLY"),
+        ((8, 0), torch.bfloat16, "FULL_DECODE_ONLY"),
+        ((12, 0), torch.bfloat16, "FULL_DECODE_ONLY"),
+    ],
+)
+def test_steps_that_read_prompts_are_graphs_where_attention_is_flash_attention_3(monkeypatch, capability, dtype, mode):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert _graph_mode(torch.device("cuda"), dtype) == mode
+    assert _graph_mode(torch.device("cpu"), dtype) == "NONE"
