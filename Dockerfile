@@ -1,4 +1,4 @@
-# Two targets that differ in the torch they carry:
+# Two targets that differ in the torch they carry; the one for GPUs has vLLM, too:
 #   docker build --target cpu  -t sonant:cpu  .
 #   docker build --target cuda -t sonant:cuda .   then: docker run --gpus all ...
 # torch comes from the index that pip is told of. The default index gives CUDA builds on x86-64 Linux, so the cpu
@@ -18,17 +18,23 @@ RUN python -m venv /opt/sonant
 COPY pyproject.toml ./
 RUN mkdir engine server && touch README.md LICENSE engine/__init__.py server/__init__.py && pip install .
 
-FROM dependencies AS installed
+# vLLM names the torch that it was built with.
+FROM dependencies AS dependencies-cuda
+RUN pip install '.[vllm]'
+
+FROM dependencies AS installed-cpu
 COPY README.md LICENSE ./
 COPY engine engine
 COPY server server
 RUN pip install --no-deps --force-reinstall .
-
-FROM installed AS installed-cpu
 RUN python -c "import torch; assert not torch.version.cuda, \
 'this is a CUDA build of torch; give --build-arg PIP_EXTRA_INDEX_URL= the CPU index'"
 
-FROM installed AS installed-cuda
+FROM dependencies-cuda AS installed-cuda
+COPY README.md LICENSE ./
+COPY engine engine
+COPY server server
+RUN pip install --no-deps --force-reinstall .
 RUN python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'"
 
 FROM base AS runtime

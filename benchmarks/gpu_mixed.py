@@ -37,7 +37,7 @@ from benchmarks.gpu_watch import GpuWatch, watched
 from benchmarks.holdings import family, holdings
 from benchmarks.mixed_crowd import Crowd, Heard
 from benchmarks.mixed_lines import lines_of, recorded_voices
-from benchmarks.mixed_verdict import judge
+from benchmarks.mixed_verdict import compare, judge
 from benchmarks.serving import ROOT
 from benchmarks.teacher import Teacher
 from engine.checkpoint import open_checkpoint
@@ -138,11 +138,13 @@ def main() -> None:
     for held in found["held"]:
         print(_told(held))
     print({name: value for name, value in found.items() if name != "held"}, flush=True)
+    verdict, variants = compare(alone, heard)
+    print(verdict.compared(), flush=True)
     torch.backends.cuda.matmul.allow_tf32 = not exact  # its rounding is an eighth of bfloat16's
     tolerance = given.tolerance or _TOLERANCE["float32" if exact else "bfloat16"]
     teacher = Teacher(open_checkpoint(config.model), device, positions=config.talker.context)
-    verdict = judge(lines, alone, heard, teacher, tolerance=tolerance, seconds=given.judging)
-    print(verdict)
+    judge(verdict, variants, lines, alone, teacher, tolerance=tolerance, seconds=given.judging)
+    print(verdict.judgement())
     if given.json:
         report = found | {"minutes": given.minutes, "tolerance": tolerance, "verdict": verdict.fields()}
         given.json.write_text(json.dumps(report, indent=1) + "\n")

@@ -21,6 +21,8 @@ _ROWS_AT_FAULT = 4
 """Codes of a frame, of sixteen, that may not slip by more than what is tolerated."""
 
 Codes = NDArray[np.int16]
+Variants = dict[int, list[tuple[Codes, int]]]
+"""Line -> the answers that parted from it, and the number of the code at which they did."""
 
 
 @dataclass
@@ -64,14 +66,20 @@ class Verdict:
         """As JSON values."""
         return asdict(self) | {"unjudged": self.unjudged, "good": self.good}
 
-    def __str__(self) -> str:
-        compared = self.heard - self.unheard
-        share = self.equal / compared if compared else 0.0
+    def compared(self) -> str:
+        """What comparing alone has shown."""
+        begun = self.heard - self.unheard
+        share = self.equal / begun if begun else 0.0
+        return (
+            f"{begun} lines heard: {self.equal} as alone ({share:.1%}), {self.parted} parted, {self.short} short; "
+            f"{self.unheard} given up before they began"
+        )
+
+    def judgement(self) -> str:
+        """What reading the others code by code has shown."""
         kept = self.within / self.codes if self.codes else 1.0
         return "\n".join(
             (
-                f"{compared} lines heard: {self.equal} as alone ({share:.1%}), {self.parted} parted, "
-                f"{self.short} short; {self.unheard} given up before they began",
                 f"{self.judged} of the parted judged, {self.unjudged} NOT: {kept:.2%} of {self.codes} codes within "
                 f"their share, largest slip {self.slip:.4f} (alone {self.alone_slip:.4f}), where they part "
                 f"{self.parting:.4f}",
@@ -81,21 +89,10 @@ class Verdict:
         )
 
 
-def judge(
-    lines: Sequence[Line],
-    alone: Sequence[Heard],
-    heard: Sequence[Heard],
-    teacher: Teacher,
-    *,
-    tolerance: float,
-    seconds: float,
-) -> Verdict:
-    """Compare all, and judge those that parted, in a random order, for so many seconds.
-
-    tolerance: the slip that rounding may make.
-    """
+def compare(alone: Sequence[Heard], heard: Sequence[Heard]) -> tuple[Verdict, Variants]:
+    """Of each line what it was alone, and the answers that parted from that."""
     verdict = Verdict(heard=len(heard))
-    variants: dict[int, list[tuple[Codes, int]]] = defaultdict(list)
+    variants: Variants = defaultdict(list)
     for each in heard:
         wanted = alone[each.line].codes
         verdict.short += each.whole and len(each.codes) != len(wanted)
@@ -107,6 +104,23 @@ def judge(
         else:
             verdict.parted += 1
             variants[each.line].append((each.codes, parting))
+    return verdict, variants
+
+
+def judge(
+    verdict: Verdict,
+    variants: Variants,
+    lines: Sequence[Line],
+    alone: Sequence[Heard],
+    teacher: Teacher,
+    *,
+    tolerance: float,
+    seconds: float,
+) -> None:
+    """Judge the lines alone, then those that parted, in a random order, for so many seconds.
+
+    tolerance: the slip that rounding may make.
+    """
     _judge_alone(verdict, lines, alone, teacher, tolerance)
     ends = time.monotonic() + seconds
     for line, group in _shuffled(variants):
@@ -121,7 +135,6 @@ def judge(
             verdict.parting = max(verdict.parting, float(each.flat[parting]))
             if (frame := frame_at_fault(each, tolerance)) is not None:
                 verdict.wrong.append(f"line {line} ({lines[line].kind}) from frame {frame} on")
-    return verdict
 
 
 def first_difference(codes: Codes, wanted: Codes) -> int | None:
@@ -159,7 +172,7 @@ def _judge_alone(
         verdict.confused += frame_at_fault(foreign, tolerance) is not None
 
 
-def _shuffled(variants: dict[int, list[tuple[Codes, int]]]) -> list[tuple[int, list[tuple[Codes, int]]]]:
+def _shuffled(variants: Variants) -> list[tuple[int, list[tuple[Codes, int]]]]:
     """In groups of one line, which are judged together."""
     groups = []
     for line, several in variants.items():

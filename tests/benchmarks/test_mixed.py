@@ -15,7 +15,7 @@ import yaml
 
 from benchmarks.mixed_crowd import Heard
 from benchmarks.mixed_lines import Line
-from benchmarks.mixed_verdict import Verdict, first_difference, judge
+from benchmarks.mixed_verdict import Verdict, compare, first_difference, judge
 from benchmarks.teacher import Teacher
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.request import SamplingParams, SpeechRequest
@@ -58,7 +58,9 @@ def verdict(
     teacher = Teacher(checkpoint, torch.device("cpu"), positions=256)
     listened = [Heard(0, "to the end", codes, whole, NAN, NAN) for codes in heard]
     solo = [Heard(number, "to the end", codes, True, NAN, NAN) for number, codes in enumerate(alone)]
-    return judge(lines, solo, listened, teacher, tolerance=0.002, seconds=seconds)
+    found, variants = compare(solo, listened)
+    judge(found, variants, lines, solo, teacher, tolerance=0.002, seconds=seconds)
+    return found
 
 
 def test_the_same_and_the_beginning_of_it_are_right(checkpoint, lines, alone) -> None:
@@ -85,13 +87,13 @@ def test_another_line_and_a_frame_of_one_are_wrong(checkpoint, lines, alone) -> 
 def test_a_line_given_up_before_its_first_frame_is_equal_to_nothing(checkpoint, lines, alone) -> None:
     found = verdict(checkpoint, lines, alone, alone[0], alone[0][:0], whole=False)
     assert (found.equal, found.unheard, found.good) == (1, 1, True)
-    assert "1 lines heard: 1 as alone (100.0%)" in str(found)
+    assert "1 lines heard: 1 as alone (100.0%)" in found.compared()
 
 
 def test_what_there_was_no_time_to_judge_is_not_good(checkpoint, lines, alone) -> None:
     found = verdict(checkpoint, lines, alone, alone[1], whole=False, seconds=-1)
     assert (found.parted, found.unjudged, found.wrong, found.good) == (1, 1, [], False)
-    assert "1 NOT" in str(found)
+    assert "1 NOT" in found.judgement()
 
 
 def test_a_line_that_has_no_frames_alone_is_wrong_and_the_others_are_judged(checkpoint, lines, alone) -> None:
