@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 
 from benchmarks.gpu_watch import GpuWatch, watched
-from benchmarks.holdings import family, holdings
 from benchmarks.mixed_crowd import Crowd, Heard
 from benchmarks.mixed_lines import lines_of, recorded_voices
 from benchmarks.mixed_verdict import compare, judge
@@ -64,6 +64,7 @@ async def run(config: EngineConfig, given: argparse.Namespace, gpus: GpuWatch) -
         print(f"{len(alone)} lines heard alone, {same} of them the same again", flush=True)
         process = engine._worker.process.pid
         held = [_held("before", process, gpus)]
+        print(_told(held[0]), flush=True)
         seconds = 60 * given.minutes
         for name, share, seed in (("first fifth", 0.2, 1), ("end", 0.8, 2)):
             await crowd.together(given.listeners, share * seconds, seed)
@@ -96,8 +97,15 @@ def _held(name: str, process: int, gpus: GpuWatch) -> dict[str, Any]:
     """What the engine holds now; the GPU's memory is that of the last few seconds, of all who use it."""
     now = time.time()
     memory = {gpu: figures["memory_mib"] for gpu, figures in gpus.between(now - 5, now).items()}
-    mine = holdings(family(process))
-    return {"when": name, "mib": mine.resident, "files": mine.files, "threads": mine.threads, "gpu_mib": memory}
+    engine = psutil.Process(process)
+    family = [engine, *engine.children(recursive=True)]
+    return {
+        "when": name,
+        "mib": sum(each.memory_info().rss for each in family) / 2**20,
+        "files": sum(each.num_fds() for each in family),
+        "threads": sum(each.num_threads() for each in family),
+        "gpu_mib": memory,
+    }
 
 
 def _told(held: dict[str, Any]) -> str:
@@ -135,8 +143,6 @@ def main() -> None:
     exact = given.dtype == "float32" or device.type == "cpu"
     with watched() as gpus:
         found, (lines, alone, heard) = asyncio.run(run(config, given, gpus))
-    for held in found["held"]:
-        print(_told(held))
     print({name: value for name, value in found.items() if name != "held"}, flush=True)
     verdict, variants = compare(alone, heard)
     print(verdict.compared(), flush=True)

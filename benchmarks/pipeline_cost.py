@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from benchmarks import serving
 from benchmarks.report import machine
-from benchmarks.stand_in_engine import BATCH_MS, CODE2WAV_THREAD, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS
+from benchmarks.stand_in_engine import BATCH_MS, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS, is_code2wav
 from engine.untrained import write_checkpoint
 from server.bench.asking import Asking
 from server.bench.client import Client
@@ -64,7 +64,7 @@ def read(server: psutil.Process, made: dict[str, Any]) -> Reading:
     seconds = {key: thread.user_time + thread.system_time for key, thread in threads.items()}
     http = sum(spent for (pid, _), spent in seconds.items() if pid == server.pid)
     worker = next(each.pid for each in server.children())
-    [code2wav] = [key for key in seconds if _name(*key) == CODE2WAV_THREAD]
+    [code2wav] = [key for key in seconds if is_code2wav(*key)]
     return Reading(
         time.perf_counter(),
         seconds[worker, worker],
@@ -85,10 +85,6 @@ def _family(server: psutil.Process) -> list[psutil.Process]:
 
 def _pauses() -> NDArray[np.float32]:
     return np.memmap(os.environ[PAUSES], np.float32, "r")
-
-
-def _name(pid: int, thread: int) -> str:
-    return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip()
 
 
 async def spoken_to(address: str, listeners: int, seconds: float, server: psutil.Process) -> tuple[Reading, Reading]:

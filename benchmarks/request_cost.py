@@ -28,7 +28,7 @@ import yaml
 
 from benchmarks import serving
 from benchmarks.report import machine
-from benchmarks.stand_in_engine import BATCH_MS, CODE2WAV_THREAD, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS
+from benchmarks.stand_in_engine import BATCH_MS, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS, is_code2wav
 from engine.untrained import write_checkpoint
 
 _BODY = {"input": "Nobody had expected so much rain.", "response_format": "pcm", "max_new_tokens": 2}
@@ -112,7 +112,7 @@ def spent(server: psutil.Process) -> np.ndarray:
     [engine] = server.children()
     threads = {process.pid: _threads(process.pid) for process in (server, engine)}
     http, stages = threads[server.pid], threads[engine.pid]
-    [code2wav] = [each for each in stages if _comm(engine.pid, each) == CODE2WAV_THREAD]
+    [code2wav] = [each for each in stages if is_code2wav(engine.pid, each)]
     ours = (stages[engine.pid], stages[code2wav])
     return np.array([sum(http.values()), http[server.pid], *ours, sum(stages.values()) - sum(ours)])
 
@@ -120,10 +120,6 @@ def spent(server: psutil.Process) -> np.ndarray:
 def _threads(pid: int) -> dict[int, float]:
     tasks = Path(f"/proc/{pid}/task")
     return {int(each.name): int((each / "schedstat").read_text().split()[0]) / 1e9 for each in tasks.iterdir()}
-
-
-def _comm(pid: int, thread: int) -> str:
-    return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip()
 
 
 def row(name: str, ask: Callable[[], Awaitable[list[float]]], server: psutil.Process) -> str:

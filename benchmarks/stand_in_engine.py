@@ -34,11 +34,16 @@ LAUNCHES = "STAND_IN_LAUNCHES"
 PAUSES = "STAND_IN_PAUSES"
 """Another: a file of float32, how many steps there were and then for each the seconds from its end to the next."""
 MOST_PAUSES = 1_000_000
-CODE2WAV_THREAD = "code2wav"
+_CODE2WAV_THREAD = "code2wav"
 """What the decoder calls its thread, so that it can be told from outside whose CPU time that is."""
 _LARGE = 30 << 20
 """Bytes that are freed at once, as loading weights does: from then on malloc keeps so much for what comes."""
 _MODULES = frozenset({"engine.worker", "engine.code2wav.process"})
+
+
+def is_code2wav(pid: int, thread: int) -> bool:
+    """Whether it is Code2Wav's thread of a process."""
+    return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip() == _CODE2WAV_THREAD
 
 
 @dataclass(slots=True)
@@ -145,7 +150,7 @@ class _Decoder:
     hits = misses = 0
 
     def __init__(self, rows: int) -> None:
-        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(CODE2WAV_THREAD)
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(_CODE2WAV_THREAD)
         self._free = list(range(rows))
         self._samples = np.full((rows, 24 * 1920), 3277, np.int16)
         np.ones(_LARGE, np.uint8)
