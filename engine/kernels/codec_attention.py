@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.kernels.codec_rounding import rounded
+from engine.kernels.triton_parts import rounded
 
 
 @triton.jit

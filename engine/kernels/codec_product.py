@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.kernels.codec_rounding import rounded
+from engine.kernels.triton_parts import rounded
 
 NOTHING: tl.constexpr = tl.constexpr(0)
 SNAKE: tl.constexpr = tl.constexpr(1)

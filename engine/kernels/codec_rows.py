@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.kernels.codec_rounding import rounded
+from engine.kernels.triton_parts import rounded
 
 
 @triton.jit(do_not_specialize=["frames", "out_stream"])
@@ -35,18 +35,6 @@ def rms_norm(x_ptr, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.const
     scale = 1.0 / tl.sqrt(tl.sum(x * x, 0) / WIDTH + eps)
     y = x * scale * tl.load(gain_ptr + channel, mask=inside, other=0.0)
     tl.store(out_ptr + place, rounded(y, out_ptr), mask=inside)
-
-
-@triton.jit
-def swiglu(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """x [rows, 2 WIDTH], gate then up -> silu(gate) * up [rows, WIDTH]."""
-    row = tl.program_id(0)
-    channel = tl.arange(0, BLOCK)
-    inside = channel < WIDTH
-    gate = tl.load(x_ptr + row * 2 * WIDTH + channel, mask=inside, other=0.0).to(tl.float32)
-    up = tl.load(x_ptr + row * 2 * WIDTH + WIDTH + channel, mask=inside, other=0.0).to(tl.float32)
-    y = gate / (1.0 + tl.exp(-gate)) * up
-    tl.store(out_ptr + row * WIDTH + channel, rounded(y, out_ptr), mask=inside)
 
 
 @triton.jit(do_not_specialize=["length", "x_stream"])

@@ -7,11 +7,13 @@ from typing import Any, Protocol
 import torch
 import triton
 from torch import Tensor
+from triton import next_power_of_2
 
 from engine.kernels import codec_product, codec_rows
 from engine.kernels.codec_attention import window_attention
 from engine.kernels.codec_ops import Caches, Product
 from engine.kernels.codec_tiles import AMPLE, Tile, choose_tile
+from engine.kernels.triton_parts import swiglu_rows
 
 _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
 _PARTS = 8
@@ -46,7 +48,7 @@ class TritonOps:
         self._launch(
             codec_rows.sum_codebooks, (streams * frames,),
             codes, table, out, frames, out.stride(0), table.shape[0] // books,
-            BOOKS=books, WIDTH=width, BLOCK=_power(width), num_warps=4,
+            BOOKS=books, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4,
         )  # fmt: skip
 
     def product(
@@ -83,8 +85,10 @@ class TritonOps:
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
         """See Ops."""
         out, width = torch.empty_like(x), x.shape[-1]
-        grid = (x.numel() // width,)
-        self._launch(codec_rows.rms_norm, grid, x, gain, out, eps, WIDTH=width, BLOCK=_power(width), num_warps=4)
+        self._launch(
+            codec_rows.rms_norm, (x.numel() // width,),
+            x, gain, out, eps, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4,
+        )  # fmt: skip
         return out
 
     def swiglu(self, x: Tensor) -> Tensor:
@@ -92,7 +96,7 @@ class TritonOps:
         width = x.shape[-1] // 2
         out = x.new_empty((*x.shape[:-1], width))
         grid = (out.numel() // width,)
-        self._launch(codec_rows.swiglu, grid, x, out, WIDTH=width, BLOCK=_power(width), num_warps=4)
+        self._launch(swiglu_rows, grid, x, out, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4)
         return out
 
     def attention(
@@ -105,8 +109,8 @@ class TritonOps:
         self._launch(
             window_attention, (streams, heads),
             qkv, out, keys, values, rows, caches.positions, frequencies, frames, window, keys.stride(0), width**-0.5,
-            HEADS=heads, HALF=width // 2, RING=keys.shape[2], FRAMES=max(16, _power(frames)), PRECISION=_PRECISION,
-            num_warps=4,
+            HEADS=heads, HALF=width // 2, RING=keys.shape[2], FRAMES=max(16, next_power_of_2(frames)),
+            PRECISION=_PRECISION, num_warps=4,
         )  # fmt: skip
         return out
 
@@ -119,7 +123,7 @@ class TritonOps:
         out = x.new_empty((streams, length, width))
         self._launch(
             codec_rows.depthwise_norm, (streams * length,),
-            x, weight, bias, *norm, out, length, x.stride(0), eps, TAPS=taps, WIDTH=width, BLOCK=_power(width),
+            x, weight, bias, *norm, out, length, x.stride(0), eps, TAPS=taps, WIDTH=width, BLOCK=next_power_of_2(width),
             num_warps=4,
         )  # fmt: skip
         return out
@@ -131,7 +135,7 @@ class TritonOps:
         self._launch(
             codec_rows.last_convolution, (triton.cdiv(samples.numel(), block),),
             x, weight, bias, samples, samples.numel(), samples.shape[1], x.stride(0),
-            TAPS=taps, WIDTH=width, BLOCK=_power(width), BM=block, num_warps=4,
+            TAPS=taps, WIDTH=width, BLOCK=next_power_of_2(width), BM=block, num_warps=4,
         )  # fmt: skip
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
@@ -149,10 +153,6 @@ class TritonOps:
             BLOCK=_MOVED,
             num_warps=4,
         )
-
-
-def _power(width: int) -> int:
-    return int(triton.next_power_of_2(width))
 
 
 def _stride(x: Tensor | None) -> int:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from engine.code2wav.graphs import GraphedDecoder, captured_sizes
-from engine.code2wav.lane import HostLane
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.kernels.codec_ops import TorchOps
 from engine.kernels.codec_tiles import choose_tile
+from engine.lane import HostLane
 from engine.messages import Announcement
 from engine.models.code2wav_row_weights import RowWeights
 from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace

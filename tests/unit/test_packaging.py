@@ -20,7 +20,8 @@ BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.
 NEED_VLLM = {f"engine.talker.vllm.{name}" for name in ("attention", "core", "loader", "model", "scheduler", "state")}
 """Modules that only the vllm extra makes importable: tests/vllm."""
 NEED_TRITON = {
-    *(f"engine.kernels.codec_{name}" for name in ("attention", "product", "rounding", "rows", "triton")),
+    *(f"engine.kernels.codec_{name}" for name in ("attention", "product", "rows", "triton")),
+    "engine.kernels.triton_parts",
     *(f"engine.talker.fused.{name}" for name in ("first_codes", "products", "triton_codes")),
     *(f"engine.talker.fused.launches.{name}" for name in ("attention", "drawing", "first_codes", "products", "rows")),
 }
