@@ -1,7 +1,7 @@
 """Milliseconds that the codes of a frame take on a GPU, in graphs, in every form that the GPU can run.
 
 ``python -m benchmarks.code_predictor CHECKPOINT``. ``--plain`` adds plain torch; ``--cublas out all`` the Triton form
-with ``out`` multiplied by cuBLAS, and with all products. What the last line says is for FASTEST_ROWS of
+with ``out`` multiplied by cuBLAS, and with all products. What the last line says is for MOST_ROWS of
 engine/talker/fused/sizes.py.
 """
 
@@ -21,10 +21,11 @@ from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.choice import one_launch
 from engine.talker.fused.first_codes import FusedFirstCodes
-from engine.talker.fused.sizes import FASTEST_ROWS, MOST_ROWS
+from engine.talker.fused.sizes import MOST_ROWS
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
 from engine.talker.fused.triton_codes import TritonCodes
 from engine.talker.fused.weights import gather
+from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.first_codes import PlainFirstCodes
 from engine.talker.resident.residual import Chance, PlainResidualCodes, ResidualCodes
 from engine.talker.resident.row_draws import RowDraws
@@ -54,7 +55,7 @@ def main() -> None:
     for name, draw in forms.first.items():
         _print(name, {rows: forms.first_time(draw, rows) for rows in options.rows}, options.rows)
     if ONE_LAUNCH in times:
-        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; FASTEST_ROWS is {FASTEST_ROWS}")
+        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MOST_ROWS is {MOST_ROWS}")
 
 
 class Forms:
@@ -70,7 +71,7 @@ class Forms:
         packed = gather(own, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []
         try:
-            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, min(rows, MOST_ROWS))))
+            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, batch_sizes(min(rows, MOST_ROWS)))))
         except KernelError as error:
             print(f"no launch for a whole frame: {error}")
         self.residual.append((TRITON, rows, TritonCodes(packed, rows)))

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from engine.talker.fused.choice import first_codes
-from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.residual import Chance
 from engine.talker.resident.row_draws import RowDraws
 from engine.talker.resident.tail import FrameTail
@@ -40,7 +39,7 @@ class Pieces:
     @torch.inference_mode()
     def milliseconds(self, rows: int) -> dict[str, float | None]:
         """Piece -> GPU time in a step of ``rows``; None for one that is not there."""
-        size = next(each for each in batch_sizes(self._slots.scratch) if each >= rows)
+        size = next(each for each in self._tail._sizes if each >= rows)
         slots = torch.arange(size, device=self._slots.frame.device).clamp_(max=rows - 1)
         hidden, head = self._tail._hidden[:size], self._model.head
         draw_first = first_codes(self._slots)

@@ -23,6 +23,11 @@ class VllmConfig(_Strict):
         description="positions that all utterances together have room for, one context at least; "
         "when unset a context for every slot",
     )
+    reproducible: bool = Field(
+        False,
+        description="the same codes for a seed whoever else is served, at the price of a step of all slots for each "
+        "frame; the published models can in bfloat16 on a GPU of compute capability 9.0",
+    )
 
 
 class TalkerConfig(_Strict):
@@ -36,7 +41,10 @@ class TalkerConfig(_Strict):
     slots: int = Field(8, ge=1, description="requests that decode together")
     context: int = Field(4096, ge=64, description="positions a slot holds: prompt and frames")
     prefill_chunk: int | None = Field(
-        None, ge=1, description="prompt rows that one step reads at most; when unset 64 natively and 2048 with vllm"
+        None,
+        ge=1,
+        description="prompt rows that one step reads at most; when unset 64 natively, and with vllm 2048, or 256 "
+        "where it is reproducible",
     )
     vllm: VllmConfig = Field(default_factory=VllmConfig)
 

@@ -55,15 +55,18 @@ def test_an_operator_that_takes_something_else_leaves_vllms_forward(layers, monk
 
 
 @pytest.mark.parametrize(
-    ("capability", "dtype", "mode"),
+    ("capability", "dtype", "head_dim", "mode"),
     [
-        ((9, 0), torch.bfloat16, "FULL"),
-        ((9, 0), torch.float32, "FULL_DECODE_ONLY"),
-        ((8, 0), torch.bfloat16, "FULL_DECODE_ONLY"),
-        ((12, 0), torch.bfloat16, "FULL_DECODE_ONLY"),
+        ((9, 0), torch.bfloat16, 128, "FULL"),
+        ((9, 0), torch.bfloat16, 64, "FULL_DECODE_ONLY"),
+        ((9, 0), torch.float32, 128, "FULL_DECODE_ONLY"),
+        ((8, 0), torch.bfloat16, 128, "FULL_DECODE_ONLY"),
+        ((12, 0), torch.bfloat16, 128, "FULL_DECODE_ONLY"),
     ],
 )
-def test_steps_that_read_prompts_are_graphs_where_attention_is_flash_attention_3(monkeypatch, capability, dtype, mode):
+def test_steps_that_read_prompts_are_graphs_where_attention_is_flash_attention_3_and_has_one_plan(
+    monkeypatch, capability, dtype, head_dim, mode
+):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert _graph_mode(torch.device("cuda"), dtype) == mode
-    assert _graph_mode(torch.device("cpu"), dtype) == "NONE"
+    assert _graph_mode(torch.device("cuda"), dtype, head_dim) == mode
+    assert _graph_mode(torch.device("cpu"), dtype, head_dim) == "NONE"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -19,10 +19,9 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.persistent import CUDA, KERNEL, PersistentCodes
-from engine.talker.fused.sizes import FASTEST_ROWS, VARIANTS, Sizes, published_sizes, variant_for
+from engine.talker.fused.sizes import MOST_ROWS, Sizes, kernel_for, published_sizes
 from engine.talker.fused.trial import try_out
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.first_codes import DrawFirst, PlainFirstCodes
 from engine.talker.resident.residual import Chance, PlainResidualCodes, ResidualCodes
 from engine.talker.resident.row_draws import RowDraws
@@ -60,18 +59,20 @@ def first_codes(slots: Slots) -> DrawFirst:
     return PlainFirstCodes(slots)
 
 
-def residual_codes(weights: Weights, talker: TalkerArchitecture, codec: CodecSide, rows: int) -> ResidualCodes:
-    """What draws codebooks 1 to 15 of up to ``rows`` rows; the log says which.
+def residual_codes(
+    weights: Weights, talker: TalkerArchitecture, codec: CodecSide, sizes: Sequence[int]
+) -> ResidualCodes:
+    """What draws codebooks 1 to 15; the log says which.
 
-    weights: the checkpoint's ``talker.code_predictor.``.
+    weights: the checkpoint's ``talker.code_predictor.``; sizes: rows of the batches there will be, in ascending order.
     """
 
     def plain(reason: str) -> ResidualCodes:
         _log.info("codebooks 1 to 15 are drawn in plain torch: %s", reason)
-        return PlainResidualCodes(CodePredictor(weights, talker, code_tables=codec.tables, rows=rows), codec)
+        return PlainResidualCodes(CodePredictor(weights, talker, code_tables=codec.tables, rows=sizes[-1]), codec)
 
     reason = _why_plain(weights)
-    return _fused(gather(weights, talker, codec), rows, plain) if reason is None else plain(reason)
+    return _fused(gather(weights, talker, codec), sizes, plain) if reason is None else plain(reason)
 
 
 def _why_plain(weights: Weights) -> str | None:
@@ -86,32 +87,29 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _fused(weights: PredictorWeights, rows: int, plain: Callable[[str], ResidualCodes]) -> ResidualCodes:
+def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Callable[[str], ResidualCodes]) -> ResidualCodes:
+    few_sizes = [size for size in sizes if size <= MOST_ROWS]
+    many_sizes = [size for size in sizes if size > MOST_ROWS]
+    if not few_sizes:
+        return _many_rows(weights, many_sizes, plain)
     try:
-        few = one_launch(weights, min(rows, FASTEST_ROWS))
+        few = one_launch(weights, few_sizes)
     except KernelError as error:
         _log.info("codebooks 1 to 15 are not drawn by one launch a frame: %s", error)
-        return _many_rows(weights, rows, plain)
-    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d", FASTEST_ROWS)
-    if rows <= FASTEST_ROWS:
-        return few
-    return BySize(few, FASTEST_ROWS, _many_rows(weights, rows, plain, above=FASTEST_ROWS))
+        return _many_rows(weights, sizes, plain)
+    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d", MOST_ROWS)
+    return BySize(few, MOST_ROWS, _many_rows(weights, many_sizes, plain)) if many_sizes else few
 
 
-def _many_rows(
-    weights: PredictorWeights, rows: int, plain: Callable[[str], ResidualCodes], above: int = 0
-) -> ResidualCodes:
-    """For batches of more than ``above`` rows: by Triton's launches, every size of which runs once.
-
-    Where they cannot, what ``plain`` makes of the reason.
-    """
+def _many_rows(weights: PredictorWeights, sizes: Sequence[int], plain: Callable[[str], ResidualCodes]) -> ResidualCodes:
+    """By Triton's launches, every size of which runs once. Where they cannot, what ``plain`` makes of the reason."""
     try:
         from engine.talker.fused.triton_codes import TritonCodes, refusal
 
         reason = refusal(weights)
         if reason is None:
-            codes = TritonCodes(weights, rows)
-            for size in (each for each in batch_sizes(rows) if each > above):
+            codes = TritonCodes(weights, sizes[-1])
+            for size in sizes:
                 try_out(codes, size, weights)
             return codes
     except Exception as error:
@@ -119,8 +117,8 @@ def _many_rows(
     return plain(reason)
 
 
-def one_launch(weights: PredictorWeights, rows: int) -> PersistentCodes:
-    """Compiled for batches of up to ``rows``, loaded and launched once.
+def one_launch(weights: PredictorWeights, batches: Sequence[int]) -> PersistentCodes:
+    """Compiled for ``batches`` of so many rows, in ascending order, loaded and launched once.
 
     Raises KernelError where that cannot be, and EngineFailed where a launched kernel fails.
     """
@@ -130,20 +128,18 @@ def one_launch(weights: PredictorWeights, rows: int) -> PersistentCodes:
     card = torch.cuda.get_device_properties(weights.device)
     if (card.major, card.minor) != _CAPABILITY or card.multi_processor_count < sizes.blocks:
         raise KernelError(f"{card.name} is no GPU of compute capability 9.0 with {sizes.blocks} multiprocessors")
-    needed = sorted({variant_for(min(size, rows)) for size in batch_sizes(rows)})
+    needed = sorted({kernel_for(rows) for rows in batches})
     with ThreadPoolExecutor(len(needed)) as pool:
         cubins = dict(zip(needed, pool.map(partial(_cubin, sizes), needed), strict=True))
     launches = {
-        name: CooperativeKernel(cubin, KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device)
-        for name, cubin in cubins.items()
+        most: CooperativeKernel(cubin, KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device)
+        for most, cubin in cubins.items()
     }
     codes = PersistentCodes(weights, sizes, launches)
-    for name in needed:
-        try_out(codes, min(VARIANTS[name].rows, rows), weights)
+    for most in needed:
+        try_out(codes, min(most, batches[-1]), weights)
     return codes
 
 
-def _cubin(sizes: Sizes, variant: str) -> bytes:
-    return compiled(
-        CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(VARIANTS[variant])]
-    )
+def _cubin(sizes: Sizes, rows: int) -> bytes:
+    return compiled(CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(rows)])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.talker.fused.packing import pack
-from engine.talker.fused.sizes import MOST_ROWS, Sizes, variant_for
+from engine.talker.fused.sizes import MOST_ROWS, Sizes, kernel_for
 from engine.talker.fused.weights import PredictorWeights
 from engine.talker.resident.residual import Chance
 from engine.talker.resident.row_draws import RowDraws
@@ -38,10 +38,10 @@ Launch = Callable[[Params], None]
 class PersistentCodes:
     """``ResidualCodes`` of up to MOST_ROWS rows. Its buffers are overwritten by each call.
 
-    launches: variant -> what starts it. Of ``weights`` no matrix is kept: the kernel has its own copy of them.
+    launches: one of KERNELS -> what starts it. Of ``weights`` no matrix is kept: the kernel has its own copy of them.
     """
 
-    def __init__(self, weights: PredictorWeights, sizes: Sizes, launches: Mapping[str, Launch]) -> None:
+    def __init__(self, weights: PredictorWeights, sizes: Sizes, launches: Mapping[int, Launch]) -> None:
         shape, rows = weights.shape, MOST_ROWS
         self._launches, self._eps = launches, shape.eps
 
@@ -79,5 +79,5 @@ class PersistentCodes:
             if tensor is not None and not tensor.is_contiguous():
                 raise ValueError(f"{name} has gaps")
             setattr(params, name, 0 if tensor is None else tensor.data_ptr())
-        self._launches[variant_for(rows)](params)
+        self._launches[kernel_for(rows)](params)
         return self._codes[:rows], self._embedding[:rows]

@@ -6,8 +6,8 @@ import torch
 import triton
 from torch import Tensor
 
+from engine.kernels.triton_parts import swiglu_rows
 from engine.talker.fused.launches.products import gated_product, part_product
-from engine.talker.fused.launches.rows import swiglu_rows
 from engine.talker.fused.tiles import Tiles, most_sums, tile_for
 
 _COLUMNS = 1024
@@ -49,7 +49,7 @@ class GatedProduct:
         out = self._inner[:rows]
         tile = tile_for(self._tiles, "gate_up", rows, 2 * inner, columns)
         if tile is None:
-            block = min(_COLUMNS, int(triton.next_power_of_2(inner)))
+            block = min(_COLUMNS, triton.next_power_of_2(inner))
             gate_up = multiply(x, weight, self._gate_up[:rows])
             swiglu_rows[(rows, triton.cdiv(inner, block))](gate_up, out, WIDTH=inner, BLOCK=block)
             return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from engine.architecture import Transformer
 from engine.talker.fused.weights import PredictorWeights
@@ -14,32 +13,23 @@ _SHAPE = Transformer(
 _VOCAB, _BOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
 
 
-class Variant(NamedTuple):
-    """rows: the most that it takes; tiles: of 16 rows; ring: KiB of weights under way to each warp.
-
-    few: attention and drawing in every block, which saves meetings of all blocks while there is one row.
-    """
-
-    rows: int
-    tiles: int
-    few: bool
-    ring: int
+MOST_ROWS = 16
+"""Of one launch. With more the Triton form is faster: docs/decisions.md, "What did not pay"."""
+KERNELS = (1, MOST_ROWS)
+"""The most rows of each. One row's computes attention and draws in every block, which saves meetings of all blocks."""
 
 
-VARIANTS = {"few": Variant(1, 1, True, 10), "16": Variant(16, 1, False, 10), "32": Variant(32, 2, False, 6)}
-MOST_ROWS = max(variant.rows for variant in VARIANTS.values())
-FASTEST_ROWS = 16
-"""Up to how many one launch is faster than the Triton form: what ``python -m benchmarks.code_predictor`` says."""
-
-
-def variant_for(rows: int) -> str:
-    """The name of the smallest variant that takes so many."""
-    return next(name for name, variant in VARIANTS.items() if rows <= variant.rows)
+def kernel_for(rows: int) -> int:
+    """The smallest of KERNELS that takes so many."""
+    return next(most for most in KERNELS if rows <= most)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A model's, and how the grid shares it. slices: of the columns of entrance, qkv, out, gate_up, down and head."""
+    """A model's, and how the grid shares it.
+
+    ring: KiB of weights under way to each warp; slices: of the columns of entrance, qkv, out, gate_up, down and head.
+    """
 
     shape: Transformer
     vocab: int
@@ -47,6 +37,7 @@ class Sizes:
     talker_hidden: int
     blocks: int = 128
     warps: int = 16
+    ring: int = 10
     slices: tuple[int, int, int, int, int, int] = (16, 4, 16, 8, 16, 8)
 
     @property
@@ -59,15 +50,14 @@ class Sizes:
         """Of a block."""
         return self.warps * 32
 
-    def macros(self, variant: Variant) -> list[str]:
-        """Compiler options."""
+    def macros(self, rows: int) -> list[str]:
+        """Compiler options of the kernel for up to ``rows``, one of KERNELS."""
         shape = self.shape
         named: dict[str, object] = {
             "HIDDEN": shape.hidden, "INNER": shape.intermediate, "LAYERS": shape.layers, "HEADS": shape.heads,
             "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim, "VOCAB": self.vocab, "BOOKS": self.books,
             "TALKER": self.talker_hidden, "PROJECT": int(self.projects), "CTAS": self.blocks, "WARPS": self.warps,
-            "STAGES": variant.ring, "TILES": variant.tiles, "FEW": "true" if variant.few else "false",
-            "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
+            "STAGES": self.ring, "FUSED": int(rows == 1), "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
         }  # fmt: skip
         parts = ("ENTRANCE", "QKV", "OUT", "GATE_UP", "DOWN", "HEAD")
         named |= {f"SLICES_{part}": each for part, each in zip(parts, self.slices, strict=True)}

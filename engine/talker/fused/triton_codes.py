@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import triton
 from torch import Tensor
+from triton import next_power_of_2
 
 from engine.talker.fused.launches import rows as row_launches
 from engine.talker.fused.launches.attention import attention
@@ -68,7 +69,7 @@ class TritonCodes:
             scores = self._head(book, added, slice(0, rows))
             self._draw(scores, book, draws, chance, forced)
         width = weights.talker_hidden
-        block = min(_COLUMNS, _power(width))
+        block = min(_COLUMNS, next_power_of_2(width))
         row_launches.sum_rows[(rows, triton.cdiv(width, block))](
             self._codes, weights.tables, weights.offsets, self._embedding,
             BOOKS=weights.books, WIDTH=width, BLOCK=block,
@@ -83,11 +84,12 @@ class TritonCodes:
         else:
             entered = multiply(hidden, weights.project, self._entered[:rows])
             row_launches.enter_rows[(rows,)](
-                entered, weights.project_bias, weights.inputs, self._x, WIDTH=width, BLOCK=_power(width)
+                entered, weights.project_bias, weights.inputs, self._x, WIDTH=width, BLOCK=next_power_of_2(width)
             )
         row_launches.begin_rows[(rows,)](
-            first, self._codes, weights.inputs, self._x[rows:], BOOKS=weights.books, WIDTH=width, BLOCK=_power(width)
-        )
+            first, self._codes, weights.inputs, self._x[rows:],
+            BOOKS=weights.books, WIDTH=width, BLOCK=next_power_of_2(width),
+        )  # fmt: skip
 
     def _layers(self, rows: int, positions: dict[int, slice]) -> Tensor:
         """x of ``rows`` rows through all layers; the last product is returned for the next norm to add.
@@ -117,7 +119,8 @@ class TritonCodes:
         sums = x[None] if added is None else added[:, part]
         row_launches.norm_rows[(len(x),)](
             x, sums, sums.stride(0), gain, self._normed[part], shape.eps,
-            WIDTH=shape.hidden, BLOCK=_power(shape.hidden), PARTS=0 if added is None else len(sums), num_warps=4,
+            WIDTH=shape.hidden, BLOCK=next_power_of_2(shape.hidden), PARTS=0 if added is None else len(sums),
+            num_warps=4,
         )  # fmt: skip
 
     def _attend(self, every: Tensor, part: slice, layer: int, position: int) -> None:
@@ -127,7 +130,7 @@ class TritonCodes:
             qkv, qkv.stride(0), weights.q_norm[layer], weights.k_norm[layer], weights.cos, weights.sin,
             self._keys[layer], self._values[layer], self._mixed[part], shape.eps, shape.head_dim**-0.5, position,
             KV_HEADS=shape.kv_heads, GROUPS=shape.heads // shape.kv_heads, D=shape.head_dim,
-            PADDED=_power(weights.books), POSITIONS=weights.books, PARTS=len(qkv), num_warps=2,
+            PADDED=next_power_of_2(weights.books), POSITIONS=weights.books, PARTS=len(qkv), num_warps=2,
         )  # fmt: skip
 
     def _draw(self, scores: Tensor, book: int, draws: RowDraws, chance: Chance, forced: Tensor | None) -> None:
@@ -137,19 +140,15 @@ class TritonCodes:
             scores, scores.stride(0), draws.temperature, draws.top_k, draws.top_p, chance.seeds, chance.frames,
             self._codes if forced is None else forced, self.logits[book - 1], self._codes,
             weights.inputs, 0 if last else self._offsets[book], self._x, book,
-            FORCED=forced is not None, BOOKS=weights.books, VOCAB=weights.vocab, BLOCK=_power(weights.vocab),
-            WIDTH=width, WIDTH_BLOCK=_power(width), NEXT=not last, PARTS=len(scores), num_warps=8,
+            FORCED=forced is not None, BOOKS=weights.books, VOCAB=weights.vocab, BLOCK=next_power_of_2(weights.vocab),
+            WIDTH=width, WIDTH_BLOCK=next_power_of_2(width), NEXT=not last, PARTS=len(scores), num_warps=8,
         )  # fmt: skip
-
-
-def _power(width: int) -> int:
-    return int(triton.next_power_of_2(width))
 
 
 def refusal(weights: PredictorWeights) -> str | None:
     """Why these launches cannot run a model of such sizes; None where they can."""
     shape = weights.shape
     groups, half = shape.heads // shape.kv_heads, shape.head_dim // 2
-    if _power(groups) != groups or _power(half) != half:
+    if next_power_of_2(groups) != groups or next_power_of_2(half) != half:
         return f"heads of {shape.head_dim} in groups of {groups} are no powers of two"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,32 +14,32 @@ Tail = Callable[[Tensor, Tensor], Tensor]
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
-def batch_sizes(slots: int) -> list[int]:
-    """The sizes that batches of up to ``slots`` rows are filled up to."""
-    return [size for size in _SIZES if size < slots] + [slots]
+def batch_sizes(slots: int, *, one: bool = False) -> list[int]:
+    """The sizes that batches of up to ``slots`` rows are filled up to; ``one``: always the largest."""
+    return [slots] if one else [size for size in _SIZES if size < slots] + [slots]
 
 
 class BucketedTail:
-    """Runs a tail on the next larger batch size, whose surplus rows are the ``scratch`` slot's.
+    """Runs a tail on the next larger of ``sizes``, in ascending order; surplus rows are the ``scratch`` slot's.
 
     On a GPU a size is one graph, of fixed inputs and outputs; elsewhere it is the same without a graph.
     """
 
     def __init__(
-        self, tail: Tail, slots: int, *, scratch: int, hidden: int, device: torch.device, dtype: torch.dtype
+        self, tail: Tail, sizes: Sequence[int], *, scratch: int, hidden: int, device: torch.device, dtype: torch.dtype
     ) -> None:
-        self._sizes = batch_sizes(slots)
-        self._hidden = torch.zeros(slots, hidden, device=device, dtype=dtype)
-        self._rows = torch.full((slots,), scratch, device=device)
+        self._sizes = sizes
+        self._hidden = torch.zeros(sizes[-1], hidden, device=device, dtype=dtype)
+        self._rows = torch.full((sizes[-1],), scratch, device=device)
         self._scratch = scratch
         self._runs: dict[int, Callable[[], Tensor]] = {}
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
-        for size in reversed(self._sizes):  # the largest first: the others fit into its memory
+        for size in reversed(sizes):  # the largest first: the others fit into its memory
             run = _bound(tail, self._hidden[:size], self._rows[:size])
             self._runs[size] = run if pool is None else _captured(run, pool)
 
     def __call__(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """The codes [n, 16] of up to ``slots`` rows. They stand only until the next call."""
+        """The codes [n, 16] of at most as many rows as the largest size. They stand only until the next call."""
         count = len(rows)
         size = self._sizes[bisect_left(self._sizes, count)]
         self._hidden[:count].copy_(hidden)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from vllm.v1.request import Request
 from engine.architecture import TalkerArchitecture
 from engine.checkpoint import Checkpoint
 from engine.config import TalkerConfig
+from engine.errors import SetupError
 from engine.gpu_memory import GpuMemory, out_of_memory
 from engine.memory import CacheNeed
 from engine.request import CODEBOOKS
@@ -27,15 +28,19 @@ from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.utterance import Utterance
 from engine.talker.vllm import loader
 from engine.talker.vllm.drawn import Drawn, drawn_of
+from engine.talker.vllm.model import BATCHES
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from engine.talker.vllm.scheduler import StandingScheduler
 from engine.talker.vllm.state import UTTERANCE
 
-_PREFILL_ROWS = 2048
+_PREFILL_ROWS = {False: 2048, True: 256}
+"""Unless set: where steps are as long as they are, and where all are equally long, to be reproducible."""
 _BLOCK = {"cuda": 16, "cpu": 32}
 """Positions of a block of the cache."""
 _FLASH_ATTENTION_3 = 9
 """Major compute capability of the GPUs that it is for. It has no float32."""
+_ONE_PLAN = range(65, 129)
+"""Sizes of heads for which its plan of a step is the same for single rows and for longer ones."""
 _STEP_ROWS = (16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
 """Steps that read prompts are filled up to these many rows, so that a captured graph can run them."""
 
@@ -44,7 +49,7 @@ class TalkerCore:
     """vLLM's scheduler, cache and model runner. One thread does everything.
 
     memory: says how large the cache is; without it there is a context for every slot. Raises SetupError where the
-    device has no room for the cache.
+    device has no room for the cache, or cannot be ``reproducible``.
     """
 
     def __init__(
@@ -125,7 +130,14 @@ def _arguments(
 ) -> dict[str, Any]:
     """What vLLM is started with."""
     need = _cache_need(talker, config, device, dtype)
-    rows = config.prefill_chunk or _PREFILL_ROWS
+    same, mode = config.vllm.reproducible, _graph_mode(device, dtype, talker.transformer.head_dim)
+    if same and mode != "FULL":
+        raise SetupError(
+            "talker.vllm.reproducible needs FlashAttention 3 with heads as published: bfloat16, a GPU of compute "
+            f"capability 9.0, and heads 65 to 128 wide (here {talker.transformer.head_dim})"
+        )
+    most = config.slots + (config.prefill_chunk or _PREFILL_ROWS[same])
+    batches = batch_sizes(config.slots, one=same)
     return {
         "dtype": str(dtype).removeprefix("torch."),
         "load_format": loader.LOAD_FORMAT,
@@ -133,7 +145,7 @@ def _arguments(
         "generation_config": "vllm",
         "max_model_len": config.context + 1,
         "max_num_seqs": config.slots,
-        "max_num_batched_tokens": config.slots + rows,
+        "max_num_batched_tokens": most,
         "block_size": need.block,
         "kv_cache_memory_bytes": need.most * need.position,
         "gpu_memory_utilization": 0.01,  # without meaning, as the cache's size is given
@@ -144,25 +156,31 @@ def _arguments(
         "max_logprobs": CODEBOOKS,
         "disable_log_stats": True,
         "enforce_eager": device.type == "cpu",
+        "additional_config": {BATCHES: batches},
+        "attention_config": {"flash_attn_max_num_splits_for_cuda_graph": 1} if same else {},
         "compilation_config": {
             "mode": 0,
-            "cudagraph_mode": _graph_mode(device, dtype),
-            "cudagraph_capture_sizes": _graph_sizes(config.slots, config.slots + rows),
+            "cudagraph_mode": mode,
+            "cudagraph_capture_sizes": [most] if same else _graph_sizes(batches, most),
         },
     }
 
 
-def _graph_mode(device: torch.device, dtype: torch.dtype) -> str:
-    """Which steps run as one graph: all where attention is FlashAttention 3, which has one generation of GPUs."""
+def _graph_mode(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
+    """Which steps run as one graph: all where attention is FlashAttention 3, which has one generation of GPUs.
+
+    For other heads than ``_ONE_PLAN`` it plans a step of single rows without causality. A graph that was captured
+    for longer rows reads such a plan wrongly, and answers with noise.
+    """
     if device.type == "cpu":
         return "NONE"
-    captures_all = dtype == torch.bfloat16 and torch.cuda.get_device_capability(device)[0] == _FLASH_ATTENTION_3
-    return "FULL" if captures_all else "FULL_DECODE_ONLY"
+    hopper = torch.cuda.get_device_capability(device)[0] == _FLASH_ATTENTION_3
+    return "FULL" if hopper and dtype == torch.bfloat16 and head_dim in _ONE_PLAN else "FULL_DECODE_ONLY"
 
 
-def _graph_sizes(slots: int, most: int) -> list[int]:
+def _graph_sizes(batches: Sequence[int], most: int) -> list[int]:
     """Rows of the steps that are captured: of frames alone, and of prompts among them."""
-    return [*batch_sizes(slots), *(rows for rows in _STEP_ROWS if slots < rows < most), most]
+    return [*batches, *(rows for rows in _STEP_ROWS if batches[-1] < rows < most), most]
 
 
 def _cache_need(

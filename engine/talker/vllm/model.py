@@ -20,6 +20,8 @@ from engine.talker.vllm.attention import fuse
 
 ARCHITECTURE = "SonantTalker"
 """The name that vLLM knows it by."""
+BATCHES = "batches"
+"""Where vLLM's additional configuration has the rows of the batches in which frames are made, in ascending order."""
 _TABLE_ROWS = 8192
 """Text ids whose rows are computed together, when the table is made."""
 _LAYERS = ("layers.", "norm.")
@@ -36,13 +38,14 @@ class SonantTalker(nn.Module):
     codec: CodecSide
     head: Linear
     residual: ResidualCodes
+    batches: list[int]
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
         if not vllm_config.use_v2_model_runner:
             raise RuntimeError("vLLM's second model runner is switched off, and the first has no place for a sampler")
         self.model = Qwen3Model(vllm_config=vllm_config, prefix=maybe_prefix(prefix, "model"))
-        self._slots: int = vllm_config.scheduler_config.max_num_seqs
+        self.batches = vllm_config.additional_config[BATCHES]
 
     @staticmethod
     def get_model_state_cls() -> type:
@@ -65,7 +68,7 @@ class SonantTalker(nn.Module):
         self.head = Linear(weights["codec_head.weight"])
         self.text_table = _table(TextSide(weights), talker.transformer.hidden, weights)
         residual = weights.under("code_predictor.")
-        self.residual = residual_codes(residual, talker, self.codec, self._slots)
+        self.residual = residual_codes(residual, talker, self.codec, self.batches)
 
     def embed_input_ids(self, input_ids: Tensor, **_: Any) -> Tensor:
         """Part of vLLM's interface; input rows are made by ``StepInputs``."""

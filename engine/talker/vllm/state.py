@@ -96,7 +96,7 @@ class TalkerSampler:
         with torch.inference_mode():
             self._tail = BucketedTail(
                 tail,
-                state.max_num_reqs,
+                state.model.batches,
                 scratch=state.slots.scratch,
                 hidden=state.slots.frame.shape[1],
                 device=state.device,

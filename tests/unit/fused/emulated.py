@@ -11,7 +11,7 @@ import torch
 
 from engine.architecture import Transformer
 from engine.talker.fused.persistent import CUDA, Launch
-from engine.talker.fused.sizes import VARIANTS, Sizes
+from engine.talker.fused.sizes import Sizes
 from engine.talker.fused.weights import PredictorWeights
 from tests.predictors import random_weights
 
@@ -33,10 +33,10 @@ def weights_of(sizes: Sizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWe
     )
 
 
-def emulated(folder: Path, sizes: Sizes, variant: str, seed: int) -> Launch:
-    """seed: of the order in which the GPU's threads run."""
+def emulated(folder: Path, sizes: Sizes, rows: int, seed: int) -> Launch:
+    """The kernel for up to ``rows``. seed: of the order in which the GPU's threads run."""
     library = folder / "kernel.so"
-    options = [*sizes.macros(VARIANTS[variant]._replace(ring=3)), "-DEMULATED", "-I", str(CUDA), "-I", str(HERE)]
+    options = [*replace(sizes, ring=3).macros(rows), "-DEMULATED", "-I", str(CUDA), "-I", str(HERE)]
     command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", *options, str(HERE / "emulate.cpp")]
     subprocess.run([*command, "-o", str(library)], check=True)
     run = ctypes.CDLL(str(library)).run

@@ -12,7 +12,7 @@ from engine.errors import EngineFailed
 from engine.kernels.nvrtc import KernelError
 from engine.talker.fused import choice
 from engine.talker.fused.choice import BySize, first_codes, residual_codes
-from engine.talker.fused.sizes import FASTEST_ROWS
+from engine.talker.fused.sizes import MOST_ROWS
 from engine.talker.fused.trial import try_out
 from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.first_codes import PlainFirstCodes
@@ -34,7 +34,7 @@ class OutOfResources(Exception):
 def test_a_cpu_has_plain_torch_and_the_log_says_so(caplog):
     caplog.set_level(logging.INFO)
     made = random_talker(SMALL, dtype=torch.float32, **SIZES)
-    assert isinstance(residual_codes(*made, 4), PlainResidualCodes)
+    assert isinstance(residual_codes(*made, [4]), PlainResidualCodes)
     assert "plain torch: there is no GPU" in caplog.text
     slots = Slots(4, 8, architecture(SMALL, **SIZES), text_pad=0, device=torch.device("cpu"), dtype=torch.float32)
     assert isinstance(first_codes(slots), PlainFirstCodes)
@@ -62,7 +62,7 @@ def gpu(monkeypatch, caplog):
                 raise told["triton"]
             self.tried.append(len(hidden))
 
-    def one_launch(weights, rows):
+    def one_launch(weights, batches):
         if told["one launch"] is not None:
             raise told["one launch"]
         return "one launch"
@@ -80,14 +80,14 @@ def gpu(monkeypatch, caplog):
 
 
 def chosen(rows):
-    return residual_codes(Gpu, None, SimpleNamespace(tables=None), rows)
+    return residual_codes(Gpu, None, SimpleNamespace(tables=None), batch_sizes(rows))
 
 
 def test_every_size_of_tritons_launches_runs_once_at_the_start(gpu):
     gpu["one launch"] = KernelError("no GPU of compute capability 9.0")
     assert chosen(40).tried == list(batch_sizes(40))
     gpu["one launch"] = None
-    assert chosen(40)._many.tried == [size for size in batch_sizes(40) if size > FASTEST_ROWS]
+    assert chosen(40)._many.tried == [size for size in batch_sizes(40) if size > MOST_ROWS]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Failed to find C compiler"), OutOfResources(147456, 101376)])

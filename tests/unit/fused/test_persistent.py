@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from engine.talker.fused.persistent import PersistentCodes
+from engine.talker.fused.sizes import kernel_for
 from engine.talker.fused.twin import Twin
 from tests.predictors import question, relative
 from tests.unit.fused.emulated import LIKE_PUBLISHED, SMALL, WITHOUT_PROJECTION, emulated, weights_of
@@ -14,16 +15,17 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no
 
 
 @pytest.mark.parametrize(
-    ("sizes", "variant", "rows"),
+    ("sizes", "rows"),
     [
-        pytest.param(WITHOUT_PROJECTION, "few", 1, id="one row"),
-        pytest.param(SMALL, "32", 18, id="two tiles"),
-        pytest.param(LIKE_PUBLISHED, "16", 2, id="published slices"),
+        pytest.param(WITHOUT_PROJECTION, 1, id="one row"),
+        pytest.param(SMALL, 11, id="both halves of a tile"),
+        pytest.param(LIKE_PUBLISHED, 2, id="published slices"),
     ],
 )
-def test_codes_and_logits_are_the_twins(sizes, variant, rows, tmp_path):
+def test_codes_and_logits_are_the_twins(sizes, rows, tmp_path):
     weights = weights_of(sizes)
-    codes = PersistentCodes(weights, sizes, {variant: emulated(tmp_path, sizes, variant, seed=rows)})
+    kernel = kernel_for(rows)
+    codes = PersistentCodes(weights, sizes, {kernel: emulated(tmp_path, sizes, kernel, seed=rows)})
     twin, asked = Twin(weights, rows), question(weights, rows, seed=rows, mixed=True)
     codes(**asked)
     drawn, embedding = (each.clone() for each in codes(**asked))

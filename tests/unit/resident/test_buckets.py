@@ -22,11 +22,16 @@ def test_rows_get_their_own_codes_and_the_rest_is_scratch():
         seen.append(rows.tolist())
         return torch.stack((rows, hidden.sum(1).long()), 1)
 
-    run = BucketedTail(tail, 6, scratch=SCRATCH, hidden=2, device=torch.device("cpu"), dtype=torch.float32)
+    sizes = batch_sizes(6)
+    run = BucketedTail(tail, sizes, scratch=SCRATCH, hidden=2, device=torch.device("cpu"), dtype=torch.float32)
     for slots in ([5, 0, 3, 1, 2], [4], [1, 3, 5]):
         hidden = torch.tensor([[slot, 10.0] for slot in slots])
         codes = run(hidden, torch.tensor(slots))
         assert codes.tolist() == [[slot, slot + 10] for slot in slots]
         assert seen[-1][: len(slots)] == slots
         assert set(seen[-1][len(slots) :]) <= {SCRATCH}
-        assert len(seen[-1]) in batch_sizes(6)
+        assert len(seen[-1]) in sizes
+
+
+def test_one_size_is_the_same_batch_for_everybody():
+    assert batch_sizes(40, one=True) == [40]

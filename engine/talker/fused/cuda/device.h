@@ -110,11 +110,17 @@ __device__ __forceinline__ double warp_running_sum(double v) {
     return v;
 }
 
+__device__ __forceinline__ uint64 nanoseconds() {
+    uint64 v;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(v));
+    return v;
+}
+
 // Where all blocks meet: each adds one to a word in memory, and waits until all have.
 //
 // The word is zero before a launch and after it. All blocks of a cooperative launch run at once, so none waits longer
-// than the slowest takes; one that waits for seconds is a fault, and traps: the launch fails with an error that every
-// later call of CUDA's reports, instead of holding the GPU for ever.
+// than the slowest takes; one that waits for PATIENCE is a fault, and traps: the launch fails with an error that every
+// later call of CUDA's reports, instead of holding the GPU for ever. Only who waits unusually long looks at the time.
 struct Grid {
     unsigned *word, reached;
 
@@ -125,11 +131,14 @@ struct Grid {
         reached += CTAS;
         if (threadIdx.x == 0) {
             asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
-            for (unsigned tries = 0;; tries++) {
+            uint64 since = 0;
+            for (unsigned reads = 1;; reads++) {
                 unsigned seen;
                 asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
                 if (seen >= reached) break;
-                if (tries > PATIENCE) __trap();
+                if (reads % UNUSUAL) continue;
+                if (since == 0) since = nanoseconds();
+                if (nanoseconds() - since > PATIENCE) __trap();
             }
         }
         __syncthreads();
@@ -141,5 +150,6 @@ struct Grid {
         if (threadIdx.x == 0 && atomicAdd(word, 1u) == reached + CTAS - 1) atomicExch(word, 0u);
     }
 
-    static constexpr unsigned PATIENCE = 8000000u;  // reads of the word: seconds of them
+    static constexpr unsigned UNUSUAL = 4096;          // reads of the word: milliseconds of them
+    static constexpr uint64 PATIENCE = 5'000'000'000;  // nanoseconds
 };

@@ -7,9 +7,9 @@
 // A unit of a stream is 8 rows x 32 columns of a matrix: lane (g = lane / 4, t = lane % 4) has row g, columns 8 t to
 // 8 t + 7, 16 bytes. Multiplied by two mma.m16n8k16 whose k order is permuted alike on both sides, so activations are
 // read 16 bytes a lane too. Units are copied and taken in pairs; STAGES is the ring's length in pairs. Rows of frames
-// are the m side: 16 a tile.
+// are the m side: at most 16.
 //
-// Sizes come as macros (see sizes.py). FUSED kernels (a few rows) compute attention and draw in every block
+// Sizes come as macros (see sizes.py). The FUSED kernel, for one row, computes attention and draws in every block
 // instead of paying two more barriers for it.
 #include "drawing.h"
 

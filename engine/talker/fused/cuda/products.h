@@ -15,52 +15,40 @@ struct Products : Stream {
     // This block's rows of the product, in memory.partial, one sum a slice.
     template <class SHARE, bool GLOBAL> __device__ void multiply(const bf16 *from, int stride) {
         constexpr int NO = SHARE::NO, UN = SHARE::UN, GROUPS = WARPS / SHARE::S;
-        constexpr int AHEAD = MT == 1 || UN / 2 * NO % 2 || UN % 2 ? UN : UN / 2;
-        static_assert(AHEAD * NO % 2 == 0, "units come in pairs");
+        static_assert(UN * NO % 2 == 0, "units come in pairs");
         const int slice = warp / GROUPS, first_oct = warp % GROUPS * NO, g = lane / 4, t = lane % 4;
-        float sums[NO][MT][4] = {};
+        float sums[NO][4] = {};
+        uint4 low[UN], high[UN];
 #pragma unroll
-        for (int begin = 0; begin < UN; begin += AHEAD) {
-            uint4 low[AHEAD][MT], high[AHEAD][MT];
+        for (int u = 0; u < UN; u++) {
+            int column = (slice * UN + u) * 32 + 8 * t;
+            low[u] = load_activations<GLOBAL>(from, stride, g, column);
+            high[u] = uint4{0, 0, 0, 0};  // one row never reaches the tile's upper half
+            if (!FUSED) high[u] = load_activations<GLOBAL>(from, stride, g + 8, column);
+        }
+        if (GLOBAL) warp_barrier();  // else the compiler spreads the loads out, and each latency is paid
 #pragma unroll
-            for (int u = 0; u < AHEAD; u++)
+        for (int i = 0; i < UN * NO; i += 2) {
+            uint4 pair[2];
+            take(pair);
 #pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    int column = (slice * UN + begin + u) * 32 + 8 * t;
-                    low[u][m] = load_activations<GLOBAL>(from, stride, 16 * m + g, column);
-                    high[u][m] = uint4{0, 0, 0, 0};  // a few rows never reach the tile's upper half
-                    if (!FUSED) high[u][m] = load_activations<GLOBAL>(from, stride, 16 * m + g + 8, column);
-                }
-            if (GLOBAL) warp_barrier();  // else the compiler spreads the loads out, and each latency is paid
-#pragma unroll
-            for (int i = 0; i < AHEAD * NO; i += 2) {
-                uint4 pair[2];
-                take(pair);
-#pragma unroll
-                for (int j = i; j < i + 2; j++) {
-                    uint4 w = pair[j - i];
-#pragma unroll
-                    for (int m = 0; m < MT; m++) {
-                        uint4 a = low[j / NO][m], b = high[j / NO][m];
-                        matrix_product(sums[j % NO][m], a.x, b.x, a.y, b.y, w.x, w.y);
-                        matrix_product(sums[j % NO][m], a.z, b.z, a.w, b.w, w.z, w.w);
-                    }
-                }
+            for (int j = i; j < i + 2; j++) {
+                uint4 w = pair[j - i], a = low[j / NO], b = high[j / NO];
+                matrix_product(sums[j % NO], a.x, b.x, a.y, b.y, w.x, w.y);
+                matrix_product(sums[j % NO], a.z, b.z, a.w, b.w, w.z, w.w);
             }
         }
 #pragma unroll
         for (int o = 0; o < NO; o++)
 #pragma unroll
-            for (int m = 0; m < MT; m++)
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    int row = 16 * m + g + 8 * half;
-                    if (row < P.rows) {
-                        float *to = memory.partial + ((slice * SHARE::OCTS + first_oct + o) * ROWS + row) * 8 + 2 * t;
-                        to[0] = sums[o][m][2 * half];
-                        to[1] = sums[o][m][2 * half + 1];
-                    }
+            for (int half = 0; half < 2; half++) {
+                int row = g + 8 * half;
+                if (row < P.rows) {
+                    float *to = memory.partial + ((slice * SHARE::OCTS + first_oct + o) * ROWS + row) * 8 + 2 * t;
+                    to[0] = sums[o][2 * half];
+                    to[1] = sums[o][2 * half + 1];
                 }
+            }
         block_barrier();
     }
 

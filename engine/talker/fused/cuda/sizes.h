@@ -54,10 +54,9 @@ struct Params {
     float eps;
 };
 
-// Of rows of frames: how many tiles hold, and how far apart their activations are, so that reads of eight rows spread
+// Of rows of frames: how many a tile holds, and how far apart their activations are, so that reads of eight rows spread
 // over all banks.
-constexpr int MT = TILES, ROWS = 16 * MT, STRIDE = HIDDEN + 32, WIDE = MIXED + 32;
-constexpr bool FUSED = FEW;
+constexpr int ROWS = 16, STRIDE = HIDDEN + 32, WIDE = MIXED + 32;
 
 struct Shared {
     static constexpr int ACTIVATIONS = FUSED ? most(ROWS * STRIDE, 2 * WIDE) : ROWS * STRIDE;

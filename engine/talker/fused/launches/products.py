@@ -9,6 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from engine.kernels.triton_parts import swiglu
+
 
 @triton.jit
 def summed(at, apart, PARTS: tl.constexpr, inside=None):
@@ -73,6 +75,6 @@ def gated_product(
     total = _columns(x_ptr, w_ptr, n, m, rows, columns, 0, columns, BN, BM, BK, STAGES)
     pairs = tl.permute(tl.reshape(total, (BN // 16, 2, 8, BM)), (0, 2, 3, 1))
     gate, up = tl.split(pairs)
-    y = tl.reshape(gate / (1.0 + tl.exp(-gate)) * up, (HALF, BM))
+    y = tl.reshape(swiglu(gate, up), (HALF, BM))
     at = out_ptr + m[None, :] * outputs + first + tl.arange(0, HALF)[:, None]
     tl.store(at, y.to(out_ptr.dtype.element_ty), m[None, :] < rows)

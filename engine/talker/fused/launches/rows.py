@@ -1,4 +1,4 @@
-"""A program a row: norms, SwiGLU, rows of tables, and what stands before and after the layers."""
+"""A program a row: norms, rows of tables, and what stands before and after the layers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,6 @@ def norm_rows(
         tl.store(x_ptr + row * WIDTH + at, x, inside)
     scale = tl.rsqrt(tl.sum(x * x) / WIDTH + eps)
     y = x * scale * tl.load(gain_ptr + at, inside, 0.0)
-    tl.store(out_ptr + row * WIDTH + at, y.to(out_ptr.dtype.element_ty), inside)
-
-
-@triton.jit
-def swiglu_rows(y_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """y float32 [rows, 2 WIDTH], gate then up -> silu(gate) * up [rows, WIDTH]."""
-    row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < WIDTH
-    gate = tl.load(y_ptr + row * 2 * WIDTH + at, inside, 0.0)
-    up = tl.load(y_ptr + row * 2 * WIDTH + WIDTH + at, inside, 0.0)
-    y = gate / (1.0 + tl.exp(-gate)) * up
     tl.store(out_ptr + row * WIDTH + at, y.to(out_ptr.dtype.element_ty), inside)
 
 

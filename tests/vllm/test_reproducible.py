@@ -1,0 +1,82 @@
+"""Where the talker is reproducible a seed gives the same codes, bit for bit in bfloat16, whoever else is served."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.fullsize import write_full_size
+from engine.checkpoint import open_checkpoint
+from engine.config import TalkerConfig, VllmConfig
+from engine.errors import SetupError
+from engine.request import SamplingParams, SpeechRequest, Voice
+from engine.talker.vllm import core
+from engine.talker.vllm.model import BATCHES
+from engine.talker.vllm.talker import load_vllm_talker
+from tests.talkers import DEVICE, WORDS, prepare, speak
+
+SLOTS = 20
+CONFIG = TalkerConfig(slots=SLOTS, context=256, prefill_chunk=44, vllm=VllmConfig(reproducible=True))
+
+
+def utterances(checkpoint, count):
+    """Of different lengths, with named voices and clones, some of which begin alike."""
+    random = np.random.default_rng(4)
+    embedding = random.standard_normal(checkpoint.model.talker.transformer.hidden, dtype=np.float32)
+    heard = random.integers(0, 256, (20, 16))
+    voices = (Voice(embedding), Voice(embedding, heard, "one two three"))
+    made = []
+    for number in range(count):
+        who = {"voice": voices[number % 3 - 1]} if number % 3 else {"speaker": "ryan"}
+        text = " ".join(random.choice(WORDS, random.integers(2, 12)))
+        sampling = SamplingParams(seed=number, temperature=0.9, top_k=50, max_new_tokens=int(random.integers(20, 60)))
+        made.append(prepare(SpeechRequest(text, sampling=sampling, **who), checkpoint))
+    return made
+
+
+def arguments(monkeypatch, checkpoint, capability, dtype, head_dim=128):
+    """What vLLM would be started with, were the checkpoint's heads as wide as the published ones."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    talker = checkpoint.model.talker
+    talker = replace(talker, transformer=replace(talker.transformer, head_dim=head_dim))
+    return core._arguments(talker, CONFIG, torch.device("cuda"), dtype)
+
+
+def test_all_steps_and_all_batches_are_equally_large(monkeypatch, opened):
+    made = arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16)
+    assert made["compilation_config"]["cudagraph_capture_sizes"] == [64] == [made["max_num_batched_tokens"]]
+    assert made["additional_config"] == {BATCHES: [SLOTS]}
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "capability", "dtype"),
+    [(128, (9, 0), torch.float32), (128, (12, 0), torch.bfloat16), (64, (9, 0), torch.bfloat16)],
+)
+def test_where_steps_that_read_prompts_are_no_graphs_it_cannot_be_promised(
+    monkeypatch, opened, head_dim, capability, dtype
+):
+    with pytest.raises(SetupError, match=f"reproducible needs.*{head_dim}"):
+        arguments(monkeypatch, opened("1b7-base"), capability, dtype, head_dim)
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="a GPU of compute capability 9.0 can")
+@pytest.mark.parametrize("room", [None, 400])
+def test_codes_are_the_same_alone_and_in_any_company(tmp_path, room):
+    """room: of the cache, for one utterance and a half, so that some are preempted."""
+    write_full_size(tmp_path, kind="both")
+    checkpoint = open_checkpoint(str(tmp_path))
+    config = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, cache_positions=room)})
+    talker = load_vllm_talker(checkpoint, config, DEVICE, torch.bfloat16)
+    try:
+        count = 2 * SLOTS
+        alone = [speak(talker, [each])[0].codes for each in utterances(checkpoint, count)]
+        assert len({len(codes) for codes in alone}) > 5
+        for batch in (range(SLOTS), range(SLOTS, count), range(0, count, 2), (3, 17, 30)):
+            some = utterances(checkpoint, count)
+            joins = {number: (7 * number) % 31 for number in range(len(batch))}
+            heard = speak(talker, [some[number] for number in batch], joins)
+            for number, spoken in zip(batch, heard, strict=True):
+                assert np.array_equal(spoken.codes, alone[number]), number
+    finally:
+        talker.close()
