@@ -50,15 +50,6 @@ class GpuMemory:
         self._taken[part] += max(0, self._free - free)
         self._free = free
 
-    def reserved(self, part: str) -> None:
-        """As ``took``; what ``part`` does not use now goes back to the device, and is kept for it all the same.
-
-        Whoever captures graphs sends it there anyway, and would seem to take less than it does.
-        """
-        self.took(part)
-        torch.cuda.empty_cache()
-        self._free, _ = torch.cuda.mem_get_info(self._device)
-
     def watch_peak(self) -> None:
         """The talker's weights are there; its longest step is about to run."""
         torch.cuda.reset_peak_memory_stats(self._device)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from engine.errors import EngineError, EngineFailed
 from engine.messages import EncodeRequest, encoded_voice
@@ -16,29 +18,39 @@ from engine.transfer import Endpoint, TransferError
 _log = logging.getLogger(__name__)
 
 
-class ReferenceDesk:
-    """Makes voices one at a time, in order, and answers each request on the request link.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What a stream waits for: the voice of a recording, or of a built-in speaker."""
 
-    Its thread ends with the process.
+    stream: int
+    wanted: EncodeRequest | str
+
+
+class ReferenceDesk:
+    """Makes voices in order, and answers each request on the request link.
+
+    What waits when its turn comes is encoded together, as far as the encoder gains by it; nobody waits for others to
+    come. Its thread ends with the process.
     """
 
     def __init__(self, encoder: ReferenceEncoder, requests: Endpoint) -> None:
         self._encoder, self._requests = encoder, requests
-        self._queue: queue.SimpleQueue[tuple[int, Callable[[], Voice]]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+        self._waiting: deque[_Asked] = deque()
         self._wanted: set[int] = set()
         threading.Thread(target=self._run, name="references", daemon=True).start()
 
     def submit(self, stream: int, payload: bytes) -> None:
         """Encode the recording of a request; the answer's stream has the request's number."""
-        self._take(stream, lambda: self._encoder.encode(EncodeRequest.from_bytes(payload)))
+        self._take(_Asked(stream, EncodeRequest.from_bytes(payload)))
 
     def introduce(self, stream: int, speaker: str) -> None:
         """Answer with the voice of a built-in speaker, in the same way."""
-        self._take(stream, lambda: self._encoder.speaker(speaker))
+        self._take(_Asked(stream, speaker))
 
-    def _take(self, stream: int, make: Callable[[], Voice]) -> None:
-        self._wanted.add(stream)
-        self._queue.put((stream, make))
+    def _take(self, asked: _Asked) -> None:
+        self._wanted.add(asked.stream)
+        self._queue.put(asked)
 
     def withdraw(self, stream: int) -> None:
         """Nobody waits for the voice any more: a recording whose turn has not come is answered without encoding it."""
@@ -50,25 +62,63 @@ class ReferenceDesk:
 
     def _run(self) -> None:
         while self._requests.alive:
-            stream, make = self._queue.get()
-            try:
-                self._answer(stream, make)
-            except TransferError:
-                _log.exception("the answer to a reference could not be given")
-            self._wanted.discard(stream)
+            self._gather()
+            self._dismiss()
+            if self._waiting:
+                self._serve()
 
-    def _answer(self, stream: int, make: Callable[[], Voice]) -> None:
-        self._requests.open(stream)
-        if stream not in self._wanted:
-            self._requests.fail(stream, EngineFailed("the request was withdrawn", code="withdrawn").to_bytes())
+    def _gather(self) -> None:
+        """Whatever has come; waits until something has."""
+        if not self._waiting:
+            self._waiting.append(self._queue.get())
+        while not self._queue.empty():
+            self._waiting.append(self._queue.get())
+
+    def _dismiss(self) -> None:
+        """Those for whom nobody waits any more."""
+        for asked in [each for each in self._waiting if each.stream not in self._wanted]:
+            self._waiting.remove(asked)
+            self._answer(asked.stream, EngineFailed("the request was withdrawn", code="withdrawn"))
+
+    def _serve(self) -> None:
+        """The first, and the recordings behind it that are best encoded with it."""
+        first = self._waiting[0].wanted
+        if isinstance(first, str):
+            self._answer_first(1, lambda: [self._encoder.speaker(first)])
             return
+        recordings = self._recordings()
+        count = self._encoder.together(recordings)
+        self._answer_first(count, lambda: self._encoder.encode_all(recordings[:count]))
+
+    def _recordings(self) -> list[EncodeRequest]:
+        """Those at the front of the line."""
+        recordings = []
+        for asked in self._waiting:
+            if isinstance(asked.wanted, str):
+                break
+            recordings.append(asked.wanted)
+        return recordings
+
+    def _answer_first(self, count: int, make: Callable[[], Sequence[Voice | EngineError]]) -> None:
+        streams = [self._waiting.popleft().stream for _ in range(count)]
+        made: Sequence[Voice | EngineError]
         try:
-            voice = make()
+            made = make()
         except EngineError as error:
-            self._requests.fail(stream, error.to_bytes())
+            made = [error] * count
         except Exception as error:
-            _log.exception("a reference could not be encoded")
-            failure = EngineFailed(f"the reference could not be encoded: {error}")
-            self._requests.fail(stream, failure.to_bytes())
-        else:
-            self._requests.end(stream, encoded_voice(voice))
+            _log.exception("references could not be encoded")
+            made = [EngineFailed(f"the reference could not be encoded: {error}")] * count
+        for stream, answer in zip(streams, made, strict=True):
+            self._answer(stream, answer)
+
+    def _answer(self, stream: int, made: Voice | EngineError) -> None:
+        self._wanted.discard(stream)
+        try:
+            self._requests.open(stream)
+            if isinstance(made, EngineError):
+                self._requests.fail(stream, made.to_bytes())
+            else:
+                self._requests.end(stream, encoded_voice(made))
+        except TransferError:
+            _log.exception("the answer to a reference could not be given")

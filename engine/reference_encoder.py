@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,56 +15,59 @@ import torch
 from engine.checkpoint import Checkpoint
 from engine.errors import RequestError
 from engine.messages import EncodeRequest
-from engine.models.speaker_encoder import SpeakerEncoder
-from engine.models.speech_encoder import SpeechEncoder
+from engine.reference_graphs import captured_sizes
+from engine.reference_networks import SHORTEST, ReferenceNetworks
 from engine.request import SAMPLE_RATE, Voice
 
 _KEPT = 128
-_LONGEST = 30 * SAMPLE_RATE
-_SHORTEST = SAMPLE_RATE // 10
-"""Fewer samples are less than the speaker encoder's widest kernels."""
 
 
 class ReferenceEncoder:
     """Encodes a recording once: the voices made last are kept by what they were made from. Not thread-safe.
 
-    hits, misses: how often a recording's voice was at hand, and how often it had to be made. On a GPU it works on a
-    stream of its own, so that no step waits for it.
+    hits, misses: how often a recording's voice was at hand, and how often it had to be made.
     """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
-        model, codec = checkpoint.model.speaker_encoder, checkpoint.codec.encoder
-        self._speaker = self._speech = None
-        if model is not None:
-            self._speaker = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), model, device=device)
-        if model is not None and codec is not None:
-            self._speech = SpeechEncoder(checkpoint.codec_tensors("encoder."), codec, device=device)
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream(device))
+        self._networks = ReferenceNetworks(checkpoint, device)
         self._checkpoint = checkpoint
         self._voices: OrderedDict[bytes, Voice] = OrderedDict()
         self.hits = self.misses = 0
 
-    @torch.inference_mode()
-    def warm_up(self) -> None:
-        """Encode the longest recording that is usual, so that what it takes is taken before anybody asks."""
-        if self._speaker is not None:
-            self._encode(EncodeRequest(np.zeros(_LONGEST, np.float32), codes=self._speech is not None))
+    def capture(self) -> None:
+        """Encode in captured batches from now on. On a GPU, while nothing else uses it; see ReferenceNetworks."""
+        self._networks.capture(captured_sizes())
 
-    @torch.inference_mode()
+    def together(self, requests: Sequence[EncodeRequest]) -> int:
+        """How many of the first requests are best given to ``encode_all`` together: one or more."""
+        return self._networks.together([len(request.samples) for request in requests])
+
     def encode(self, request: EncodeRequest) -> Voice:
         """The voice of a recording, without its transcript. Raises RequestError where the checkpoint cannot."""
-        key = hashlib.sha256(request.to_bytes()).digest()
-        voice = self._voices.pop(key, None)
-        self.hits += voice is not None
-        self.misses += voice is None
-        if voice is None:
-            voice = self._encode(request)
-        self._voices[key] = voice
-        if len(self._voices) > _KEPT:
-            self._voices.popitem(last=False)
+        [voice] = self.encode_all([request])
+        if isinstance(voice, RequestError):
+            raise voice
         return voice
+
+    def encode_all(self, requests: Sequence[EncodeRequest]) -> list[Voice | RequestError]:
+        """As ``encode`` each of them; those that cannot be had do not keep the others from theirs."""
+        keys = [_key(request) for request in requests]
+        found: dict[bytes, Voice | RequestError] = {key: self._voices[key] for key in keys if key in self._voices}
+        missing: dict[bytes, EncodeRequest] = {}
+        for key, request in zip(keys, requests, strict=True):
+            at_hand = key in found or key in missing
+            self.hits += at_hand
+            self.misses += not at_hand
+            if at_hand:
+                continue
+            if (refusal := self._refusal(request)) is None:
+                missing[key] = request
+            else:
+                found[key] = refusal
+        if missing:
+            found.update(zip(missing, self._made(list(missing.values())), strict=True))
+        self._keep(found)
+        return [found[key] for key in keys]
 
     def speaker(self, name: str) -> Voice:
         """The voice of a built-in speaker, by the checkpoint's own spelling. Raises RequestError for any other."""
@@ -73,31 +77,42 @@ class ReferenceEncoder:
         table = self._checkpoint.tensors("talker.model.codec_embedding.")["weight"]
         return Voice(table[row].float().numpy())
 
-    def _encode(self, request: EncodeRequest) -> Voice:
-        with torch.cuda.stream(self._stream):
-            return self._encoded(request)
-
-    def _encoded(self, request: EncodeRequest) -> Voice:
-        if self._speaker is None:
-            raise RequestError(
+    def _refusal(self, request: EncodeRequest) -> RequestError | None:
+        if not self._networks.can_clone:
+            return RequestError(
                 "this checkpoint cannot clone a voice: it has no speaker encoder",
                 code="unsupported_task",
                 param="ref_audio",
             )
-        if len(request.samples) < _SHORTEST:
-            raise RequestError(
+        if len(request.samples) < SHORTEST:
+            return RequestError(
                 f"a recording of {1000 * len(request.samples) / SAMPLE_RATE:.0f} ms is too short to be a voice",
                 code="reference_too_short",
                 param="ref_audio",
             )
-        samples = torch.from_numpy(np.array(request.samples))
-        embedding = self._speaker(samples).cpu().numpy()
-        if not request.codes:
-            return Voice(embedding)
-        if self._speech is None:
-            raise RequestError(
+        if request.codes and not self._networks.can_clone_in_context:
+            return RequestError(
                 "this checkpoint cannot clone in context: its codec has no encoder; leave ref_text out",
                 code="unsupported_task",
                 param="ref_text",
             )
-        return Voice(embedding, self._speech(samples).cpu().numpy())
+        return None
+
+    def _made(self, requests: Sequence[EncodeRequest]) -> list[Voice]:
+        return self._networks.encode([each.samples for each in requests], [each.codes for each in requests])
+
+    def _keep(self, found: Mapping[bytes, Voice | RequestError]) -> None:
+        """The voices, as those asked for last."""
+        for key, voice in found.items():
+            if isinstance(voice, Voice):
+                self._voices[key] = voice
+                self._voices.move_to_end(key)
+        while len(self._voices) > _KEPT:
+            self._voices.popitem(last=False)
+
+
+def _key(request: EncodeRequest) -> bytes:
+    """What its voice follows from."""
+    digest = hashlib.sha256(bytes([request.codes]))
+    digest.update(np.ascontiguousarray(request.samples).data)
+    return digest.digest()

@@ -121,7 +121,6 @@ def _load(
     warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
     if memory is not None:
         memory.tell()
-        _take_for(encoder)
     desk = ReferenceDesk(encoder, requests)
     intake = Intake(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
@@ -131,24 +130,13 @@ def _load(
 def _load_encoder(checkpoint: Checkpoint, device: torch.device, memory: GpuMemory | None) -> ReferenceEncoder:
     try:
         encoder = ReferenceEncoder(checkpoint, device)
+        if memory is not None:
+            encoder.capture()
     except torch.OutOfMemoryError as error:
-        raise _no_room_to_encode(error) from error
+        raise out_of_memory("the reference encoders", "code2wav.streams", error) from error
     if memory is not None:
-        _take_for(encoder)
-        memory.reserved("reference encoders")
+        memory.took("reference encoders")
     return encoder
-
-
-def _take_for(encoder: ReferenceEncoder) -> None:
-    """What it needs beside its weights."""
-    try:
-        encoder.warm_up()
-    except torch.OutOfMemoryError as error:
-        raise _no_room_to_encode(error) from error
-
-
-def _no_room_to_encode(error: torch.OutOfMemoryError) -> EngineError:
-    return out_of_memory("the reference encoders", "code2wav.streams", error)
 
 
 def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineInfo:

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.code2wav.lane import Lane, Mark
 from engine.code2wav.primed import Primed
 from engine.code2wav.schedule import CHUNKS, COUNTS
 from engine.kernels.codec_ops import Ops
+from engine.lane import Lane, Mark
 from engine.models.code2wav_row_weights import RowWeights
 from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
 from engine.request import CODEBOOKS, SAMPLES_PER_FRAME

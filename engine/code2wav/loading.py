@@ -16,12 +16,12 @@ from engine.code2wav.compiling import compile_kernels
 from engine.code2wav.decoder import StreamDecoder
 from engine.code2wav.form import Form, choose_form, without_kernels
 from engine.code2wav.graphs import GraphedDecoder
-from engine.code2wav.lane import CudaLane
 from engine.code2wav.schedule import batch_limit, urgent_shapes
 from engine.config import Code2WavConfig, EngineConfig
 from engine.device import available_cores, choose_device, prepare_torch
 from engine.kernels.codec_tiles import AMPLE
 from engine.kernels.fallback import reason_for_plain
+from engine.lane import CudaLane
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_row_weights import RowWeights
 
@@ -68,7 +68,7 @@ def graphed_decoder(
 
     shared = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", AMPLE)
     compile_kernels(codec, form.dtype, form.sizes, shared)
-    lane = CudaLane(device, sleeping=available_cores() < _CORES_TO_SPARE)
+    lane = CudaLane(device, sleeping=available_cores() < _CORES_TO_SPARE, urgent=True)
     with lane.inside():
         weights = RowWeights(tensors, codec.decoder, device=device, dtype=form.dtype)
     decoder = GraphedDecoder(weights, TritonOps(shared=shared), lane, rows=rows, sizes=form.sizes)

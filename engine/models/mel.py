@@ -3,23 +3,67 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import pi
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from engine.models.row_ends import RowEnds, Together
 
 _FFT = 1024
 _HOP = 256
+_TOGETHER = Together()
+
+
+class LogMel:
+    """Natural log of the magnitude mel spectrum, floored at 1e-5, on ``device``.
+
+    On a GPU the spectrum is a product: what cuFFT plans for each number of frames takes longer than the transform, and
+    torch may drop a plan that a captured graph needs.
+    """
+
+    def __init__(self, rate: int, bands: int, device: torch.device) -> None:
+        self._filters = slaney_filters(rate, bands).to(device)
+        self._window = torch.hann_window(_FFT, device=device)
+        self._waves = None if device.type == "cpu" else windowed_waves().to(device)
+
+    def __call__(self, samples: Tensor, ends: RowEnds) -> Tensor:
+        """float32 samples [rows, n] -> [rows, bands, n / 256]; with ends ``at(frames_of)`` where the rows have n."""
+        padding = (_FFT - _HOP) // 2
+        padded = ends.padded(samples[:, None], padding, padding, "reflect")[:, 0]
+        if self._waves is None:
+            spectrum = torch.view_as_real(
+                torch.stft(padded, _FFT, _HOP, window=self._window, center=False, return_complex=True)
+            )
+        else:
+            spectrum = spectrum_by_product(padded, self._waves)
+        magnitude = spectrum.square().sum(-1).add(1e-9).sqrt()
+        return (self._filters @ magnitude).clamp(min=1e-5).log()
 
 
 def log_mel(samples: Tensor, rate: int, bands: int) -> Tensor:
-    """float32 samples [n] -> [bands, frames]: natural log of the magnitude mel spectrum, floored at 1e-5."""
-    padding = (_FFT - _HOP) // 2
-    padded = F.pad(samples[None], (padding, padding), mode="reflect")[0]
-    window = torch.hann_window(_FFT, device=samples.device)
-    spectrum = torch.view_as_real(torch.stft(padded, _FFT, _HOP, window=window, center=False, return_complex=True))
-    magnitude = spectrum.square().sum(-1).add(1e-9).sqrt()
-    return (slaney_filters(rate, bands).to(samples.device) @ magnitude).clamp(min=1e-5).log()
+    """float32 samples [n] -> [bands, frames]: of one recording alone."""
+    return LogMel(rate, bands, samples.device)(samples[None], _TOGETHER)[0]
+
+
+def frames_of(samples: Tensor) -> Tensor:
+    """How many frames so many samples have."""
+    return samples // _HOP
+
+
+def spectrum_by_product(samples: Tensor, waves: Tensor) -> Tensor:
+    """What torch.stft makes of samples [rows, n]: [rows, bins, frames, 2], as one product with ``windowed_waves``."""
+    frames = samples.unfold(-1, _FFT, _HOP)
+    parts = frames.reshape(-1, _FFT) @ waves
+    return parts.view(*frames.shape[:2], 2, -1).permute(0, 3, 1, 2)
+
+
+def windowed_waves() -> Tensor:
+    """[1024, 2 * 513]: the cosines and the negative sines of every bin, in Hann's window."""
+    at = torch.arange(_FFT, dtype=torch.float64)
+    angles = at[:, None] * torch.arange(_FFT // 2 + 1) % _FFT * (2 * pi / _FFT)
+    window = torch.hann_window(_FFT, dtype=torch.float64)
+    return (window[:, None] * torch.cat((angles.cos(), -angles.sin()), 1)).float()
 
 
 @lru_cache

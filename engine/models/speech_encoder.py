@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -11,19 +11,25 @@ from torch import Tensor
 
 from engine.architecture import SpeechEncoderArchitecture, Transformer
 from engine.models.layers import Rotary
+from engine.models.row_ends import Padding, Ragged, RowEnds, Together
+from engine.models.speech_quantizer import PREFIX, SpeechQuantizer
+
+_POSITIONS = 750
+"""Of the transformer in 30 s. What is longer has rotations made for it."""
 
 
 class SpeechEncoder:
-    """Whole recordings, one at a time: in a padded batch the shorter one's last frame could differ.
-
-    tensors: of speech_tokenizer/model.safetensors, without their first ``encoder.``.
-    """
+    """Whole recordings. tensors: of speech_tokenizer/model.safetensors, without their first ``encoder.``."""
 
     def __init__(
         self, tensors: Mapping[str, Tensor], architecture: SpeechEncoderArchitecture, *, device: torch.device
     ) -> None:
         self.architecture, self.device = architecture, device
-        self._tensors = {name: tensor.to(device, torch.float32) for name, tensor in tensors.items()}
+        self._tensors = {
+            name: tensor.to(device, torch.float32) for name, tensor in tensors.items() if not name.startswith(PREFIX)
+        }
+        self._quantize = SpeechQuantizer(tensors, architecture, device=device)
+        self._usual_rotary = self._make_rotary(_POSITIONS)
 
     def __call__(self, samples: Tensor) -> Tensor:
         """Mono float32 samples [n] at 24 kHz -> codes int64 [ceil(n / 1920), 16]."""
@@ -31,37 +37,56 @@ class SpeechEncoder:
 
     def latents(self, samples: Tensor) -> Tensor:
         """The vectors that are quantised, float32 [frames, hidden]."""
-        x = self._convolve(samples.to(self.device)[None, None])
-        x = self._transform(x[0].T).T[None]
-        return self._conv(x, "downsample.conv", stride=2, padding="replicate")[0].T
+        return self._latents(samples.to(self.device)[None], Together())[0].T
 
-    def _convolve(self, x: Tensor) -> Tensor:
-        """SEANet: samples [1, 1, n] -> [1, hidden, n / (product of ratios)]."""
-        x = self._conv(x, "encoder.layers.0.conv")
+    def batch(self, samples: Tensor, lengths: Tensor) -> Tensor:
+        """Recordings [rows, n] of ``lengths`` int64 [rows] samples, both on the device -> codes [rows, frames, 16].
+
+        A row's first ceil(length / 1920) frames are what they are alone, but for the order of sums; what follows is of
+        no use. Nothing waits for the device, so it can be captured.
+        """
+        latents = self._latents(samples, Ragged(lengths)).transpose(1, 2)
+        return self._quantize(latents.flatten(0, 1)).unflatten(0, latents.shape[:2])
+
+    def _latents(self, samples: Tensor, ends: RowEnds) -> Tensor:
+        """Samples [rows, n] -> [rows, hidden, frames]."""
+        x, ends = self._convolve(samples[:, None], ends)
+        x = self._transform(x.transpose(1, 2)).transpose(1, 2)
+        return self._conv(x, ends, "downsample.conv", stride=2, padding="replicate")
+
+    def _convolve(self, x: Tensor, ends: RowEnds) -> tuple[Tensor, RowEnds]:
+        """SEANet: samples [rows, 1, n] -> [rows, hidden, n / (product of ratios)], and where those rows end."""
+        x = self._conv(x, ends, "encoder.layers.0.conv")
         layer = 1
         for ratio in reversed(self.architecture.ratios):
-            narrow = self._conv(F.elu(x), f"encoder.layers.{layer}.block.1.conv")
-            x = x + self._conv(F.elu(narrow), f"encoder.layers.{layer}.block.3.conv")
-            x = self._conv(F.elu(x), f"encoder.layers.{layer + 2}.conv", stride=ratio)
+            narrow = self._conv(F.elu(x), ends, f"encoder.layers.{layer}.block.1.conv")
+            x = x.add_(self._conv(F.elu_(narrow), ends, f"encoder.layers.{layer}.block.3.conv"))
+            x = self._conv(F.elu_(x), ends, f"encoder.layers.{layer + 2}.conv", stride=ratio)
+            ends = ends.at(partial(_windows, stride=ratio))
             layer += 3
-        return self._conv(F.elu(x), f"encoder.layers.{layer + 1}.conv")
+        return self._conv(F.elu_(x), ends, f"encoder.layers.{layer + 1}.conv"), ends
 
-    def _conv(self, x: Tensor, name: str, stride: int = 1, padding: str = "constant") -> Tensor:
+    def _conv(self, x: Tensor, ends: RowEnds, name: str, stride: int = 1, padding: Padding = "constant") -> Tensor:
         """Causal: padded on the left, and on the right only until the last window is full."""
         weight = self._tensors[f"{name}.weight"]
         left = weight.shape[-1] - stride
-        windows = ceil((x.shape[-1] - stride) / stride) + 1
-        right = windows * stride - x.shape[-1]
-        x = F.pad(x, (left, right), mode=padding)
+        right = -x.shape[-1] % stride
+        if left or right:
+            x = ends.padded(x, left, right, padding)
         return F.conv1d(x, weight, self._tensors.get(f"{name}.bias"), stride=stride)
 
     def _transform(self, x: Tensor) -> Tensor:
-        """The transformer, [n, hidden] -> the same; every position sees all before it, without a window."""
+        """The transformer, [rows, n, hidden] -> the same; every position sees all before it, without a window."""
         shape = self.architecture.transformer
-        rotary = Rotary(shape.head_dim, shape.rope_theta, len(x), self.device, torch.float32)
+        positions = x.shape[1]
+        rotary = self._usual_rotary if positions <= _POSITIONS else self._make_rotary(positions)
         for layer in range(shape.layers):
             x = self._layer(x, f"encoder_transformer.layers.{layer}", shape, rotary)
         return x
+
+    def _make_rotary(self, positions: int) -> Rotary:
+        shape = self.architecture.transformer
+        return Rotary(shape.head_dim, shape.rope_theta, positions, self.device, torch.float32)
 
     def _layer(self, x: Tensor, name: str, shape: Transformer, rotary: Rotary) -> Tensor:
         mixed = self._attend(self._norm(x, f"{name}.input_layernorm"), f"{name}.self_attn", shape, rotary)
@@ -73,12 +98,12 @@ class SpeechEncoder:
         query, key, value = (
             self._linear(x, f"{name}.{part}_proj").unflatten(-1, (-1, shape.head_dim)) for part in "qkv"
         )
-        cos, sin = rotary.at(slice(0, len(x)))
+        cos, sin = rotary.at(slice(0, x.shape[1]))
         query, key = rotary.rotate(query, cos, sin), rotary.rotate(key, cos, sin)
         mixed = F.scaled_dot_product_attention(
-            query.transpose(0, 1)[None], key.transpose(0, 1)[None], value.transpose(0, 1)[None], is_causal=True
+            query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), is_causal=True
         )
-        return self._linear(mixed[0].transpose(0, 1).flatten(1), f"{name}.o_proj")
+        return self._linear(mixed.transpose(1, 2).flatten(2), f"{name}.o_proj")
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         weight, bias = self._tensors[f"{name}.weight"], self._tensors[f"{name}.bias"]
@@ -87,30 +112,7 @@ class SpeechEncoder:
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return F.linear(x, self._tensors[f"{name}.weight"])
 
-    def _quantize(self, latents: Tensor) -> Tensor:
-        """Semantic and acoustic books both start from the latent, each with a projection of its own."""
-        semantic = self.architecture.semantic_quantizers
-        acoustic = self.architecture.valid_quantizers - semantic
-        return torch.cat(
-            (
-                self._residual_codes(latents, "semantic", semantic),
-                self._residual_codes(latents, "acoustic", acoustic),
-            ),
-            1,
-        )
 
-    def _residual_codes(self, latents: Tensor, kind: str, books: int) -> Tensor:
-        """Nearest vectors book by book, each of what the books before left over: [frames, books]."""
-        name = f"quantizer.{kind}_residual_vector_quantizer"
-        rest = latents @ self._tensors[f"{name}.input_proj.weight"].squeeze(-1).T
-        codes = []
-        for book in range(books):
-            vectors = self._codebook(f"{name}.layers.{book}.codebook")
-            nearest = torch.cdist(rest[None], vectors[None])[0].argmin(-1)
-            rest = rest - vectors[nearest]
-            codes.append(nearest)
-        return torch.stack(codes, 1)
-
-    def _codebook(self, name: str) -> Tensor:
-        usage = self._tensors[f"{name}.cluster_usage"].clamp(min=1e-5)
-        return self._tensors[f"{name}.embed_sum"] / usage[:, None]
+def _windows(columns: Tensor, stride: int) -> Tensor:
+    """That a convolution makes of so many columns: the last one may be filled up."""
+    return (columns + stride - 1) // stride

@@ -25,9 +25,6 @@ class Memory:
     def took(self, part):
         pass
 
-    def reserved(self, part):
-        pass
-
     def tell(self):
         pass
 
@@ -95,21 +92,19 @@ def test_whatever_keeps_code2wav_from_loading_is_said(monkeypatch):
     assert not thread.is_alive()
 
 
-def test_the_reference_encoders_take_what_they_need_again_when_graphs_are_captured(on_a_gpu, monkeypatch):
+def test_the_reference_encoders_take_what_they_need_before_the_talker_has_the_rest(on_a_gpu, monkeypatch):
     order = []
 
     class Encoder:
         def __init__(self, checkpoint, device):
-            pass
-
-        def warm_up(self):
             order.append("encoders")
-            if len(order) > 1:
-                no_room()
+
+        def capture(self):
+            order.append("their batches")
+            no_room()
 
     monkeypatch.setattr(engine.worker, "ReferenceEncoder", Encoder)
     monkeypatch.setattr(engine.worker, "load_talker", lambda *_: order.append("talker"))
-    monkeypatch.setattr(engine.worker, "warm_up", lambda *_, **__: None)
     error = on_a_gpu()
-    assert order == ["encoders", "talker", "encoders"]
+    assert order == ["encoders", "their batches"]
     assert "no room for the reference encoders" in error.message

@@ -1,17 +1,20 @@
-"""Voices: built-in speakers, and on which stream of a GPU recordings become some."""
+"""Voices: built-in speakers, and in which lane recordings become some."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from engine import reference_networks
 from engine.checkpoint import open_checkpoint
 from engine.errors import RequestError
+from engine.lane import HostLane
 from engine.messages import EncodeRequest
 from engine.reference_encoder import ReferenceEncoder
 from engine.untrained import write_checkpoint
@@ -30,26 +33,42 @@ def test_a_speaker_is_its_row_of_the_codec_embedding(tmp_path: Path) -> None:
         encoder.speaker("nobody")
 
 
-def test_whatever_encodes_does_so_on_the_encoders_own_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_checkpoint(tmp_path / "base", "0b6-base")
-    encoder = ReferenceEncoder(open_checkpoint(str(tmp_path / "base")), torch.device("cpu"))
-    current: list[object] = [None]
-    seen = []
+class Lane(HostLane):
+    """Knows what is asked for within it."""
+
+    entered = False
 
     @contextmanager
-    def on(stream: object) -> Iterator[None]:
-        current.append(stream)
+    def inside(self) -> Iterator[None]:
+        self.entered = True
         yield
-        current.pop()
+        self.entered = False
 
-    def encoded(samples: torch.Tensor) -> torch.Tensor:
-        seen.append((current[-1], len(samples)))
-        return torch.zeros(8)
 
-    monkeypatch.setattr(torch.cuda, "stream", on)
-    monkeypatch.setattr(encoder, "_stream", "its own")
-    monkeypatch.setattr(encoder, "_speaker", encoded)
-    monkeypatch.setattr(encoder, "_speech", encoded)
-    encoder.warm_up()
+def test_whatever_encodes_does_so_in_the_encoders_own_lane(
+    checkpoints: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane, seen = Lane(), []
+    monkeypatch.setattr(reference_networks, "HostLane", lambda: lane)
+
+    class Network:
+        architecture = SimpleNamespace(width=1)
+
+        def __init__(self, *_: object, device: torch.device) -> None:
+            seen.append(("loaded", lane.entered))
+
+        def __call__(self, samples: torch.Tensor) -> torch.Tensor:
+            seen.append(("alone", lane.entered))
+            return torch.zeros(1)
+
+        def batch(self, samples: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            seen.append(("together", lane.entered))
+            return torch.zeros(1)
+
+    monkeypatch.setattr(reference_networks, "SpeakerEncoder", Network)
+    monkeypatch.setattr(reference_networks, "SpeechEncoder", Network)
+    encoder = ReferenceEncoder(open_checkpoint(str(checkpoints["0b6-base"])), torch.device("cpu"))
     encoder.encode(EncodeRequest(np.zeros(24_000, np.float32), codes=True))
-    assert seen == [("its own", 30 * 24_000)] * 2 + [("its own", 24_000)] * 2
+    encoder.capture()
+    encoder.encode(EncodeRequest(np.ones(24_000, np.float32), codes=True))
+    assert seen == [(what, True) for what in ("loaded", "alone", "together") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Where a decoder's work runs: on a GPU a CUDA stream of its own, on a CPU the thread that asks."""
+"""Where a part of the engine works: on a GPU a CUDA stream of its own, on a CPU the thread that asks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-_FIRST = -1
-"""The stream's priority: a chunk that is due does not wait behind a talker's step."""
+_FIRST, _USUAL = -1, 0
+"""Priorities of streams, as CUDA counts them."""
 
 
 class Mark(Protocol):
@@ -55,12 +55,13 @@ class CudaLane:
     """A ``Lane`` on a GPU. Its graphs run one after another and share their memory: capture the largest first.
 
     sleeping: whether who waits for a mark sleeps. To be woken takes longer than a small batch's launches; not to
-    sleep takes a core for as long as a batch is under way.
+    sleep takes a core for as long as a batch is under way. urgent: whether its work goes before what others have asked
+    for: a chunk that is due does not wait behind a talker's step.
     """
 
-    def __init__(self, device: torch.device, *, sleeping: bool) -> None:
+    def __init__(self, device: torch.device, *, sleeping: bool, urgent: bool) -> None:
         self.device, self._sleeping = device, sleeping
-        self._stream = torch.cuda.Stream(device, priority=_FIRST)
+        self._stream = torch.cuda.Stream(device, priority=_FIRST if urgent else _USUAL)
         self._pool = torch.cuda.graph_pool_handle()
 
     def inside(self) -> AbstractContextManager[object]:

@@ -1,0 +1,142 @@
+"""Reference recordings on a GPU, in captured batches, against plain torch in float32 on the CPU."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from benchmarks.fullsize import full_size_codec
+from engine.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint import open_checkpoint
+from engine.codec_config_reader import read_codec
+from engine.layout import codec_shapes, model_shapes
+from engine.reference_graphs import captured_sizes
+from engine.reference_networks import SHORTEST, ReferenceNetworks
+from engine.strict_json import Keys
+from engine.untrained.weights import write_weights
+from tests.references import assert_same_voice, margins, recording
+from tests.talkers import DEVICE
+
+SIZES = captured_sizes()
+SHORTER = (SHORTEST, 31_234, 50 * 1920, 50 * 1920 - 1)
+"""Samples of the recordings that are in a batch beside its longest."""
+
+
+def published(model, folder: Path) -> SimpleNamespace:
+    """What ReferenceNetworks asks of a checkpoint, at the published sizes."""
+    speaker = SpeakerEncoderArchitecture(
+        mel_dim=128,
+        width=2048,
+        channels=(512, 512, 512, 512, 1536),
+        kernel_sizes=(5, 3, 3, 3, 1),
+        dilations=(1, 2, 3, 4, 1),
+        attention_channels=128,
+        res2net_scale=8,
+        se_channels=128,
+        sample_rate=24_000,
+    )
+    codec = read_codec(Keys(full_size_codec(), folder / "config.json"))
+    shapes = model_shapes(replace(model, speaker_encoder=speaker)) | codec_shapes(codec)
+    heard = {name: shape for name, shape in shapes.items() if name.startswith(("speaker_encoder.", "encoder."))}
+    write_weights(folder / "model.safetensors", heard, "published", torch.float32)
+    tensors = load_file(folder / "model.safetensors")
+
+    def under(prefix: str) -> dict[str, torch.Tensor]:
+        return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+
+    return SimpleNamespace(
+        model=SimpleNamespace(speaker_encoder=speaker), codec=codec, tensors=under, codec_tensors=under
+    )
+
+
+class Pair:
+    """The encoders of a checkpoint on the device, captured, and on the CPU, whose voices are kept."""
+
+    def __init__(self, checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.captured = ReferenceNetworks(checkpoint, DEVICE)
+        self.captured.capture(SIZES)
+        self._truth = ReferenceNetworks(checkpoint, torch.device("cpu"))
+        self._voices = {}
+
+    def expected(self, length: int):
+        """The voice of a recording, and the margins of its codes."""
+        if length not in self._voices:
+            samples = recording(length)
+            [voice] = self._truth.encode([samples], [True])
+            self._voices[length] = voice, margins(self._truth._speech, samples)
+        return self._voices[length]
+
+
+@pytest.fixture(scope="module", params=["small", "published"])
+def encoders(request, checkpoints, tmp_path_factory) -> Pair:
+    small = open_checkpoint(str(checkpoints["1b7-base"]))
+    return Pair(small if request.param == "small" else published(small.model, tmp_path_factory.mktemp("published")))
+
+
+def lengths_of(size: tuple[int, int]) -> list[int]:
+    """Of recordings that fill a batch."""
+    count, longest = size
+    return [longest, *(SHORTER[row % len(SHORTER)] for row in range(count - 1))]
+
+
+def assert_true(voices, lengths, encoders: Pair) -> None:
+    for voice, length in zip(voices, lengths, strict=True):
+        assert_same_voice(voice, *encoders.expected(length))
+
+
+@pytest.mark.parametrize("size", SIZES.all, ids=lambda size: f"{size[0]}x{size[1] // 24_000}s")
+def test_every_captured_batch_makes_the_voices_of_each_recording_alone(encoders, size):
+    lengths = lengths_of(size)
+    assert SIZES.smallest(len(lengths), max(lengths)) == size
+    voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
+    assert_true(voices, lengths, encoders)
+
+
+def test_batches_leave_nothing_to_one_another(encoders):
+    """Though they share their memory: a batch makes its recordings' voices after smaller and after larger ones."""
+    for size in [*SIZES.all, *reversed(SIZES.all)]:
+        lengths = lengths_of(size)
+        voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
+        assert_true(voices, lengths, encoders)
+
+
+def test_a_batch_that_is_not_full(encoders):
+    lengths = [*SHORTER, SHORTEST + 1]
+    voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
+    assert_true(voices, lengths, encoders)
+
+
+def test_a_thread_of_its_own_while_others_use_the_gpu(encoders):
+    """It is the desk's thread that launches what the main thread captured."""
+    lengths, voices = lengths_of((4, 8 * 24_000)), []
+    batch = [recording(length) for length in lengths]
+    done = threading.Event()
+
+    def encode() -> None:
+        try:
+            for _ in range(5):
+                voices.append(encoders.captured.encode(batch, [True] * len(batch)))
+        finally:
+            done.set()
+
+    threading.Thread(target=encode, daemon=True).start()
+    matrix = torch.randn(2048, 2048, device=DEVICE)
+    while not done.is_set():
+        matrix = (matrix @ matrix).sigmoid_()
+        float(matrix[0, 0])
+    assert len(voices) == 5
+    for made in voices:
+        assert_true(made, lengths, encoders)
+
+
+def test_without_a_batch_for_it_a_recording_is_encoded_alone(encoders):
+    plain = ReferenceNetworks(encoders.checkpoint, DEVICE)
+    for length in SHORTER:
+        assert_true(plain.encode([recording(length)], [True]), [length], encoders)

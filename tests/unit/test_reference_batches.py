@@ -1,0 +1,175 @@
+"""Recordings that are encoded together become the voices that they are alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from engine.checkpoint import open_checkpoint
+from engine.errors import RequestError
+from engine.messages import EncodeRequest
+from engine.models.mel import spectrum_by_product, windowed_waves
+from engine.reference_encoder import ReferenceEncoder
+from engine.reference_graphs import BatchSizes, captured_sizes
+from engine.reference_networks import SHORTEST, ReferenceNetworks
+from engine.request import SAMPLE_RATE
+from tests.references import assert_same_codes, assert_same_vector, assert_same_voice, margins, padded, recording
+
+CPU = torch.device("cpu")
+FRAME = 1920
+LENGTHS = [SHORTEST, SHORTEST + 1, 7777, 5 * FRAME, 5 * FRAME - 1, 5 * FRAME + 1, 31_234, 20 * FRAME]
+SIZES = BatchSizes([(1, 24_000), (2, 24_000), (4, 12_000)])
+
+
+@pytest.fixture(scope="module")
+def checkpoint(checkpoints):
+    return open_checkpoint(str(checkpoints["1b7-base"]))
+
+
+@pytest.fixture(scope="module")
+def networks(checkpoint):
+    return ReferenceNetworks(checkpoint, CPU)
+
+
+def requests_of(*lengths: int, codes: bool = True) -> list[EncodeRequest]:
+    return [EncodeRequest(recording(length), codes) for length in lengths]
+
+
+def assert_made_as_alone(voices, requests, encoder: ReferenceEncoder) -> None:
+    for voice, request in zip(voices, requests, strict=True):
+        safe = margins(encoder._networks._speech, request.samples) if request.codes else None
+        assert_same_voice(voice, encoder.encode(request), safe)
+
+
+@pytest.mark.parametrize("columns", [20 * FRAME, 20 * FRAME + 1, 21 * FRAME - 7])
+@torch.inference_mode()
+def test_a_row_is_what_it_is_alone(networks, columns):
+    recordings = [recording(length) for length in LENGTHS]
+    rows, lengths = padded(recordings, columns), torch.tensor(LENGTHS)
+    vectors, codes = networks._speaker.batch(rows, lengths), networks._speech.batch(rows, lengths)
+    for row, samples in enumerate(recordings):
+        alone = torch.from_numpy(samples)
+        expected = networks._speech(alone).numpy()
+        assert_same_vector(vectors[row].numpy(), networks._speaker(alone).numpy())
+        assert_same_codes(codes[row, : len(expected)].numpy(), expected, margins(networks._speech, samples))
+
+
+@torch.inference_mode()
+def test_what_stands_behind_a_recordings_end_is_not_heard(networks):
+    recordings = [recording(length) for length in LENGTHS]
+    lengths = torch.tensor(LENGTHS)
+    silent, loud = (padded(recordings, 20 * FRAME, beyond) for beyond in (0, 10))
+    assert torch.equal(networks._speaker.batch(silent, lengths), networks._speaker.batch(loud, lengths))
+    quiet_codes, loud_codes = (networks._speech.batch(rows, lengths) for rows in (silent, loud))
+    for row, length in enumerate(LENGTHS):
+        frames = -(-length // FRAME)
+        assert torch.equal(quiet_codes[row, :frames], loud_codes[row, :frames])
+
+
+def test_a_spectrum_by_product_is_the_transforms():
+    samples = torch.from_numpy(np.stack([recording(20_000), recording(20_000, seed=1)]))
+    window = torch.hann_window(1024)
+    expected = torch.view_as_real(torch.stft(samples, 1024, 256, window=window, center=False, return_complex=True))
+    made = spectrum_by_product(samples, windowed_waves())
+    torch.testing.assert_close(made, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("lengths", [(24_000,), (1, 24_000), (12_000, 5, 7), (12_000,) * 4])
+def test_captured_batches_are_filled_up(checkpoint, lengths):
+    """And a batch hears nothing of the one before, not even where that was no sound at all."""
+    requests = requests_of(*(max(SHORTEST + 1, length) for length in lengths))
+    alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
+    together._networks.capture(SIZES)
+    together.encode_all([EncodeRequest(np.full(12_000, np.nan, np.float32), codes=True)] * 4)
+    assert together.together(requests) == len(requests)
+    assert_made_as_alone(together.encode_all(requests), requests, alone)
+
+
+def test_codes_are_made_for_those_that_want_some(checkpoint):
+    requests = [EncodeRequest(recording(8_000 + number), codes=number % 2 == 1) for number in range(4)]
+    alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
+    together._networks.capture(SIZES)
+    assert_made_as_alone(together.encode_all(requests), requests, alone)
+    assert_made_as_alone(together.encode_all(requests[::2]), requests[::2], alone)
+
+
+def test_a_recording_of_which_there_is_no_batch_is_encoded_all_the_same(checkpoint):
+    [request] = requests_of(24_001)
+    alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
+    together._networks.capture(SIZES)
+    assert together.together([request, request]) == 1
+    assert np.array_equal(together.encode(request).codes, alone.encode(request).codes)
+
+
+def test_a_voice_is_good_beyond_the_next_batch(checkpoint):
+    encoder = ReferenceEncoder(checkpoint, CPU)
+    encoder._networks.capture(SIZES)
+    first, other = requests_of(9_000, 10_000)
+    voice = encoder.encode(first)
+    embedding, codes = voice.embedding.copy(), voice.codes.copy()
+    encoder.encode(other)
+    assert np.array_equal(voice.embedding, embedding)
+    assert np.array_equal(voice.codes, codes)
+
+
+def test_a_recording_asked_for_twice_is_encoded_once(checkpoint, monkeypatch):
+    encoder = ReferenceEncoder(checkpoint, CPU)
+    encoder.capture()
+    made = []
+    encode = encoder._networks.encode
+    monkeypatch.setattr(encoder._networks, "encode", lambda *given: made.append(len(given[0])) or encode(*given))
+    first, other = requests_of(9_000, 10_000)
+    encoder.encode(other)
+    voices = encoder.encode_all([first, other, first])
+    assert voices[0] is voices[2]
+    assert made == [1, 1]
+    assert (encoder.hits, encoder.misses) == (2, 2)
+
+
+def test_a_recording_that_cannot_be_encoded_is_refused_alone(checkpoint):
+    encoder = ReferenceEncoder(checkpoint, CPU)
+    encoder.capture()
+    good, short, other = requests_of(9_000, SHORTEST - 1, 10_000)
+    voices = encoder.encode_all([good, short, other])
+    assert isinstance(voices[1], RequestError)
+    assert voices[1].code == "reference_too_short"
+    assert_made_as_alone([voices[0], voices[2]], [good, other], ReferenceEncoder(checkpoint, CPU))
+
+
+def test_without_encoders_there_is_nothing_to_capture(checkpoints):
+    encoder = ReferenceEncoder(open_checkpoint(str(checkpoints["1b7-custom_voice"])), CPU)
+    encoder.capture()
+    with pytest.raises(RequestError, match="cannot clone a voice"):
+        encoder.encode(*requests_of(24_000))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count"),
+    [
+        ([3], 1),
+        ([30], 1),
+        ([30.1], 0),
+        ([3] * 20, 8),
+        ([7] * 20, 4),
+        ([15] * 20, 2),
+        ([20] * 20, 1),
+        ([3, 30, 3], 1),
+        ([3, 7], 2),
+        ([3, 15], 1),
+        ([3, 3, 3], 3),
+        ([3, 3, 31], 2),
+    ],
+)
+def test_what_fits_one_batch_without_much_waste_is_one(seconds, count):
+    assert captured_sizes().together(int(each * SAMPLE_RATE) for each in seconds) == count
+
+
+def test_a_batch_is_the_smallest_that_holds_its_recordings():
+    sizes = captured_sizes()
+    second = SAMPLE_RATE
+    assert sizes.smallest(1, 4 * second) == (1, 4 * second)
+    assert sizes.smallest(1, 4 * second + 1) == (1, 8 * second)
+    assert sizes.smallest(3, 5 * second) == (4, 8 * second)
+    assert sizes.smallest(8, 5 * second) is None
+    assert max(count * samples for count, samples in sizes.all) <= 32 * second
