@@ -5,52 +5,30 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from math import isinf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.code2wav.base import Decoder, Flight
-from engine.code2wav.schedule import Batch, Progress, Schedule
+from engine.code2wav.intake import Intake, Stream
+from engine.code2wav.schedule import Batch, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
-from engine.messages import Announcement
-from engine.request import CODEBOOKS, AudioChunk, Completion, FinishReason
+from engine.request import AudioChunk
 from engine.samples import NO_NUMBER
-from engine.transfer import Endpoint, Kind, Record, Wakeup
+from engine.transfer import Endpoint, Kind, Wakeup
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class _Stream:
-    """A stream on its way through.
-
-    codes: int16 [n, 16] of frames not yet decoded, as they came; terminal: its END or FAIL, when it came; unwanted:
-    nobody listens any more.
-    """
-
-    announcement: Announcement
-    progress: Progress
-    codes: bytearray = field(default_factory=bytearray)
-    row: int | None = None
-    terminal: Record | None = None
-    unwanted: bool = False
-
-    def drop(self) -> None:
-        """Decode nothing more of it."""
-        self.unwanted = True
-        self.codes.clear()
-        self.progress.pending = 0
 
 
 @dataclass(slots=True, eq=False)
 class _Launched:
     """A batch that is decoded, or has been and waits to be sent. codes: int16 [streams, frames, 16]."""
 
-    streams: dict[int, _Stream]
+    streams: dict[int, Stream]
     codes: NDArray[np.int16]
     flight: Flight
 
@@ -74,8 +52,8 @@ class Code2WavStage:
         self._rows = decoder.free_rows
         self._schedule = Schedule.of(config, padded=decoder.padded)
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
-        self._streams: dict[int, _Stream] = {}
-        self._ended: set[int] = set()
+        self._intake = Intake(frames, audio)
+        self._streams = self._intake.streams
         self._under_way: _Launched | None = None
         self._batches = 0
         self._batch_rows = 0
@@ -87,8 +65,7 @@ class Code2WavStage:
         """
         while self._frames.alive and self._audio.alive:
             landed = self._await_landing()
-            self._take_frames()
-            self._take_cancellations()
+            self._intake.take()
             self._finish_ended()
             decision = self._decide({} if landed is None else landed.streams)
             if isinstance(decision, Batch):
@@ -98,58 +75,16 @@ class Code2WavStage:
             elif not isinstance(decision, Batch):
                 self._wait(until=decision)
 
-    def _take_frames(self) -> None:
-        for record in self._frames.receive():
-            match record.kind:
-                case Kind.OPEN:
-                    announcement = Announcement.from_bytes(record.payload)
-                    self._streams[record.stream] = _Stream(announcement, Progress(announcement.realtime))
-                    self._audio.open(record.stream)
-                case Kind.DATA:
-                    self._append(record)
-                case Kind.END | Kind.FAIL:
-                    self._mark_ended(record)
-
-    def _append(self, record: Record) -> None:
-        stream = self._streams.get(record.stream)
-        if stream is not None and not stream.unwanted:
-            stream.codes += record.payload
-            stream.progress.pending += record.units
-
-    def _mark_ended(self, record: Record) -> None:
-        stream = self._streams.get(record.stream)
-        if stream is not None:
-            self._ended.add(record.stream)
-            stream.terminal = record
-            stream.progress.ended = True
-            if record.kind is Kind.FAIL or _is_cancelled(record):
-                stream.drop()
-
-    def _take_cancellations(self) -> None:
-        """Nobody listens to a stream any more: the talker is told, and its END comes back the usual way."""
-        for record in self._audio.receive():
-            stream = self._streams.get(record.stream)
-            if record.kind is Kind.CANCEL and stream is not None:
-                stream.drop()
-                self._frames.cancel(record.stream)
-
     def _finish_ended(self) -> None:
         """Pass on the end of streams that have nothing left to decode."""
-        for number in list(self._ended):
-            stream = self._streams[number]
-            terminal = stream.terminal
-            if terminal is None or stream.progress.pending:
-                continue
-            self._forget(number)
+        for number, terminal in self._intake.finished():
+            probe = self._forget(number).announcement.probe
             if terminal.kind is Kind.FAIL:
                 self._audio.fail(number, terminal.payload)
             else:
-                self._audio.end(number, self._ending(stream, terminal))
+                self._audio.end(number, terminal.payload if probe is None else self._answer(probe))
 
-    def _ending(self, stream: _Stream, terminal: Record) -> bytes:
-        probe = stream.announcement.probe
-        if probe is None:
-            return terminal.payload
+    def _answer(self, probe: dict[str, int]) -> bytes:
         return json.dumps(probe | self._figures()).encode()
 
     def _figures(self) -> dict[str, int]:
@@ -183,7 +118,7 @@ class Code2WavStage:
         rows = {number: row for number in batch.streams if (row := self._begun(number)) is not None}
         if not rows:
             return
-        codes = self._next_codes(rows, batch.frames)
+        codes = self._intake.next_codes(rows, batch.frames)
         try:
             flight = self._decoder.launch(list(rows.values()), codes)
         except Exception as error:
@@ -238,16 +173,6 @@ class Code2WavStage:
                 self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
         return stream.row
 
-    def _next_codes(self, numbers: Iterable[int], frames: int) -> NDArray[np.int16]:
-        """The next frames of each stream, [streams, frames, 16]."""
-        size = frames * CODEBOOKS * 2
-        taken = []
-        for number in numbers:
-            waiting = self._streams[number].codes
-            taken.append(waiting[:size])
-            del waiting[:size]
-        return np.frombuffer(b"".join(taken), "<i2").reshape(-1, frames, CODEBOOKS)
-
     def _fail_batch(self, numbers: Collection[int], error: Exception) -> None:
         _log.error("Code2Wav failed on streams %s", list(numbers), exc_info=error)
         self._fail(numbers, EngineFailed(f"Code2Wav failed: {error}"))
@@ -260,11 +185,11 @@ class Code2WavStage:
         for number in numbers:
             self._forget(number)
 
-    def _forget(self, number: int) -> None:
-        stream = self._streams.pop(number)
-        self._ended.discard(number)
+    def _forget(self, number: int) -> Stream:
+        stream = self._intake.forget(number)
         if stream.row is not None:
             self._decoder.end(stream.row)
+        return stream
 
     def _wait(self, until: float) -> None:
         timeout = None if isinf(until) else max(0.0, until - time.monotonic())
@@ -273,10 +198,3 @@ class Code2WavStage:
     def _news(self) -> bool:
         gone = not (self._frames.alive and self._audio.alive)
         return gone or self._frames.pending() or self._audio.pending()
-
-
-def _is_cancelled(record: Record) -> bool:
-    """Whether an END is that of an utterance that was given up. A probe's has no payload."""
-    if not record.payload:
-        return False
-    return Completion.from_bytes(record.payload).finish_reason is FinishReason.CANCELLED

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from engine.transfer.channel import Channel
-from engine.transfer.errors import LinkClosed, LinkCorrupt, LinkStalled, StreamError
+from engine.transfer.errors import LinkClosed, LinkStalled, StreamError
+from engine.transfer.inbox import Inbox
 from engine.transfer.memory import Segment
 from engine.transfer.record import Kind, Record
 from engine.transfer.streams import IncomingStreams, OutgoingStreams
@@ -51,10 +52,8 @@ class Endpoint:
         self._patience = patience
         self._outgoing = OutgoingStreams(window)
         self._incoming = IncomingStreams()
-        self._inbox: list[Record] = []
-        self._credit_came = False
-        self._mourned = False
         self._channel = Channel(segment, connection, side, wakeup)
+        self._inbox = Inbox(self._channel, self._outgoing, self._incoming)
 
     @property
     def alive(self) -> bool:
@@ -131,7 +130,7 @@ class Endpoint:
         with self._lock:
             if not self.alive:
                 return [0 for _ in streams]
-            self._take()
+            self._inbox.read()
             return [self._outgoing.credit(stream) for stream in streams]
 
     def without_credit(self) -> frozenset[int]:
@@ -139,7 +138,7 @@ class Endpoint:
         with self._lock:
             if not self.alive:
                 return self._outgoing.open_streams()
-            self._take()
+            self._inbox.read()
             return self._outgoing.spent()
 
     def release(self, stream: int, units: int) -> None:
@@ -173,10 +172,7 @@ class Endpoint:
     def pending(self) -> bool:
         """Whether ``receive`` has something to return, or credit has come since its last call."""
         with self._lock:
-            if self._channel.closed:
-                return False
-            news = bool(self._inbox) or self._credit_came or self._channel.ready
-            return news or (self._channel.gone and not self._mourned)
+            return not self._channel.closed and self._inbox.news
 
     def receive(self) -> list[Record]:
         """Whatever has arrived, in order.
@@ -185,14 +181,7 @@ class Endpoint:
         CANCEL for each stream of this side that were still open, then nothing ever.
         """
         with self._lock:
-            if self._channel.closed:
-                return []
-            self._take()
-            if self._channel.gone and not self._mourned:
-                self._mourn()
-            records, self._inbox = self._inbox, []
-            self._credit_came = False
-            return records
+            return [] if self._channel.closed else self._inbox.take()
 
     def flush(self, timeout: float | None = None) -> bool:
         """Waits until the peer can read everything sent, even if this process ends now; whether it can."""
@@ -221,7 +210,7 @@ class Endpoint:
 
     def _is_turn(self) -> bool:
         if self.alive and self._channel.backlog:
-            self._take()  # or two sides whose rings are both full would wait for each other
+            self._inbox.read()  # or two sides whose rings are both full would wait for each other
             self._channel.flush()
         return not (self.alive and self._channel.backlog)
 
@@ -234,27 +223,3 @@ class Endpoint:
 
     def _post(self, stream: int, kind: Kind, sequence: int, units: int, payload: bytes = b"") -> None:
         self._channel.post([Record(stream, kind, sequence, units, time.monotonic(), payload)])
-
-    def _take(self) -> None:
-        try:
-            for record in self._channel.take():
-                self._accept(record)
-        except LinkCorrupt as error:
-            self._channel.condemn(error)
-
-    def _accept(self, record: Record) -> None:
-        if record.kind is Kind.CREDIT:
-            self._outgoing.repay(record.stream, record.units)
-            self._credit_came = True
-        elif record.kind is Kind.CANCEL:
-            # One that crossed the stream's end on the way is void.
-            if self._outgoing.cancel(record.stream):
-                self._inbox.append(record)
-        else:
-            self._incoming.accept(record)
-            self._inbox.append(record)
-
-    def _mourn(self) -> None:
-        self._mourned = True
-        now = time.monotonic()
-        self._inbox += self._incoming.abandon(now) + self._outgoing.abandon(now)
