@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import psutil
@@ -16,16 +17,32 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Held:
-    """The server at one moment. The first two are of the HTTP and of the engine process, the others of both.
+    """The server at one moment. The first three are of the HTTP and of the engine process, the others of both.
 
-    resident: MiB; worked: seconds of CPU time so far.
+    processes: ids; resident: MiB; worked: seconds of CPU time so far; shared: mappings of shared memory.
     """
 
+    processes: tuple[int, ...]
     resident: tuple[float, ...]
     worked: tuple[float, ...]
     files: int
     threads: int
+    shared: int
     connections: int
+
+
+def held(server: psutil.Process) -> Held:
+    """What the server holds now; the process is that which was started."""
+    family = [server, *server.children(recursive=True)]
+    return Held(
+        processes=tuple(process.pid for process in family),
+        resident=tuple(process.memory_info().rss / 2**20 for process in family),
+        worked=tuple(sum(process.cpu_times()[:2]) for process in family),
+        files=sum(process.num_fds() for process in family),
+        threads=sum(process.num_threads() for process in family),
+        shared=sum("memfd:" in Path(f"/proc/{process.pid}/maps").read_text() for process in family),
+        connections=sum(each.status == psutil.CONN_ESTABLISHED for each in server.net_connections("tcp")),
+    )
 
 
 class Server:
@@ -33,19 +50,11 @@ class Server:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        process = next(each for each in psutil.Process().children() if "serve" in each.cmdline())
-        self._family = [process, *process.children(recursive=True)]
+        self._process = next(each for each in psutil.Process().children() if "serve" in each.cmdline())
 
     def held(self) -> Held:
         """What it holds now."""
-        connections = self._family[0].net_connections("tcp")
-        return Held(
-            resident=tuple(process.memory_info().rss / 2**20 for process in self._family),
-            worked=tuple(sum(process.cpu_times()[:2]) for process in self._family),
-            files=sum(process.num_fds() for process in self._family),
-            threads=sum(process.num_threads() for process in self._family),
-            connections=sum(each.status == psutil.CONN_ESTABLISHED for each in connections),
-        )
+        return held(self._process)
 
     async def at_rest(self) -> dict[str, int]:
         """What is in use when nobody is there any more, or after two minutes."""

@@ -12,7 +12,8 @@ in bfloat16 a draw that is decided by less than the rounding may go the other wa
 utterance. So those that part are judged code by code, each after those really drawn before it
 (``benchmarks.teacher``): a line is wrong if some frame of it has four codes or more whose number lies farther outside
 their share than ``--tolerance``. That a wrong line would be found is shown on every line, judged as the next one's
-answer. With ``--dtype float32`` and a small checkpoint nearly all lines are equal, and the tolerance is tiny.
+answer. With ``--dtype float32`` and a small checkpoint nearly all lines are equal, and the tolerance is tiny; with
+``--reproducible`` all must be. As long as the codes are those of alone the samples must be, too, but for rounding.
 
 Printed too: memory, files and threads of the engine's processes and the GPU's memory before the load, after its first
 fifth and at its end; what is still in use afterwards; the longest wait for a first chunk and between two chunks.
@@ -48,6 +49,8 @@ from server.settings import load_settings
 _START_S = 600.0
 _REST_S = 60.0
 _TOLERANCE = {"float32": 0.002, "bfloat16": 0.05}
+_DECIBELS = 25.0
+"""By which samples of the same codes must agree: rounding lies 40 dB below a line, another line 0."""
 _AT_REST = ("talker_slots", "talker_waiting", "code2wav_rows")
 
 
@@ -129,6 +132,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
     parser.add_argument("--model", help="a checkpoint folder, in the place of the configuration's")
     parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto")
+    parser.add_argument("--reproducible", action="store_true", help="talker.vllm.reproducible: none may part")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--listeners", type=int, default=96)
     parser.add_argument("--lines", type=int, default=36)
@@ -138,13 +142,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for every figure")
     given = parser.parse_args()
     flags: dict[str, Any] = {"engine": {"dtype": given.dtype} | ({"model": given.model} if given.model else {})}
+    if given.reproducible:
+        flags["engine"]["talker"] = {"vllm": {"reproducible": True}}
     config = load_settings(given.config, flags).engine_config
     device = torch.device("cuda" if torch.cuda.is_available() and config.device != "cpu" else "cpu")
     exact = given.dtype == "float32" or device.type == "cpu"
     with watched() as gpus:
         found, (lines, alone, heard) = asyncio.run(run(config, given, gpus))
     print({name: value for name, value in found.items() if name != "held"}, flush=True)
-    verdict, variants = compare(alone, heard)
+    verdict, variants = compare(alone, heard, decibels=_DECIBELS)
     print(verdict.compared(), flush=True)
     torch.backends.cuda.matmul.allow_tf32 = not exact  # its rounding is an eighth of bfloat16's
     tolerance = given.tolerance or _TOLERANCE["float32" if exact else "bfloat16"]
@@ -152,9 +158,11 @@ def main() -> None:
     judge(verdict, variants, lines, alone, teacher, tolerance=tolerance, seconds=given.judging)
     print(verdict.judgement())
     if given.json:
-        report = found | {"minutes": given.minutes, "tolerance": tolerance, "verdict": verdict.fields()}
+        about = {"minutes": given.minutes, "tolerance": tolerance, "reproducible": given.reproducible}
+        report = found | about | {"verdict": verdict.fields()}
         given.json.write_text(json.dumps(report, indent=1) + "\n")
-    raise SystemExit(0 if verdict.good and not found["left"] and not found["failed"] else 1)
+    parted = verdict.parted if given.reproducible else 0
+    raise SystemExit(0 if verdict.good and not parted and not found["left"] and not found["failed"] else 1)
 
 
 if __name__ == "__main__":

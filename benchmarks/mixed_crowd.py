@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.mixed_lines import Line
+from benchmarks.mixed_samples import SILENCE, Likeness
 from engine.client import EngineClient
 from engine.errors import EngineError
-from engine.request import CODEBOOKS, FinishReason
+from engine.request import CODEBOOKS, AudioChunk, FinishReason
 from engine.speech_stream import SpeechStream
 
 MANNERS = {"to the end": 6, "hangs up": 2, "hangs up at once": 1, "takes its time": 1}
@@ -29,7 +30,7 @@ class Heard:
     """What came of a line.
 
     whole: it was heard to its end. first, gap: seconds to the first chunk, and the longest between two (NaN where the
-    listener or the text was slow, or there were none).
+    listener or the text was slow, or there were none). likeness: see ``Likeness``; NaN where nothing was compared.
     """
 
     line: int
@@ -38,17 +39,19 @@ class Heard:
     whole: bool
     first: float
     gap: float
+    likeness: float = float("nan")
     error: str = ""
 
 
 @dataclass
 class Crowd:
-    """What all listeners of ``engine`` have heard of ``lines`` so far."""
+    """What all listeners of ``engine`` have heard of ``lines`` so far. own: of each what it was the first time."""
 
     engine: EngineClient
     lines: Sequence[Line]
     heard: list[Heard] = field(default_factory=list)
     manners: Counter[str] = field(default_factory=Counter)
+    own: dict[int, AudioChunk] = field(default_factory=dict)
 
     async def alone(self) -> list[Heard]:
         """Every line to its end, one after the other."""
@@ -82,7 +85,8 @@ class Crowd:
         stream = self.engine.submit(request)
         feeding = asyncio.create_task(_feed(stream, line.pieces[1:], random)) if line.pieces else None
         leaves = _leaves(manner, random)
-        chunks: list[NDArray[np.int16]] = []
+        chunks: list[AudioChunk] = []
+        likeness = Likeness(self.own[number]) if number in self.own else None
         moments: list[float] = []
         error, whole = "", False
         try:
@@ -91,7 +95,7 @@ class Crowd:
                 stream.cancel()
             async for chunk in stream:
                 moments.append(time.monotonic())
-                chunks.append(chunk.codes)
+                chunks.append(chunk if likeness is None else likeness.heard(chunk))
                 if len(chunks) == leaves:
                     stream.cancel()
                 if manner == "takes its time":
@@ -103,14 +107,18 @@ class Crowd:
         finally:
             if feeding is not None:
                 feeding.cancel()
+        codes = np.concatenate([_NOTHING, *(chunk.codes for chunk in chunks)])
+        if likeness is None:
+            self.own[number] = AudioChunk(np.concatenate([SILENCE, *(chunk.samples for chunk in chunks)]), codes)
         paced = manner == "takes its time" or bool(line.pieces)
         return Heard(
             number,
             manner,
-            np.concatenate([_NOTHING, *chunks]),
+            codes,
             whole,
             moments[0] - asked if moments else float("nan"),
             float("nan") if paced or len(moments) < 2 else float(np.diff(moments).max()),
+            float("nan") if likeness is None else likeness.decibels,
             error,
         )
 

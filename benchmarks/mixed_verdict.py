@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from math import inf, isnan
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from benchmarks.mixed_crowd import Heard
 from benchmarks.mixed_lines import Line
 from benchmarks.teacher import Teacher
 
-_TOGETHER = 16
+_TOGETHER = 48
 _ROWS_AT_FAULT = 4
 """Codes of a frame, of sixteen, that may not slip by more than what is tolerated."""
 
@@ -30,7 +31,9 @@ class Verdict:
     """Over everything that was heard.
 
     unheard: given up before the first frame. equal: as alone, up to where it was broken off. parted: with another code
-    at some point, after which all else must differ. short: heard to the end, but not as long as alone. wrong: lines of
+    at some point, after which all else must differ. sounded: begun with the codes of alone, so that samples could be
+    compared; likeness: by how many decibels their difference lies below the line, at the least; unlike: for how many by
+    too few. short: heard to the end, but not as long as alone. wrong: lines of
     which some frame is not what it should have been. judged: how many of the parted were judged code by code; within:
     their codes that do not slip at all. parting: the largest slip of a code where a line parts; slip: the largest of
     any code. confused: of so many lines judged as if another had been asked for, how many were found wrong, which
@@ -43,6 +46,9 @@ class Verdict:
     parted: int = 0
     short: int = 0
     judged: int = 0
+    sounded: int = 0
+    likeness: float = inf
+    unlike: int = 0
     codes: int = 0
     within: int = 0
     parting: float = 0.0
@@ -55,7 +61,8 @@ class Verdict:
     @property
     def good(self) -> bool:
         """Whether nothing is wrong, nothing was left unjudged, and the check would have found it."""
-        return not self.wrong and not self.short and not self.unjudged and self.confused == self.swapped
+        amiss = self.wrong or self.short or self.unlike or self.unjudged
+        return not amiss and self.confused == self.swapped
 
     @property
     def unjudged(self) -> int:
@@ -72,7 +79,8 @@ class Verdict:
         share = self.equal / begun if begun else 0.0
         return (
             f"{begun} lines heard: {self.equal} as alone ({share:.1%}), {self.parted} parted, {self.short} short; "
-            f"{self.unheard} given up before they began"
+            f"{self.unheard} given up before they began; samples of {self.sounded} compared, the difference "
+            f"{self.likeness:.1f} dB below the line or more, {self.unlike} UNLIKE"
         )
 
     def judgement(self) -> str:
@@ -89,9 +97,15 @@ class Verdict:
         )
 
 
-def compare(alone: Sequence[Heard], heard: Sequence[Heard]) -> tuple[Verdict, Variants]:
-    """Of each line what it was alone, and the answers that parted from that."""
+def compare(alone: Sequence[Heard], heard: Sequence[Heard], *, decibels: float) -> tuple[Verdict, Variants]:
+    """Of each line what it was alone, and the answers that parted from that.
+
+    decibels: by which the difference must lie below the line where samples are made of the same codes.
+    """
     verdict = Verdict(heard=len(heard))
+    compared = [each.likeness for each in heard if not isnan(each.likeness)]
+    verdict.sounded, verdict.likeness = len(compared), min(compared, default=inf)
+    verdict.unlike = sum(likeness < decibels for likeness in compared)
     variants: Variants = defaultdict(list)
     for each in heard:
         wanted = alone[each.line].codes

@@ -14,13 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.checkpoint import Checkpoint
 from engine.models.code_predictor import CodePredictor
-from engine.models.qwen3 import Attention
+from engine.models.qwen3 import whole_utterances
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
 from engine.prompt import build_prompt
@@ -30,7 +29,7 @@ from engine.talker.counter_random import uniforms
 from engine.talker.intake import resolve
 from engine.talker.sampling import Codebook0Rules, Draws, Sampler
 
-_TOGETHER = 256
+_TOGETHER = 1024
 """Frames whose codebooks 1 to 15 are judged together."""
 
 
@@ -45,7 +44,7 @@ class Teacher:
         self._model = TalkerModel(weights, self._shape, positions=positions)
         tables = self._model.code_tables
         residual = weights.under("code_predictor.")
-        self._predictor = CodePredictor(residual, self._shape, code_tables=tables, rows=_TOGETHER)
+        self._predictor = CodePredictor(residual, self._shape, code_tables=tables, rows=1)
 
     @torch.inference_mode()
     def slips(self, request: SpeechRequest, utterances: Sequence[NDArray[np.int16]]) -> list[NDArray[np.float64]]:
@@ -80,7 +79,7 @@ class Teacher:
         for row, each in zip(rows, codes, strict=True):
             row[len(opening) : len(opening) + len(each)] = self._model.frame_rows(each) + beside[: len(each)]
         positions = torch.arange(length, device=self._device).repeat(len(codes))
-        hidden = self._model(rows.flatten(0, 1), positions, _causal(len(codes), length)).view(len(codes), length, -1)
+        hidden = self._model(rows.flatten(0, 1), positions, whole_utterances(len(codes))).view(len(codes), length, -1)
         begin = len(opening) - 1
         return [state[begin : begin + len(each)] for state, each in zip(hidden, codes, strict=True)]
 
@@ -100,21 +99,12 @@ class Teacher:
 
     def _others(self, hidden: Tensor, codes: Tensor, chances: Tensor, draws: Draws) -> Tensor:
         """Slips [rows, 15] of codebooks 1 to 15."""
-        sampler = Sampler([draws] * _TOGETHER, self._device)
         found = []
         for parts in zip(*(each.split(_TOGETHER) for each in (hidden, codes, chances)), strict=True):
-            count = len(parts[0])
-            states, given, numbers = (F.pad(part, (0, 0, 0, _TOGETHER - count)) for part in parts)
-            slips: list[Tensor] = []
-
-            def draw(
-                book: int, logits: Tensor, given: Tensor = given, numbers: Tensor = numbers, slips: list[Tensor] = slips
-            ) -> Tensor:
-                slips.append(_slips(sampler.probabilities(logits), given[:, book], numbers[:, book]))
-                return given[:, book]
-
-            self._predictor(states, given[:, 0], draw)
-            found.append(torch.stack(slips, 1)[:count])
+            states, given, numbers = parts
+            sampler = Sampler([draws] * given[:, 1:].numel(), self._device)
+            likely = sampler.probabilities(self._predictor.logits(states, given).flatten(0, 1))
+            found.append(_slips(likely, given[:, 1:].flatten(), numbers[:, 1:].flatten()).view(len(given), -1))
         return torch.cat(found)
 
 
@@ -126,14 +116,3 @@ def _slips(probabilities: Tensor, codes: Tensor, numbers: Tensor) -> Tensor:
     below = above - probabilities.gather(1, codes[:, None])[:, 0]
     targets = numbers * whole
     return torch.maximum(below - targets, targets - above).clamp_(min=0) / whole
-
-
-def _causal(utterances: int, length: int) -> Attention:
-    """Attention of whole utterances, none of which sees another."""
-
-    def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        query, key, value = (each.unflatten(0, (utterances, length)).transpose(1, 2) for each in (query, key, value))
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-        return mixed.transpose(1, 2).flatten(0, 1).flatten(1)
-
-    return attention

@@ -10,7 +10,7 @@ from torch import Tensor
 from engine.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
 from engine.models.frame_cache import FrameCache
-from engine.models.qwen3 import Qwen3Stack
+from engine.models.qwen3 import Qwen3Stack, whole_utterances
 from engine.models.weights import Weights
 
 Draw = Callable[[int, Tensor], Tensor]
@@ -33,6 +33,18 @@ class CodePredictor:
         self._inputs = [self._project(table) for table in code_tables[:-1]]
         self._stack = Qwen3Stack(weights.under("model."), shape, books)
         self._cache = FrameCache(shape, rows, books, weights.device, weights.dtype)
+
+    def logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
+        """What the ``codes`` [rows, books] of frames that are known were drawn from, float32 [rows, books - 1, vocab].
+
+        All positions are one pass: for reading, not for speaking.
+        """
+        rows = len(codes)
+        known = [table[codes[:, book]] for book, table in enumerate(self._inputs)]
+        x = torch.stack([self._project(hidden), *known], 1).flatten(0, 1)
+        positions = torch.arange(len(known) + 1, device=hidden.device).repeat(rows)
+        states = self._stack(x, positions, whole_utterances(rows)).unflatten(0, (rows, -1))
+        return torch.stack([head(states[:, book]).float() for book, head in enumerate(self._heads, 1)], 1)
 
     def __call__(self, hidden: Tensor, first: Tensor, draw: Draw) -> Tensor:
         """Talker states [rows, talker hidden] and their codes of codebook 0 [rows] -> codes [rows, 16]."""

@@ -19,6 +19,17 @@ Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 Whoever runs the layers supplies it, and with it decides where keys and values are kept."""
 
 
+def whole_utterances(count: int) -> Attention:
+    """Attention of ``count`` utterances of one length, read at once from their beginning; none sees another."""
+
+    def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        query, key, value = (each.unflatten(0, (count, -1)).transpose(1, 2) for each in (query, key, value))
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+        return mixed.transpose(1, 2).flatten(0, 1).flatten(1)
+
+    return attention
+
+
 class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalised queries and keys, then SwiGLU."""
 

@@ -15,10 +15,11 @@ import yaml
 
 from benchmarks.mixed_crowd import Heard
 from benchmarks.mixed_lines import Line
+from benchmarks.mixed_samples import Likeness
 from benchmarks.mixed_verdict import Verdict, compare, first_difference, judge
 from benchmarks.teacher import Teacher
 from engine.checkpoint import Checkpoint, open_checkpoint
-from engine.request import SamplingParams, SpeechRequest
+from engine.request import SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest
 from tests.conftest import UntrainedCheckpoints
 from tests.talkers import native_talker, prepare, speak
 
@@ -58,7 +59,7 @@ def verdict(
     teacher = Teacher(checkpoint, torch.device("cpu"), positions=256)
     listened = [Heard(0, "to the end", codes, whole, NAN, NAN) for codes in heard]
     solo = [Heard(number, "to the end", codes, True, NAN, NAN) for number, codes in enumerate(alone)]
-    found, variants = compare(solo, listened)
+    found, variants = compare(solo, listened, decibels=25)
     judge(found, variants, lines, solo, teacher, tolerance=0.002, seconds=seconds)
     return found
 
@@ -102,6 +103,31 @@ def test_a_line_that_has_no_frames_alone_is_wrong_and_the_others_are_judged(chec
     assert (found.equal, found.swapped, found.confused, found.good) == (1, 2, 2, False)
 
 
+def test_samples_that_are_another_streams_are_found(alone) -> None:
+    random = np.random.default_rng(1)
+    line, other = (random.integers(-9000, 9000, len(alone[0]) * SAMPLES_PER_FRAME).astype(np.int16) for _ in range(2))
+    own = AudioChunk(line, alone[0])
+
+    def likeness(samples: np.ndarray, codes: np.ndarray = alone[0]) -> float:
+        found = Likeness(own)
+        for begin in range(0, len(codes), 5):
+            within = slice(begin * SAMPLES_PER_FRAME, (begin + 5) * SAMPLES_PER_FRAME)
+            found.heard(AudioChunk(samples[within], codes[begin : begin + 5]))
+        return found.decibels
+
+    swapped, parted = line.copy(), alone[0].copy()
+    swapped[-2 * SAMPLES_PER_FRAME :] = other[-2 * SAMPLES_PER_FRAME :]
+    parted[8] += 1
+    assert likeness(line) == float("inf")
+    assert likeness(line + random.integers(-9, 9, len(line)).astype(np.int16)) > 40
+    assert likeness(swapped) < 1
+    assert likeness(swapped, parted) == float("inf"), "what comes after the codes part is another line"
+    assert np.isnan(likeness(other, alone[1][: len(alone[0])]))
+    heard = Heard(0, "to the end", alone[0], True, NAN, NAN, likeness(swapped))
+    found, _ = compare([Heard(0, "to the end", alone[0], True, NAN, NAN)], [heard], decibels=25)
+    assert (found.sounded, found.unlike, found.good) == (1, 1, False)
+
+
 def test_where_lines_part(alone) -> None:
     codes = alone[0]
     other = codes.copy()
@@ -129,5 +155,7 @@ def test_some_seconds_of_everything(checkpoints: UntrainedCheckpoints, tmp_path:
     assert found["verdict"]["heard"] > 0
     compared = found["verdict"]["heard"] - found["verdict"]["unheard"]
     assert found["verdict"]["equal"] == compared, "on a CPU everything is equal"
+    assert found["verdict"]["sounded"] == compared
+    assert found["verdict"]["likeness"] == float("inf"), "samples too"
     assert [held["when"] for held in found["held"]] == ["before", "first fifth", "end"]
     assert found["left"] == {}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from benchmarks.belongings import Held, held
 from tests.fuzz.answers import Found
 from tests.fuzz.target import PATIENCE, Target
 
@@ -18,31 +18,7 @@ _POOLS = 8
 """Threads that pools may still start: each grows to a bound when it is first busy."""
 
 
-@dataclass(frozen=True)
-class Belongings:
-    """Of all the server's processes: their ids, open files, threads, shared memory, and resident MiB each."""
-
-    processes: tuple[int, ...]
-    files: int
-    threads: int
-    shared: int
-    resident: tuple[float, ...]
-
-
-def belongings(target: Target) -> Belongings:
-    """What the server holds now, which must be when nobody asks for anything."""
-    server = psutil.Process(target.serving.process.pid)
-    family = [server, *server.children(recursive=True)]
-    return Belongings(
-        processes=tuple(process.pid for process in family),
-        files=sum(process.num_fds() for process in family),
-        threads=sum(process.num_threads() for process in family),
-        shared=sum("memfd:" in Path(f"/proc/{process.pid}/maps").read_text() for process in family),
-        resident=tuple(process.memory_info().rss / 2**20 for process in family),
-    )
-
-
-def settled(target: Target) -> Belongings:
+def settled(target: Target) -> Held:
     """What the server holds once it has nothing to do, and the last connection is gone too: also who asked for that."""
     target.serving.until_idle()
     server = psutil.Process(target.serving.process.pid)
@@ -51,10 +27,10 @@ def settled(target: Target) -> Belongings:
         if time.monotonic() > deadline:
             raise Found(f"connections that nobody ends: {server.net_connections('tcp')}")
         time.sleep(0.01)
-    return belongings(target)
+    return held(server)
 
 
-def check(target: Target, before: Belongings) -> Belongings:
+def check(target: Target, before: Held) -> Held:
     """Raises Found for whatever the server has kept of those who asked since ``before``, or said of itself."""
     if target.serving.process.poll() is not None:
         raise Found("the server has ended:\n" + "\n".join(target.serving.lines[-20:]))
@@ -72,16 +48,17 @@ def check(target: Target, before: Belongings) -> Belongings:
     return now
 
 
-def _at_rest(target: Target, before: Belongings) -> Belongings:
+def _at_rest(target: Target, before: Held) -> Held:
     """What the server holds when it has let go of everybody, or has had the time to."""
     target.serving.until_idle()
     deadline = time.monotonic() + PATIENCE
-    while (now := belongings(target)).files > before.files and time.monotonic() < deadline:
+    server = psutil.Process(target.serving.process.pid)
+    while (now := held(server)).files > before.files and time.monotonic() < deadline:
         time.sleep(0.05)
     return now
 
 
-def _open(now: Belongings) -> list[str]:
+def _open(now: Held) -> list[str]:
     """Every open file, and who is at the other end of every connection."""
     links = [str(link.readlink()) for pid in now.processes for link in Path(f"/proc/{pid}/fd").iterdir()]
     connections = [str(each) for pid in now.processes for each in psutil.Process(pid).net_connections("all")]

@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 
+from benchmarks.belongings import Held
 from tests.fuzz import http_attacks, socket_attacks
 from tests.fuzz.answers import Found
-from tests.fuzz.belongings import Belongings, check, settled
+from tests.fuzz.belongings import check, settled
 from tests.fuzz.target import Target
 from tests.server.serving import SPEECH, speech
 
@@ -26,7 +27,7 @@ class Report:
     """How many attacks of each kind there were, and what the server held after each round."""
 
     attacks: Counter[str] = field(default_factory=Counter)
-    held: list[Belongings] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
 
 
 def attack(target: Target, seed: int, number: int) -> str:
@@ -78,7 +79,7 @@ def _spoken(target: Target) -> list[bytes]:
         return [client.post(SPEECH, json=body).raise_for_status().content for body in asked]
 
 
-def _line(done: int, seconds: float, held: Belongings) -> str:
+def _line(done: int, seconds: float, held: Held) -> str:
     memory = " + ".join(f"{size:.0f}" for size in held.resident)
     return (
         f"{done:8} attacks, {_ROUND / seconds:5.0f} a second; {held.files} files, {held.threads} threads, {memory} MiB"
