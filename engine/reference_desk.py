@@ -8,29 +8,35 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.errors import EngineError, EngineFailed
 from engine.messages import EncodeRequest, encoded_voice
-from engine.reference_encoder import ReferenceEncoder
+from engine.reference_encoder import ReferenceEncoder, key_of
 from engine.request import Voice
 from engine.transfer import Endpoint, TransferError
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Asked:
-    """What a stream waits for: the voice of a recording, or of a built-in speaker."""
+    """What a stream waits for: the voice of a recording, or of a built-in speaker, or the error of its request."""
 
     stream: int
-    wanted: EncodeRequest | str
+    wanted: EncodeRequest | str | EngineError
+
+    @cached_property
+    def key(self) -> bytes | None:
+        """A recording's: to hash it takes a while, and is the business of the desk's thread."""
+        return key_of(self.wanted) if isinstance(self.wanted, EncodeRequest) else None
 
 
 class ReferenceDesk:
     """Makes voices in order, and answers each request on the request link.
 
-    What waits when its turn comes is encoded together, as far as the encoder gains by it; nobody waits for others to
-    come. Its thread ends with the process.
+    Voices that are at hand wait for nobody. What waits when its turn comes is encoded together, as far as the encoder
+    gains by it; nobody waits for others to come. Its thread ends with the process.
     """
 
     def __init__(self, encoder: ReferenceEncoder, requests: Endpoint) -> None:
@@ -41,8 +47,16 @@ class ReferenceDesk:
         threading.Thread(target=self._run, name="references", daemon=True).start()
 
     def submit(self, stream: int, payload: bytes) -> None:
-        """Encode the recording of a request; the answer's stream has the request's number."""
-        self._take(_Asked(stream, EncodeRequest.from_bytes(payload)))
+        """Encode the recording of a request; the answer's stream has the request's number.
+
+        Raises nothing, for the caller serves others too: a payload that is no request is answered with that.
+        """
+        wanted: EncodeRequest | EngineError
+        try:
+            wanted = EncodeRequest.from_bytes(payload)
+        except (ValueError, IndexError) as error:
+            wanted = EngineFailed(f"the reference could not be read: {error}")
+        self._take(_Asked(stream, wanted))
 
     def introduce(self, stream: int, speaker: str) -> None:
         """Answer with the voice of a built-in speaker, in the same way."""
@@ -63,7 +77,7 @@ class ReferenceDesk:
     def _run(self) -> None:
         while self._requests.alive:
             self._gather()
-            self._dismiss()
+            self._answer_at_hand()
             if self._waiting:
                 self._serve()
 
@@ -74,11 +88,19 @@ class ReferenceDesk:
         while not self._queue.empty():
             self._waiting.append(self._queue.get())
 
-    def _dismiss(self) -> None:
-        """Those for whom nobody waits any more."""
-        for asked in [each for each in self._waiting if each.stream not in self._wanted]:
-            self._waiting.remove(asked)
-            self._answer(asked.stream, EngineFailed("the request was withdrawn", code="withdrawn"))
+    def _answer_at_hand(self) -> None:
+        """Those whose answer takes no encoding, wherever in the line they are."""
+        for asked in list(self._waiting):
+            if (answer := self._at_hand(asked)) is not None:
+                self._waiting.remove(asked)
+                self._answer(asked.stream, answer)
+
+    def _at_hand(self, asked: _Asked) -> Voice | EngineError | None:
+        if asked.stream not in self._wanted:
+            return EngineFailed("the request was withdrawn", code="withdrawn")
+        if isinstance(asked.wanted, EngineError):
+            return asked.wanted
+        return None if asked.key is None else self._encoder.at_hand(asked.key)
 
     def _serve(self) -> None:
         """The first, and the recordings behind it that are best encoded with it."""
@@ -94,7 +116,7 @@ class ReferenceDesk:
         """Those at the front of the line."""
         recordings = []
         for asked in self._waiting:
-            if isinstance(asked.wanted, str):
+            if not isinstance(asked.wanted, EncodeRequest):
                 break
             recordings.append(asked.wanted)
         return recordings

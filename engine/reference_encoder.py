@@ -6,6 +6,7 @@ A built-in speaker is a voice too: its row of the talker's codec embedding stand
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
@@ -13,13 +14,14 @@ import numpy as np
 import torch
 
 from engine.checkpoint import Checkpoint
-from engine.errors import RequestError
+from engine.errors import EngineError, EngineFailed, RequestError
 from engine.messages import EncodeRequest
 from engine.reference_graphs import captured_sizes
 from engine.reference_networks import SHORTEST, ReferenceNetworks
 from engine.request import SAMPLE_RATE, Voice
 
 _KEPT = 128
+_log = logging.getLogger(__name__)
 
 
 class ReferenceEncoder:
@@ -42,23 +44,31 @@ class ReferenceEncoder:
         """How many of the first requests are best given to ``encode_all`` together: one or more."""
         return self._networks.together([len(request.samples) for request in requests])
 
+    def at_hand(self, key: bytes) -> Voice | None:
+        """The voice of a recording that has this ``key_of``, where it was made before and is kept: a hit then."""
+        voice = self._voices.get(key)
+        if voice is not None:
+            self.hits += 1
+            self._voices.move_to_end(key)
+        return voice
+
     def encode(self, request: EncodeRequest) -> Voice:
-        """The voice of a recording, without its transcript. Raises RequestError where the checkpoint cannot."""
+        """The voice of a recording, without its transcript.
+
+        Raises RequestError where the checkpoint cannot, and EngineFailed where its encoding breaks.
+        """
         [voice] = self.encode_all([request])
-        if isinstance(voice, RequestError):
+        if isinstance(voice, EngineError):
             raise voice
         return voice
 
-    def encode_all(self, requests: Sequence[EncodeRequest]) -> list[Voice | RequestError]:
+    def encode_all(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
         """As ``encode`` each of them; those that cannot be had do not keep the others from theirs."""
-        keys = [_key(request) for request in requests]
-        found: dict[bytes, Voice | RequestError] = {key: self._voices[key] for key in keys if key in self._voices}
+        keys = [key_of(request) for request in requests]
+        found: dict[bytes, Voice | EngineError] = {key: self._voices[key] for key in keys if key in self._voices}
         missing: dict[bytes, EncodeRequest] = {}
         for key, request in zip(keys, requests, strict=True):
-            at_hand = key in found or key in missing
-            self.hits += at_hand
-            self.misses += not at_hand
-            if at_hand:
+            if key in found:
                 continue
             if (refusal := self._refusal(request)) is None:
                 missing[key] = request
@@ -66,6 +76,7 @@ class ReferenceEncoder:
                 found[key] = refusal
         if missing:
             found.update(zip(missing, self._made(list(missing.values())), strict=True))
+        self._count(keys, found)
         self._keep(found)
         return [found[key] for key in keys]
 
@@ -98,10 +109,29 @@ class ReferenceEncoder:
             )
         return None
 
-    def _made(self, requests: Sequence[EncodeRequest]) -> list[Voice]:
-        return self._networks.encode([each.samples for each in requests], [each.codes for each in requests])
+    def _made(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
+        """Each is tried alone where together they break: that may be the fault of one."""
+        try:
+            return [*self._networks.encode([each.samples for each in requests], [each.codes for each in requests])]
+        except Exception as error:
+            _log.exception("references could not be encoded")
+            failure = EngineFailed(f"the reference could not be encoded: {error}")
+        # Only here, behind the except, is the memory free that the exception held.
+        self._networks.give_back()
+        if len(requests) == 1:
+            return [failure]
+        return [voice for request in requests for voice in self._made([request])]
 
-    def _keep(self, found: Mapping[bytes, Voice | RequestError]) -> None:
+    def _count(self, keys: Sequence[bytes], found: Mapping[bytes, Voice | EngineError]) -> None:
+        """What was asked for: a recording that comes again is at hand the second time, if it became a voice."""
+        known = set(self._voices)
+        for key in keys:
+            self.hits += key in known
+            self.misses += key not in known
+            if isinstance(found[key], Voice):
+                known.add(key)
+
+    def _keep(self, found: Mapping[bytes, Voice | EngineError]) -> None:
         """The voices, as those asked for last."""
         for key, voice in found.items():
             if isinstance(voice, Voice):
@@ -111,8 +141,8 @@ class ReferenceEncoder:
             self._voices.popitem(last=False)
 
 
-def _key(request: EncodeRequest) -> bytes:
-    """What its voice follows from."""
+def key_of(request: EncodeRequest) -> bytes:
+    """A hash of all that its voice follows from."""
     digest = hashlib.sha256(bytes([request.codes]))
     digest.update(np.ascontiguousarray(request.samples).data)
     return digest.digest()

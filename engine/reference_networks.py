@@ -61,8 +61,7 @@ class ReferenceNetworks:
             self._speaker.batch, self._lane, sizes, shape=lambda _: (width,), dtype=torch.float32, shortest=SHORTEST
         )
         self._sizes = sizes
-        if self._lane.device.type == "cuda":
-            torch.cuda.empty_cache()
+        self.give_back()
         taken = time.monotonic() - began
         _log.info("the reference encoders captured batches of %d sizes in %.1f s", len(sizes.all), taken)
 
@@ -76,7 +75,17 @@ class ReferenceNetworks:
         if self._vectors is not None and self._sizes.smallest(len(recordings), max(map(len, recordings))):
             return self._encode_batch(self._vectors, recordings, codes)
         with self._lane.inside():
-            return [self._encode_one(*each) for each in zip(recordings, codes, strict=True)]
+            voices = [self._encode_one(*each) for each in zip(recordings, codes, strict=True)]
+        self.give_back()
+        return voices
+
+    def give_back(self) -> None:
+        """The memory of a GPU that torch keeps when work is done; captured batches keep theirs.
+
+        What one long recording took would stay torch's for good, and others need the GPU too.
+        """
+        if self._lane.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _encode_batch(
         self, vectors: GraphedEncoder, recordings: Sequence[NDArray[np.float32]], codes: Sequence[bool]

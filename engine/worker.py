@@ -16,7 +16,7 @@ from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.device import choose_device, prepare_torch
-from engine.errors import EngineError, EngineFailed
+from engine.errors import EngineError, EngineFailed, SetupError
 from engine.gpu_memory import GpuMemory, out_of_memory
 from engine.messages import READY
 from engine.process import keep_what_is_loaded, prepare_process
@@ -115,7 +115,7 @@ def _load(
     started = time.monotonic()
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
-    encoder = _load_encoder(checkpoint, device, memory)
+    encoder = _load_encoder(checkpoint, config, device, memory)
     talker = load_talker(checkpoint, config, device, memory)
     usual = resolve(SamplingParams(), checkpoint.generation)
     warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
@@ -127,16 +127,30 @@ def _load(
     return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
 
 
-def _load_encoder(checkpoint: Checkpoint, device: torch.device, memory: GpuMemory | None) -> ReferenceEncoder:
+def _load_encoder(
+    checkpoint: Checkpoint, config: EngineConfig, device: torch.device, memory: GpuMemory | None
+) -> ReferenceEncoder:
     try:
         encoder = ReferenceEncoder(checkpoint, device)
         if memory is not None:
             encoder.capture()
     except torch.OutOfMemoryError as error:
-        raise out_of_memory("the reference encoders", "code2wav.streams", error) from error
+        raise _no_room_for_encoders(config, error) from error
     if memory is not None:
         memory.took("reference encoders")
     return encoder
+
+
+def _no_room_for_encoders(config: EngineConfig, error: torch.OutOfMemoryError) -> SetupError:
+    """Of the engine only Code2Wav can be on the talker's GPU, the first, before them."""
+    if config.code2wav.gpu in (None, 0):
+        return out_of_memory("the reference encoders", "code2wav.streams", error)
+    reason = str(error).partition(". ")[0]
+    return SetupError(
+        f"the GPU has no room for the reference encoders: {reason}. Raise gpu_memory_gib where it is set, or let "
+        "others on the GPU take less",
+        code="out_of_memory",
+    )
 
 
 def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineInfo:

@@ -1,4 +1,4 @@
-"""Recordings of noise, the voices made of them, and how alike those are."""
+"""Recordings of noise, what is heard in them, the voices made of them, and how alike those are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.models.mel import LogMel
+from engine.models.row_ends import Together
 from engine.models.speech_encoder import SpeechEncoder
 from engine.request import Voice
 
@@ -27,6 +29,11 @@ def padded(recordings: Sequence[NDArray[np.float32]], columns: int, beyond: floa
     for row, samples in zip(rows, recordings, strict=True):
         row[: len(samples)] = torch.from_numpy(samples)
     return rows
+
+
+def log_mel(samples: torch.Tensor, rate: int, bands: int) -> torch.Tensor:
+    """float32 samples [n] -> [bands, frames]: of one recording alone."""
+    return LogMel(rate, bands, samples.device)(samples[None], Together())[0]
 
 
 @torch.inference_mode()

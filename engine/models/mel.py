@@ -8,11 +8,10 @@ from math import pi
 import torch
 from torch import Tensor
 
-from engine.models.row_ends import RowEnds, Together
+from engine.models.row_ends import RowEnds
 
 _FFT = 1024
 _HOP = 256
-_TOGETHER = Together()
 
 
 class LogMel:
@@ -24,7 +23,7 @@ class LogMel:
 
     def __init__(self, rate: int, bands: int, device: torch.device) -> None:
         self._filters = slaney_filters(rate, bands).to(device)
-        self._window = torch.hann_window(_FFT, device=device)
+        self._window = torch.hann_window(_FFT)
         self._waves = None if device.type == "cpu" else windowed_waves().to(device)
 
     def __call__(self, samples: Tensor, ends: RowEnds) -> Tensor:
@@ -39,11 +38,6 @@ class LogMel:
             spectrum = spectrum_by_product(padded, self._waves)
         magnitude = spectrum.square().sum(-1).add(1e-9).sqrt()
         return (self._filters @ magnitude).clamp(min=1e-5).log()
-
-
-def log_mel(samples: Tensor, rate: int, bands: int) -> Tensor:
-    """float32 samples [n] -> [bands, frames]: of one recording alone."""
-    return LogMel(rate, bands, samples.device)(samples[None], _TOGETHER)[0]
 
 
 def frames_of(samples: Tensor) -> Tensor:

@@ -136,6 +136,13 @@ def test_a_thread_of_its_own_while_others_use_the_gpu(encoders):
         assert_true(made, lengths, encoders)
 
 
+def test_torch_keeps_nothing_of_what_a_long_recording_took(encoders):
+    encoders.captured.encode([recording(31 * 24_000)], [True])
+    kept = torch.cuda.memory_reserved()
+    encoders.captured.encode([recording(45 * 24_000)], [True])
+    assert torch.cuda.memory_reserved() <= kept
+
+
 def test_without_a_batch_for_it_a_recording_is_encoded_alone(encoders):
     plain = ReferenceNetworks(encoders.checkpoint, DEVICE)
     for length in SHORTER:

@@ -22,11 +22,11 @@ from engine.checkpoint import open_checkpoint
 from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig, TalkerConfig
 from engine.messages import EncodeRequest
-from engine.models.mel import log_mel
 from engine.reference_encoder import ReferenceEncoder
 from engine.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.talker.loading import load_native_talker
 from tests import talkers
+from tests.references import log_mel
 
 CHECKPOINT = Path(__file__).parents[2] / "models" / "pocket"
 EXPECTED = Path(__file__).parent / "golden" / "pocket_speech.npz"

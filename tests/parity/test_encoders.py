@@ -7,13 +7,13 @@ import torch
 
 from engine.checkpoint import open_checkpoint
 from engine.messages import EncodeRequest
-from engine.models.mel import log_mel
 from engine.models.speaker_encoder import SpeakerEncoder
 from engine.models.speech_encoder import SpeechEncoder
 from engine.reference_encoder import ReferenceEncoder
 from engine.request import SAMPLE_RATE
 from engine.resampling import resample
 from tests.parity import golden_cases
+from tests.references import log_mel
 from tests.talkers import DEVICE
 
 SAFE_MARGIN = 1e-3

@@ -31,15 +31,15 @@ class Memory:
 
 @pytest.fixture
 def on_a_gpu(monkeypatch, checkpoints):
-    """Function: start the engine with Code2Wav in a thread or a process of its own; what the client is told."""
+    """Function: start the engine with Code2Wav where it is to be; what the client is told."""
     monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
     monkeypatch.setattr(engine.worker, "GpuMemory", Memory)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
     monkeypatch.setattr(launch, "start", lambda config, frames, audio: lambda: None)
     monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)
 
-    def start(placement="thread"):
-        code2wav = Code2WavConfig(placement=placement)
+    def start(placement="thread", gpu=None):
+        code2wav = Code2WavConfig(placement=placement, gpu=gpu)
         config = EngineConfig(model=str(checkpoints["0b6-base"]), code2wav=code2wav)
         near, far = pair(window=1)
         audio, _ = pair(window=1)
@@ -64,6 +64,16 @@ def test_no_room_for_the_reference_encoders_is_not_said_of_the_talker(on_a_gpu, 
     assert error.code == "out_of_memory"
     assert error.message.startswith("the GPU has no room for the reference encoders: CUDA out of memory;")
     assert "talker.slots" not in error.message
+
+
+@pytest.mark.parametrize(("gpu", "shared"), [(None, True), (0, True), (1, False)])
+def test_the_reference_encoders_get_no_room_from_a_code2wav_on_another_gpu(on_a_gpu, monkeypatch, gpu, shared):
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", no_room)
+    error = on_a_gpu("process", gpu)
+    assert error.code == "out_of_memory"
+    assert error.message.startswith("the GPU has no room for the reference encoders: CUDA out of memory")
+    assert ("code2wav.streams" in error.message) == shared
+    assert ("gpu_memory_gib" in error.message) != shared
 
 
 @pytest.mark.parametrize("placement", ["thread", "process"])

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from engine.checkpoint import open_checkpoint
-from engine.errors import RequestError
+from engine.errors import EngineFailed, RequestError
+from engine.lane import HostLane
 from engine.messages import EncodeRequest
-from engine.models.mel import spectrum_by_product, windowed_waves
-from engine.reference_encoder import ReferenceEncoder
+from engine.models.mel import LogMel, spectrum_by_product, windowed_waves
+from engine.reference_encoder import ReferenceEncoder, key_of
 from engine.reference_graphs import BatchSizes, captured_sizes
 from engine.reference_networks import SHORTEST, ReferenceNetworks
 from engine.request import SAMPLE_RATE
@@ -75,6 +76,11 @@ def test_a_spectrum_by_product_is_the_transforms():
     torch.testing.assert_close(made, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
 
 
+def test_a_gpu_holds_what_its_own_spectrum_reads():
+    tensors = {name: each for name, each in vars(LogMel(24_000, 128, torch.device("meta"))).items() if each is not None}
+    assert [name for name, each in tensors.items() if each.device.type == "meta"] == ["_filters", "_waves"]
+
+
 @pytest.mark.parametrize("lengths", [(24_000,), (1, 24_000), (12_000, 5, 7), (12_000,) * 4])
 def test_captured_batches_are_filled_up(checkpoint, lengths):
     """And a batch hears nothing of the one before, not even where that was no sound at all."""
@@ -125,6 +131,84 @@ def test_a_recording_asked_for_twice_is_encoded_once(checkpoint, monkeypatch):
     assert voices[0] is voices[2]
     assert made == [1, 1]
     assert (encoder.hits, encoder.misses) == (2, 2)
+
+
+def test_a_refused_recording_is_never_at_hand(checkpoint):
+    encoder = ReferenceEncoder(checkpoint, CPU)
+    [short] = requests_of(SHORTEST - 1)
+    assert all(isinstance(each, RequestError) for each in encoder.encode_all([short, short]))
+    assert encoder.at_hand(key_of(short)) is None
+    assert (encoder.hits, encoder.misses) == (0, 2)
+
+
+def test_a_voice_that_is_kept_is_at_hand(checkpoint):
+    encoder = ReferenceEncoder(checkpoint, CPU)
+    [request] = requests_of(9_000)
+    assert encoder.at_hand(key_of(request)) is None
+    voice = encoder.encode(request)
+    assert encoder.at_hand(key_of(EncodeRequest(request.samples.copy(), codes=True))) is voice
+    assert encoder.at_hand(key_of(EncodeRequest(request.samples, codes=False))) is None
+    assert (encoder.hits, encoder.misses) == (1, 1)
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, torch.OutOfMemoryError])
+def test_a_recording_that_breaks_its_batch_fails_alone(checkpoint, monkeypatch, caplog, fault):
+    encoder, tried = ReferenceEncoder(checkpoint, CPU), []
+    encode = encoder._networks.encode
+
+    def breaking(recordings, codes):
+        tried.append([len(each) for each in recordings])
+        if 9_001 in tried[-1]:
+            raise fault("the GPU is on fire")
+        return encode(recordings, codes)
+
+    monkeypatch.setattr(encoder._networks, "encode", breaking)
+    first, broken, last = requests_of(9_000, 9_001, 9_002)
+    voices = encoder.encode_all([first, broken, last, broken])
+    assert tried == [[9_000, 9_001, 9_002], [9_000], [9_001], [9_002]]
+    assert_made_as_alone([voices[0], voices[2]], [first, last], ReferenceEncoder(checkpoint, CPU))
+    for failure in (voices[1], voices[3]):
+        assert isinstance(failure, EngineFailed)
+        assert failure.message == "the reference could not be encoded: the GPU is on fire"
+    assert "references could not be encoded" in caplog.text
+    assert (encoder.hits, encoder.misses) == (0, 4)
+    assert isinstance(encoder.encode_all([broken])[0], EngineFailed)
+
+
+class GpuLane(HostLane):
+    """Says that it is a GPU's."""
+
+    device = torch.device("cuda")
+
+
+@pytest.mark.parametrize(("lane", "given_back"), [(GpuLane(), 1), (HostLane(), 0)])
+def test_a_gpus_memory_is_given_back_after_a_recording_of_which_there_is_no_batch(
+    checkpoint, monkeypatch, lane, given_back
+):
+    networks, order = ReferenceNetworks(checkpoint, CPU), []
+    networks.capture(SIZES)
+    networks._lane = lane
+    encode_one = networks._encode_one
+    monkeypatch.setattr(networks, "_encode_one", lambda *given: order.append("encoded") or encode_one(*given))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
+    networks.encode([recording(24_000)], [True])
+    assert order == []
+    networks.encode([recording(24_001)], [True])
+    assert order == ["encoded", *["given back"] * given_back]
+
+
+def test_the_memory_of_what_failed_is_given_back_before_the_next_is_tried(checkpoint, monkeypatch):
+    encoder, order = ReferenceEncoder(checkpoint, CPU), []
+    encoder._networks._lane = GpuLane()
+
+    def failing(recordings, codes):
+        order.append(len(recordings))
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(encoder._networks, "encode", failing)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
+    encoder.encode_all(requests_of(9_000, 9_001))
+    assert order == [2, "given back", 1, "given back", 1, "given back"]
 
 
 def test_a_recording_that_cannot_be_encoded_is_refused_alone(checkpoint):

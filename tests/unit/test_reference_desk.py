@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from engine.checkpoint import open_checkpoint
-from engine.errors import EngineError, RequestError
+from engine.errors import EngineError, EngineFailed, RequestError
 from engine.messages import EncodeRequest, decoded_voice
 from engine.reference_desk import ReferenceDesk
-from engine.reference_encoder import ReferenceEncoder
+from engine.reference_encoder import ReferenceEncoder, key_of
 from engine.request import Voice
 from engine.transfer import Endpoint, Kind, Wakeup, pair
 from tests.references import assert_same_vector, recording
@@ -25,14 +25,18 @@ TOGETHER = 3
 class Encoder:
     """Voices whose embedding is the recording's first sample; negative ones cannot be had, and 13 is a fault.
 
-    batches: what was encoded together. The first waits until it may go on.
+    batches: what was encoded together. The first waits until it may go on. known: what is at hand by now.
     """
 
     hits, misses = 5, 7
 
     def __init__(self) -> None:
         self.batches: list[list[float]] = []
+        self.known: dict[bytes, Voice] = {}
         self.busy, self.go_on = threading.Event(), threading.Event()
+
+    def at_hand(self, key: bytes) -> Voice | None:
+        return self.known.get(key)
 
     def together(self, requests: list[EncodeRequest]) -> int:
         return min(TOGETHER, len(requests))
@@ -44,7 +48,9 @@ class Encoder:
         assert self.go_on.wait(PATIENCE)
         if 13 in numbers:
             raise RuntimeError("the GPU is on fire")
-        return [Voice(request.samples[:1]) if request.samples[0] >= 0 else RequestError("no") for request in requests]
+        voices = {key_of(each): Voice(each.samples[:1]) for each in requests if each.samples[0] >= 0}
+        self.known.update(voices)
+        return [voices.get(key_of(each), RequestError("no")) for each in requests]
 
     def speaker(self, name: str) -> Voice:
         if name != "anna":
@@ -130,6 +136,41 @@ def test_a_batch_that_cannot_be_encoded_fails_and_the_next_one_does_not(busy, ca
         assert client.answers[stream].message == "the reference could not be encoded: the GPU is on fire"
     assert client.answers[4] == [4]
     assert "references could not be encoded" in caplog.text
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x01abc"])
+def test_what_is_no_recording_fails_alone_and_the_stage_goes_on(busy, payload):
+    desk, encoder, client = busy
+    desk.submit(1, asked(1))
+    desk.submit(2, payload)
+    desk.submit(3, asked(3))
+    encoder.go_on.set()
+    client.hear(4)
+    assert isinstance(client.answers[2], EngineFailed)
+    assert client.answers[2].message.startswith("the reference could not be read: ")
+    assert (client.answers[1], client.answers[3]) == ([1], [3])
+
+
+def test_voices_at_hand_are_answered_before_anything_is_encoded(busy):
+    """Wherever they are in the line, and whatever becomes of the batch that they would have been in."""
+    desk, encoder, client = busy
+    for stream, number in enumerate([0, 13, 1, 0, 2, 1], 1):
+        desk.submit(stream, asked(number))
+    encoder.go_on.set()
+    client.hear(7)
+    assert client.order == [100, 1, 4, 2, 3, 5, 6]
+    assert encoder.batches == [[0], [13, 1, 2], [1]]
+    assert (client.answers[1], client.answers[4], client.answers[6]) == ([0], [0], [1])
+
+
+def test_a_voice_that_the_batch_before_has_made_is_not_encoded_again(busy):
+    desk, encoder, client = busy
+    for stream, number in enumerate([1, 2, 3, 4, 1, 5, 2], 1):
+        desk.submit(stream, asked(number))
+    encoder.go_on.set()
+    client.hear(8)
+    assert encoder.batches == [[0], [1, 2, 3], [4, 5]]
+    assert client.order == [100, 1, 2, 3, 5, 7, 4, 6]
 
 
 def test_nobody_waits_for_a_recording_that_was_withdrawn(busy):

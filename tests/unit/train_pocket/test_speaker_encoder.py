@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from engine.layout import model_shapes
-from engine.models.mel import log_mel
 from engine.models.speaker_encoder import SpeakerEncoder
 from scripts.train_pocket.config import load as load_config
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.speaker import folding
 from scripts.train_pocket.speaker.ecapa import Ecapa
 from scripts.train_pocket.speaker.mel import log_mels
+from tests.references import log_mel
 
 ARCHITECTURE = model_architecture(load_config())
 ENCODER = ARCHITECTURE.speaker_encoder
