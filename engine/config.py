@@ -25,8 +25,9 @@ class VllmConfig(_Strict):
     )
     reproducible: bool = Field(
         False,
-        description="the same codes for a seed whoever else is served, at the price of a step of all slots for each "
-        "frame; the published models can in bfloat16 on a GPU of compute capability 9.0",
+        description="the same codes for a seed whoever else is served; every step is then as long as slots and "
+        "prefill_chunk together, and frames are made for all slots; the published models can in bfloat16 on a GPU of "
+        "compute capability 9.0",
     )
 
 

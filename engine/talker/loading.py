@@ -45,11 +45,18 @@ def import_ahead(config: EngineConfig, device: torch.device) -> None:
 
 
 def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:
-    """Whether the talker is to run on vLLM. Raises SetupError if it is and there is no GPU."""
+    """Whether the talker is to run on vLLM.
+
+    Raises SetupError if it is and there is no GPU, or if it is to be reproducible on a GPU without vLLM.
+    """
     on_gpu = device.type == "cuda"
     if config.talker.engine == "vllm" and not on_gpu:
         raise SetupError(f"talker.engine is vllm, which needs a GPU, and the device is {device}", code="no_device")
-    return config.talker.engine == "vllm" or (config.talker.engine == "auto" and on_gpu and usable())
+    on_vllm = config.talker.engine == "vllm" or (config.talker.engine == "auto" and on_gpu and usable())
+    if config.talker.vllm.reproducible and on_gpu and not on_vllm:
+        why = "talker.engine is native" if config.talker.engine == "native" else "no vLLM is here that could be used"
+        raise SetupError(f"talker.vllm.reproducible needs vLLM where there is a GPU, and {why}")
+    return on_vllm
 
 
 @torch.inference_mode()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.config import EngineConfig, TalkerConfig
+from engine.config import EngineConfig, TalkerConfig, VllmConfig
 from engine.errors import EngineError, SetupError
 from engine.talker.loading import runs_on_vllm
 from engine.talker.vllm import installation
@@ -24,8 +24,8 @@ assert "vllm" not in sys.modules
 """
 
 
-def config(engine):
-    return EngineConfig(model="", talker=TalkerConfig(engine=engine))
+def config(engine, **on_vllm):
+    return EngineConfig(model="", talker=TalkerConfig(engine=engine, vllm=VllmConfig(**on_vllm)))
 
 
 @pytest.fixture
@@ -76,6 +76,24 @@ def test_native_beside_a_vllm_that_is_too_old_unless_that_is_asked_for(vllm):
 def test_vllm_on_a_cpu_is_refused():
     with pytest.raises(SetupError, match="needs a GPU"):
         runs_on_vllm(config("vllm"), CPU)
+
+
+def test_codes_that_are_to_be_reproducible_need_vllm_on_a_gpu(vllm):
+    vllm("0.32.0")
+    with pytest.raises(SetupError, match=r"reproducible needs vLLM .* talker\.engine is native"):
+        runs_on_vllm(config("native", reproducible=True), GPU)
+    assert runs_on_vllm(config("auto", reproducible=True), GPU)
+
+
+def test_a_gpu_without_vllm_does_not_fall_back_to_codes_that_are_not_reproducible(no_vllm):
+    with pytest.raises(SetupError, match=r"reproducible needs vLLM .* no vLLM is here"):
+        runs_on_vllm(config("auto", reproducible=True), GPU)
+
+
+@pytest.mark.parametrize("engine", ["auto", "native"])
+def test_on_a_cpu_codes_are_reproducible_without_vllm(engine, vllm):
+    vllm("0.32.0")
+    assert not runs_on_vllm(config(engine, reproducible=True), CPU)
 
 
 def test_a_missing_vllm_says_what_to_install(no_vllm):

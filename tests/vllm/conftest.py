@@ -47,11 +47,18 @@ def vllm_talker() -> Iterator[Callable[..., VllmTalker]]:
     """(checkpoint, settings of VllmConfig and TalkerConfig) -> a talker, closed at the end of the module."""
     made: list[VllmTalker] = []
 
-    def make(checkpoint: Checkpoint, *, context: int = CONTEXT, slots: int = SLOTS, **settings) -> VllmTalker:
+    def make(
+        checkpoint: Checkpoint,
+        *,
+        context: int = CONTEXT,
+        slots: int = SLOTS,
+        dtype: torch.dtype = torch.float32,
+        **settings,
+    ) -> VllmTalker:
         config = TalkerConfig(
             slots=slots, context=context, prefill_chunk=PREFILL_ROWS, vllm=VllmConfig.model_validate(settings)
         )
-        made.append(load_vllm_talker(checkpoint, config, DEVICE, torch.float32))
+        made.append(load_vllm_talker(checkpoint, config, DEVICE, dtype))
         return made[-1]
 
     yield make

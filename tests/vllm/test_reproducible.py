@@ -1,7 +1,5 @@
 """Where the talker is reproducible a seed gives the same codes, bit for bit in bfloat16, whoever else is served."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -38,9 +36,9 @@ def utterances(checkpoint, count):
 def arguments(monkeypatch, checkpoint, capability, dtype, head_dim=128):
     """What vLLM would be started with, were the checkpoint's heads as wide as the published ones."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    talker = checkpoint.model.talker
-    talker = replace(talker, transformer=replace(talker.transformer, head_dim=head_dim))
-    return core._arguments(talker, CONFIG, torch.device("cuda"), dtype)
+    device = torch.device("cuda")
+    need = core._cache_need(checkpoint.model.talker, CONFIG, device, dtype)
+    return core._arguments(need, head_dim, CONFIG, device, dtype)
 
 
 def test_all_steps_and_all_batches_are_equally_large(monkeypatch, opened):

@@ -23,7 +23,6 @@ from engine.config import TalkerConfig
 from engine.errors import SetupError
 from engine.gpu_memory import GpuMemory, out_of_memory
 from engine.memory import CacheNeed
-from engine.request import CODEBOOKS
 from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.utterance import Utterance
 from engine.talker.vllm import loader
@@ -62,7 +61,8 @@ class TalkerCore:
     ) -> None:
         self._architecture = checkpoint.model.talker
         self._limit = config.context + 1
-        arguments = _arguments(self._architecture, config, device, dtype)
+        need = _cache_need(self._architecture, config, device, dtype)
+        arguments = _arguments(need, self._architecture.transformer.head_dim, config, device, dtype)
         loader.register(checkpoint)
         with tempfile.TemporaryDirectory() as folder:
             loader.write_config(Path(folder), self._architecture, self._limit, dtype)
@@ -70,7 +70,7 @@ class TalkerCore:
         engine.scheduler_config.async_scheduling = True  # the CPU backend turns it off, and has no need to
         executor = Executor.get_class(engine)
         if memory is not None:
-            executor = _measured(executor, memory, _cache_need(self._architecture, config, device, dtype))
+            executor = _measured(executor, memory, need)
         try:
             self._core = EngineCore(engine, executor, log_stats=False)
         except torch.OutOfMemoryError as error:
@@ -126,15 +126,14 @@ class TalkerCore:
 
 
 def _arguments(
-    talker: TalkerArchitecture, config: TalkerConfig, device: torch.device, dtype: torch.dtype
+    need: CacheNeed, head_dim: int, config: TalkerConfig, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Any]:
     """What vLLM is started with."""
-    need = _cache_need(talker, config, device, dtype)
-    same, mode = config.vllm.reproducible, _graph_mode(device, dtype, talker.transformer.head_dim)
+    same, mode = config.vllm.reproducible, _graph_mode(device, dtype, head_dim)
     if same and mode != "FULL":
         raise SetupError(
             "talker.vllm.reproducible needs FlashAttention 3 with heads as published: bfloat16, a GPU of compute "
-            f"capability 9.0, and heads 65 to 128 wide (here {talker.transformer.head_dim})"
+            f"capability 9.0, and heads 65 to 128 wide (here {head_dim})"
         )
     most = config.slots + (config.prefill_chunk or _PREFILL_ROWS[same])
     batches = batch_sizes(config.slots, one=same)
@@ -153,8 +152,6 @@ def _arguments(
         "distributed_executor_backend": "uni",
         "scheduler_cls": StandingScheduler,
         "async_scheduling": device.type == "cuda",
-        "max_logprobs": CODEBOOKS,
-        "disable_log_stats": True,
         "enforce_eager": device.type == "cpu",
         "additional_config": {BATCHES: batches},
         "attention_config": {"flash_attn_max_num_splits_for_cuda_graph": 1} if same else {},
@@ -192,8 +189,9 @@ def _cache_need(
     wanted = config.vllm.cache_positions
     most = config.slots * longest if wanted is None else max(longest, math.ceil(wanted / block))
     least = longest if wanted is None else most
-    size = _position_bytes(talker, dtype)
-    return CacheNeed(size, block, (least + 1) * block, (most + 1) * block, config.context)
+    shape = talker.transformer
+    position = 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
+    return CacheNeed(position, block, (least + 1) * block, (most + 1) * block, config.context)
 
 
 def _measured(base: type[Executor], memory: GpuMemory, need: CacheNeed) -> type[Executor]:
@@ -205,9 +203,3 @@ def _measured(base: type[Executor], memory: GpuMemory, need: CacheNeed) -> type[
             return [memory.cache_bytes(need) for _ in super().determine_available_memory()]
 
     return MeasuredExecutor
-
-
-def _position_bytes(talker: TalkerArchitecture, dtype: torch.dtype) -> int:
-    """What one position of one utterance takes of the cache."""
-    shape = talker.transformer
-    return 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize

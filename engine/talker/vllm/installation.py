@@ -25,24 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 def usable() -> bool:
-    """Whether vLLM is installed and not too old."""
-    if not _installed():
-        return False
-    found = _version()
-    if found is not None and found < OLDEST:
-        _log.warning("vLLM %s is older than %s, and is not used", _dotted(found), _dotted(OLDEST))
-        return False
-    return True
+    """Whether vLLM is installed and not too old, of which the log warns."""
+    lack = _lack(_version())
+    if lack is not None and lack.code == "vllm_too_old":
+        _log.warning("vLLM is not used: %s", lack.message)
+    return lack is None
 
 
 def require() -> None:
     """Make sure that vLLM is installed and no older than it may be. Raises SetupError, which says what to install."""
-    advice = f"pip install 'sonant[vllm]', or vllm >= {_dotted(OLDEST)} and < {_dotted(BEYOND)}"
-    if not _installed():
-        raise SetupError(f"talker.engine is vllm, but vLLM is not installed here: {advice}", code="vllm_missing")
     found = _version()
-    if found is not None and found < OLDEST:
-        raise SetupError(f"vLLM {_dotted(found)} is older than {_dotted(OLDEST)}: {advice}", code="vllm_too_old")
+    lack = _lack(found)
+    if lack is not None:
+        raise lack
     if found is not None and found >= BEYOND:
         _log.warning("vLLM %s is newer than those that were tested (below %s)", _dotted(found), _dotted(BEYOND))
 
@@ -54,8 +49,14 @@ def prepare_environment() -> None:
     logging.getLogger("vllm").setLevel(logging.WARNING)
 
 
-def _installed() -> bool:
-    return importlib.util.find_spec("vllm") is not None
+def _lack(found: tuple[int, int] | None) -> SetupError | None:
+    """Why the talker cannot run on the vLLM that was ``found``, and what to install."""
+    advice = f"pip install 'sonant[vllm]', or vllm >= {_dotted(OLDEST)} and < {_dotted(BEYOND)}"
+    if importlib.util.find_spec("vllm") is None:
+        return SetupError(f"talker.engine is vllm, but vLLM is not installed here: {advice}", code="vllm_missing")
+    if found is not None and found < OLDEST:
+        return SetupError(f"vLLM {_dotted(found)} is older than {_dotted(OLDEST)}: {advice}", code="vllm_too_old")
+    return None
 
 
 def _version() -> tuple[int, int] | None:

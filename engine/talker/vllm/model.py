@@ -17,6 +17,7 @@ from engine.models.weights import Weights
 from engine.talker.fused.choice import residual_codes
 from engine.talker.resident.residual import ResidualCodes
 from engine.talker.vllm.attention import fuse
+from engine.talker.vllm.state import TalkerState
 
 ARCHITECTURE = "SonantTalker"
 """The name that vLLM knows it by."""
@@ -24,7 +25,7 @@ BATCHES = "batches"
 """Where vLLM's additional configuration has the rows of the batches in which frames are made, in ascending order."""
 _TABLE_ROWS = 8192
 """Text ids whose rows are computed together, when the table is made."""
-_LAYERS = ("layers.", "norm.")
+_LAYERS = ("model.layers.", "model.norm.")
 
 
 class SonantTalker(nn.Module):
@@ -50,15 +51,13 @@ class SonantTalker(nn.Module):
     @staticmethod
     def get_model_state_cls() -> type:
         """The class of the state that goes with it."""
-        from engine.talker.vllm.state import TalkerState
-
         return TalkerState
 
     @torch.inference_mode()
     def load(self, architecture: ModelArchitecture, tensors: dict[str, Tensor]) -> None:
         """Take the checkpoint's tensors under ``talker.``."""
-        own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
-        self.model.load_weights((name, tensor) for name, tensor in own.items() if name.startswith(_LAYERS))
+        own = (name for name in tensors if name.startswith(_LAYERS))
+        self.model.load_weights((name.removeprefix("model."), tensors[name]) for name in own)
         parameter = next(self.model.layers.parameters())
         fuse(self.model.layers, parameter.dtype)
         weights = Weights(tensors, parameter.device, parameter.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -76,12 +77,6 @@ class TalkerState(DefaultModelState):
         return TalkerSampler(tail, self, sampler), None
 
 
-class _NoPenalties:
-    """vLLM counts no tokens: what was drawn before is in the slots."""
-
-    output_bin_counts = None
-
-
 class TalkerSampler:
     """Stands where vLLM's Sampler stands: hidden states in, a frame a row out.
 
@@ -92,7 +87,8 @@ class TalkerSampler:
     def __init__(self, tail: FrameTail, state: TalkerState, base: Any) -> None:
         self._slots = state.slots
         self._requests = base.req_states
-        self.penalties_state = _NoPenalties()
+        # vLLM counts no tokens: what was drawn before is in the slots
+        self.penalties_state = SimpleNamespace(output_bin_counts=None)
         with torch.inference_mode():
             self._tail = BucketedTail(
                 tail,
@@ -109,13 +105,12 @@ class TalkerSampler:
         slots = input_batch.idx_mapping[:count].long()
         ready = input_batch.seq_lens[:count] >= self._requests.prefill_len.gpu[slots]
         codes = self._tail(logits, slots.masked_fill(~ready, self._slots.scratch)).to(torch.int32)
-        sampled = ready.to(torch.int32)
         nothing = torch.zeros(count, dtype=torch.int32, device=codes.device)
         return SamplerOutput(
             sampled_token_ids=codes[:, :1].long(),
             logprobs_tensors=LogprobsTensors(codes, nothing[:, None].float(), nothing),
             num_nans=None,
-            num_sampled=sampled,
+            num_sampled=ready.to(torch.int32),
             num_rejected=nothing,
         )
 

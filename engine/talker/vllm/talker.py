@@ -85,7 +85,7 @@ class VllmTalker:
 
     def runnable(self, held: Collection[int]) -> bool:
         """Whether a step would do anything while the streams ``held`` stand still."""
-        if self._core.under_way or self._has_outputs(held):
+        if self._core.under_way or any(stream not in held for stream in self._made):
             return True
         stuck = self._fruitless >= _FRUITLESS_STEPS and held == self._held
         return not stuck and self._has_work(held)
@@ -104,9 +104,6 @@ class VllmTalker:
     def close(self) -> None:
         """Give the device's memory back."""
         self._core.close()
-
-    def _has_outputs(self, held: Collection[int]) -> bool:
-        return any(stream not in held for stream in self._made)
 
     def _has_work(self, held: Collection[int]) -> bool:
         return len(self._standing(held)) < len(self._requests)
