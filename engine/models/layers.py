@@ -62,7 +62,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     """
     if query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    added, weight = (_NOTHING, 0) if mask is None else (mask, 1)
+    added, weight = (_NOTHING.to(query.dtype), 0) if mask is None else (mask, 1)
     scores = torch.baddbmm(added, query, key.transpose(1, 2), beta=weight, alpha=query.shape[-1] ** -0.5)
     return torch.bmm(torch.softmax(scores, -1), value)
 
