@@ -1,8 +1,9 @@
 """Milliseconds that the codes of a frame take on a GPU, in graphs, in every form that the GPU can run.
 
 ``python -m benchmarks.code_predictor CHECKPOINT``. ``--plain`` adds plain torch; ``--cublas out all`` the Triton form
-with ``out`` multiplied by cuBLAS, and with all products. What the last line says is for MOST_ROWS of
-engine/talker/fused/sizes.py.
+with ``out`` multiplied by cuBLAS, and with all products. What the last line of times says is for MOST_ROWS of
+engine/talker/fused/sizes.py. ``--errors`` adds how far each form's logits are off, and those of other types
+(``benchmarks.predictor_errors``, which runs on a CPU, too).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import torch
+from torch import Tensor
 
+from benchmarks.predictor_errors import HEADING, Truth, compared, of_checkpoint, told, with_fp8_layers
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
@@ -21,10 +24,11 @@ from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.choice import one_launch
 from engine.talker.fused.first_codes import FusedFirstCodes
+from engine.talker.fused.persistent import PersistentCodes
 from engine.talker.fused.sizes import MOST_ROWS
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
 from engine.talker.fused.triton_codes import TritonCodes
-from engine.talker.fused.weights import gather
+from engine.talker.fused.weights import PredictorWeights, gather
 from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.first_codes import PlainFirstCodes
 from engine.talker.resident.residual import Chance, PlainResidualCodes, ResidualCodes
@@ -40,13 +44,15 @@ _REPEATS = 7
 
 def main() -> None:
     """Print a table."""
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("checkpoint")
     arguments.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")], default=ROWS)
     arguments.add_argument("--plain", action="store_true")
     arguments.add_argument("--cublas", nargs="*", choices=[*FASTEST, "all"], default=[])
+    arguments.add_argument("--errors", action="store_true")
     options = arguments.parse_args()
-    forms = Forms(open_checkpoint(options.checkpoint), max(options.rows), plain=options.plain, cublas=options.cublas)
+    checkpoint = open_checkpoint(options.checkpoint)
+    forms = Forms(checkpoint, max(options.rows), plain=options.plain, cublas=options.cublas)
     print(f"{'ms a frame':20s}" + "".join(f"{rows:>9d}" for rows in options.rows))
     times: dict[str, dict[int, float]] = {}
     for name, limit, form in forms.residual:
@@ -56,6 +62,8 @@ def main() -> None:
         _print(name, {rows: forms.first_time(draw, rows) for rows in options.rows}, options.rows)
     if ONE_LAUNCH in times:
         print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MOST_ROWS is {MOST_ROWS}")
+    if options.errors:
+        forms.tell_errors(of_checkpoint(checkpoint, DEVICE, torch.float32))
 
 
 class Forms:
@@ -68,7 +76,7 @@ class Forms:
         weights = Weights(tensors, DEVICE, torch.bfloat16)
         codec, own = CodecSide(weights, talker), weights.under("code_predictor.")
         self._talker, self._rows = talker, rows
-        packed = gather(own, talker, codec)
+        self._packed = packed = gather(own, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []
         try:
             self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, batch_sizes(min(rows, MOST_ROWS)))))
@@ -85,6 +93,18 @@ class Forms:
         slots.real[1], slots.real[3] = 0.9, 0.9
         slots.whole[1:] = 50
         self.first = {"codebook 0": FusedFirstCodes(slots), "... plain": PlainFirstCodes(slots)}
+
+    @torch.inference_mode()
+    def tell_errors(self, exact: PredictorWeights) -> None:
+        """A table of logits' errors, each form's for as many rows as it takes. exact: the weights in float32."""
+        print(HEADING)
+        truth = Truth(exact, self._rows)
+        print(told("bfloat16", truth.twin(self._packed)))
+        print(told("fp8 layers", truth.twin(with_fp8_layers(self._packed))), flush=True)
+        for name, limit, form in self.residual:
+            truth = Truth(exact, min(limit, self._rows))
+            if (logits := _logits(form, truth)) is not None:
+                print(told(name, compared(logits, truth.logits)), flush=True)
 
     def residual_time(self, form: ResidualCodes, rows: int) -> float:
         """Of codebooks 1 to 15."""
@@ -125,6 +145,18 @@ def milliseconds(call: Callable[[], object]) -> float:
         end.synchronize()
         times.append(start.elapsed_time(end) / _REPLAYS)
     return statistics.median(times[1:])
+
+
+def _logits(form: ResidualCodes, truth: Truth) -> Tensor | None:
+    """[rows, books - 1, vocab] after the codes of float32; None of a form that does not keep them."""
+    rows = len(truth.codes)
+    if isinstance(form, PersistentCodes):
+        form(**truth.asked(torch.bfloat16))
+        return form.logits[:rows]
+    if isinstance(form, TritonCodes):
+        form(**truth.asked(torch.bfloat16))
+        return form.logits[:, :rows].transpose(0, 1)
+    return None
 
 
 def _print(name: str, times: dict[int, float], rows: Sequence[int]) -> None:

@@ -1,10 +1,12 @@
 """Code2Wav on a GPU: how long it takes to load, and each batch.
 
     python -m benchmarks.gpu_code2wav FOLDER [--dtype float16] [--streams 256] [--max-batch-frames 256] [--only 1x1 ..]
+        [--errors]
 
 FOLDER: a checkpoint. A batch's time is a caller's: codes up, decode, samples down, median of 30 and the 95th
 percentile, alone on the GPU. ``launch`` is what of it passes until the caller has asked for all of it; ``gpu`` is
-without the transfers, batches one after another.
+without the transfers, batches one after another. ``--errors``: and how far each type's samples are off
+(``benchmarks.code2wav_errors``, which runs on a CPU, too).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from benchmarks import code2wav_errors
 from benchmarks.report import machine
 from engine.code2wav.graphs import GraphedDecoder
 from engine.code2wav.loading import load_decoder
@@ -115,12 +118,14 @@ def time_beginnings(decoder: GraphedDecoder) -> None:
 
 def main() -> None:
     """Load and time."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--streams", type=int, default=256)
     parser.add_argument("--max-batch-frames", type=int)
     parser.add_argument("--only", type=size_of, nargs="*", help="streams x frames")
+    parser.add_argument("--errors", action="store_true")
+    code2wav_errors.add_options(parser)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     limits = Code2WavConfig(dtype=given.dtype, streams=given.streams, max_batch_frames=given.max_batch_frames)
@@ -134,6 +139,8 @@ def main() -> None:
     print(f"loaded in {taken:.1f} s, {(free - torch.cuda.mem_get_info()[0]) / 2**30:.1f} GiB")
     time_beginnings(decoder)
     time_batches(decoder, given.only or decoder._sizes)
+    if given.errors:
+        code2wav_errors.tell(given.folder, torch.device("cuda"), given.frames, given.chunks)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-import wave
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from random import Random
 
-import numpy as np
-
-from benchmarks.recording import TRANSCRIPT, write_recording
+from benchmarks.recording import TRANSCRIPT, recorded
 from engine.client import EngineClient
 from engine.request import SAMPLE_RATE, EngineInfo, SamplingParams, SpeechRequest, Voice
 from server.bench.asking import FRAMES_A_CHARACTER
@@ -35,15 +30,11 @@ async def recorded_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]
     if info.embedding_width is None:
         return []
     voices = []
-    with tempfile.TemporaryDirectory() as folder:
-        for pitch in _PITCHES:
-            file = Path(folder, "voice.wav")
-            write_recording(file, _SECONDS, pitch)
-            with wave.open(str(file)) as heard:
-                samples = np.frombuffer(heard.readframes(heard.getnframes()), "<i2").astype(np.float32) / 32768
-            for codes in (False, True)[: 1 + info.in_context]:
-                transcript = TRANSCRIPT if codes else None
-                voices.append(await engine.encode_reference(samples, SAMPLE_RATE, codes=codes, transcript=transcript))
+    for pitch in _PITCHES:
+        samples = recorded(_SECONDS, pitch)
+        for codes in (False, True)[: 1 + info.in_context]:
+            transcript = TRANSCRIPT if codes else None
+            voices.append(await engine.encode_reference(samples, SAMPLE_RATE, codes=codes, transcript=transcript))
     return voices
 
 

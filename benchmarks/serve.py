@@ -6,9 +6,12 @@ Starts ``sonant serve`` with the configuration on a free port and lets ``sonant 
 options, else ``--plan gpu``. With ``--piece``, parts of a plan that each take less than four minutes and print what
 they find when they have it:
 
-- alone: one request after the other; open: 1, 10, 20 and 40 a second; closed: 8, 32, 64, 128 and 256 at once
+- alone: one request after the other; open: 1, 6, 10, 20 and 40 a second; closed: 8, 32, 64, 128 and 256 at once
 - clone: a stored voice of a synthetic recording, cloned in context, one at a time and 20 a second
 - held: how many listeners are supplied in real time (``benchmarks.held``)
+
+Printed too is how the engine divides a GPU's memory, where it says so. With ``--all-answered`` the exit status is 1
+unless every request is answered with speech to its end.
 
 Untrained weights end an utterance at random, or never: ``--frames text`` cuts each to a length that follows from its
 text. The same plan against a server that runs already, of whatever make:
@@ -21,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +42,7 @@ _LOADS = ("--plan", "--rate", "-c", "--concurrency", "--listeners")
 _CLONE = "bench-clone"
 _PIECES = {
     "alone": "-c 1 -n 40",
-    "open": "--rate 1 --rate 10 --rate 20 --rate 40",
+    "open": "--rate 1 --rate 6 --rate 10 --rate 20 --rate 40",
     "closed": "-c 8 -c 32 -c 64 -c 128 -c 256",
     "clone": "-c 1 --rate 20",
     "held": "",
@@ -54,6 +58,7 @@ def main() -> None:
     parser.add_argument("--model", help="a checkpoint folder, or a hub name, in the place of the configuration's")
     parser.add_argument("--piece", action="append", choices=_PIECES, help="may be repeated")
     parser.add_argument("--voice", action="append", default=[], help="of every piece but the clone; may be repeated")
+    parser.add_argument("--all-answered", action="store_true", help="exit with 1 if any request is not")
     parser.add_argument("--json", type=Path, help="a file for every figure")
     held.add_options(parser)
     given, options = parser.parse_known_args()
@@ -62,14 +67,28 @@ def main() -> None:
     print("{cpu}, {cores} cores; Python {python}, torch {torch}".format(**machine()), flush=True)
     with tempfile.TemporaryDirectory() as folder, watched() as gpus:
         os.environ["SONANT_VOICES__FOLDER"] = str(Path(folder, "voices"))
-        with served(given.config, Path(folder, "log"), *flags) as (address, seconds):
-            print(f"start to ready {seconds:.1f} s", flush=True)
+        log = Path(folder, "log")
+        with served(given.config, log, *flags) as (address, seconds):
+            memory = memory_told(log.read_text())
+            print("\n".join([f"start to ready {seconds:.1f} s", *memory]), flush=True)
             report = {"config": given.config.name, "machine": machine(), "start_to_ready_seconds": round(seconds, 2)}
-            report["loads"] = []
+            report |= {"gpu_memory": memory, "loads": []}
             for piece in given.piece or [None]:
                 measure(piece, address, given, options, report, gpus)
                 if given.json:
                     given.json.write_text(json.dumps(report, indent=1) + "\n")
+    if given.all_answered and (amiss := unanswered(report["loads"])):
+        raise SystemExit(f"not all were answered: {amiss}")
+
+
+def memory_told(log: str) -> list[str]:
+    """What a server's log says of the GPU's memory: nothing, or one line."""
+    return re.findall(r"GPU memory: [^\n\"]*", log)[:1]
+
+
+def unanswered(loads: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Load -> how its requests ended, where not all were answered with speech to its end."""
+    return {load["load"]: load["outcomes"] for load in loads if set(load["outcomes"]) != {"ok"}}
 
 
 def measure(

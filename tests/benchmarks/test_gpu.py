@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import gpu
-from benchmarks.gpu import PARTS, Part, Words
+from benchmarks.gpu import PARTS, Part
 from benchmarks.serving import ROOT
 
 
@@ -18,34 +19,41 @@ def test_every_part_is_run_and_what_failed_is_said_at_the_end(monkeypatch, tmp_p
         "hangs": Part("http.server 0 --bind 127.0.0.1", 1),
         "fails": Part("calendar never", 20),
         "writes": Part("json.tool --sort-keys {named}/config.json {json}", 20),
+        "unmade": Part("json.tool {clones}/config.json {json}", 20),
+        "elsewhere": Part("calendar", 20, gpus=2),
         "told": Part("timeit -n1 -r1 print(__import__('os').environ['TOLD'])", 20, {"TOLD": "of the part"}),
     }
     monkeypatch.setattr(gpu, "PARTS", parts)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     checkpoint = tmp_path / "full" / "1.7b-custom_voice"
     checkpoint.mkdir(parents=True)
     (checkpoint / "config.json").write_text('{"b": 1, "a": 2}')
+    (tmp_path / "full" / "1.7b-base").write_text("no folder")
     out = tmp_path / "out"
     monkeypatch.setattr(sys, "argv", ["gpu", str(out), "--checkpoints", str(tmp_path / "full")])
     with pytest.raises(SystemExit) as ended:
         gpu.main()
     assert ended.value.code
-    *_, hangs, fails, writes, told = capsys.readouterr().out.splitlines()
+    *_, hangs, fails, writes, unmade, elsewhere, told = capsys.readouterr().out.splitlines()
     assert hangs.startswith("hangs: FAILED (-15)")
     assert fails.startswith("fails: FAILED")
     assert "never" in (out / "fails.txt").read_text()
     assert writes.startswith("writes: done")
     assert (out / "writes.json").read_text().index('"a"') < (out / "writes.json").read_text().index('"b"')
+    assert unmade.startswith("unmade: FAILED (1)")
+    assert "NotADirectoryError" in (out / "unmade.txt").read_text()
+    assert elsewhere == "elsewhere: left out, as it needs 2 GPUs, and there are 1"
     assert told.startswith("told: done")
     assert "of the part" in (out / "told.txt").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.command.startswith("benchmarks.")])
-def test_every_part_asks_for_what_there_is(name: str, tmp_path: Path) -> None:
+def test_every_part_asks_for_what_there_is(name: str) -> None:
     """Its own help ends the command where the options that come before it are known."""
     if name == "predictor":
         pytest.importorskip("triton")
-    words = Words(tmp_path, json="report.json", minutes="1", **dict.fromkeys(gpu._CHECKPOINTS, "checkpoint"))
-    command = PARTS[name].command.format_map(words).split()
+    words = dict.fromkeys(("json", "minutes", *gpu._CHECKPOINTS), "1")
+    command = PARTS[name].command.removeprefix("benchmarks.mps ").format_map(words).split()
     done = subprocess.run(
         [sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
     )

@@ -13,13 +13,15 @@ import pytest
 import torch
 import yaml
 
+from benchmarks.mixed_bounds import broken
 from benchmarks.mixed_crowd import Heard
 from benchmarks.mixed_lines import Line
+from benchmarks.mixed_recordings import alike, unheard
 from benchmarks.mixed_samples import Likeness
 from benchmarks.mixed_verdict import Verdict, compare, first_difference, judge
 from benchmarks.teacher import Teacher
 from engine.checkpoint import Checkpoint, open_checkpoint
-from engine.request import SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest
+from engine.request import SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest, Voice
 from tests.conftest import UntrainedCheckpoints
 from tests.talkers import native_talker, prepare, speak
 
@@ -137,11 +139,53 @@ def test_where_lines_part(alone) -> None:
     assert first_difference(codes, codes[:4]) == 4 * 16
 
 
+def test_a_voice_that_is_another_is_found() -> None:
+    random = np.random.default_rng(1)
+    codes = random.integers(2048, size=(50, 16))
+    near, far, longer = codes.copy(), codes.copy(), np.concatenate([codes, codes])
+    near[:1, :8] += 1
+    far[:1] += 1
+    vector = random.standard_normal(64).astype(np.float32)
+    own = Voice(vector, codes)
+    assert alike(Voice(2 * vector, near), own, share=0.99)
+    assert not alike(Voice(vector, near), own, share=1.0)
+    for other in (far, longer, None):
+        assert not alike(Voice(vector, other), own, share=0.99)
+    assert alike(Voice(vector), Voice(vector), share=1.0)
+    assert not alike(Voice(vector + 0.02 * np.roll(vector, 1)), Voice(vector), share=1.0)
+    assert not alike(Voice(np.full_like(vector, NAN)), Voice(vector), share=1.0)
+
+
+def test_a_recording_that_is_new_by_its_bits_sounds_the_same() -> None:
+    samples = np.ones(4, np.float32)
+    several = [unheard(samples, number) for number in (0, 1, 2, 3, 1 << 31)]
+    assert len({each.tobytes() for each in several}) == len(several)
+    assert all(np.array_equal(each, several[0]) and each.dtype == np.float32 for each in several)
+
+
+def test_growth_and_stalls_break_their_bounds() -> None:
+    before = {"mib": 0.0, "files": 1, "threads": 1, "gpu_mib": {}}
+    fifth = {"mib": 1000.0, "files": 10, "threads": 5, "gpu_mib": {"0": 20000.0}}
+    within = {"mib": 1150.0, "files": 10, "threads": 4, "gpu_mib": {"0": 21100.0, "1": 9.0}}
+    waits = {"first_worst_ms": 2100.0, "gap_worst_ms": 1900.0}
+    assert broken([before, fifth, within], {"first_worst_ms": 1999.0}, bounded=True) == []
+    assert broken([before, fifth, within], waits, bounded=False) == []
+    said = broken(
+        [before, fifth, {"mib": 1151.0, "files": 11, "threads": 6, "gpu_mib": {"0": 21101.0}}], {}, bounded=True
+    )
+    assert [each.split(" has ")[0] for each in said[:2]] == ["the engine", "GPU 0"]
+    assert said[2:] == ["11 files at the end, and 10 after a fifth", "6 threads at the end, and 5 after a fifth"]
+    assert broken([before, fifth, within], waits, bounded=True) == [
+        "somebody waited 2.1 s for a first chunk, and 2 s is the bound"
+    ]
+
+
 def test_some_seconds_of_everything(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
     config, report = tmp_path / "sonant.yaml", tmp_path / "report.json"
     engine = {"model": str(checkpoints["pocket"]), "device": "cpu", "threads": 1}
     config.write_text(yaml.safe_dump({"engine": engine}))
     options = ["--config", config, "--json", report, "--minutes", "0.05", "--listeners", "4", "--lines", "6"]
+    options += ["--recordings", "3"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.gpu_mixed", *map(str, options), "--longest", "20"],
         cwd=ROOT,
@@ -157,5 +201,10 @@ def test_some_seconds_of_everything(checkpoints: UntrainedCheckpoints, tmp_path:
     assert found["verdict"]["equal"] == compared, "on a CPU everything is equal"
     assert found["verdict"]["sounded"] == compared
     assert found["verdict"]["likeness"] == float("inf"), "samples too"
+    recordings = found["recordings"]
+    assert recordings["encoded"] > 0
+    assert (recordings["unlike"], recordings["failed"], recordings["not_encoded"]) == (0, {}, 0)
+    assert recordings["different"] == recordings["told_apart"] == 3
+    assert found["broken"] == []
     assert [held["when"] for held in found["held"]] == ["before", "first fifth", "end"]
     assert found["left"] == {}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.serve import asked
+from benchmarks.serve import asked, memory_told, unanswered
 from tests.conftest import UntrainedCheckpoints
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def test_a_deployment_is_started_measured_and_stopped(checkpoints: UntrainedChec
     tool = tmp_path / "nvidia-smi"
     tool.write_text(NVIDIA_SMI)
     tool.chmod(0o755)
-    printed, found = served(checkpoints["pocket"], tmp_path, *LOADS)
+    printed, found = served(checkpoints["pocket"], tmp_path, *LOADS, "--all-answered")
     assert "start to ready" in printed
     assert "8 a second: GPU 0 55.0 % busy, 55.0 at most, 12,345 MiB, 300.5 W" in printed
     assert found["start_to_ready_seconds"] > 0
@@ -68,6 +68,19 @@ def test_pieces_of_a_plan_are_told_one_by_one(checkpoints: UntrainedCheckpoints,
     ]
     assert found["held"]["held"] == 2, "with half a minute in hand nobody runs dry"
     assert "2 listeners are held in real time; more were not tried" in printed
+
+
+def test_how_the_gpus_memory_is_divided_is_told() -> None:
+    said = "GPU memory: 24.0 GiB may be taken: talker 4.0, 3.1 left; the cache has 9,000 positions"
+    assert memory_told(f"INFO engine.gpu_memory: {said}\nINFO GPU memory: again") == [said]
+    assert memory_told(f'{{"message": "{said}", "level": "info"}}') == [said]
+    assert memory_told("on a CPU nothing is said") == []
+
+
+def test_loads_that_were_not_all_answered_are_named() -> None:
+    loads = [{"load": "1 at once", "outcomes": {"ok": 9}}, {"load": "2 at once", "outcomes": {"ok": 8, "timeout": 1}}]
+    assert unanswered(loads) == {"2 at once": {"ok": 8, "timeout": 1}}
+    assert unanswered([{"load": "1 at once", "outcomes": {}}]) == {"1 at once": {}}
 
 
 @pytest.mark.parametrize(("status", "ends_with"), [(0, "sonant bench has measured nothing"), (3, 3)])

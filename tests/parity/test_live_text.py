@@ -8,18 +8,27 @@ import pytest
 import pytest_asyncio
 
 from engine.client import EngineClient
-from engine.config import EngineConfig, TalkerConfig
+from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import RequestError
 from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from tests.talkers import DEVICE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
 PATIENCE = 60
 TEXT = "The quick brown fox jumps over the lazy dog, and she said she would be here by noon. It's 10:30 already!"
 
 
 @pytest.fixture(scope="module")
 def config(checkpoints):
-    return EngineConfig(model=str(checkpoints["0b6-base"]), threads=1, talker=TalkerConfig(slots=2, context=1024))
+    return EngineConfig(
+        model=str(checkpoints["0b6-base"]),
+        device=DEVICE.type,
+        dtype="float32",
+        threads=1,
+        talker=TalkerConfig(engine="native", slots=2, context=1024),
+        code2wav=Code2WavConfig(dtype="float32"),
+    )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -47,6 +56,7 @@ async def hear(stream):
     return np.concatenate([chunk.codes for chunk in chunks]), np.concatenate([chunk.samples for chunk in chunks])
 
 
+@bit_for_bit
 @pytest.mark.parametrize("seed", [None, 1, 2], ids=["letter by letter", "in pieces", "in other pieces"])
 async def test_codes_and_samples_are_those_of_the_whole_text(engine, seed):
     whole = engine.submit(request(TEXT))
@@ -79,6 +89,7 @@ async def test_it_waits_for_text_and_goes_on_when_it_comes(engine):
     assert np.array_equal(np.concatenate([*(chunk.codes for chunk in heard), rest]), codes)
 
 
+@bit_for_bit
 async def test_text_for_an_utterance_that_waits_for_a_slot_is_not_lost(engine):
     busy = [engine.submit(request(TEXT)) for _ in range(2)]
     live = engine.submit(request("one two ", live=True))

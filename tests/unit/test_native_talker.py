@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from tests.talkers import assert_same, native_talker, prepare, speak, various_requests
+from tests.talkers import DEVICE, assert_same, native_talker, prepare, speak, various_requests
 
 REQUESTS = 32
+bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +28,19 @@ def solo(talker, utterances):
     return [speak(talker, [utterance])[0] for utterance in utterances]
 
 
+@bit_for_bit
 def test_all_at_once_equal_alone(talker, utterances, solo):
     assert_same(speak(talker, utterances), solo)
 
 
+@bit_for_bit
 def test_joining_and_leaving_equal_alone(talker, utterances, solo):
     generator = random.Random(3)
     joins = {number: generator.randint(0, 60) for number in range(REQUESTS)}
     assert_same(speak(talker, utterances, joins), solo)
 
 
+@bit_for_bit
 def test_cancelling_a_third_leaves_the_others_as_they_were(talker, utterances, solo):
     generator = random.Random(5)
     cancels = {number: generator.randint(1, 20) for number in range(0, REQUESTS, 3)}
@@ -44,6 +48,7 @@ def test_cancelling_a_third_leaves_the_others_as_they_were(talker, utterances, s
     assert talker.free_slots == REQUESTS
 
 
+@bit_for_bit
 def test_more_requests_than_slots_wait_their_turn(opened, utterances, solo):
     assert_same(speak(native_talker(opened["1b7-custom_voice"], slots=3, prefill_chunk=16), utterances), solo)
 
@@ -122,6 +127,7 @@ def test_max_new_tokens_counts_the_token_that_becomes_no_frame(tokens, talker, o
     assert spoken.finish is FinishReason.LENGTH
 
 
+@bit_for_bit
 def test_clones_in_context_share_a_batch_with_clones_from_an_embedding(opened):
     checkpoint = opened["1b7-base"]
     generator = np.random.default_rng(0)
@@ -140,6 +146,7 @@ def test_clones_in_context_share_a_batch_with_clones_from_an_embedding(opened):
     assert_same(speak(talker, utterances), [speak(talker, [utterance])[0] for utterance in utterances])
 
 
+@bit_for_bit
 def test_checkpoints_whose_weights_are_not_half_precision_speak_the_same_in_any_batch(opened, monkeypatch):
     checkpoint = opened["0b6-custom_voice"]
     read = type(checkpoint).tensors

@@ -1,0 +1,61 @@
+"""What rounding costs is told in the order in which types round."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from benchmarks import code2wav_errors
+from benchmarks.predictor_errors import Truth, compared, with_fp8_layers
+from engine.architecture import Transformer
+from tests.conftest import UntrainedCheckpoints
+from tests.predictors import random_weights
+
+SMALL = Transformer(hidden=64, intermediate=96, layers=2, heads=4, kv_heads=2, head_dim=16, rope_theta=1e6, eps=1e-6)
+
+
+def weights(dtype: torch.dtype):
+    return random_weights(SMALL, vocab=64, books=4, talker_hidden=96, dtype=dtype)
+
+
+def test_logits_of_the_code_predictor() -> None:
+    exact, served = weights(torch.float32), weights(torch.bfloat16)
+    truth = Truth(exact, 24)
+    same, half, eight = (truth.twin(each) for each in (exact, served, with_fp8_layers(served)))
+    assert (same.largest, same.likeliest) == (0.0, 1.0)
+    assert 1e-3 < half.of_all < 2e-2
+    assert 2e-2 < eight.of_all < 0.3
+    assert half.median < half.largest
+    assert eight.likeliest < half.likeliest <= 1
+    assert "%" in str(half)
+
+
+def test_a_logit_that_is_off_is_the_largest_error() -> None:
+    exact = torch.ones(2, 3, 4)
+    exact[..., 0] = 2
+    logits = exact.clone()
+    logits[1, 2, 3] = 3
+    found = compared(logits, exact)
+    assert (found.median, found.likeliest) == (0.0, 5 / 6)
+    assert found.largest == pytest.approx(2 / 1.75**0.5)
+
+
+def test_eight_bits_keep_three_of_the_fraction_in_every_row() -> None:
+    served = weights(torch.bfloat16)
+    served.qkv[0, 1] *= 1e-4
+    eight = with_fp8_layers(served)
+    assert eight.dtype == torch.bfloat16
+    rows = served.qkv.float()
+    largest = rows.abs().amax(-1, keepdim=True)
+    assert ((eight.qkv.float() - rows).abs() <= (rows.abs() / 16).maximum(largest * 2**-17) + rows.abs() / 256).all()
+    assert torch.equal(eight.heads, served.heads)
+
+
+def test_samples_of_code2wav(checkpoints: UntrainedCheckpoints, capsys) -> None:
+    code2wav_errors.tell(str(checkpoints["pocket"]), torch.device("cpu"), 5, [1, 3])
+    _, _, *lines = capsys.readouterr().out.splitlines()
+    names, *columns = zip(*(line.strip("| ").split(" | ") for line in lines), strict=True)
+    assert names == ("float16", "bfloat16", "float32")
+    assert len(columns) == 2
+    for half, brain, single in (map(float, column) for column in columns):
+        assert single > 90 > half > brain + 10 > 20
