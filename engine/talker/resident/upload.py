@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_BUFFERS = 3
-"""vLLM has two steps under way at most, so the oldest buffer is free again before it is needed."""
+_BUFFERS = 4
+"""A step uploads twice at most, and vLLM has two under way at most: the oldest is free again when it is needed."""
 _WORDS = 1 << 16
 
 
