@@ -16,13 +16,14 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from benchmarks.predictor_errors import HEADING, Truth, compared, of_checkpoint, told, with_fp8_layers
+from benchmarks.predictor_errors import HEADING, Truth, compared, of_checkpoint, told
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.choice import one_launch
+from engine.talker.fused.eight_bits import rounded
 from engine.talker.fused.first_codes import FusedFirstCodes
 from engine.talker.fused.persistent import PersistentCodes
 from engine.talker.fused.sizes import MOST_ROWS
@@ -79,7 +80,9 @@ class Forms:
         self._packed = packed = gather(own, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []
         try:
-            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, batch_sizes(min(rows, MOST_ROWS)))))
+            few = batch_sizes(min(rows, MOST_ROWS))
+            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, few)))
+            self.residual.append((f"{ONE_LAUNCH}, fp8", MOST_ROWS, one_launch(rounded(packed), few, fp8=True)))
         except KernelError as error:
             print(f"no launch for a whole frame: {error}")
         self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
@@ -100,7 +103,7 @@ class Forms:
         print(HEADING)
         truth = Truth(exact, self._rows)
         print(told("bfloat16", truth.twin(self._packed)))
-        print(told("fp8 layers", truth.twin(with_fp8_layers(self._packed))), flush=True)
+        print(told("fp8", truth.twin(rounded(self._packed))), flush=True)
         for name, limit, form in self.residual:
             truth = Truth(exact, min(limit, self._rows))
             if (logits := _logits(form, truth)) is not None:

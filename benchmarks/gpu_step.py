@@ -1,6 +1,6 @@
 """What a step of the talker on vLLM takes, and in which part of it, beside what it cannot be made faster than.
 
-    python -m benchmarks.gpu_step FOLDER [--rows 1,32,128] [--parts] [--first] [--reproducible] [--json FILE]
+    python -m benchmarks.gpu_step FOLDER [--rows 1,32,128] [--parts] [--first] [--reproducible] [--fp8] [--json FILE]
 
 In this process, on its GPU; FOLDER is a checkpoint with named voices (``benchmarks.fullsize``). Utterances that begin
 together each make ``--frames`` frames. Printed for each number of them, in milliseconds:
@@ -196,13 +196,14 @@ def main() -> None:
     parser.add_argument("--slots", type=int, help="of the talker; when unset as many as the most rows")
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--reproducible", action="store_true", help="talker.vllm.reproducible")
+    parser.add_argument("--fp8", action="store_true", help="talker.vllm.fp8_predictor")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--bandwidth", type=float, default=4.8, help="of the GPU's memory, TB/s")
     parser.add_argument("--products", type=float, default=0.99, help="of its tensor cores, PFLOP/s")
     parser.add_argument("--json", type=Path, help="a file for every figure")
     given = parser.parse_args()
     slots = given.slots or max(given.rows)
-    on_vllm = VllmConfig(reproducible=given.reproducible)
+    on_vllm = VllmConfig(reproducible=given.reproducible, fp8_predictor=given.fp8)
     talking = TalkerConfig(engine="vllm", slots=slots, context=given.context, vllm=on_vllm)
     config = EngineConfig(model=given.folder, device="cuda", dtype=given.dtype, talker=talking)
     prepare_torch(config)

@@ -1,12 +1,12 @@
-"""How far the code predictor's logits are off in bfloat16, and would be with weights of eight bits.
+"""How far the code predictor's logits are off in bfloat16, and with weights of eight bits.
 
     python -m benchmarks.predictor_errors [CHECKPOINT] [--rows 130] [--width 2048] [--device cpu]
 
 Teacher-forced: every form gets the codes that float32 draws, so each logit follows from the same codes. ``float32``
 is plain torch (``engine.talker.fused.twin``), and so are ``bfloat16``, which is what the kernels that serve are held
-to, and ``fp8 layers``: that with the layers' matrices rounded to e4m3 and back, with a scale for each row. On a GPU
-``python -m benchmarks.code_predictor CHECKPOINT --errors`` adds the kernels themselves. Without CHECKPOINT the weights
-are random, of the published sizes, and their logits are spread like a trained model's; a random CHECKPOINT's are not.
+to, and ``fp8``: that with the matrices of ``talker.vllm.fp8_predictor``. On a GPU ``python -m benchmarks.code_predictor
+CHECKPOINT --errors`` adds the kernels themselves. Without CHECKPOINT the weights are random, of the published sizes,
+and their logits are spread like a trained model's; a random CHECKPOINT's are not.
 
 ``of all`` is the norm of the error by the norm of the logits, ``median`` and ``largest`` the error of one logit by the
 mean square root of them all; ``likeliest``: the share of draws whose likeliest code is float32's.
@@ -15,7 +15,6 @@ mean square root of them all; ``likeliest``: the share of draws whose likeliest 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -24,12 +23,10 @@ from torch import Tensor
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
+from engine.talker.fused.eight_bits import rounded
 from engine.talker.fused.twin import Twin
 from engine.talker.fused.weights import PredictorWeights, gather
 from tests.predictors import PUBLISHED, question, random_weights
-
-_LAYERS = ("qkv", "out", "gate_up", "down")
-_E4M3 = torch.float8_e4m3fn
 
 
 class Errors(NamedTuple):
@@ -53,19 +50,6 @@ def compared(logits: Tensor, exact: Tensor) -> Errors:
     same = (logits.argmax(-1) == exact.argmax(-1)).double().mean()
     of_all = error.square().mean().sqrt() / scale
     return Errors(of_all.item(), (error.median() / scale).item(), (error.max() / scale).item(), same.item())
-
-
-def with_fp8_layers(weights: PredictorWeights) -> PredictorWeights:
-    """The layers' matrices as e4m3 with a scale for each row would have them, in the type they had."""
-    fewer: dict[str, Any] = {name: _rounded(getattr(weights, name)) for name in _LAYERS}
-    return replace(weights, **fewer)
-
-
-def _rounded(matrix: Tensor) -> Tensor:
-    """Matrix [..., out, in]: each row scaled to the largest number of e4m3, rounded, and scaled back."""
-    values = matrix.float()
-    scale = values.abs().amax(-1, keepdim=True).clamp_min(1e-30) / torch.finfo(_E4M3).max
-    return ((values / scale).to(_E4M3).float() * scale).to(matrix.dtype)
 
 
 class Truth:
@@ -122,7 +106,7 @@ def main() -> None:
     truth, served = Truth(weights(torch.float32), given.rows), weights(torch.bfloat16)
     print(HEADING)
     print(told("bfloat16", truth.twin(served)), flush=True)
-    print(told("fp8 layers", truth.twin(with_fp8_layers(served))))
+    print(told("fp8", truth.twin(rounded(served))))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,12 @@ class VllmConfig(_Strict):
         "prefill_chunk together, and frames are made for all slots; the published models can in bfloat16 on a GPU of "
         "compute capability 9.0",
     )
+    fp8_predictor: bool = Field(
+        False,
+        description="the code predictor's matrices in eight bits: faster frames for up to 16 utterances at once, and "
+        "codes further from the checkpoint's own; for the published models in bfloat16 on a GPU of compute capability "
+        "9.0",
+    )
 
 
 class TalkerConfig(_Strict):

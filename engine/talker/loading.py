@@ -47,16 +47,24 @@ def import_ahead(config: EngineConfig, device: torch.device) -> None:
 def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:
     """Whether the talker is to run on vLLM.
 
-    Raises SetupError if it is and there is no GPU, or if it is to be reproducible on a GPU without vLLM.
+    Raises SetupError if it is and there is no GPU, or if something is asked for that only vLLM has there.
     """
     on_gpu = device.type == "cuda"
     if config.talker.engine == "vllm" and not on_gpu:
         raise SetupError(f"talker.engine is vllm, which needs a GPU, and the device is {device}", code="no_device")
     on_vllm = config.talker.engine == "vllm" or (config.talker.engine == "auto" and on_gpu and usable())
-    if config.talker.vllm.reproducible and on_gpu and not on_vllm:
-        why = "talker.engine is native" if config.talker.engine == "native" else "no vLLM is here that could be used"
-        raise SetupError(f"talker.vllm.reproducible needs vLLM where there is a GPU, and {why}")
+    if not on_vllm:
+        _refuse_what_vllm_alone_has(config, on_gpu)
     return on_vllm
+
+
+def _refuse_what_vllm_alone_has(config: EngineConfig, on_gpu: bool) -> None:
+    asked, native = config.talker.vllm, config.talker.engine == "native"
+    why = "talker.engine is native" if native else "no vLLM is here that could be used"
+    if asked.reproducible and on_gpu:
+        raise SetupError(f"talker.vllm.reproducible needs vLLM where there is a GPU, and {why}")
+    if asked.fp8_predictor:
+        raise SetupError(f"talker.vllm.fp8_predictor needs vLLM, and {why if on_gpu else 'there is no GPU for it'}")
 
 
 @torch.inference_mode()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
-from benchmarks import code2wav_errors
-from benchmarks.predictor_errors import Truth, compared, with_fp8_layers
+from benchmarks import code2wav_errors, fp8_checkpoint
+from benchmarks.predictor_errors import Truth, compared, of_checkpoint
 from engine.architecture import Transformer
+from engine.checkpoint import open_checkpoint
+from engine.talker.fused.eight_bits import rounded
 from tests.conftest import UntrainedCheckpoints
 from tests.predictors import random_weights
 
+CPU = torch.device("cpu")
 SMALL = Transformer(hidden=64, intermediate=96, layers=2, heads=4, kv_heads=2, head_dim=16, rope_theta=1e6, eps=1e-6)
 
 
@@ -21,7 +26,7 @@ def weights(dtype: torch.dtype):
 def test_logits_of_the_code_predictor() -> None:
     exact, served = weights(torch.float32), weights(torch.bfloat16)
     truth = Truth(exact, 24)
-    same, half, eight = (truth.twin(each) for each in (exact, served, with_fp8_layers(served)))
+    same, half, eight = (truth.twin(each) for each in (exact, served, rounded(served)))
     assert (same.largest, same.likeliest) == (0.0, 1.0)
     assert 1e-3 < half.of_all < 2e-2
     assert 2e-2 < eight.of_all < 0.3
@@ -40,15 +45,15 @@ def test_a_logit_that_is_off_is_the_largest_error() -> None:
     assert found.largest == pytest.approx(2 / 1.75**0.5)
 
 
-def test_eight_bits_keep_three_of_the_fraction_in_every_row() -> None:
-    served = weights(torch.bfloat16)
-    served.qkv[0, 1] *= 1e-4
-    eight = with_fp8_layers(served)
-    assert eight.dtype == torch.bfloat16
-    rows = served.qkv.float()
-    largest = rows.abs().amax(-1, keepdim=True)
-    assert ((eight.qkv.float() - rows).abs() <= (rows.abs() / 16).maximum(largest * 2**-17) + rows.abs() / 256).all()
-    assert torch.equal(eight.heads, served.heads)
+def test_a_checkpoint_has_the_matrices_of_eight_bits(checkpoints: UntrainedCheckpoints, tmp_path, monkeypatch) -> None:
+    before, folder = checkpoints["1b7-base"], tmp_path / "fp8"
+    monkeypatch.setattr(sys, "argv", ["fp8_checkpoint", str(before), str(folder)])
+    fp8_checkpoint.main()
+    whole, narrow = (of_checkpoint(open_checkpoint(each), CPU, torch.bfloat16) for each in (before, folder))
+    expected = rounded(whole)
+    for name in ("project", "qkv", "out", "gate_up", "down", "heads", "inputs", "tables", "norm"):
+        assert torch.equal(getattr(narrow, name), getattr(expected, name)) == (name != "inputs")
+    assert not torch.equal(narrow.heads, whole.heads)
 
 
 def test_samples_of_code2wav(checkpoints: UntrainedCheckpoints, capsys) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from engine.talker.fused.choice import BySize, one_launch, residual_codes
+from engine.talker.fused.eight_bits import rounded
 from engine.talker.fused.first_codes import FusedFirstCodes
 from engine.talker.fused.persistent import PersistentCodes
 from engine.talker.fused.sizes import MOST_ROWS
@@ -158,6 +159,18 @@ def test_a_row_draws_the_same_in_any_batch_of_one_launch(width):
         alone, embedding = codes(**some_rows(asked, rows))
         assert torch.equal(alone, together[rows])
         assert torch.equal(embedding, summed[rows])
+
+
+@needs_persistent
+@pytest.mark.parametrize("width", WIDTHS)
+def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(width):
+    weights, batches = rounded(weights_of(width)), batch_sizes(MOST_ROWS)
+    narrow, whole = (one_launch(weights, batches, fp8=fp8) for fp8 in (True, False))
+    for rows in (1, 2, 5, MOST_ROWS):
+        asked = question(weights, rows, seed=rows, mixed=True)
+        for one, other in zip(narrow(**asked), whole(**asked), strict=True):
+            assert torch.equal(one, other)
+        assert torch.equal(narrow.logits[:rows], whole.logits[:rows])
 
 
 @needs_persistent

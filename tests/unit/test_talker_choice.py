@@ -96,6 +96,20 @@ def test_on_a_cpu_codes_are_reproducible_without_vllm(engine, vllm):
     assert not runs_on_vllm(config(engine, reproducible=True), CPU)
 
 
+@pytest.mark.parametrize(
+    ("engine", "device", "why"),
+    [
+        ("native", GPU, r"talker\.engine is native"),
+        ("native", CPU, "there is no GPU for it"),
+        ("auto", CPU, "there is no GPU for it"),
+    ],
+)
+def test_eight_bits_need_vllm(engine, device, why, vllm):
+    vllm("0.32.0")
+    with pytest.raises(SetupError, match=f"fp8_predictor needs vLLM, and {why}"):
+        runs_on_vllm(config(engine, fp8_predictor=True), device)
+
+
 def test_a_missing_vllm_says_what_to_install(no_vllm):
     with pytest.raises(SetupError, match=r"pip install 'sonant\[vllm\]'") as raised:
         installation.require()

@@ -6,18 +6,21 @@ import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from engine.architecture import TalkerArchitecture
+from engine.errors import SetupError
 from engine.kernels.cuda_launch import CooperativeKernel
 from engine.kernels.fallback import reason_for_plain
 from engine.kernels.nvrtc import KernelError, compiled
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
+from engine.talker.fused.eight_bits import rounded
 from engine.talker.fused.persistent import CUDA, KERNEL, PersistentCodes
 from engine.talker.fused.sizes import MOST_ROWS, Sizes, kernel_for, published_sizes
 from engine.talker.fused.trial import try_out
@@ -60,19 +63,29 @@ def first_codes(slots: Slots) -> DrawFirst:
 
 
 def residual_codes(
-    weights: Weights, talker: TalkerArchitecture, codec: CodecSide, sizes: Sequence[int]
+    weights: Weights, talker: TalkerArchitecture, codec: CodecSide, sizes: Sequence[int], *, fp8: bool = False
 ) -> ResidualCodes:
     """What draws codebooks 1 to 15; the log says which.
 
     weights: the checkpoint's ``talker.code_predictor.``; sizes: rows of the batches there will be, in ascending order.
+    fp8: its matrices in eight bits. Raises SetupError where that cannot be, or where no batch would gain by it.
     """
 
     def plain(reason: str) -> ResidualCodes:
+        if fp8:
+            raise _no_fp8(reason)
         _log.info("codebooks 1 to 15 are drawn in plain torch: %s", reason)
         return PlainResidualCodes(CodePredictor(weights, talker, code_tables=codec.tables, rows=sizes[-1]), codec)
 
     reason = _why_plain(weights)
-    return _fused(gather(weights, talker, codec), sizes, plain) if reason is None else plain(reason)
+    if reason is not None:
+        return plain(reason)
+    gathered = gather(weights, talker, codec)
+    return _fused(rounded(gathered) if fp8 else gathered, sizes, plain, fp8)
+
+
+def _no_fp8(reason: str) -> SetupError:
+    return SetupError(f"talker.vllm.fp8_predictor cannot be: {reason}")
 
 
 def _why_plain(weights: Weights) -> str | None:
@@ -87,17 +100,24 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Callable[[str], ResidualCodes]) -> ResidualCodes:
+def _fused(
+    weights: PredictorWeights, sizes: Sequence[int], plain: Callable[[str], ResidualCodes], fp8: bool
+) -> ResidualCodes:
     few_sizes = [size for size in sizes if size <= MOST_ROWS]
     many_sizes = [size for size in sizes if size > MOST_ROWS]
     if not few_sizes:
+        if fp8:
+            raise _no_fp8(f"every batch has {sizes[0]} rows or more, and it is for up to {MOST_ROWS}")
         return _many_rows(weights, many_sizes, plain)
     try:
-        few = one_launch(weights, few_sizes)
+        few = one_launch(weights, few_sizes, fp8=fp8)
     except KernelError as error:
+        if fp8:
+            raise _no_fp8(str(error)) from error
         _log.info("codebooks 1 to 15 are not drawn by one launch a frame: %s", error)
         return _many_rows(weights, sizes, plain)
-    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d", MOST_ROWS)
+    bits = ", of weights of eight bits" if fp8 else ""
+    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d%s", MOST_ROWS, bits)
     return BySize(few, MOST_ROWS, _many_rows(weights, many_sizes, plain)) if many_sizes else few
 
 
@@ -117,14 +137,17 @@ def _many_rows(weights: PredictorWeights, sizes: Sequence[int], plain: Callable[
     return plain(reason)
 
 
-def one_launch(weights: PredictorWeights, batches: Sequence[int]) -> PersistentCodes:
+def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool = False) -> PersistentCodes:
     """Compiled for ``batches`` of so many rows, in ascending order, loaded and launched once.
+
+    fp8: it reads eight bits of each weight, and weights are ``rounded``.
 
     Raises KernelError where that cannot be, and EngineFailed where a launched kernel fails.
     """
     sizes = published_sizes(weights)
     if sizes is None:
         raise KernelError("the checkpoint's code predictor has not the published sizes")
+    sizes = replace(sizes, fp8=fp8)
     card = torch.cuda.get_device_properties(weights.device)
     if (card.major, card.minor) != _CAPABILITY or card.multi_processor_count < sizes.blocks:
         raise KernelError(f"{card.name} is no GPU of compute capability 9.0 with {sizes.blocks} multiprocessors")

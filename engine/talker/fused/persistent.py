@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from engine.talker.fused.eight_bits import narrowed, scale_of, unit
 from engine.talker.fused.packing import pack
 from engine.talker.fused.sizes import MOST_ROWS, Sizes, kernel_for
 from engine.talker.fused.weights import PredictorWeights
@@ -29,7 +30,12 @@ _BARRIER_WORDS = 1024
 class Params(ctypes.Structure):
     """``Params`` of persistent.cu."""
 
-    _fields_ = [*((name, ctypes.c_void_p) for name in _POINTERS), ("rows", ctypes.c_int), ("eps", ctypes.c_float)]
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("rows", ctypes.c_int),
+        ("eps", ctypes.c_float),
+        ("unit", ctypes.c_uint),
+    ]
 
 
 Launch = Callable[[Params], None]
@@ -39,11 +45,16 @@ class PersistentCodes:
     """``ResidualCodes`` of up to MOST_ROWS rows. Its buffers are overwritten by each call.
 
     launches: one of KERNELS -> what starts it. Of ``weights`` no matrix is kept: the kernel has its own copy of them.
+    Where ``sizes`` say eight bits, weights are ``rounded``.
     """
 
     def __init__(self, weights: PredictorWeights, sizes: Sizes, launches: Mapping[int, Launch]) -> None:
         shape, rows = weights.shape, MOST_ROWS
-        self._launches, self._eps = launches, shape.eps
+        self._launches, self._eps, self._unit = launches, shape.eps, 0
+        stream = pack(weights, sizes)
+        if sizes.fp8:
+            scale = scale_of(weights)
+            stream, self._unit = narrowed(stream, scale), unit(scale)
 
         def floats(*size: int) -> Tensor:
             return torch.zeros(size, dtype=torch.float32, device=weights.device)
@@ -56,7 +67,7 @@ class PersistentCodes:
         self._codes = torch.zeros(rows, weights.books, device=weights.device, dtype=torch.int64)
         self._embedding = narrow(rows, weights.talker_hidden)
         self._fixed: dict[str, Tensor | None] = {
-            "stream": pack(weights, sizes), "bias": weights.project_bias,
+            "stream": stream, "bias": weights.project_bias,
             "x": floats(rows, shape.hidden), "qkv": floats(rows, (shape.heads + 2 * shape.kv_heads) * shape.head_dim),
             "mixed": narrow(rows, shape.heads * shape.head_dim), "inner": narrow(rows, shape.intermediate),
             "keys": narrow(*cache), "values": narrow(*cache),
@@ -74,7 +85,7 @@ class PersistentCodes:
             "hidden": hidden, "first": first, "forced": forced, "seeds": chance.seeds, "frames": chance.frames,
             **draws._asdict(), **self._fixed,
         }  # fmt: skip
-        params = Params(rows=rows, eps=self._eps)
+        params = Params(rows=rows, eps=self._eps, unit=self._unit)
         for name, tensor in tensors.items():
             if tensor is not None and not tensor.is_contiguous():
                 raise ValueError(f"{name} has gaps")

@@ -28,7 +28,8 @@ def kernel_for(rows: int) -> int:
 class Sizes:
     """A model's, and how the grid shares it.
 
-    ring: KiB of weights under way to each warp; slices: of the columns of entrance, qkv, out, gate_up, down and head.
+    ring: pairs of units under way to each warp; slices: of the columns of entrance, qkv, out, gate_up, down and head;
+    fp8: matrices are in eight bits (``eight_bits``).
     """
 
     shape: Transformer
@@ -39,6 +40,7 @@ class Sizes:
     warps: int = 16
     ring: int = 10
     slices: tuple[int, int, int, int, int, int] = (16, 4, 16, 8, 16, 8)
+    fp8: bool = False
 
     @property
     def projects(self) -> bool:
@@ -57,7 +59,8 @@ class Sizes:
             "HIDDEN": shape.hidden, "INNER": shape.intermediate, "LAYERS": shape.layers, "HEADS": shape.heads,
             "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim, "VOCAB": self.vocab, "BOOKS": self.books,
             "TALKER": self.talker_hidden, "PROJECT": int(self.projects), "CTAS": self.blocks, "WARPS": self.warps,
-            "STAGES": self.ring, "FUSED": int(rows == 1), "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
+            "STAGES": self.ring, "FP8": int(self.fp8), "FUSED": int(rows == 1),
+            "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
         }  # fmt: skip
         parts = ("ENTRANCE", "QKV", "OUT", "GATE_UP", "DOWN", "HEAD")
         named |= {f"SLICES_{part}": each for part, each in zip(parts, self.slices, strict=True)}

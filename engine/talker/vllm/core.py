@@ -27,7 +27,7 @@ from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.utterance import Utterance
 from engine.talker.vllm import loader
 from engine.talker.vllm.drawn import Drawn, drawn_of
-from engine.talker.vllm.model import BATCHES
+from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from engine.talker.vllm.scheduler import StandingScheduler
 from engine.talker.vllm.state import UTTERANCE
@@ -48,7 +48,7 @@ class TalkerCore:
     """vLLM's scheduler, cache and model runner. One thread does everything.
 
     memory: says how large the cache is; without it there is a context for every slot. Raises SetupError where the
-    device has no room for the cache, or cannot be ``reproducible``.
+    device has no room for the cache, or cannot be ``reproducible`` or ``fp8_predictor``.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ def _arguments(
         "scheduler_cls": StandingScheduler,
         "async_scheduling": device.type == "cuda",
         "enforce_eager": device.type == "cpu",
-        "additional_config": {BATCHES: batches},
+        "additional_config": {BATCHES: batches, FP8: config.vllm.fp8_predictor},
         "attention_config": {"flash_attn_max_num_splits_for_cuda_graph": 1} if same else {},
         "compilation_config": {
             "mode": 0,

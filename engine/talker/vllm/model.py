@@ -23,6 +23,8 @@ ARCHITECTURE = "SonantTalker"
 """The name that vLLM knows it by."""
 BATCHES = "batches"
 """Where vLLM's additional configuration has the rows of the batches in which frames are made, in ascending order."""
+FP8 = "fp8"
+"""Where it has whether the code predictor's matrices are in eight bits."""
 _TABLE_ROWS = 8192
 """Text ids whose rows are computed together, when the table is made."""
 _LAYERS = ("model.layers.", "model.norm.")
@@ -47,6 +49,7 @@ class SonantTalker(nn.Module):
             raise RuntimeError("vLLM's second model runner is switched off, and the first has no place for a sampler")
         self.model = Qwen3Model(vllm_config=vllm_config, prefix=maybe_prefix(prefix, "model"))
         self.batches = vllm_config.additional_config[BATCHES]
+        self._fp8 = vllm_config.additional_config[FP8]
 
     @staticmethod
     def get_model_state_cls() -> type:
@@ -67,7 +70,7 @@ class SonantTalker(nn.Module):
         self.head = Linear(weights["codec_head.weight"])
         self.text_table = _table(TextSide(weights), talker.transformer.hidden, weights)
         residual = weights.under("code_predictor.")
-        self.residual = residual_codes(residual, talker, self.codec, self.batches)
+        self.residual = residual_codes(residual, talker, self.codec, self.batches, fp8=self._fp8)
 
     def embed_input_ids(self, input_ids: Tensor, **_: Any) -> Tensor:
         """Part of vLLM's interface; input rows are made by ``StepInputs``."""

@@ -111,6 +111,9 @@ inline bf16 narrow(float v) {
     return (bf16)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 inline unsigned pack(float low, float high) { return narrow(low) | (unsigned)narrow(high) << 16; }
+inline unsigned multiply_two(unsigned a, unsigned b) {
+    return pack(widen((bf16)a) * widen((bf16)b), widen((bf16)(a >> 16)) * widen((bf16)(b >> 16)));
+}
 inline float4 widen(uint2 v) {
     return {widen((bf16)v.x), widen((bf16)(v.x >> 16)), widen((bf16)v.y), widen((bf16)(v.y >> 16))};
 }

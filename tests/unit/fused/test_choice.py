@@ -2,13 +2,14 @@
 
 import logging
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
 from engine.architecture import Transformer
-from engine.errors import EngineFailed
+from engine.errors import EngineFailed, SetupError
 from engine.kernels.nvrtc import KernelError
 from engine.talker.fused import choice
 from engine.talker.fused.choice import BySize, first_codes, residual_codes
@@ -62,10 +63,10 @@ def gpu(monkeypatch, caplog):
                 raise told["triton"]
             self.tried.append(len(hidden))
 
-    def one_launch(weights, batches):
+    def one_launch(weights, batches, *, fp8):
         if told["one launch"] is not None:
             raise told["one launch"]
-        return "one launch"
+        return "one launch of eight bits" if fp8 else "one launch"
 
     triton_codes = ModuleType("triton_codes")
     triton_codes.TritonCodes, triton_codes.refusal = Codes, lambda weights: None
@@ -79,8 +80,8 @@ def gpu(monkeypatch, caplog):
     return told
 
 
-def chosen(rows):
-    return residual_codes(Gpu, None, SimpleNamespace(tables=None), batch_sizes(rows))
+def chosen(rows, *, one=False, fp8=False):
+    return residual_codes(Gpu, None, SimpleNamespace(tables=None), batch_sizes(rows, one=one), fp8=fp8)
 
 
 def test_every_size_of_tritons_launches_runs_once_at_the_start(gpu):
@@ -102,6 +103,35 @@ def test_where_only_triton_compiles_nothing_small_batches_are_one_launch_still(g
     assert chosen(16) == "one launch"
     both = chosen(40)
     assert (both._few, both._many) == ("one launch", "plain torch")
+
+
+def test_eight_bits_are_read_by_one_launch_and_larger_batches_have_the_same_weights(gpu, monkeypatch, caplog):
+    monkeypatch.setattr(choice, "rounded", lambda weights: replace(weights, norm=weights.norm + 1))
+    given = []
+    monkeypatch.setattr(choice, "try_out", lambda codes, rows, weights: given.append(weights))
+    before = choice.gather()
+    assert chosen(40, fp8=True)._few == "one launch of eight bits"
+    assert all(torch.equal(weights.norm, before.norm + 1) for weights in given)
+    assert "of weights of eight bits" in caplog.text
+
+
+@pytest.mark.parametrize("made_of", [{"one launch": KernelError("no H200")}, {"triton": RuntimeError("no compiler")}])
+def test_where_eight_bits_cannot_be_the_start_ends_with_the_reason(gpu, made_of):
+    gpu.update(made_of)
+    with pytest.raises(SetupError, match=r"fp8_predictor cannot be: .*no (H200|compiler)"):
+        chosen(40, fp8=True)
+
+
+def test_eight_bits_that_no_batch_would_read_end_the_start(gpu):
+    assert chosen(16, one=True, fp8=True) == "one launch of eight bits"
+    with pytest.raises(SetupError, match="every batch has 40 rows or more"):
+        chosen(40, one=True, fp8=True)
+
+
+def test_eight_bits_need_a_gpu():
+    made = random_talker(SMALL, dtype=torch.float32, **SIZES)
+    with pytest.raises(SetupError, match="there is no GPU"):
+        residual_codes(*made, [4], fp8=True)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), EngineFailed("the GPU is lost")])

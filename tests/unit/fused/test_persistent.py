@@ -1,10 +1,12 @@
 """The persistent kernel's own source computes what its twin does, in whatever order the GPU's threads run."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
+from engine.talker.fused.eight_bits import rounded
 from engine.talker.fused.persistent import PersistentCodes
 from engine.talker.fused.sizes import kernel_for
 from engine.talker.fused.twin import Twin
@@ -36,3 +38,20 @@ def test_codes_and_logits_are_the_twins(sizes, rows, tmp_path):
     assert (drawn == twins).float().mean() > 0.9, "a code may differ where two are as likely"
     codes(**asked, forced=twins)
     assert relative(codes.logits[:rows], twins_logits) < 3e-3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows"),
+    [pytest.param(WITHOUT_PROJECTION, 1, id="one row"), pytest.param(SMALL, 11, id="both halves of a tile")],
+)
+def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(sizes, rows, tmp_path):
+    weights, kernel = rounded(weights_of(sizes)), kernel_for(rows)
+    found = []
+    for each in (sizes, replace(sizes, fp8=True)):
+        folder = tmp_path / str(each.fp8)
+        folder.mkdir()
+        codes = PersistentCodes(weights, each, {kernel: emulated(folder, each, kernel, seed=rows)})
+        drawn, embedding = codes(**question(weights, rows, seed=rows, mixed=True))
+        found.append((drawn, embedding, codes.logits[:rows]))
+    for whole, narrow in zip(*found, strict=True):
+        assert torch.equal(whole, narrow)

@@ -79,6 +79,12 @@ __device__ __forceinline__ unsigned pack(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
     return v;
 }
+// Two products in bfloat16; numbers below the normal ones count.
+__device__ __forceinline__ unsigned multiply_two(unsigned a, unsigned b) {
+    unsigned v;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    return v;
+}
 __device__ __forceinline__ bf16 narrow(float v) { return (bf16)pack(v, 0.0f); }
 __device__ __forceinline__ int float_bits(float v) { return __float_as_int(v); }
 __device__ __forceinline__ float bits_float(int v) { return __int_as_float(v); }

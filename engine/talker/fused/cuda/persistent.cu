@@ -9,6 +9,8 @@
 // read 16 bytes a lane too. Units are copied and taken in pairs; STAGES is the ring's length in pairs. Rows of frames
 // are the m side: at most 16.
 //
+// With FP8 a number has eight bits in the stream, and a pair of units 16 bytes a lane.
+//
 // Sizes come as macros (see sizes.py). The FUSED kernel, for one row, computes attention and draws in every block
 // instead of paying two more barriers for it.
 #include "drawing.h"

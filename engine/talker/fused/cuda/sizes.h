@@ -52,6 +52,7 @@ struct Params {
     unsigned *barrier;
     int rows;
     float eps;
+    unsigned unit;  // of FP8: see eight_bits.py
 };
 
 // Of rows of frames: how many a tile holds, and how far apart their activations are, so that reads of eight rows spread
@@ -69,4 +70,5 @@ struct Shared {
     int codes[ROWS][BOOKS];
 };
 
-constexpr int RING_BYTES = WARPS * STAGES * 64 * sizeof(uint4);  // a warp's ring holds STAGES pairs of units
+constexpr int PAIR = FP8 ? 32 : 64;  // words of 16 bytes that a pair of units has in the stream
+constexpr int RING_BYTES = WARPS * STAGES * PAIR * sizeof(uint4);  // a warp's ring holds STAGES pairs
