@@ -62,12 +62,18 @@ PARTS = {
     "step": Part("benchmarks.gpu_step {named} --parts --first --json {json}", 300),
     "step-0.6b": Part("benchmarks.gpu_step {named06} --parts --first --json {json}", 300),
     "step-reproducible": Part("benchmarks.gpu_step {named} --reproducible --rows 1,256 --first --json {json}", 300),
+    "step-fp8": Part("benchmarks.gpu_step {named} --fp8 --rows 1,8,16,32 --parts --first --json {json}", 300),
     "predictor": Part("benchmarks.code_predictor {named} --cublas all --plain --errors", 250),
     "predictor-errors": Part("benchmarks.predictor_errors", 100),
     "code2wav": Part("benchmarks.gpu_code2wav {clones} --errors", 300),
     "references": Part("benchmarks.gpu_references {clones}", 200),
     "serve": Part(f"{_SERVE} --model {{named}} --voice ryan --plan gpu", 500),
     "serve-0.6b": Part(f"{_SERVE} --model {{named06}} {_SOME_LOADS}", 300),
+    "serve-fp8": Part(
+        f"{_SERVE} --model {{named}} --voice ryan -c 1 -c 8 --rate 20",
+        300,
+        {"SONANT_ENGINE__TALKER__VLLM__FP8_PREDICTOR": "true"},
+    ),
     "serve-process": Part(f"{_SERVE} --model {{named}} {_SOME_LOADS}", 300, _PROCESS),
     "serve-process-mps": Part(f"benchmarks.mps {_SERVE} --model {{named}} {_SOME_LOADS}", 300, _PROCESS),
     "serve-other-gpu": Part(
@@ -79,7 +85,7 @@ PARTS = {
     "clone": Part(f"{_SERVE} --model {{clones}} --piece clone", 200),
     "clone-0.6b": Part(f"{_SERVE} --model {{clones06}} --piece clone", 200),
     "held": Part(
-        f"{_SERVE} --model {{named}} --voice ryan --piece held --first 400 --most 1400",
+        f"{_SERVE} --model {{named}} --voice ryan --piece held --first 900 --most 2000",
         400,
         {
             "SONANT_ENGINE__TALKER__SLOTS": "512",
