@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from engine.talker.fused.eight_bits import rounded_matrices
 
-_PREDICTOR = "talker.code_predictor."
+_PREDICTOR = "code_predictor."
 _MATRICES = ("_proj.weight", "small_to_mtp_projection.weight")
 _HEADS = f"{_PREDICTOR}lm_head."
 _TENSORS = "model.safetensors"
@@ -28,11 +30,21 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
-    shutil.copytree(given.checkpoint, given.folder)
-    tensors = load_file(given.folder / _TENSORS)
-    matrices = {name: each for name, each in tensors.items() if _is_matrix(name)}
-    save_file(tensors | rounded_matrices(matrices), given.folder / _TENSORS, {"format": "pt"})
-    print(f"{len(matrices)} matrices of {len(tensors)} tensors are of eight bits in {given.folder}")
+    print(f"{write_fp8_checkpoint(given.checkpoint, given.folder)} matrices are of eight bits in {given.folder}")
+
+
+def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:
+    """Copy the checkpoint with other matrices; how many they are. folder: what is not there yet."""
+    shutil.copytree(checkpoint, folder)
+    tensors = load_file(folder / _TENSORS)
+    matrices = fp8_matrices(tensors)
+    save_file(tensors | matrices, folder / _TENSORS, {"format": "pt"})
+    return len(matrices)
+
+
+def fp8_matrices(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The code predictor's of a checkpoint's tensors, with or without "talker." before their names, in eight bits."""
+    return rounded_matrices({name: each for name, each in tensors.items() if _is_matrix(name.removeprefix("talker."))})
 
 
 def _is_matrix(name: str) -> bool:

@@ -62,7 +62,9 @@ PARTS = {
     "step": Part("benchmarks.gpu_step {named} --parts --first --json {json}", 300),
     "step-0.6b": Part("benchmarks.gpu_step {named06} --parts --first --json {json}", 300),
     "step-reproducible": Part("benchmarks.gpu_step {named} --reproducible --rows 1,256 --first --json {json}", 300),
-    "step-fp8": Part("benchmarks.gpu_step {named} --fp8 --rows 1,8,16,32 --parts --first --json {json}", 300),
+    "step-fp8": Part(
+        "benchmarks.gpu_step {named} --fp8 --slots 256 --rows 1,8,16,32 --parts --first --json {json}", 300
+    ),
     "predictor": Part("benchmarks.code_predictor {named} --cublas all --plain --errors", 250),
     "predictor-errors": Part("benchmarks.predictor_errors", 100),
     "code2wav": Part("benchmarks.gpu_code2wav {clones} --errors", 300),

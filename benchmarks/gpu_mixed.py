@@ -181,7 +181,8 @@ def main() -> None:
     print(verdict.compared(), flush=True)
     torch.backends.cuda.matmul.allow_tf32 = not exact  # its rounding is an eighth of bfloat16's
     tolerance = given.tolerance or _TOLERANCE["float32" if exact else "bfloat16"]
-    teacher = Teacher(open_checkpoint(config.model), device, positions=config.talker.context)
+    fp8 = config.talker.vllm.fp8_predictor
+    teacher = Teacher(open_checkpoint(config.model), device, positions=config.talker.context, fp8=fp8)
     judging = max(90.0, 3 * 60 * given.minutes) if given.judging is None else given.judging
     judge(verdict, variants, lines, alone, teacher, tolerance=tolerance, seconds=judging)
     print(verdict.judgement())

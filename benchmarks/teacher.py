@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.fp8_checkpoint import fp8_matrices
 from engine.checkpoint import Checkpoint
 from engine.models.code_predictor import CodePredictor
 from engine.models.qwen3 import whole_utterances
@@ -34,11 +35,15 @@ _TOGETHER = 1024
 
 
 class Teacher:
-    """A checkpoint's native talker. positions: how long an utterance can get, prompt and frames."""
+    """A checkpoint's native talker. positions: how long an utterance can get, prompt and frames.
+
+    fp8: with the matrices of ``talker.vllm.fp8_predictor``.
+    """
 
     @torch.inference_mode()
-    def __init__(self, checkpoint: Checkpoint, device: torch.device, *, positions: int) -> None:
-        weights = Weights(checkpoint.tensors("talker."), device, torch.float32)
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, *, positions: int, fp8: bool = False) -> None:
+        tensors = checkpoint.tensors("talker.")
+        weights = Weights(tensors | fp8_matrices(tensors) if fp8 else tensors, device, torch.float32)
         self._checkpoint, self._device = checkpoint, device
         self._shape = checkpoint.model.talker
         self._model = TalkerModel(weights, self._shape, positions=positions)

@@ -32,8 +32,8 @@ class VllmConfig(_Strict):
     fp8_predictor: bool = Field(
         False,
         description="the code predictor's matrices in eight bits: faster frames for up to 16 utterances at once, and "
-        "codes further from the checkpoint's own; for the published models in bfloat16 on a GPU of compute capability "
-        "9.0",
+        "for any number codes that are further from the checkpoint's own; for the published models in bfloat16 on a "
+        "GPU of compute capability 9.0 with 128 multiprocessors; where it is reproducible, with 16 slots at most",
     )
 
 

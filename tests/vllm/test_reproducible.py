@@ -33,12 +33,12 @@ def utterances(checkpoint, count):
     return made
 
 
-def arguments(monkeypatch, checkpoint, capability, dtype, head_dim=128):
+def arguments(monkeypatch, checkpoint, capability, dtype, head_dim=128, config=CONFIG):
     """What vLLM would be started with, were the checkpoint's heads as wide as the published ones."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     device = torch.device("cuda")
-    need = core._cache_need(checkpoint.model.talker, CONFIG, device, dtype)
-    return core._arguments(need, head_dim, CONFIG, device, dtype)
+    need = core._cache_need(checkpoint.model.talker, config, device, dtype)
+    return core._arguments(need, head_dim, config, device, dtype)
 
 
 def test_all_steps_and_all_batches_are_equally_large(monkeypatch, opened):
@@ -56,6 +56,12 @@ def test_where_steps_that_read_prompts_are_no_graphs_it_cannot_be_promised(
 ):
     with pytest.raises(SetupError, match=f"reproducible needs.*{head_dim}"):
         arguments(monkeypatch, opened("1b7-base"), capability, dtype, head_dim)
+
+
+def test_frames_of_more_slots_than_one_launch_takes_cannot_be_in_eight_bits(monkeypatch, opened):
+    asked = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, fp8_predictor=True)})
+    with pytest.raises(SetupError, match=rf"all {SLOTS} slots, and talker\.vllm\.fp8_predictor is for up to 16"):
+        arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16, config=asked)
 
 
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="a GPU of compute capability 9.0 can")

@@ -20,7 +20,7 @@ from engine.kernels.nvrtc import KernelError, compiled
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
-from engine.talker.fused.eight_bits import rounded
+from engine.talker.fused.eight_bits import PoorFit, rounded
 from engine.talker.fused.persistent import CUDA, KERNEL, PersistentCodes
 from engine.talker.fused.sizes import MOST_ROWS, Sizes, kernel_for, published_sizes
 from engine.talker.fused.trial import try_out
@@ -68,7 +68,7 @@ def residual_codes(
     """What draws codebooks 1 to 15; the log says which.
 
     weights: the checkpoint's ``talker.code_predictor.``; sizes: rows of the batches there will be, in ascending order.
-    fp8: its matrices in eight bits. Raises SetupError where that cannot be, or where no batch would gain by it.
+    fp8: its matrices in eight bits. Raises SetupError where that cannot be.
     """
 
     def plain(reason: str) -> ResidualCodes:
@@ -81,7 +81,12 @@ def residual_codes(
     if reason is not None:
         return plain(reason)
     gathered = gather(weights, talker, codec)
-    return _fused(rounded(gathered) if fp8 else gathered, sizes, plain, fp8)
+    if fp8:
+        try:
+            gathered = rounded(gathered)
+        except PoorFit as error:
+            raise _no_fp8(str(error)) from error
+    return _fused(gathered, sizes, plain, fp8)
 
 
 def _no_fp8(reason: str) -> SetupError:
@@ -106,8 +111,6 @@ def _fused(
     few_sizes = [size for size in sizes if size <= MOST_ROWS]
     many_sizes = [size for size in sizes if size > MOST_ROWS]
     if not few_sizes:
-        if fp8:
-            raise _no_fp8(f"every batch has {sizes[0]} rows or more, and it is for up to {MOST_ROWS}")
         return _many_rows(weights, many_sizes, plain)
     try:
         few = one_launch(weights, few_sizes, fp8=fp8)

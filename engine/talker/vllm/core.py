@@ -23,6 +23,7 @@ from engine.config import TalkerConfig
 from engine.errors import SetupError
 from engine.gpu_memory import GpuMemory, out_of_memory
 from engine.memory import CacheNeed
+from engine.talker.fused.sizes import MOST_ROWS
 from engine.talker.resident.buckets import batch_sizes
 from engine.talker.resident.utterance import Utterance
 from engine.talker.vllm import loader
@@ -134,6 +135,11 @@ def _arguments(
         raise SetupError(
             "talker.vllm.reproducible needs FlashAttention 3 with heads as published: bfloat16, a GPU of compute "
             f"capability 9.0, and heads 65 to 128 wide (here {head_dim})"
+        )
+    if same and config.vllm.fp8_predictor and config.slots > MOST_ROWS:
+        raise SetupError(
+            f"with talker.vllm.reproducible every frame is made for all {config.slots} slots, and "
+            f"talker.vllm.fp8_predictor is for up to {MOST_ROWS}"
         )
     most = config.slots + (config.prefill_chunk or _PREFILL_ROWS[same])
     batches = batch_sizes(config.slots, one=same)

@@ -80,8 +80,8 @@ def gpu(monkeypatch, caplog):
     return told
 
 
-def chosen(rows, *, one=False, fp8=False):
-    return residual_codes(Gpu, None, SimpleNamespace(tables=None), batch_sizes(rows, one=one), fp8=fp8)
+def chosen(rows, *, fp8=False):
+    return residual_codes(Gpu, None, SimpleNamespace(tables=None), batch_sizes(rows), fp8=fp8)
 
 
 def test_every_size_of_tritons_launches_runs_once_at_the_start(gpu):
@@ -122,10 +122,11 @@ def test_where_eight_bits_cannot_be_the_start_ends_with_the_reason(gpu, made_of)
         chosen(40, fp8=True)
 
 
-def test_eight_bits_that_no_batch_would_read_end_the_start(gpu):
-    assert chosen(16, one=True, fp8=True) == "one launch of eight bits"
-    with pytest.raises(SetupError, match="every batch has 40 rows or more"):
-        chosen(40, one=True, fp8=True)
+@pytest.mark.parametrize("spoilt", [3e4, float("nan"), float("inf")])
+def test_weights_that_one_scale_does_not_fit_end_the_start(gpu, spoilt):
+    choice.gather().heads[-1, -1, -1] = spoilt
+    with pytest.raises(SetupError, match=r"fp8_predictor cannot be: with one scale .* would be (\d+|nan)% off"):
+        chosen(40, fp8=True)
 
 
 def test_eight_bits_need_a_gpu():

@@ -1,0 +1,52 @@
+"""The code predictor in eight bits, behind vLLM: the codes of the weights that eight bits hold, or no start."""
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.fp8_checkpoint import write_fp8_checkpoint
+from benchmarks.fullsize import write_full_size
+from engine.checkpoint import open_checkpoint
+from engine.config import TalkerConfig, VllmConfig
+from engine.errors import SetupError
+from engine.request import SamplingParams, SpeechRequest
+from engine.talker.vllm.talker import load_vllm_talker
+from tests.talkers import DEVICE, WORDS, prepare, speak
+
+SLOTS = 16
+
+
+def config(*, fp8, reproducible=False):
+    on_vllm = VllmConfig(fp8_predictor=fp8, reproducible=reproducible)
+    return TalkerConfig(slots=SLOTS, context=256, prefill_chunk=44, vllm=on_vllm)
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="there is a GPU")
+def test_without_a_gpu_the_talker_does_not_load(opened):
+    with pytest.raises(SetupError, match="fp8_predictor cannot be: there is no GPU"):
+        load_vllm_talker(opened("1b7-base"), config(fp8=True), DEVICE, torch.float32)
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="a GPU of compute capability 9.0 can")
+def test_codes_are_those_of_the_rounded_weights(tmp_path):
+    write_full_size(tmp_path / "whole")
+    write_fp8_checkpoint(tmp_path / "whole", tmp_path / "rounded")
+    heard = []
+    for name, fp8 in (("whole", False), ("rounded", False), ("whole", True)):
+        checkpoint = open_checkpoint(str(tmp_path / name))
+        talker = load_vllm_talker(checkpoint, config(fp8=fp8, reproducible=True), DEVICE, torch.bfloat16)
+        try:
+            spoken = speak(talker, [_utterance(checkpoint, number) for number in range(SLOTS)])
+            heard.append([each.codes for each in spoken])
+        finally:
+            talker.close()
+    for whole, rounded, narrow in zip(*heard, strict=True):
+        assert len(narrow) > 5
+        assert np.array_equal(narrow, rounded)
+        assert not np.array_equal(narrow, whole)
+
+
+def _utterance(checkpoint, number):
+    text = " ".join(WORDS[: 3 + number % 5])
+    sampling = SamplingParams(seed=number, temperature=0.9, top_k=50, max_new_tokens=20 + number)
+    return prepare(SpeechRequest(text, speaker="ryan", sampling=sampling), checkpoint)
