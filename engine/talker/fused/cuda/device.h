@@ -14,9 +14,18 @@ __device__ __forceinline__ char *shared_memory() {
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 
-__device__ __forceinline__ void copy_16_bytes(void *shared, const void *global) {
+// That L2 gives up what was read last with it before anything else. Of data that is read in turn and is larger than L2
+// a part stays there then; otherwise each line would have to go just before it is read again.
+__device__ __forceinline__ uint64 give_up_first() {
+    uint64 policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+    return policy;
+}
+__device__ __forceinline__ void copy_16_bytes(void *shared, const void *global, uint64 policy) {
     unsigned to = (unsigned)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                 "l"(policy)
+                 : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> __device__ __forceinline__ void wait_copies() {

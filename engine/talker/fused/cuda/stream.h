@@ -8,13 +8,14 @@ struct Stream {
     uint4 *ring;
     const uint4 *source;
     const int cta, warp, lane, thread;
+    const uint64 policy;
     int put, got, at, end, segment;
     Grid grid;
     int parity;
 
     __device__ Stream(const Params &params, Shared &shared, uint4 *rings)
         : P(params), memory(shared), cta(block_index()), warp(thread_index() / 32), lane(thread_index() % 32),
-          thread(thread_index()), put(0), got(0), grid(params.barrier), parity(0) {
+          thread(thread_index()), policy(give_up_first()), put(0), got(0), grid(params.barrier), parity(0) {
         ring = rings + warp * STAGES * PAIR + lane;
         source = P.stream + (int64)(cta * WARPS + warp) * (STREAM_UNITS / 2 * PAIR) + lane;
         for (int i = thread; i <= 2 * BOOKS; i += THREADS) memory.segments[i] = segment_of(i);
@@ -37,7 +38,7 @@ struct Stream {
     // After the last segment nothing more is copied.
     __device__ void copy_next() {
         if (segment < 2 * BOOKS) {
-            for (int i = 0; i < PAIR; i += 32) copy_16_bytes(ring + put + i, source + at / 2 * PAIR + i);
+            for (int i = 0; i < PAIR; i += 32) copy_16_bytes(ring + put + i, source + at / 2 * PAIR + i, policy);
             put = put + PAIR == STAGES * PAIR ? 0 : put + PAIR;
             at += 2;
             if (at == end) {
