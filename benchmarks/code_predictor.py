@@ -16,12 +16,10 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from benchmarks.predictor_errors import HEADING, Truth, compared, of_checkpoint, told
+from benchmarks.predictor_errors import HEADING, Truth, compared, of_checkpoint, parts, told
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
-from engine.models.talker_rows import CodecSide
-from engine.models.weights import Weights
 from engine.talker.fused.choice import one_launch
 from engine.talker.fused.eight_bits import rounded
 from engine.talker.fused.first_codes import FusedFirstCodes
@@ -72,10 +70,7 @@ class Forms:
 
     @torch.inference_mode()
     def __init__(self, checkpoint: Checkpoint, rows: int, *, plain: bool, cublas: Sequence[str]) -> None:
-        talker = checkpoint.model.talker
-        tensors = {name: each for name, each in checkpoint.tensors("talker.").items() if "text" not in name}
-        weights = Weights(tensors, DEVICE, torch.bfloat16)
-        codec, own = CodecSide(weights, talker), weights.under("code_predictor.")
+        own, talker, codec = parts(checkpoint, DEVICE, torch.bfloat16)
         self._talker, self._rows = talker, rows
         self._packed = packed = gather(own, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from engine.architecture import TalkerArchitecture
 from engine.checkpoint import Checkpoint, open_checkpoint
 from engine.models.talker_rows import CodecSide
 from engine.models.weights import Weights
@@ -70,11 +71,18 @@ class Truth:
         return compared(Twin(weights, self._rows).run(**self.asked(weights.dtype))[2], self.logits)
 
 
-def of_checkpoint(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
-    """The code predictor's weights in ``dtype``."""
+def parts(
+    checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype
+) -> tuple[Weights, TalkerArchitecture, CodecSide]:
+    """What its code predictor is made of, as ``gather`` takes it."""
     tensors = {name: each for name, each in checkpoint.tensors("talker.").items() if "text" not in name}
     weights, talker = Weights(tensors, device, dtype), checkpoint.model.talker
-    return gather(weights.under("code_predictor."), talker, CodecSide(weights, talker))
+    return weights.under("code_predictor."), talker, CodecSide(weights, talker)
+
+
+def of_checkpoint(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
+    """The code predictor's weights in ``dtype``."""
+    return gather(*parts(checkpoint, device, dtype))
 
 
 def of_nothing(width: int, device: torch.device, dtype: torch.dtype) -> PredictorWeights:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 import torch
 
 from engine.checkpoint import Checkpoint
@@ -20,6 +21,7 @@ from engine.talker.native import NativeTalker
 WORDS = "Hello world this is a test of the speech server quick brown fox jumps one two three calm warm".split()
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
 """Parity holds on a GPU too: TEST_DEVICE=cuda. Equality bit for bit is promised on a CPU."""
+bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
 
 
 def native_talker(checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 64) -> NativeTalker:

@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 
+from benchmarks.fp8_checkpoint import write_fp8_checkpoint
 from benchmarks.mixed_bounds import broken
 from benchmarks.mixed_crowd import Heard
 from benchmarks.mixed_lines import Line
@@ -103,6 +104,17 @@ def test_a_line_that_has_no_frames_alone_is_wrong_and_the_others_are_judged(chec
     found = verdict(checkpoint, lines, [alone[0], alone[1][:0], alone[2]], alone[0])
     assert found.wrong == ["line 1 (named), heard alone, has no frames"]
     assert (found.equal, found.swapped, found.confused, found.good) == (1, 2, 2, False)
+
+
+def test_the_teacher_of_eight_bits_is_that_of_the_rounded_checkpoint(checkpoint, lines, alone, tmp_path) -> None:
+    write_fp8_checkpoint(checkpoint.folder, tmp_path / "fp8")
+    rounded = open_checkpoint(str(tmp_path / "fp8"))
+    whole, known, told = (
+        Teacher(each, torch.device("cpu"), positions=256, fp8=fp8).slips(lines[0].request, [alone[0]])[0]
+        for each, fp8 in ((checkpoint, False), (rounded, False), (checkpoint, True))
+    )
+    assert np.array_equal(told, known)
+    assert not np.array_equal(told, whole)
 
 
 def test_samples_that_are_another_streams_are_found(alone) -> None:

@@ -166,6 +166,7 @@ def test_a_row_draws_the_same_in_any_batch_of_one_launch(width):
 def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(width):
     weights, batches = rounded(weights_of(width)), batch_sizes(MOST_ROWS)
     narrow, whole = (one_launch(weights, batches, fp8=fp8) for fp8 in (True, False))
+    assert [codes._fixed["stream"].element_size() for codes in (narrow, whole)] == [1, 2]
     for rows in (1, 2, 5, MOST_ROWS):
         asked = question(weights, rows, seed=rows, mixed=True)
         for one, other in zip(narrow(**asked), whole(**asked), strict=True):

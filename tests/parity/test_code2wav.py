@@ -11,9 +11,7 @@ from engine.code2wav.decoder import StreamDecoder
 from engine.models.code2wav import Code2WavModel
 from engine.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
-from tests.talkers import DEVICE
-
-bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
+from tests.talkers import DEVICE, bit_for_bit
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,9 @@ from engine.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import RequestError
 from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from tests.talkers import DEVICE
+from tests.talkers import DEVICE, bit_for_bit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
 PATIENCE = 60
 TEXT = "The quick brown fox jumps over the lazy dog, and she said she would be here by noon. It's 10:30 already!"
 

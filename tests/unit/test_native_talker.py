@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from tests.talkers import DEVICE, assert_same, native_talker, prepare, speak, various_requests
+from tests.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
 
 REQUESTS = 32
-bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from engine.config import TalkerConfig, VllmConfig
 from engine.errors import SetupError
 from engine.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.vllm import core
-from engine.talker.vllm.model import BATCHES
+from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.talker import load_vllm_talker
 from tests.talkers import DEVICE, WORDS, prepare, speak
 
@@ -44,7 +44,7 @@ def arguments(monkeypatch, checkpoint, capability, dtype, head_dim=128, config=C
 def test_all_steps_and_all_batches_are_equally_large(monkeypatch, opened):
     made = arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16)
     assert made["compilation_config"]["cudagraph_capture_sizes"] == [64] == [made["max_num_batched_tokens"]]
-    assert made["additional_config"][BATCHES] == [SLOTS]
+    assert made["additional_config"] == {BATCHES: [SLOTS], FP8: False}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ from engine.talker.resident.residual import Chance, PlainResidualCodes, Residual
 from engine.talker.resident.row_draws import RowDraws
 from engine.talker.resident.slots import Slots
 
+Otherwise = Callable[[str], ResidualCodes]
+"""What is to be had instead of what cannot be, for the reason that is given."""
 _log = logging.getLogger(__name__)
 _CAPABILITY = (9, 0)
 """What persistent.cu is compiled for: sm_90a."""
@@ -72,25 +74,18 @@ def residual_codes(
     """
 
     def plain(reason: str) -> ResidualCodes:
-        if fp8:
-            raise _no_fp8(reason)
         _log.info("codebooks 1 to 15 are drawn in plain torch: %s", reason)
         return PlainResidualCodes(CodePredictor(weights, talker, code_tables=codec.tables, rows=sizes[-1]), codec)
 
+    def refuse(reason: str) -> ResidualCodes:
+        raise SetupError(f"talker.vllm.fp8_predictor cannot be: {reason}")
+
     reason = _why_plain(weights)
     if reason is not None:
-        return plain(reason)
-    gathered = gather(weights, talker, codec)
+        return refuse(reason) if fp8 else plain(reason)
     if fp8:
-        try:
-            gathered = rounded(gathered)
-        except PoorFit as error:
-            raise _no_fp8(str(error)) from error
-    return _fused(gathered, sizes, plain, fp8)
-
-
-def _no_fp8(reason: str) -> SetupError:
-    return SetupError(f"talker.vllm.fp8_predictor cannot be: {reason}")
+        return _in_eight_bits(gather(weights, talker, codec), sizes, refuse)
+    return _fused(gather(weights, talker, codec), sizes, plain)
 
 
 def _why_plain(weights: Weights) -> str | None:
@@ -105,27 +100,43 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _fused(
-    weights: PredictorWeights, sizes: Sequence[int], plain: Callable[[str], ResidualCodes], fp8: bool
-) -> ResidualCodes:
-    few_sizes = [size for size in sizes if size <= MOST_ROWS]
-    many_sizes = [size for size in sizes if size > MOST_ROWS]
+def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Otherwise) -> ResidualCodes:
+    few_sizes = _few(sizes)
     if not few_sizes:
-        return _many_rows(weights, many_sizes, plain)
+        return _many_rows(weights, sizes, plain)
     try:
-        few = one_launch(weights, few_sizes, fp8=fp8)
+        few = one_launch(weights, few_sizes)
     except KernelError as error:
-        if fp8:
-            raise _no_fp8(str(error)) from error
         _log.info("codebooks 1 to 15 are not drawn by one launch a frame: %s", error)
         return _many_rows(weights, sizes, plain)
-    bits = ", of weights of eight bits" if fp8 else ""
-    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d%s", MOST_ROWS, bits)
-    return BySize(few, MOST_ROWS, _many_rows(weights, many_sizes, plain)) if many_sizes else few
+    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d", MOST_ROWS)
+    return _with_more_rows(few, weights, sizes, plain)
 
 
-def _many_rows(weights: PredictorWeights, sizes: Sequence[int], plain: Callable[[str], ResidualCodes]) -> ResidualCodes:
-    """By Triton's launches, every size of which runs once. Where they cannot, what ``plain`` makes of the reason."""
+def _in_eight_bits(weights: PredictorWeights, sizes: Sequence[int], refuse: Otherwise) -> ResidualCodes:
+    """By one launch that reads eight bits, and by Triton's with the same weights."""
+    try:
+        weights = rounded(weights)
+        few = one_launch(weights, _few(sizes), fp8=True)
+    except (PoorFit, KernelError) as error:
+        return refuse(str(error))
+    _log.info("codebooks 1 to 15 are drawn of weights of eight bits: read so in batches of up to %d", MOST_ROWS)
+    return _with_more_rows(few, weights, sizes, refuse)
+
+
+def _few(sizes: Sequence[int]) -> list[int]:
+    return [size for size in sizes if size <= MOST_ROWS]
+
+
+def _with_more_rows(
+    few: ResidualCodes, weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise
+) -> ResidualCodes:
+    many_sizes = [size for size in sizes if size > MOST_ROWS]
+    return BySize(few, MOST_ROWS, _many_rows(weights, many_sizes, otherwise)) if many_sizes else few
+
+
+def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise) -> ResidualCodes:
+    """By Triton's launches, every size of which runs once. Where they cannot, ``otherwise`` answers."""
     try:
         from engine.talker.fused.triton_codes import TritonCodes, refusal
 
@@ -137,7 +148,7 @@ def _many_rows(weights: PredictorWeights, sizes: Sequence[int], plain: Callable[
             return codes
     except Exception as error:
         reason = reason_for_plain(error)
-    return plain(reason)
+    return otherwise(reason)
 
 
 def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool = False) -> PersistentCodes:

@@ -63,10 +63,10 @@ def gpu(monkeypatch, caplog):
                 raise told["triton"]
             self.tried.append(len(hidden))
 
-    def one_launch(weights, batches, *, fp8):
+    def one_launch(weights, batches, *, fp8=False):
         if told["one launch"] is not None:
             raise told["one launch"]
-        return "one launch of eight bits" if fp8 else "one launch"
+        return ("one launch of eight bits", weights) if fp8 else "one launch"
 
     triton_codes = ModuleType("triton_codes")
     triton_codes.TritonCodes, triton_codes.refusal = Codes, lambda weights: None
@@ -110,8 +110,10 @@ def test_eight_bits_are_read_by_one_launch_and_larger_batches_have_the_same_weig
     given = []
     monkeypatch.setattr(choice, "try_out", lambda codes, rows, weights: given.append(weights))
     before = choice.gather()
-    assert chosen(40, fp8=True)._few == "one launch of eight bits"
-    assert all(torch.equal(weights.norm, before.norm + 1) for weights in given)
+    name, weights = chosen(40, fp8=True)._few
+    assert name == "one launch of eight bits"
+    assert torch.equal(weights.norm, before.norm + 1)
+    assert given == [weights] * sum(size > MOST_ROWS for size in batch_sizes(40))
     assert "of weights of eight bits" in caplog.text
 
 

@@ -53,5 +53,6 @@ def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(sizes, rows, tmp
         codes = PersistentCodes(weights, each, {kernel: emulated(folder, each, kernel, seed=rows)})
         drawn, embedding = codes(**question(weights, rows, seed=rows, mixed=True))
         found.append((drawn, embedding, codes.logits[:rows]))
+        assert codes._fixed["stream"].element_size() == (1 if each.fp8 else 2)
     for whole, narrow in zip(*found, strict=True):
         assert torch.equal(whole, narrow)

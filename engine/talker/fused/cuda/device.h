@@ -14,8 +14,7 @@ __device__ __forceinline__ char *shared_memory() {
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 
-// That L2 gives up what was read last with it before anything else. Of data that is read in turn and is larger than L2
-// a part stays there then; otherwise each line would have to go just before it is read again.
+// A policy for reads: their lines leave L2 before any others do.
 __device__ __forceinline__ uint64 give_up_first() {
     uint64 policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
