@@ -57,6 +57,10 @@ def test_the_wheel_holds_every_module(wheel: Path) -> None:
     assert modules(wheel) == modules(ROOT)
 
 
+def test_the_wheel_carries_type_information(wheel: Path) -> None:
+    assert all((wheel / package / "py.typed").is_file() for package in ("engine", "server"))
+
+
 def test_the_wheel_holds_the_playground(wheel: Path) -> None:
     page = Path("server/playground")
     assert {path.name for path in (wheel / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
