@@ -1,10 +1,10 @@
-"""Clients that a server must be able to bear: they connect and say nothing, stop in the middle, read slowly, vanish.
+"""Adversarial clients: idle connections, half-sent requests, slow readers, floods, files that crash decoders.
 
     python -m benchmarks.hostile ADDRESS [--clients 200] [--seconds 600] [--speaking 4] [--seed 1]
 
-Each client does one thing after another until the time is over, then every connection is broken off at once. Prints
-how often each thing was done, as JSON. ``--speaking``: how many of them may have speech made at a time; the others of
-that moment do something that costs no speech. More would be load, and load is another question.
+Each client makes one attack after another until the time is over; then every connection is reset at once. Prints how
+often each attack was made, as JSON. ``--speaking`` bounds how many of them request speech at a time, since more would
+measure load and not abuse. The clients connect from eight loopback addresses other than 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from urllib.parse import urlsplit
+
+from tests.server.dangerous_recordings import DANGEROUS
 
 _LONG = "This is said to somebody who does not listen, and it goes on for as long as nobody hangs up. " * 20
 _SMALL_WINDOW = 4096
 """Bytes that the system may take for a client that does not read."""
 _LONGEST_STALL = 90.0
 """Seconds; the server should have given such a client up before."""
+_ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
+"""Where clients connect from: per-client limits hold for each of these."""
+_HELD_BODY = 2**20
+"""Bytes of a body that is never completed."""
+_ANSWER_S = 20.0
+_BURST = 50
+"""Requests, messages or connections of one attack."""
 
 
 @dataclass
@@ -47,7 +57,7 @@ class Hostile:
 
     async def stop_in_body(self) -> None:
         """Half of a request's body, and then a byte now and then."""
-        with await self._connected() as connection:
+        async with self._connected() as connection:
             await self._send(connection, _head(4000) + b'{"input": "')
             end = time.monotonic() + self.random.uniform(1, _LONGEST_STALL)
             while time.monotonic() < end:
@@ -60,16 +70,11 @@ class Hostile:
 
     async def open_session(self) -> None:
         """A live session that never says anything, or half a frame."""
-        key = base64.b64encode(self.random.randbytes(16)).decode()
-        head = (
-            "GET /v1/audio/speech/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        )
-        await self._until_hung_up(head.encode() + self.random.choice((b"", b"\x81\xfe\x10\x00\0\0\0\0{")))
+        await self._until_hung_up(_handshake(self.random) + self.random.choice((b"", b"\x81\xfe\x10\x00\0\0\0\0{")))
 
     async def read_slowly(self) -> None:
         """Take speech at a tenth of the pace it is played at, then hang up."""
-        with await self._connected(_SMALL_WINDOW) as connection:
+        async with self._connected(_SMALL_WINDOW) as connection:
             await self._send(connection, _speech())
             async with asyncio.timeout(self.random.uniform(5, 40)):
                 while await self._read(connection, 1024):
@@ -77,40 +82,106 @@ class Hostile:
 
     async def stall(self) -> None:
         """Ask for speech and take nothing of it."""
-        with await self._connected(_SMALL_WINDOW) as connection:
+        async with self._connected(_SMALL_WINDOW) as connection:
             await self._send(connection, _speech())
             await asyncio.sleep(self.random.uniform(5, _LONGEST_STALL))
 
     async def vanish(self) -> None:
         """Ask for speech, hear its beginning, and be gone."""
-        with await self._connected() as connection:
+        async with self._connected() as connection:
             await self._send(connection, _speech())
             await self._read(connection, 4096)
+
+    async def trickle_text(self) -> None:
+        """A live session that sends a word every few seconds and so keeps the talker waiting."""
+        async with self._session() as connection:
+            await self._send(connection, _frame(json.dumps({"type": "session.config"}).encode()))
+            async with asyncio.timeout(self.random.uniform(5, _LONGEST_STALL)):
+                while True:
+                    await self._send(connection, _frame(json.dumps({"type": "input.text", "text": "again "}).encode()))
+                    await self._read(connection, 65_536)
+                    await self._hesitate(2, 10)
+
+    async def send_dangerous_recording(self) -> None:
+        """A recording that crashes its decoder, or makes it allocate gigabytes."""
+        recording = base64.b64encode(self.random.choice(list(DANGEROUS.values()))).decode()
+        body = json.dumps({"input": "Hello.", "ref_audio": f"data:audio/ogg;base64,{recording}"}).encode()
+        await self._until_hung_up(_head(len(body)) + body)
+
+    async def hold_body(self) -> None:
+        """A megabyte of a body whose rest never comes."""
+        await self._until_hung_up(_head(16 * 2**20 - 1) + b'{"input": "' + b"a" * _HELD_BODY)
+
+    async def flood_pings(self) -> None:
+        """WebSocket pings by the megabyte; none of the pongs is read."""
+        async with self._session(_SMALL_WINDOW) as connection, asyncio.timeout(self.random.uniform(1, 10)):
+            while True:
+                await self._send(connection, _frame(b"p" * 125, opcode=9) * 100)
+                await self._hesitate(0.1, 0.2)
+
+    async def send_long_names(self) -> None:
+        """Paths of 60 kB, and a live message with a field name of 1 MB."""
+        for _ in range(_BURST // 10):
+            await self._until_answered(f"GET /{'x' * 60_000} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        async with self._session() as connection, asyncio.timeout(_ANSWER_S):
+            await self._send(connection, _frame(json.dumps({"type": "cancel", "y" * 2**20: 1}).encode()))
+            while await self._read(connection, 65_536):
+                pass
+
+    async def hoard_connections(self) -> None:
+        """Many idle connections at once."""
+        async with AsyncExitStack() as stack:
+            for _ in range(_BURST):
+                await stack.enter_async_context(self._connected())
+            await self._hesitate(1, 30)
+
+    async def rebind(self) -> None:
+        """Requests for private data under a foreign host name."""
+        for path in ("/v1/audio/voices", "/metrics", "/v1/audio/speech/req_1", "/v1/models"):
+            await self._until_answered(f"GET {path} HTTP/1.1\r\nHost: rebound.example\r\n\r\n".encode())
+
+    async def smuggle(self) -> None:
+        """Content-Length beside Transfer-Encoding, absolute-form targets, pipelined requests."""
+        both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        await self._until_answered(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\n" + both)
+        await self._until_answered(b"GET http://x/health HTTP/1.1\r\nHost: y\r\n\r\n" * _BURST)
+
+    async def _until_answered(self, data: bytes) -> None:
+        """Send ``data`` and read the beginning of the answer."""
+        async with self._connected() as connection, asyncio.timeout(_ANSWER_S):
+            await self._send(connection, data)
+            await self._read(connection, 65_536)
+
+    @asynccontextmanager
+    async def _session(self, window: int | None = None) -> AsyncIterator[socket.socket]:
+        """A live session, its handshake answered."""
+        async with self._connected(window) as connection:
+            await self._send(connection, _handshake(self.random))
+            await self._read(connection, 4096)
+            yield connection
 
     async def _hesitate(self, least: float, most: float) -> None:
         await asyncio.sleep(self.random.uniform(least, most))
 
     async def _until_hung_up(self, data: bytes) -> None:
         """Send ``data`` and nothing more; leave when the server does, or before."""
-        with await self._connected() as connection:
+        async with self._connected() as connection:
             await self._send(connection, data)
             async with asyncio.timeout(self.random.uniform(1, _LONGEST_STALL)):
                 while await self._read(connection, 4096):
                     pass
 
-    async def _connected(self, window: int | None = None) -> socket.socket:
-        """A connection that is broken off, not closed, when it is left."""
-        connection = socket.socket()
-        connection.setblocking(False)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        if window:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-        try:
+    @asynccontextmanager
+    async def _connected(self, window: int | None = None) -> AsyncIterator[socket.socket]:
+        """A connection that is reset, not closed, when it is left."""
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if window:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            connection.bind((self.random.choice(_ADDRESSES), 0))
             await asyncio.get_running_loop().sock_connect(connection, (self.host, self.port))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            yield connection
 
     async def _send(self, connection: socket.socket, data: bytes) -> None:
         await asyncio.get_running_loop().sock_sendall(connection, data)
@@ -126,9 +197,16 @@ QUIET: tuple[Deed, ...] = (
     Hostile.stop_in_body,
     Hostile.talk_nonsense,
     Hostile.open_session,
+    Hostile.send_dangerous_recording,
+    Hostile.hold_body,
+    Hostile.flood_pings,
+    Hostile.send_long_names,
+    Hostile.hoard_connections,
+    Hostile.rebind,
+    Hostile.smuggle,
 )
 """What costs no speech."""
-LOUD: tuple[Deed, ...] = (Hostile.read_slowly, Hostile.stall, Hostile.vanish)
+LOUD: tuple[Deed, ...] = (Hostile.read_slowly, Hostile.stall, Hostile.vanish, Hostile.trickle_text)
 """What does."""
 
 
@@ -137,6 +215,26 @@ def _head(length: int) -> bytes:
         "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
+
+
+def _handshake(random: Random) -> bytes:
+    key = base64.b64encode(random.randbytes(16)).decode()
+    return (
+        "GET /v1/audio/speech/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
+
+
+def _frame(payload: bytes, opcode: int = 1) -> bytes:
+    """A whole masked WebSocket frame (RFC 6455, 5.2); the mask is zero."""
+    length = len(payload)
+    if length < 126:
+        size = struct.pack(">B", 0x80 | length)
+    elif length < 2**16:
+        size = struct.pack(">BH", 0x80 | 126, length)
+    else:
+        size = struct.pack(">BQ", 0x80 | 127, length)
+    return bytes([0x80 | opcode]) + size + bytes(4) + payload
 
 
 def _speech() -> bytes:

@@ -1,17 +1,18 @@
-"""Whether listeners notice the clients that a server must bear, and what those leave behind.
+"""Listeners beside adversarial clients: whether they run out of audio, and what the server still holds afterwards.
 
     python -m benchmarks.soak [--rounds 5] [--minutes 2] [--clients 200] [--listeners 2] [--speaking 2] [--json FILE]
+    python -m benchmarks.soak --parts hostile --rounds 6 --minutes 10
 
-One server (``configs/pocket.yaml``). A listener asks for one sentence after the other and plays each from its first
-audible sample on, with a tenth of a second in hand. Each round has three parts of so many minutes, so that whatever
-else the machine does is the same for all: the listeners alone; beside ``--speaking`` more of them, who are what as many
-speaking clients cost in any case; and beside ``benchmarks.hostile``. Prints, of each part,
+Starts one server (``configs/pocket.yaml``). A listener requests one sentence after the other and plays each from its
+first audible sample, with a buffer of 100 ms. Each round has up to three parts of ``--minutes`` each, interleaved so
+that other work on the machine affects all of them alike: the listeners alone; beside ``--speaking`` more listeners,
+which is what that many speaking clients cost in any case; and beside ``benchmarks.hostile``. Prints for each part:
 
 - first sound: median and 99th percentile;
 - late: how many sentences ran out of audio, and by how much the latest sample missed its time;
-- the resident memory of both processes after each round, their CPU time, the most connections, files and threads.
+- the resident memory of each process after each round, CPU time, the most connections, files and threads.
 
-After the last round it waits until the server is at rest and says what it still holds beyond what it held before.
+After the last round it waits until the server is at rest and prints what it holds, beside what it held before.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from benchmarks.cpu_pocket import TEXTS, Heard, listen
 from benchmarks.report import machine
 from benchmarks.serving import PATIENCE_S, ROOT, served
 
+PARTS = ("alone", "listeners", "hostile")
 IN_HAND_S = 0.1
 """What a player has before it begins: docs/performance.md, "The pocket checkpoint"."""
 _SAMPLE_S = 5.0
@@ -88,7 +90,7 @@ class Soak:
     def __init__(self, server: Server, given: argparse.Namespace) -> None:
         self._server, self._given = server, given
         self._seeds = 0
-        self.parts = {"alone": Part(), "beside listeners": Part(), "beside hostile": Part()}
+        self.parts = {name: Part() for name in given.parts}
         self.deeds: Counter[str] = Counter()
 
     async def run(self) -> dict[str, Any]:
@@ -97,13 +99,16 @@ class Soak:
         await self._listen(Part(), _WARM_UP_S)
         before = await self._server.at_rest()
         for number in range(self._given.rounds):
-            await self._listen(self.parts["alone"], seconds)
-            await asyncio.gather(
-                self._listen(self.parts["beside listeners"], seconds),
-                self._listen(Part(), seconds, self._given.speaking),
-            )
-            async with self._hostile(number, seconds):
-                await self._listen(self.parts["beside hostile"], seconds)
+            if "alone" in self.parts:
+                await self._listen(self.parts["alone"], seconds)
+            if "listeners" in self.parts:
+                await asyncio.gather(
+                    self._listen(self.parts["listeners"], seconds),
+                    self._listen(Part(), seconds, self._given.speaking),
+                )
+            if "hostile" in self.parts:
+                async with self._hostile(number, seconds):
+                    await self._listen(self.parts["hostile"], seconds)
             print(f"round {number + 1} of {self._given.rounds}: {json.dumps(self._figures())}", file=sys.stderr)
         after = await self._server.at_rest()
         return {
@@ -189,6 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=2, help="of each part of a round")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="who is beside the listeners")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--listeners", type=int, default=2)
     parser.add_argument("--speaking", type=int, default=2, help="hostile clients that have speech made at a time")
