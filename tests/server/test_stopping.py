@@ -37,8 +37,7 @@ def unblemished(server: Serving) -> bool:
 
 def test_serve_stops_quietly_when_it_is_interrupted_and_leaves_no_process(pocket: Path, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, pocket)).ready() as server:
-        family = psutil.Process(server.process.pid).children(recursive=True)
-        assert family
+        family = server.processes().all
         server.process.send_signal(signal.SIGINT)
         assert unblemished(server)
     gone, alive = psutil.wait_procs(family, PATIENCE)
