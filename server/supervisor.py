@@ -29,6 +29,7 @@ the service, and one received both directly and through the supervisor would cou
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
 _STACK_SIGNAL = signal.SIGUSR2
+_HEARTBEAT_S = 5.0
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _HEALTHY_S = 60.0
@@ -78,7 +79,7 @@ class Supervisor:
     def __init__(self, front: Callable[[Heartbeat], int], *, stall_seconds: float, drain_seconds: float) -> None:
         self._front = front
         self._stall_seconds, self._drain_seconds = stall_seconds, drain_seconds
-        self._interval = min(1.0, stall_seconds / 4)
+        self._interval = min(_HEARTBEAT_S, stall_seconds / 4)
         self._stops = [each for each in _stop_signals() if signal.getsignal(each) is not signal.SIG_IGN]
         self._deadline: float | None = None
         self._served_since: float | None = None
@@ -139,7 +140,7 @@ class Supervisor:
         watched = [self._signals, heartbeats]
         looked = time.monotonic()
         while True:
-            ready, _, _ = select.select(watched, [], [], self._until_deadline(tick))
+            ready, _, _ = select.select(watched, [], [], self._until_deadline(min(tick, limit - silent)))
             now = time.monotonic()
             silent, looked = silent + min(now - looked, tick), now
             if heartbeats in ready:
@@ -152,7 +153,7 @@ class Supervisor:
                 return code
             for _ in range(self._stops_received(ready)):
                 self._forward_stop(child)
-            if silent > limit:
+            if silent >= limit:
                 self._kill_hung(child, limit)
                 silent = 0.0
             elif self._deadline is not None and now > self._deadline:
