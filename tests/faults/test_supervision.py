@@ -113,5 +113,5 @@ def test_a_hung_engine_does_not_hold_up_the_stop(checkpoints, tmp_path) -> None:
         for process in processes.engine:
             process.suspend()
         server.process.terminate()
-        assert server.process.wait(10) == 0
+        assert server.process.wait(13) == 0
         assert_gone(*processes.all)
