@@ -10,16 +10,18 @@ from pathlib import Path
 import httpx
 import psutil
 
-from benchmarks.serving import PATIENCE_S
+from benchmarks.processes import Processes, processes
+from benchmarks.serving import PATIENCE_S, started
 
 _LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
 class Held:
-    """The server at one moment. The first three are of the HTTP and of the engine process, the others of both.
+    """The server at one moment. The first three list the HTTP process, the engine process and then the others.
 
     processes: ids; resident: MiB; worked: seconds of CPU time so far; shared: mappings of shared memory.
+    files, threads and shared count all processes, connections those of the HTTP process.
     """
 
     processes: tuple[int, ...]
@@ -31,9 +33,9 @@ class Held:
     connections: int
 
 
-def held(server: psutil.Process) -> Held:
-    """What the server holds now; the process is that which was started."""
-    family = [server, *server.children(recursive=True)]
+def held(server: Processes) -> Held:
+    """What the server holds now."""
+    family = server.all
     return Held(
         processes=tuple(process.pid for process in family),
         resident=tuple(process.memory_info().rss / 2**20 for process in family),
@@ -41,7 +43,7 @@ def held(server: psutil.Process) -> Held:
         files=sum(process.num_fds() for process in family),
         threads=sum(process.num_threads() for process in family),
         shared=sum("memfd:" in Path(f"/proc/{process.pid}/maps").read_text() for process in family),
-        connections=sum(each.status == psutil.CONN_ESTABLISHED for each in server.net_connections("tcp")),
+        connections=sum(each.status == psutil.CONN_ESTABLISHED for each in server.http.net_connections("tcp")),
     )
 
 
@@ -50,11 +52,11 @@ class Server:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._process = next(each for each in psutil.Process().children() if "serve" in each.cmdline())
+        self._process = started()
 
     def held(self) -> Held:
         """What it holds now."""
-        return held(self._process)
+        return held(processes(self._process.pid))
 
     async def at_rest(self) -> dict[str, int]:
         """What is in use when nobody is there any more, or after two minutes."""

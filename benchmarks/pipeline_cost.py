@@ -26,11 +26,11 @@ from typing import Any
 
 import httpx
 import numpy as np
-import psutil
 import yaml
 from numpy.typing import NDArray
 
 from benchmarks import serving
+from benchmarks.processes import Processes, processes
 from benchmarks.report import machine
 from benchmarks.stand_in_engine import BATCH_MS, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS, is_code2wav
 from engine.untrained import write_checkpoint
@@ -58,19 +58,19 @@ class Reading:
     steps: int
 
 
-def read(server: psutil.Process, made: dict[str, Any]) -> Reading:
+def read(server: Processes, made: dict[str, Any]) -> Reading:
     """``made``: what ``/ready`` says of the engine."""
-    threads = {(each.pid, thread.id): thread for each in _family(server) for thread in each.threads()}
+    threads = {(each.pid, thread.id): thread for each in server.all for thread in each.threads()}
     seconds = {key: thread.user_time + thread.system_time for key, thread in threads.items()}
-    http = sum(spent for (pid, _), spent in seconds.items() if pid == server.pid)
-    worker = next(each.pid for each in server.children())
+    http = sum(spent for (pid, _), spent in seconds.items() if pid == server.http.pid)
+    worker = server.engine[0].pid
     [code2wav] = [key for key in seconds if is_code2wav(*key)]
     return Reading(
         time.perf_counter(),
         seconds[worker, worker],
         seconds[code2wav],
-        sum(seconds.values()) - http,
-        seconds[server.pid, server.pid],
+        sum(spent for (pid, _), spent in seconds.items() if pid in {each.pid for each in server.engine}),
+        seconds[server.http.pid, server.http.pid],
         http,
         made["talker_step_rows"],
         made["code2wav_batch_rows"],
@@ -79,15 +79,11 @@ def read(server: psutil.Process, made: dict[str, Any]) -> Reading:
     )
 
 
-def _family(server: psutil.Process) -> list[psutil.Process]:
-    return [server, *server.children(recursive=True)]
-
-
 def _pauses() -> NDArray[np.float32]:
     return np.memmap(os.environ[PAUSES], np.float32, "r")
 
 
-async def spoken_to(address: str, listeners: int, seconds: float, server: psutil.Process) -> tuple[Reading, Reading]:
+async def spoken_to(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
     """Readings ``seconds`` apart, while so many listen."""
     client = Client(address, None, patience=600, rate=24_000, audible=0.01)
     asking = Asking(SENTENCES, frames=CONTEXT - 512)
@@ -145,7 +141,7 @@ def measure(given: argparse.Namespace, placement: str, folder: Path, checkpoint:
     config.write_text(yaml.safe_dump({"engine": engine}))
     program = ("benchmarks.stand_in_engine", "server.cli")
     with serving.served(config, folder / f"{placement}.log", program=program) as (address, _):
-        [server] = [each for each in psutil.Process().children() if "serve" in each.cmdline()]
+        server = processes(serving.started().pid)
         heads = "listeners  frames/s  chunks/s frames a chunk chunks a batch"
         parts = "   talker code2wav     rest     http its loop  engine    http   pause     p99   worst"
         print(f"\n{placement}\n{heads}{parts}", flush=True)

@@ -23,10 +23,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import numpy as np
-import psutil
 import yaml
 
 from benchmarks import serving
+from benchmarks.processes import Processes, processes
 from benchmarks.report import machine
 from benchmarks.stand_in_engine import BATCH_MS, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS, is_code2wav
 from engine.untrained import write_checkpoint
@@ -107,14 +107,13 @@ async def bursts(asker: Asker, size: int) -> list[float]:
     return waits
 
 
-def spent(server: psutil.Process) -> np.ndarray:
+def spent(server: Processes) -> np.ndarray:
     """CPU seconds so far of ``_PARTS``."""
-    [engine] = server.children()
-    threads = {process.pid: _threads(process.pid) for process in (server, engine)}
-    http, stages = threads[server.pid], threads[engine.pid]
+    http, engine = server.http, server.engine[0]
+    threads, stages = _threads(http.pid), _threads(engine.pid)
     [code2wav] = [each for each in stages if is_code2wav(engine.pid, each)]
     ours = (stages[engine.pid], stages[code2wav])
-    return np.array([sum(http.values()), http[server.pid], *ours, sum(stages.values()) - sum(ours)])
+    return np.array([sum(threads.values()), threads[http.pid], *ours, sum(stages.values()) - sum(ours)])
 
 
 def _threads(pid: int) -> dict[int, float]:
@@ -122,7 +121,7 @@ def _threads(pid: int) -> dict[int, float]:
     return {int(each.name): int((each / "schedstat").read_text().split()[0]) / 1e9 for each in tasks.iterdir()}
 
 
-def row(name: str, ask: Callable[[], Awaitable[list[float]]], server: psutil.Process) -> str:
+def row(name: str, ask: Callable[[], Awaitable[list[float]]], server: Processes) -> str:
     """What was spent on a request, and how long they waited."""
     before = spent(server)
     begun = time.perf_counter()
@@ -151,7 +150,7 @@ def main() -> None:
         config.write_text(yaml.safe_dump(_settings(folder, max([*given.at_once, *given.bursts, 1]))))
         program = ("benchmarks.stand_in_engine", "server.cli")
         with serving.served(config, folder / "log", program=program) as (address, _):
-            [server] = [each for each in psutil.Process().children() if "serve" in each.cmdline()]
+            server = processes(serving.started().pid)
             measure(Asker(address), server, given)
 
 
@@ -172,7 +171,7 @@ def _settings(folder: Path, most: int) -> dict[str, object]:
     }
 
 
-def measure(asker: Asker, server: psutil.Process, given: argparse.Namespace) -> None:
+def measure(asker: Asker, server: Processes, given: argparse.Namespace) -> None:
     """The table."""
     asyncio.run(crowd(asker, 8, 200))
     heads = "".join(f"{part:>9}" for part in _PARTS)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 120.0
@@ -47,6 +48,11 @@ def served(
     finally:
         process.terminate()
         process.wait(PATIENCE_S)
+
+
+def started() -> psutil.Process:
+    """The server that this process has started: its supervisor."""
+    return next(each for each in psutil.Process().children() if "serve" in each.cmdline())
 
 
 def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""The engine process: ``python -m engine.worker CONFIG REQUESTS_SIDE AUDIO_SIDE``.
+"""The engine process: ``python -m engine.worker CONFIG REQUESTS_SIDE AUDIO_SIDE PARENT_PID``.
 
 It loads the checkpoint, runs stage 1, starts stage 2, and lives as long as its client.
 """
@@ -38,9 +38,9 @@ _log = logging.getLogger(__name__)
 
 def main() -> None:
     """Run until the client is gone."""
-    given, requests, audio = sys.argv[1:]
+    given, requests, audio, parent = sys.argv[1:]
     config = EngineConfig.model_validate_json(given)
-    prepare_process(config.log_format)
+    prepare_process(config.log_format, int(parent))
     wakeup = Wakeup()
     with Side.from_argument(requests).attach(wakeup) as endpoint:
         run(config, endpoint, Side.from_argument(audio), wakeup)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ AUDIO_WINDOW = 128
 """Frames a stream's listener may be behind Code2Wav: 10 s of audio."""
 _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
-_EXIT_PATIENCE_S = 15.0
+_EXIT_PATIENCE_S = 1.0
 _SUBMIT_PATIENCE_S = 0.2
 """How long a request may wait for room on a link that the worker does not read: it is the event loop that waits."""
 _log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class WorkerHandle:
         (requests, worker_requests), (audio, worker_audio) = _links()
         sides = [worker_requests, worker_audio]
         command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
-        command += [side.to_argument() for side in sides]
+        command += [*(side.to_argument() for side in sides), str(os.getpid())]
         try:
             self.process = spawn(command, sides, env=_environment(), process_group=0)
         except OSError:
@@ -57,7 +58,7 @@ class WorkerHandle:
         self._listener.start()
 
     def close(self) -> None:
-        """End the worker and everything that belongs to it. Blocks, for seconds if the worker is busy."""
+        """End the worker and everything that belongs to it. Blocks for about a second if the worker is busy or hung."""
         self._closing = True
         self._wakeup.notify()
         self._listener.join()
@@ -67,7 +68,7 @@ class WorkerHandle:
             self.process.wait(_EXIT_PATIENCE_S)
         except subprocess.TimeoutExpired:
             _log.warning("the engine process did not end by itself and was killed")
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def _listen(self) -> None:

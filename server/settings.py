@@ -65,6 +65,12 @@ class Limits(BaseModel):
     drain_seconds: float = Field(
         30.0, ge=0, le=86_400, description="a server told to stop lets what it has accepted end for so long"
     )
+    http_stall_seconds: float = Field(
+        30.0,
+        ge=1,
+        le=86_400,
+        description="the HTTP process is killed and restarted when its event loop has not run for so long",
+    )
     max_outcomes: int = Field(
         10_000, ge=0, description="ended requests that GET /v1/audio/speech/{id} remembers, each for an hour"
     )

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import signal
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 import uvicorn
 
 from server.admission import Admission
 from server.live.sessions import Sessions
+from server.supervisor import STOP_SIGNAL, Heartbeat
 from server.websocket_connection import WebSocketConnection
 
 _CLOSE_SECONDS = 1.0
@@ -24,7 +26,8 @@ _CLOSE_SECONDS = 1.0
 class Server(uvicorn.Server):
     """Drains when it is told to stop: it still listens, and answers, until the last accepted request has ended.
 
-    patience: seconds after which what still runs is broken off; tell: says what it waits for.
+    patience: seconds after which what still runs is broken off; tell: says what it waits for; heartbeat: tells the
+    supervisor that the event loop runs, from the moment that connections are accepted until the loop ends.
     """
 
     def __init__(
@@ -34,15 +37,32 @@ class Server(uvicorn.Server):
         sessions: Sessions,
         patience: float,
         tell: Callable[[str], None],
+        heartbeat: Heartbeat,
     ) -> None:
         super().__init__(config)
         self._admission = admission
         self._sessions = sessions
         self._patience = patience
         self._tell = tell
+        self._heartbeat = heartbeat
+        self._beating: asyncio.Task[None] | None = None
         self._told: float | None = None
         self._announced = False
         self._forced = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handle the supervisor's signal instead of SIGINT and SIGTERM, which are for the supervisor."""
+        before = signal.signal(STOP_SIGNAL, self.handle_exit)
+        try:
+            yield
+        finally:
+            signal.signal(STOP_SIGNAL, before)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, accept connections, and begin the heartbeat."""
+        await super().startup(sockets)
+        self._beating = asyncio.create_task(self._heartbeat.run())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal has come. It is not kept, which would raise it again after the end: a told stop is no failure."""

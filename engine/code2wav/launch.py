@@ -37,7 +37,8 @@ def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]
         environment = with_gpu(config.code2wav.gpu, environment)
         config = config.model_copy(update={"device": "cuda"})
     command = [sys.executable, "-m", "engine.code2wav.process", config.model_dump_json()]
-    process = spawn([*command, frames.to_argument(), audio.to_argument()], [frames, audio], env=environment)
+    command += [frames.to_argument(), audio.to_argument(), str(os.getpid())]
+    process = spawn(command, [frames, audio], env=environment)
     return lambda: _wait(process)
 
 

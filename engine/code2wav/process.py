@@ -1,4 +1,4 @@
-"""Stage 2 as a process: ``python -m engine.code2wav.process CONFIG FRAMES_SIDE AUDIO_SIDE``."""
+"""Stage 2 as a process: ``python -m engine.code2wav.process CONFIG FRAMES_SIDE AUDIO_SIDE PARENT_PID``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from engine.transfer import Side
 
 def main() -> None:
     """Run until the talker's process or the client is gone."""
-    given, frames, audio = sys.argv[1:]
+    given, frames, audio, parent = sys.argv[1:]
     config = EngineConfig.model_validate_json(given)
-    prepare_process(config.log_format)
+    prepare_process(config.log_format, int(parent))
     serve(config, Side.from_argument(frames), Side.from_argument(audio))
 
 

@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from server.http_connection import connections
 from server.keys import load_keys
 from server.settings import Settings, SettingsError, load_settings
 from server.stopping import Server, untold
+from server.supervisor import Heartbeat, Supervisor
 from server.websocket_connection import WebSocketConnection
 
 log = logging.getLogger("sonant")
@@ -60,8 +61,12 @@ def serve(
     tell(f"Sonant serves {settings.model_name} on {_address(listener)}")
     if not protected and not _is_loopback(listener):
         tell("Warning: anyone who reaches this address can use the server; it asks for no key.")
-    if not _run(settings, listener, tell):
-        raise typer.Exit(1)
+    supervisor = Supervisor(
+        partial(_run, settings, listener, tell),
+        stall_seconds=settings.limits.http_stall_seconds,
+        drain_seconds=settings.limits.drain_seconds,
+    )
+    raise typer.Exit(supervisor.run())
 
 
 def _set_up_logging(settings: Settings) -> None:
@@ -71,16 +76,19 @@ def _set_up_logging(settings: Settings) -> None:
     logging.getLogger("uvicorn.error").addFilter(untold)
 
 
-def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None]) -> bool:
-    """Serve until told to stop; False when the engine could not start."""
+def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None], heartbeat: Heartbeat) -> int:
+    """Serve until told to stop, in the HTTP process. Returns its exit code: 1 when the engine could not start."""
     failed = False
 
     def stop() -> None:
         nonlocal failed
         failed = server.should_exit = True
 
-    with plain_errors("sonant serve"):
-        app = create_app(settings, on_engine_failure=stop)
+    try:
+        with plain_errors("sonant serve"):
+            app = create_app(settings, on_engine_failure=stop)
+    except typer.Exit as error:
+        return error.exit_code
     server = Server(
         uvicorn.Config(
             app,
@@ -98,10 +106,10 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
         app.state.sessions,
         settings.limits.drain_seconds,
         tell,
+        heartbeat,
     )
-    with suppress(KeyboardInterrupt):
-        server.run([listener])
-    return not failed
+    server.run([listener])
+    return int(failed)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -21,11 +21,11 @@ _POOLS = 8
 def settled(target: Target) -> Held:
     """What the server holds once it has nothing to do, and the last connection is gone too: also who asked for that."""
     target.serving.until_idle()
-    server = psutil.Process(target.serving.process.pid)
+    server = target.serving.processes()
     deadline = time.monotonic() + PATIENCE
-    while any(each.status != psutil.CONN_LISTEN for each in server.net_connections("tcp")):
+    while any(each.status != psutil.CONN_LISTEN for each in server.http.net_connections("tcp")):
         if time.monotonic() > deadline:
-            raise Found(f"connections that nobody ends: {server.net_connections('tcp')}")
+            raise Found(f"connections that do not end: {server.http.net_connections('tcp')}")
         time.sleep(0.01)
     return held(server)
 
@@ -52,7 +52,7 @@ def _at_rest(target: Target, before: Held) -> Held:
     """What the server holds when it has let go of everybody, or has had the time to."""
     target.serving.until_idle()
     deadline = time.monotonic() + PATIENCE
-    server = psutil.Process(target.serving.process.pid)
+    server = target.serving.processes()
     while (now := held(server)).files > before.files and time.monotonic() < deadline:
         time.sleep(0.05)
     return now

@@ -18,8 +18,9 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
-import psutil
 import yaml
+
+from benchmarks.processes import Processes, processes
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -83,6 +84,10 @@ class Serving:
         self.wait_for(r"is ready on")
         return self
 
+    def processes(self) -> Processes:
+        """The server's processes by their role, as soon as the engine process exists."""
+        return processes(self.process.pid)
+
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=PATIENCE)
 
@@ -114,7 +119,7 @@ class Serving:
 
     def until_at_rest(self) -> None:
         """Wait until the engine does nothing: every listener's window is full, or nobody is there."""
-        family = psutil.Process(self.process.pid).children(recursive=True)
+        family = self.processes().engine
         deadline = time.monotonic() + PATIENCE
         used = -1.0
         while used != (used := sum(sum(process.cpu_times()[:2]) for process in family)):

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
@@ -25,8 +24,8 @@ def fragile(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def signal_engine(server: Serving, number: int) -> None:
-    for child in psutil.Process(server.process.pid).children(recursive=True):
-        child.send_signal(number)
+    for process in server.processes().engine:
+        process.send_signal(number)
 
 
 def kill_engine(server: Serving) -> None:

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
@@ -69,9 +68,8 @@ def spoken(server: Serving) -> bytes:
 
 
 def opened(server: Serving) -> int:
-    """Files of both processes."""
-    process = psutil.Process(server.process.pid)
-    return sum(each.num_fds() for each in [process, *process.children(recursive=True)])
+    """Open files of all processes."""
+    return sum(each.num_fds() for each in server.processes().all)
 
 
 def test_others_hear_the_same_beside_two_hundred_of_them(impatient: Serving) -> None:

@@ -6,7 +6,6 @@ import json
 import time
 
 import httpx
-import psutil
 import pytest
 
 from tests.server.hearing import CONTENT_TYPES
@@ -100,8 +99,7 @@ def test_an_idle_server_hardly_uses_the_cpu(serving: Serving, client: httpx.Clie
     with streamed(client, speech(stream_format="sse")) as response:
         response.read()
     serving.until_idle()
-    server = psutil.Process(serving.process.pid)
-    family = [server, *server.children(recursive=True)]
+    family = serving.processes().all
     seconds = 4.0
 
     def used() -> float:

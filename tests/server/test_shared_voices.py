@@ -89,15 +89,18 @@ def test_of_voices_that_come_to_both_at_once_exactly_as_many_are_stored_as_may_b
 def test_a_server_killed_in_the_middle_of_a_voice_leaves_nothing_of_it(pair: tuple[Serving, Serving]) -> None:
     mortal, other = pair
     assert store(mortal, "before").status_code == 200
-    family = psutil.Process(mortal.process.pid).children(recursive=True)
+    killed = mortal.processes()
     (mortal.folder / "die").touch()
     with pytest.raises(httpx.TransportError):
         store(mortal, "anna")
-    assert mortal.process.wait(PATIENCE) == -9
+    (mortal.folder / "die").unlink()
+    mortal.wait_for(rf"HTTP process \(pid {killed.http.pid}\) was killed by SIGKILL; restarting")
     assert stored(other) == ["before"]
     assert store(other, "anna").status_code == 200
     assert sorted(stored(other)) == ["anna", "before"]
     with other.client() as client:
         assert client.post(SPEECH, json=speech(voice="anna")).content
-    _, alive = psutil.wait_procs(family, PATIENCE)
+    _, alive = psutil.wait_procs([killed.http, *killed.engine], PATIENCE)
     assert not alive
+    mortal.until_ready()
+    assert sorted(stored(mortal)) == ["anna", "before"]

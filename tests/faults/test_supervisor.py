@@ -1,0 +1,172 @@
+"""The supervisor alone, with a child that does nothing but what a test asks of it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+PATIENCE = 60.0
+
+FRONT = """
+import asyncio, os, signal, subprocess, sys, time
+from engine.logs import set_up_logging
+from server import supervisor
+
+def say(line):
+    os.write(2, f"{line}\\n".encode())
+
+async def serve(heartbeat, stops):
+    told = asyncio.Queue()
+    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, told.put_nowait, None)
+    beating = asyncio.create_task(heartbeat.run())
+    await asyncio.sleep(0)
+    say(f"front {os.getpid()}")
+    for number in range(stops):
+        await told.get()
+        say(f"told {number + 1}")
+
+def front(heartbeat, stops=1):
+    asyncio.run(serve(heartbeat, stops))
+    return 0
+
+set_up_logging("text")
+"""
+"""What every child shares; a test adds its own ``front`` and runs the supervisor."""
+
+
+class Command:
+    """A supervisor as a process; its standard error is read line by line."""
+
+    def __init__(self, script: str, stall: float = 30.0, drain: float = 30.0, **options) -> None:
+        run = f"sys.exit(supervisor.Supervisor(front, stall_seconds={stall}, drain_seconds={drain}).run())"
+        command = [sys.executable, "-c", f"{FRONT}\n{script}\n{run}"]
+        options = {"stderr": subprocess.PIPE, **options}
+        self.process = subprocess.Popen(command, **options)
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        for line in self.process.stderr:
+            if match := re.search(pattern, line.decode()):
+                return match
+        pytest.fail(f"no {pattern!r}")
+
+    def ended(self) -> tuple[int, str]:
+        """The exit code, and what was printed until the end."""
+        _, printed = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, printed.decode()
+
+
+def test_a_child_that_never_serves_is_given_up_after_three_starts() -> None:
+    code, printed = Command("def front(heartbeat): say('start'); os.kill(os.getpid(), signal.SIGKILL)").ended()
+    assert (code, printed.count("start\n")) == (1, 3)
+    assert re.search(r"was killed by SIGKILL; it failed 3 times before it served, giving up", printed)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_deliberate_exit_ends_the_supervisor_with_the_same_code(code: int) -> None:
+    assert Command(f"def front(heartbeat): say('start'); return {code}").ended() == (code, "start\n")
+
+
+def test_an_unexpected_exception_is_logged_and_restarts_the_child() -> None:
+    command = Command("def front(heartbeat): raise ValueError('a defect')")
+    command.wait_for("ValueError: a defect")
+    command.wait_for("ended with exit code 70; restarting it in 0.5 s")
+    command.process.terminate()
+    assert command.ended()[0] == 0
+
+
+def test_what_a_crashed_child_leaves_behind_is_gone_before_the_next_one_starts() -> None:
+    command = Command(
+        "serve_front = front\n"
+        "def front(heartbeat):\n"
+        "    if 'STARTED' in os.environ: return serve_front(heartbeat)\n"
+        "    say(f\"orphan {subprocess.Popen(['sleep', '1000'], process_group=0).pid}\")\n"
+        "    time.sleep(1000)\n"
+    )
+    orphan = psutil.Process(int(command.wait_for(r"orphan (\d+)")[1]))
+    [child] = psutil.Process(command.process.pid).children()
+    child.kill()
+    command.wait_for("was killed by SIGKILL; restarting")
+    assert not orphan.is_running()
+    command.process.terminate()
+    assert command.ended()[0] == 0
+
+
+def test_a_child_that_does_not_stop_is_killed() -> None:
+    command = Command(
+        "supervisor._STOP_GRACE_S = 0.2\nserve_front = front\ndef front(heartbeat): serve_front(heartbeat, stops=9)",
+        drain=0,
+    )
+    command.wait_for("front")
+    command.process.terminate()
+    code, printed = command.ended()
+    assert code == 1
+    assert "did not end in time and is killed" in printed
+
+
+def test_a_hung_child_prints_where_it_hangs() -> None:
+    command = Command(
+        "serve_front = front\n"
+        "async def serve(heartbeat, stops):\n"
+        "    asyncio.create_task(heartbeat.run())\n"
+        "    await asyncio.sleep(0)\n"
+        "    hang()\n"
+        "def hang(): time.sleep(1000)\n",
+        stall=1,
+    )
+    command.wait_for("sent no heartbeat for 1 s; killing it")
+    command.wait_for("in hang")
+    command.wait_for("was killed by SIGKILL; restarting")
+    command.process.terminate()
+    assert command.ended()[0] == 0
+
+
+def test_a_service_that_was_paused_as_a_whole_has_not_hung() -> None:
+    command = Command("", stall=1)
+    front = psutil.Process(int(command.wait_for(r"front (\d+)")[1]))
+    command.process.send_signal(signal.SIGSTOP)
+    front.suspend()
+    time.sleep(2)
+    command.process.send_signal(signal.SIGCONT)
+    front.resume()
+    command.process.terminate()
+    code, printed = command.ended()
+    assert (code, "killing" in printed) == (0, False)
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
+    """Of the terminal's foreground processes only the supervisor receives it, and tells the child."""
+    master, terminal = pty.openpty()
+    try:
+        command = Command(
+            "import fcntl, termios\nos.setsid()\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+            f"front.__defaults__ = ({stops},)",
+            stdin=terminal,
+        )
+        command.wait_for("front")
+        for number in range(stops):
+            os.write(master, b"\x03")
+            if number + 1 < stops:
+                command.wait_for(f"told {number + 1}")
+        code, printed = command.ended()
+        assert (code, printed) == (0, f"told {stops}\n")
+    finally:
+        os.close(master)
+        os.close(terminal)
+
+
+def test_a_process_whose_parent_has_already_ended_exits_at_once() -> None:
+    script = f"from engine.process import die_with_parent; die_with_parent({os.getpid()}); print('alive')"
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE, check=False)
+    assert (child.returncode, child.stdout) == (0, b"alive\n")
+    other = script.replace(str(os.getpid()), "-1")
+    orphan = subprocess.run([sys.executable, "-c", other], capture_output=True, timeout=PATIENCE, check=False)
+    assert (orphan.returncode, orphan.stdout) == (1, b"")
