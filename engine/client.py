@@ -53,6 +53,7 @@ class EngineClient:
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
         self._restart: asyncio.Task[None] | None = None
+        self._ending: asyncio.Future[None] | None = None
         self._load_timer: asyncio.TimerHandle | None = None
         self._restarts: dict[str, int] = {"crashed": 0, "stalled": 0, "failed": 0}
         self._voice_answered = 0.0
@@ -115,6 +116,8 @@ class EngineClient:
             if not responsive:
                 worker.kill()
             await asyncio.to_thread(worker.close)
+        if self._ending is not None:
+            await asyncio.wait({self._ending})
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
         """Wait until the checkpoint is loaded. Raises CheckpointError if it cannot be, TimeoutError when late."""
@@ -292,10 +295,11 @@ class EngineClient:
         if self._state != "failed":
             self._become("starting", EngineUnavailable("the engine is restarting"))
         self._fail_all(EngineFailed("the engine process ended unexpectedly", code="engine_lost"))
-        self._restart = self._loop.create_task(self._replace(worker, reason))
+        self._ending = self._loop.create_task(asyncio.to_thread(worker.close))
+        self._restart = self._loop.create_task(self._replace(worker, self._ending, reason))
 
-    async def _replace(self, worker: WorkerHandle, reason: Reason) -> None:
-        await asyncio.to_thread(worker.close)
+    async def _replace(self, worker: WorkerHandle, ending: asyncio.Future[None], reason: Reason) -> None:
+        await asyncio.shield(ending)
         if self._state == "failed":
             return
         _log.error("the engine process ended with %s (%s); restarting it", worker.process.returncode, reason)
