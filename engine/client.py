@@ -181,15 +181,18 @@ class EngineClient:
         asked, timeout = time.monotonic(), _VOICE_STALLS * self._config.stall_seconds
         try:
             async with asyncio.timeout(timeout):
-                voice = decoded_voice(await self._open(worker, payload, self._inboxes).ending())
+                answer = await self._open(worker, payload, self._inboxes).ending()
         except TimeoutError:
             if self._voice_answered < asked:
                 self._kill(worker, "stalled", f"its reference encoder has not answered for {timeout:g} s")
             raise EngineUnavailable(
-                f"the recording was not encoded within {timeout:g} s", code="engine_stalled"
+                f"the reference encoder did not answer within {timeout:g} s", code="engine_stalled"
             ) from None
+        except EngineError:
+            self._voice_answered = time.monotonic()
+            raise
         self._voice_answered = time.monotonic()
-        return voice
+        return decoded_voice(answer)
 
     def _open(self, worker: WorkerHandle, payload: bytes, inboxes: dict[int, Inbox]) -> Inbox:
         number = next(self._numbers)
@@ -299,7 +302,7 @@ class EngineClient:
         self._restart = self._loop.create_task(self._replace(worker, self._ending, reason))
 
     async def _replace(self, worker: WorkerHandle, ending: asyncio.Future[None], reason: Reason) -> None:
-        await asyncio.shield(ending)
+        await asyncio.wait({ending})
         if self._state == "failed":
             return
         _log.error("the engine process ended with %s (%s); restarting it", worker.process.returncode, reason)

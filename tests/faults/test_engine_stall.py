@@ -89,7 +89,7 @@ async def test_a_restart_that_hangs_is_ended_and_a_hanging_encoder_is_replaced(c
         monkeypatch.setattr("engine.client._VOICE_STALLS", 0.25)
         recording = np.zeros(24_000, np.float32)
         broken("encoder").touch()
-        with pytest.raises(EngineUnavailable, match="not encoded within 1 s"):
+        with pytest.raises(EngineUnavailable, match="did not answer within 1 s"):
             await engine.encode_reference(recording, 24_000, codes=False)
         broken("encoder").unlink()
         await until(lambda: engine.state != "ready")

@@ -23,7 +23,7 @@ from tests.server.test_metrics import figures, value
 @pytest.fixture(scope="module")
 def fragile(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server whose engine may be killed."""
-    config = write_config(tmp_path_factory.mktemp("fragile"), pocket, engine={"stall_seconds": 12})
+    config = write_config(tmp_path_factory.mktemp("fragile"), pocket, engine={"stall_seconds": 8})
     with Serving(config) as server:
         yield server.ready()
 
@@ -114,7 +114,7 @@ def test_an_engine_that_stalls_and_goes_on_is_not_ready_meanwhile(fragile: Servi
 
 def test_a_stopped_engine_is_restarted_and_the_server_answers_meanwhile(pocket: Path, tmp_path: Path) -> None:
     """With the request ring full: each of the recordings is a quarter of it."""
-    config = write_config(tmp_path, pocket, engine={"stall_seconds": 8})
+    config = write_config(tmp_path, pocket, engine={"stall_seconds": 6})
     recordings = [speech(ref_audio=data_url(tone(29 - n / 10)), ref_text="la la") for n in range(6)]
     with Serving(config) as server, ThreadPoolExecutor() as threads:
         server.ready()
@@ -136,7 +136,7 @@ def test_a_stopped_engine_is_restarted_and_the_server_answers_meanwhile(pocket: 
         assert restarts(server) == {"crashed": 0, "stalled": 1, "failed": 0}
         with server.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 200
-        assert server.wait_for("killing the engine process .* has not answered for 8")
+        assert server.wait_for("killing the engine process .* has not answered for 6")
 
 
 def test_models_that_fail_make_the_server_unready_until_the_engine_works_again(pocket: Path, tmp_path: Path) -> None:
