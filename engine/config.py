@@ -102,6 +102,20 @@ class EngineConfig(_Strict):
         "when unset nine tenths of what is free at the start",
     )
     threads: int | None = Field(None, ge=1, description="torch threads of each stage; half the cores when unset")
+    stall_seconds: float = Field(
+        20.0,
+        gt=0,
+        le=86_400,
+        description="seconds: the engine is killed and restarted when its pipeline has not answered for so long; a "
+        "quarter of it without an answer and new requests are refused and /ready answers 503",
+    )
+    load_seconds: float = Field(
+        600.0,
+        gt=0,
+        le=86_400,
+        description="seconds: a restarted engine that is not ready within them is killed and started again; the first "
+        "start may take longer, since it may download the checkpoint",
+    )
     log_format: Literal["text", "json"] = Field(
         "text", description="of the engine's processes; the server's log_format counts where there is a server"
     )

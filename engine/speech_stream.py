@@ -9,8 +9,15 @@ from typing import Self
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
 from engine.messages import more_text
 from engine.request import AudioChunk, Completion
-from engine.transfer import Kind, Record, TransferError
+from engine.transfer import Kind, LinkFull, Record, TransferError
 from engine.worker_handle import WorkerHandle
+
+
+def unreachable(error: TransferError) -> EngineUnavailable:
+    """Return what a caller is told whose record could not be sent to the engine."""
+    if isinstance(error, LinkFull):
+        return EngineUnavailable(f"the engine is too far behind to take more: {error}", code="engine_busy")
+    return EngineUnavailable(f"the engine cannot be reached: {error}")
 
 
 class Inbox:
@@ -125,12 +132,12 @@ class SpeechStream:
     def append(self, piece: str, *, last: bool = False) -> None:
         """More text of a live request, in pieces of any length; ``last`` ends it. Void once the utterance has ended.
 
-        Raises EngineUnavailable where the engine cannot be reached.
+        Never waits. Raises EngineUnavailable where the engine cannot be reached, or takes no more.
         """
         try:
             self._inbox.tell(more_text(piece, last=last))
         except TransferError as error:
-            raise EngineUnavailable(f"the engine cannot be reached: {error}") from error
+            raise unreachable(error) from error
 
     def cancel(self) -> None:
         """Give the utterance up; the engine is free of it within a step. Void once it has ended."""

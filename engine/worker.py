@@ -52,12 +52,14 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     frames_side, code2wav_side = pair(window=FRAME_WINDOW)
     frames = frames_side.attach(wakeup)
     join_code2wav: Callable[[], None] | None = None
+    unused = [code2wav_side, audio]
     try:
         device = choose_device(config)
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         beside = config.code2wav.placement == "thread"
         if beside:
             import_ahead(config, device)  # two threads that import at once may see modules half made
+        unused.clear()  # launch.start takes both sides over, also where it fails
         join_code2wav = launch.start(config, code2wav_side, audio)
         if not beside:
             import_ahead(config, device)
@@ -80,11 +82,10 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     finally:
         requests.flush(1.0)
         frames.close()
+        for side in unused:
+            side.close()
         if join_code2wav is not None:
             join_code2wav()
-        else:
-            code2wav_side.close()
-            audio.close()
 
 
 def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -18,9 +19,12 @@ AUDIO_WINDOW = 128
 """Frames a stream's listener may be behind Code2Wav: 10 s of audio."""
 _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
-_EXIT_PATIENCE_S = 1.0
-_SUBMIT_PATIENCE_S = 0.2
-"""How long a request may wait for room on a link that the worker does not read: it is the event loop that waits."""
+_REQUEST_BACKLOG = 64 << 20
+"""Bytes of requests queued in this process while the request ring is full; submitting never blocks the event loop."""
+_EXIT_SECONDS = 1.0
+"""How long a worker may take to end by itself once its links are closed; then it is killed."""
+_REAP_SECONDS = 10.0
+"""How long a killed process may take to disappear: the kernel may be busy with it, in a GPU driver for example."""
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +44,8 @@ class WorkerHandle:
     def __init__(self, config: EngineConfig, deliver: Deliver, gone: Callable[[], None]) -> None:
         self._deliver, self._gone = deliver, gone
         self._wakeup = Wakeup()
+        self._closing = False
+        self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
         (requests, worker_requests), (audio, worker_audio) = _links()
         sides = [worker_requests, worker_audio]
         command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
@@ -50,26 +56,48 @@ class WorkerHandle:
             requests.close()
             audio.close()
             raise
-        self.requests = requests.attach(self._wakeup, patience=_SUBMIT_PATIENCE_S)
-        self.audio = audio.attach(self._wakeup)
-        self.taken = Taken(self.audio)
-        self._closing = False
-        self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
-        self._listener.start()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._reap)
+            undo.callback(self.kill)
+            try:
+                self.requests = requests.attach(self._wakeup, backlog=_REQUEST_BACKLOG)
+            except (OSError, RuntimeError):
+                audio.close()
+                raise
+            undo.callback(self.requests.close)
+            self.audio = audio.attach(self._wakeup)
+            undo.callback(self.audio.close)
+            self.taken = Taken(self.audio)
+            self._listener.start()
+            undo.pop_all()
 
-    def close(self) -> None:
-        """End the worker and everything that belongs to it. Blocks for about a second if the worker is busy or hung."""
+    def kill(self) -> None:
+        """End the worker and the processes that it has started, at once, also when they are stopped."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: no permission for a group of zombies
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self, timeout: float = _EXIT_SECONDS) -> None:
+        """Close the links and wait for the worker's end; what is left of it after ``timeout`` seconds is killed.
+
+        Blocks: call it in a thread.
+        """
         self._closing = True
         self._wakeup.notify()
         self._listener.join()
         self.requests.close()
         self.audio.close()
         try:
-            self.process.wait(_EXIT_PATIENCE_S)
+            self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            _log.warning("the engine process did not end by itself and was killed")
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            _log.warning("the engine process did not end within %g s and was killed", timeout)
+        self.kill()  # also when the worker has ended: a process that it started may be left
+        self._reap()
+
+    def _reap(self) -> None:
+        try:
+            self.process.wait(_REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            _log.error("the engine process %d was killed and is still there", self.process.pid)
 
     def _listen(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -11,9 +12,24 @@ _LINKS = ("frames", "audio")
 _CACHES = ("reference", "context")
 
 
-def engine_metrics(figures: Mapping[str, int] | None) -> Iterator[Metric]:
-    """``figures`` of EngineClient.stats; without them only that the engine is not there."""
-    yield GaugeMetricFamily("sonant_engine_up", "Whether the whole pipeline answers.", 0 if figures is None else 1)
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """What is known of the engine.
+
+    up: whether it can speak, as far as is known; restarts: how often its process was replaced, by reason; figures: of
+    its stages, None while they cannot be had.
+    """
+
+    up: bool
+    restarts: Mapping[str, int]
+    figures: Mapping[str, int] | None
+
+
+def engine_metrics(engine: EngineFigures) -> Iterator[Metric]:
+    """The metrics of ``engine``; those of its stages are left out while there are no figures."""
+    yield GaugeMetricFamily("sonant_engine_up", "Whether the engine answers and its models make audio.", int(engine.up))
+    yield _restarts(engine.restarts)
+    figures = engine.figures
     if figures is None:
         return
     yield GaugeMetricFamily("sonant_talker_slots_used", "Utterances that the talker speaks.", figures["talker_slots"])
@@ -35,6 +51,18 @@ def engine_metrics(figures: Mapping[str, int] | None) -> Iterator[Metric]:
     )
     yield _ring_fill(figures)
     yield _cache_lookups(figures)
+
+
+def _restarts(counts: Mapping[str, int]) -> Metric:
+    restarts = CounterMetricFamily(
+        "sonant_engine_restarts",
+        "Engine processes that were replaced because they ended (crashed), did not answer or load in time (stalled), "
+        "or made no audio (failed).",
+        labels=["reason"],
+    )
+    for reason, count in counts.items():
+        restarts.add_metric([reason], count)
+    return restarts
 
 
 def _ring_fill(figures: Mapping[str, int]) -> Metric:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from server.admission import Admission
-from server.engine_metrics import engine_metrics
+from server.engine_metrics import EngineFigures, engine_metrics
 from server.live.sessions import Sessions
 from server.request_record import RequestRecord
 from server.version import version
@@ -26,7 +26,7 @@ class Metrics:
 
     def __init__(self, admission: Admission, sessions: Sessions) -> None:
         self._registry = registry = CollectorRegistry()
-        self._engine = _EngineFigures()
+        self._engine = _EngineCollector()
         registry.register(self._engine)
         ProcessCollector(registry=registry)
         Gauge("sonant_info", "The version that runs.", ["version"], registry=registry).labels(version()).set(1)
@@ -81,8 +81,8 @@ class Metrics:
             self._underruns.inc(record.playback.underruns)
             self._dry.inc(record.playback.dry_seconds)
 
-    def page(self, accept: str, engine: Mapping[str, int] | None) -> tuple[bytes, str]:
-        """The page and its media type. ``engine``: its figures, or None where there is no answer from it."""
+    def page(self, accept: str, engine: EngineFigures) -> tuple[bytes, str]:
+        """The page and its media type."""
         self._engine.figures = engine
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
@@ -91,10 +91,10 @@ class Metrics:
         return Histogram(name, text, ["task"], registry=self._registry, buckets=buckets)
 
 
-class _EngineFigures(Collector):
-    """What the engine said last."""
+class _EngineCollector(Collector):
+    """What is known of the engine."""
 
-    figures: Mapping[str, int] | None = None
+    figures = EngineFigures(up=False, restarts={}, figures=None)
 
     def collect(self) -> Iterator[Metric]:
         """The figures as metrics."""

@@ -27,10 +27,18 @@ _log = logging.getLogger(__name__)
 
 
 def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]:
-    """Start stage 2 on its sides of the two links. Returns what waits for its end, which closing a link brings."""
+    """Start stage 2 on its sides of the two links. Returns what waits for its end, which closing a link brings.
+
+    Takes over both sides: they are closed also where no process or thread can be started (OSError, RuntimeError).
+    """
     if config.code2wav.placement == "thread":
         thread = threading.Thread(target=serve, args=(config, frames, audio), name="code2wav", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            frames.close()
+            audio.close()
+            raise
         return lambda: thread.join(_PATIENCE_S)
     environment = dict(os.environ)
     if config.code2wav.gpu is not None:

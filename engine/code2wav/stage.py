@@ -21,6 +21,8 @@ from engine.request import AudioChunk
 from engine.samples import NO_NUMBER
 from engine.transfer import Endpoint, Kind, Wakeup
 
+_FAILED_BATCHES = 3
+"""Failures in a row after which the device counts as broken and the stage ends, so that the engine is restarted."""
 _log = logging.getLogger(__name__)
 
 
@@ -55,13 +57,15 @@ class Code2WavStage:
         self._intake = Intake(frames, audio)
         self._streams = self._intake.streams
         self._under_way: _Launched | None = None
+        self._failures = 0
         self._batches = 0
         self._batch_rows = 0
 
     def run(self) -> None:
         """Until the talker's side is gone, or the audio's listener is.
 
-        Where the decoder works by itself, a batch is sent while the next is decoded.
+        Where the decoder works by itself, a batch is sent while the next is decoded. Raises the decoder's error after
+        ``_FAILED_BATCHES`` failures in a row.
         """
         while self._frames.alive and self._audio.alive:
             landed = self._await_landing()
@@ -143,6 +147,7 @@ class Code2WavStage:
 
     def _send(self, launched: _Launched) -> None:
         """Not to those who have gone meanwhile, and nothing that is no sound."""
+        self._failures = 0
         self._batches += 1
         self._batch_rows += len(launched.streams)
         now, frames = time.monotonic(), launched.codes.shape[1]
@@ -171,11 +176,20 @@ class Code2WavStage:
             except Exception as error:
                 _log.exception("Code2Wav could not begin stream %s", number)
                 self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
+                if stream.announcement.context is None:  # a context is the client's data and may be at fault itself
+                    self._count_failure(error)
         return stream.row
 
     def _fail_batch(self, numbers: Collection[int], error: Exception) -> None:
         _log.error("Code2Wav failed on streams %s", list(numbers), exc_info=error)
         self._fail(numbers, EngineFailed(f"Code2Wav failed: {error}"))
+        self._count_failure(error)
+
+    def _count_failure(self, error: Exception) -> None:
+        self._failures += 1
+        if self._failures >= _FAILED_BATCHES:
+            _log.error("Code2Wav ends after %d failures in a row", self._failures)
+            raise error
 
     def _fail(self, numbers: Collection[int], error: EngineFailed) -> None:
         """Every listener is told before any row is given back, which a GPU that is lost may refuse."""

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from engine.transfer.channel import Channel
-from engine.transfer.errors import LinkClosed, LinkStalled, StreamError
+from engine.transfer.errors import LinkClosed, LinkFull, LinkStalled, StreamError
 from engine.transfer.inbox import Inbox
 from engine.transfer.memory import Segment
 from engine.transfer.record import Kind, Record
@@ -29,6 +29,9 @@ class Endpoint:
     taken what was sent before, and raise LinkStalled after ``patience`` seconds. The others never wait for
     the peer; what they say waits for room by itself.
 
+    With a ``backlog`` no method blocks: records that find no room in the ring are queued in this process, up to
+    ``backlog`` bytes; beyond that ``open``, ``send`` and ``send_all`` raise LinkFull.
+
     A stream's number, below 2**64, is its producer's to choose and is used once in the life of a link.
     """
 
@@ -41,15 +44,18 @@ class Endpoint:
         window: int,
         wakeup: Wakeup,
         patience: float,
+        backlog: int | None = None,
     ) -> None:
         """Takes over ``segment`` and ``connection``; ``link.Side.attach`` makes endpoints.
 
         window: units that each stream may be ahead of its consumer; wakeup: where threads wait for this
-        endpoint; patience: seconds that a full ring may stand still.
+        endpoint; patience: seconds that a full ring may stand still; backlog: bytes that may be queued behind a
+        full ring, None to block instead.
         """
         self._wakeup = wakeup
         self._lock = wakeup.condition
         self._patience = patience
+        self._backlog = backlog
         self._outgoing = OutgoingStreams(window)
         self._incoming = IncomingStreams()
         self._channel = Channel(segment, connection, side, wakeup)
@@ -73,16 +79,16 @@ class Endpoint:
             return (0, 0) if self._channel.closed else self._channel.fill
 
     def open(self, stream: int, payload: bytes = b"") -> None:
-        """Opens a stream, with a whole window of credit. Raises LinkClosed, LinkStalled, StreamError."""
+        """Opens a stream, with a whole window of credit. Raises LinkClosed, LinkStalled or LinkFull, StreamError."""
         with self._lock:
-            self._wait_for_turn()
+            self._wait_for_turn(len(payload))
             self._post(stream, Kind.OPEN, self._outgoing.open(stream), 0, payload)
 
     def send(self, stream: int, payload: bytes, units: int) -> None:
         """Sends data that costs ``units`` of the stream's credit.
 
         Raises CreditExceeded for more than ``credit(stream)``, StreamError for a stream that is not open,
-        LinkClosed, LinkStalled.
+        LinkClosed, LinkStalled or LinkFull.
         """
         self.send_all([(stream, payload, units)])
 
@@ -96,7 +102,7 @@ class Endpoint:
             return
         records: list[Record] = []
         with self._lock:
-            self._wait_for_turn()
+            self._wait_for_turn(sum(len(payload) for _, payload, _ in data))
             now = time.monotonic()
             try:
                 for stream, payload, units in data:
@@ -201,11 +207,18 @@ class Endpoint:
     ) -> None:
         self.close()
 
-    def _wait_for_turn(self) -> None:
-        moved = self._is_turn() or self._wakeup.wait_for(self._is_turn, self._patience)
+    def _wait_for_turn(self, size: int) -> None:
+        """Wait until nothing is queued; with a backlog, only check that ``size`` more bytes may be queued."""
+        moved = self._is_turn()
+        if not moved and self._backlog is None:
+            moved = self._wakeup.wait_for(self._is_turn, self._patience)
         if not self.alive:
             raise LinkClosed("the link is closed" if self._channel.closed else "the peer is gone")
-        if not moved:
+        if not moved and self._backlog is not None:
+            queued = self._channel.backlog
+            if queued + size > self._backlog:
+                raise LinkFull(f"{queued} bytes are queued behind a full ring; at most {self._backlog} may be")
+        elif not moved:
             raise LinkStalled(f"the peer has not made room for {self._patience:g} s")
 
     def _is_turn(self) -> bool:

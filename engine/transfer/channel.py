@@ -15,7 +15,7 @@ from engine.transfer.doorbell import Doorbell
 from engine.transfer.errors import LinkCorrupt
 from engine.transfer.memory import Segment
 from engine.transfer.record import Kind, Record
-from engine.transfer.ring import Entry, RingReader, RingWriter, largest_payload
+from engine.transfer.ring import Entry, RingReader, RingWriter, largest_payload, record_size
 from engine.transfer.wakeup import Wakeup
 
 _MORE: Final = 1
@@ -46,15 +46,16 @@ class Channel:
         self._doorbell = Doorbell(segment.signals(side), segment.signals(1 - side), connection)
         self._largest_fragment = largest_payload(len(outbound) // _SHARE)
         self._outbox: deque[Entry] = deque()
+        self._outbox_bytes = 0
         self._fragments: list[bytes] = []
         self._corrupt = False
         wakeup.attach(self._doorbell)
         self._doorbell.listen(self._on_ring, self._on_gone)
 
     @property
-    def backlog(self) -> bool:
-        """Whether something still waits for room."""
-        return bool(self._outbox)
+    def backlog(self) -> int:
+        """Bytes that still wait for room, headers included; 0 when nothing waits."""
+        return self._outbox_bytes
 
     @property
     def ready(self) -> bool:
@@ -70,12 +71,12 @@ class Channel:
         """Sends records behind everything posted before them. The peer sees them, and is rung, at once."""
         for stream, kind, sequence, units, time, payload in records:
             if len(payload) <= self._largest_fragment:
-                self._outbox.append(Entry(stream, sequence, kind, 0, units, time, payload))
+                self._enqueue(Entry(stream, sequence, kind, 0, units, time, payload))
                 continue
             for start in range(0, len(payload), self._largest_fragment):
                 end = start + self._largest_fragment
                 flags = _MORE if end < len(payload) else 0
-                self._outbox.append(Entry(stream, sequence, kind, flags, units, time, payload[start:end]))
+                self._enqueue(Entry(stream, sequence, kind, flags, units, time, payload[start:end]))
         self.flush()
 
     def flush(self) -> None:
@@ -118,11 +119,15 @@ class Channel:
         self._doorbell.close()
         self._segment.close()
 
+    def _enqueue(self, entry: Entry) -> None:
+        self._outbox.append(entry)
+        self._outbox_bytes += record_size(len(entry.payload))
+
     def _write_out(self) -> None:
         """Writes what finds room, and tells the peer once."""
         waiting = len(self._outbox)
         while self._outbox and not self.gone and self._writer.put(self._outbox[0]):
-            self._outbox.popleft()
+            self._outbox_bytes -= record_size(len(self._outbox.popleft().payload))
         if len(self._outbox) < waiting:
             self._writer.publish()
             self._doorbell.published()

@@ -15,6 +15,10 @@ class LinkStalled(TransferError):
     """The peer lives but has taken nothing for too long. The record was not sent; nothing has changed."""
 
 
+class LinkFull(TransferError):
+    """More bytes than ``backlog`` would be queued behind a full ring. The record was not sent; nothing has changed."""
+
+
 class LinkCorrupt(TransferError):
     """The peer wrote something that the protocol does not allow."""
 

@@ -32,10 +32,11 @@ class Side:
     window: int
     capacity: int
 
-    def attach(self, wakeup: Wakeup, patience: float = 30.0) -> Endpoint:
+    def attach(self, wakeup: Wakeup, patience: float = 30.0, *, backlog: int | None = None) -> Endpoint:
         """The endpoint in this process.
 
-        wakeup: where threads wait for it; patience: seconds until a full ring is LinkStalled.
+        wakeup: where threads wait for it; patience: seconds until a full ring is LinkStalled; backlog: bytes that may
+        be queued behind a full ring instead, see ``Endpoint``.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self.connection)
@@ -45,7 +46,9 @@ class Side:
                 os.close(self.memory)
             undo.pop_all()
         connection = socket.socket(fileno=self.connection)
-        return Endpoint(segment, connection, self.side, window=self.window, wakeup=wakeup, patience=patience)
+        return Endpoint(
+            segment, connection, self.side, window=self.window, wakeup=wakeup, patience=patience, backlog=backlog
+        )
 
     def close(self) -> None:
         """Gives the side up: the other side sees its peer gone."""

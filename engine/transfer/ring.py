@@ -39,7 +39,8 @@ def largest_payload(room: int) -> int:
     return room // ALIGNMENT * ALIGNMENT - _HEADER.size
 
 
-def _record_size(length: int) -> int:
+def record_size(length: int) -> int:
+    """Bytes that a record with a payload of ``length`` bytes takes in a ring."""
     return (_HEADER.size + length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
@@ -77,7 +78,7 @@ class RingWriter:
 
         Raises LinkCorrupt when the reader claims to have read what was never written.
         """
-        size = _record_size(len(entry.payload))
+        size = record_size(len(entry.payload))
         used = self._tail - self._positions[_HEAD]
         if not 0 <= used <= self._capacity:
             raise LinkCorrupt(f"the reader is {used} bytes behind in a ring of {self._capacity}")
@@ -143,7 +144,7 @@ class RingReader:
         if available < _HEADER.size or start % ALIGNMENT:
             raise LinkCorrupt(f"{available} bytes at {start} hold no record")
         stream, sequence, kind, flags, units, length, time = _HEADER.unpack_from(self._data, start)
-        size = _record_size(length)
+        size = record_size(length)
         if size > available:
             raise LinkCorrupt(f"a record of {size} bytes in the {available} that were written")
         self._head += size

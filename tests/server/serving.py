@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -112,6 +112,15 @@ class Serving:
             while client.get("/ready").status_code != 200:
                 assert time.monotonic() < deadline, "\n".join(self.lines)
                 time.sleep(0.02)
+
+    def until_not_ready(self, code: str | None, client: httpx.Client | None = None) -> None:
+        """Wait until ``/ready`` answers 503, with this code unless it is None."""
+        deadline = time.monotonic() + PATIENCE
+        with self.client() if client is None else nullcontext(client) as asking:
+            while (answer := asking.get("/ready")).status_code != 503:
+                assert time.monotonic() < deadline, "\n".join(self.lines)
+                time.sleep(0.02)
+        assert code in (None, answer.json()["error"]["code"])
 
     def until_idle(self) -> dict[str, Any]:
         """Wait until no request, slot or decoder row is in use."""

@@ -5,22 +5,32 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_events import events
+from tests.server.test_metrics import figures, value
 
 
 @pytest.fixture(scope="module")
 def fragile(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server whose engine may be killed."""
-    with Serving(write_config(tmp_path_factory.mktemp("fragile"), pocket)) as server:
+    config = write_config(tmp_path_factory.mktemp("fragile"), pocket, engine={"stall_seconds": 8})
+    with Serving(config) as server:
         yield server.ready()
+
+
+class Breakable(Serving):
+    """A server whose engine's parts can be broken."""
+
+    program = ("-m", "tests.faults.breakable")
 
 
 def signal_engine(server: Serving, number: int) -> None:
@@ -92,13 +102,65 @@ def test_a_silent_event_stream_is_kept_alive_by_comments(fragile: Serving) -> No
     fragile.until_idle()
 
 
-def test_a_pipeline_that_does_not_move_is_up_but_not_ready(fragile: Serving) -> None:
+def test_an_engine_that_stalls_and_goes_on_is_not_ready_meanwhile(fragile: Serving) -> None:
     fragile.until_ready()
-    with fragile.client() as client:
-        with stalled_engine(fragile):
-            check(client.get("/ready"), 503, None, "engine_stalled")
-            assert client.get("/health").status_code == 200
-        fragile.until_ready()
+    before = restarts(fragile)
+    with stalled_engine(fragile):
+        fragile.until_not_ready("engine_stalled")
+    fragile.until_ready()
+    assert restarts(fragile) == before
+
+
+def test_a_stopped_engine_is_restarted_and_the_server_answers_meanwhile(pocket: Path, tmp_path: Path) -> None:
+    """With the request ring full: each of the recordings is a quarter of it."""
+    config = write_config(tmp_path, pocket, engine={"stall_seconds": 6})
+    recordings = [speech(ref_audio=data_url(tone(29 - n / 10)), ref_text="la la") for n in range(6)]
+    with Serving(config) as server, ThreadPoolExecutor() as threads:
+        server.ready()
+        with server.client() as client, streamed(client, endless()) as response:
+            pieces = response.iter_raw()
+            assert next(pieces)
+            signal_engine(server, signal.SIGSTOP)
+            with server.client() as other:
+                waiting = [threads.submit(other.post, SPEECH, json=each) for each in recordings]
+                other.timeout = 3.0  # less than each of these took while they waited for the engine
+                server.until_not_ready("engine_stalled", other)
+                assert other.get("/health").status_code == 200
+                assert value(figures(server), "engine_up") == 0
+                check(other.post(SPEECH, json=speech()), 503, None, "engine_stalled")
+                with pytest.raises(httpx.RemoteProtocolError):
+                    list(pieces)
+                assert {each.result().status_code for each in waiting} <= {500, 503}
+        server.until_ready()
+        assert restarts(server) == {"crashed": 0, "stalled": 1, "failed": 0}
+        with server.client() as client:
+            assert client.post(SPEECH, json=speech()).status_code == 200
+        assert server.wait_for("killing the engine process .* has not answered for 6")
+
+
+def test_models_that_fail_make_the_server_unready_until_the_engine_works_again(pocket: Path, tmp_path: Path) -> None:
+    fault = tmp_path / "code2wav"
+    with Breakable(write_config(tmp_path, pocket), BROKEN_PARTS=str(tmp_path)) as server:
+        server.ready()
+        fault.touch()
+        with server.client() as client:
+            assert client.post(SPEECH, json=speech()).status_code == 500
+            server.until_not_ready(None)
+            server.wait_for(r"restarting it")
+            assert value(figures(server), "engine_up") == 0
+            check(client.post(SPEECH, json=speech()), 503, None, "engine_unavailable")
+            fault.unlink()
+            server.until_ready()
+            assert client.post(SPEECH, json=speech()).status_code == 200
+        assert restarts(server)["crashed"] == 1
+
+
+def restarts(server: Serving) -> dict[str, int]:
+    """Restarts of the engine by reason."""
+    now = figures(server)
+    return {
+        reason: int(value(now, "engine_restarts_total", reason=reason)) for reason in ("crashed", "stalled", "failed")
+    }
 
 
 def test_the_server_speaks_again_afterwards(fragile: Serving) -> None:

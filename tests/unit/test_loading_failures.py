@@ -1,6 +1,8 @@
 """Loading the engine, and what the client is told where a part of it cannot be; the GPU is a stand-in."""
 
+import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -118,3 +120,32 @@ def test_the_reference_encoders_take_what_they_need_before_the_talker_has_the_re
     error = on_a_gpu()
     assert order == ["encoders", "their batches"]
     assert "no room for the reference encoders" in error.message
+
+
+@pytest.mark.parametrize("placement", ["process", "thread"])
+def test_code2wav_that_cannot_be_started_is_reported_and_its_links_are_closed_once(placement, tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError("no more processes") if placement == "process" else RuntimeError("no more threads")
+
+    closed, really_close = [], os.close
+
+    def close(descriptor):
+        closed.append(descriptor)
+        really_close(descriptor)
+
+    near, far = pair(window=1)
+    audio, other = pair(window=1)
+    wakeup, client = Wakeup(), Wakeup()
+    with near.attach(wakeup) as requests, far.attach(client) as told, monkeypatch.context() as patched:
+        patched.setattr(engine.worker, "import_ahead", lambda config, device: None)
+        patched.setattr("engine.transfer.link.subprocess.Popen", refuse)
+        patched.setattr(launch, "threading", SimpleNamespace(Thread=lambda **_: SimpleNamespace(start=refuse)))
+        patched.setattr("engine.transfer.link.os.close", close)
+        config = EngineConfig(model=str(tmp_path), device="cpu", code2wav=Code2WavConfig(placement=placement))
+        engine.worker.run(config, requests, audio, wakeup)
+        assert client.wait_for(lambda: told.pending(), PATIENCE)
+        failure = told.receive()[-1]
+    other.close()
+    assert b"no more" in failure.payload
+    assert {audio.memory, audio.connection} <= set(closed)
+    assert len(closed) == len(set(closed))

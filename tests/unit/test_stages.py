@@ -224,6 +224,7 @@ def code2wav_stage():
     thread.start()
     with talker.attach(Wakeup()) as speaking:
         listener = Listener(client)
+        listener.stage = thread
         yield decoder, speaking, listener
         listener.end.close()
     thread.join(PATIENCE)
@@ -266,3 +267,26 @@ def test_a_stream_that_cannot_be_decoded_fails_and_gives_its_row_back(code2wav_s
     ended = audio.terminals(4)
     assert all(ended[stream].kind is Kind.END for stream in (2, 3, 4))
     assert not decoder.used
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_three_failed_batches_in_a_row_end_code2wav(code2wav_stage):
+    _, speaking, audio = code2wav_stage
+    for stream, code in enumerate((13, 13, 0, 13, 13), 1):
+        speak_frames(speaking, stream, code=code)
+        audio.terminals(stream)
+    assert audio.stage.is_alive()
+    speak_frames(speaking, 6, code=13)
+    assert audio.terminals(6)[6].kind is Kind.FAIL
+    audio.stage.join(PATIENCE)
+    assert not audio.stage.is_alive()
+
+
+@pytest.mark.parametrize("trouble", [{"code": 14}, {"context": np.zeros((3, 16), np.int16)}], ids=["NaN", "context"])
+def test_what_may_be_a_streams_own_fault_does_not_end_code2wav(code2wav_stage, trouble):
+    _, speaking, audio = code2wav_stage
+    for stream in range(1, 6):
+        speak_frames(speaking, stream, **trouble)
+        assert audio.terminals(stream)[stream].kind is Kind.FAIL
+    speak_frames(speaking, 6)
+    assert audio.terminals(6)[6].kind is Kind.END

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from engine.transfer import Kind, LinkClosed, LinkStalled
+from engine.transfer import Kind, LinkClosed, LinkFull, LinkStalled
 
 PATIENCE = 10.0
 FULL = 4096
@@ -143,3 +143,28 @@ def test_flush_tells_when_everything_is_in_the_peers_hands(link):
     consumer.endpoint.close()
     producer.wait_for_death()
     assert not producer.endpoint.flush(PATIENCE)
+
+
+def test_with_a_backlog_nothing_blocks_and_what_is_queued_arrives_in_order(link):
+    producer, consumer = link(capacity=FULL, patience=3600, backlog=4 * FULL)
+    fill(producer, range(1, 5))
+    producer.endpoint.send(4, b"more", 1)
+    with pytest.raises(LinkFull, match="queued behind a full ring"):
+        fill(producer, [5])
+    assert 5 not in producer.endpoint.open_streams
+    records = consumer.take(5)
+    assert [(record.stream, record.kind) for record in records] == [(n, Kind.OPEN) for n in range(1, 5)] + [
+        (4, Kind.DATA)
+    ]
+    fill(producer, [5])
+    assert [record.stream for record in consumer.take(1)] == [5]
+
+
+def test_a_record_larger_than_the_backlog_is_sent_where_nothing_is_queued(link):
+    producer, consumer = link(capacity=FULL, patience=3600, backlog=1)
+    fill(producer, [1])
+    with pytest.raises(LinkFull):
+        producer.endpoint.open(2)
+    assert [record.stream for record in consumer.take(1)] == [1]
+    producer.endpoint.open(2)
+    assert [record.stream for record in consumer.take(1)] == [2]

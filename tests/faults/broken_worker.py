@@ -1,0 +1,37 @@
+"""An engine process whose parts fail or hang on demand: ``python -m tests.faults.broken_worker``, as ``engine.worker``.
+
+A file in the folder BROKEN_PARTS breaks the part that it is named after, for as long as it is there:
+``code2wav`` fails every batch, ``encoder`` hangs on the next recording.
+"""
+
+import os
+import threading
+from pathlib import Path
+
+from engine import worker
+from engine.code2wav.decoder import StreamDecoder
+from engine.reference_encoder import ReferenceEncoder
+
+PARTS = Path(os.environ["BROKEN_PARTS"])
+_launch, _encode = StreamDecoder.launch, ReferenceEncoder.encode_all
+
+
+def launch(self, rows, codes):
+    if (PARTS / "code2wav").exists():
+        raise RuntimeError("Code2Wav is broken for a test")
+    return _launch(self, rows, codes)
+
+
+def encode(self, requests):
+    if (PARTS / "encoder").exists():
+        threading.Event().wait()
+    return _encode(self, requests)
+
+
+def main():
+    StreamDecoder.launch, ReferenceEncoder.encode_all = launch, encode
+    worker.main()
+
+
+if __name__ == "__main__":
+    main()

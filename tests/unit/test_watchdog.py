@@ -1,0 +1,156 @@
+"""What a watchdog makes of answers that come, come late, or do not come."""
+
+import asyncio
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from engine.config import EngineConfig, TalkerConfig
+from engine.errors import EngineFailed, EngineUnavailable
+from engine.messages import Ask, asked
+from engine.request import AudioChunk, Completion, EngineInfo, FinishReason
+from engine.speech_stream import Inbox
+from engine.transfer import Kind, Record
+from engine.watchdog import Watchdog
+
+INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, True, 64, "cpu")
+NO_LINK = SimpleNamespace(
+    requests=SimpleNamespace(fail=lambda number: None, end=lambda number: None),
+    audio=SimpleNamespace(cancel=lambda number: None),
+    taken=SimpleNamespace(add=lambda number, units: None),
+)
+
+
+class Engine:
+    """An engine that answers probes and utterances as it is told."""
+
+    def __init__(self, stall_seconds):
+        self.inboxes, self.killed, self.in_flight = {}, [], 0
+        self.answers, self.speaks, self.spoken, self.frames = True, True, 0, 2
+        config = EngineConfig(model="m", stall_seconds=stall_seconds, talker=TalkerConfig(slots=2))
+        self.watchdog = Watchdog(config, INFO, self.open, lambda: self.in_flight, self.kill)
+
+    def kill(self, reason, message):
+        self.killed.append(reason)
+
+    def open(self, payload):
+        number = len(self.inboxes)
+        inbox = self.inboxes[number] = Inbox(number, NO_LINK, {})
+        if asked(payload)[0] is Ask.PROBE:
+            if self.answers:
+                inbox.put(Record(number, Kind.END, 1, 0, 0.0, json.dumps({"n": number}).encode()))
+            return inbox
+        self.spoken += 1
+        if self.speaks:
+            codes, samples = np.zeros((1, 2, 16), np.int16), np.zeros((1, 2 * 1920), np.int16)
+            inbox.put(Record(number, Kind.DATA, 1, 2, 0.0, AudioChunk.all_to_bytes(samples, codes)[0]))
+            end = Completion(FinishReason.LENGTH, 1, self.frames)
+            inbox.put(Record(number, Kind.END, 2, 0, 0.0, end.to_bytes()))
+        else:
+            inbox.put(Record(number, Kind.FAIL, 1, 0, 0.0, EngineFailed("broken").to_bytes()))
+        return inbox
+
+    async def until(self, condition):
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def engine():
+    made = []
+
+    def make(stall_seconds=20.0):
+        made.append(Engine(stall_seconds))
+        return made[0]
+
+    yield make
+    made[0].watchdog.close()
+
+
+def is_well(engine):
+    try:
+        engine.watchdog.raise_if_unwell()
+    except EngineUnavailable:
+        return False
+    return True
+
+
+async def test_a_pipeline_that_does_not_answer_is_stalled_and_then_killed(engine):
+    engine = engine(stall_seconds=0.4)
+    await engine.until(lambda: engine.watchdog.figures is not None)
+    engine.answers = False
+    await engine.until(lambda: not is_well(engine))
+    with pytest.raises(EngineUnavailable) as failure:
+        engine.watchdog.raise_if_unwell()
+    assert failure.value.code == "engine_stalled"
+    await engine.until(lambda: engine.killed)
+    assert engine.killed == ["stalled"]
+
+
+async def test_time_in_which_this_process_was_stopped_does_not_count(engine):
+    engine = engine(stall_seconds=0.4)
+    engine.answers = False
+    await asyncio.sleep(0.15)
+    time.sleep(1.0)  # as if the machine had been suspended, the engine with it
+    engine.answers = True
+    engine.watchdog._probe.cancel()
+    await asyncio.sleep(0.15)
+    assert await engine.watchdog.fresh_figures()
+    assert engine.killed == []
+
+
+async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
+    engine = engine()
+    first = await asyncio.gather(*(engine.watchdog.fresh_figures() for _ in range(5)))
+    second = await engine.watchdog.fresh_figures()
+    assert len({each["n"] for each in first}) == 1
+    assert second["n"] > first[0]["n"]
+
+
+async def test_a_readiness_check_starts_a_model_check_of_an_idle_engine_only(engine, monkeypatch):
+    engine = engine()
+    engine.watchdog.check_if_idle()  # audio, or a start, was a moment ago
+    monkeypatch.setattr("engine.watchdog._AUDIO_SECONDS", 0.0)
+    engine.in_flight = 1
+    engine.watchdog.check_if_idle()
+    await asyncio.sleep(0)
+    assert engine.spoken == 0
+    engine.in_flight = 0
+    engine.watchdog.check_if_idle()
+    await engine.until(lambda: engine.spoken == 1)
+
+
+@pytest.mark.parametrize("trouble", [{"speaks": False}, {"frames": 3}], ids=["fails", "wrong size"])
+async def test_failed_model_checks_make_it_unready_and_three_in_a_row_end_it(engine, trouble, monkeypatch):
+    monkeypatch.setattr("engine.watchdog._RETRY_SECONDS", 0.05)
+    engine = engine()
+    vars(engine).update(trouble)
+    engine.watchdog.request_failed()
+    assert is_well(engine)  # the request itself may have been at fault
+    await engine.until(lambda: not is_well(engine))
+    await engine.until(lambda: engine.killed)
+    assert (engine.killed, engine.spoken) == (["failed"], 3)
+
+
+async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
+    engine = engine()
+    for _ in range(5):
+        engine.watchdog.request_failed()
+        await engine.until(engine.watchdog._check.done)
+        assert is_well(engine)
+    assert engine.killed == []
+
+
+async def test_audio_of_a_request_ends_a_series_of_failed_checks(engine):
+    engine = engine()
+    engine.speaks = False
+    engine.watchdog.request_failed()
+    await engine.until(lambda: not is_well(engine))
+    engine.watchdog.audio_came()
+    assert is_well(engine)
+    await engine.until(engine.watchdog._check.done)
+    assert engine.killed == []
