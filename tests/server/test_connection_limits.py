@@ -1,0 +1,230 @@
+"""Limits on what all clients together, and each of them, hold: connections, bytes of bodies, queued bytes."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Frame, Opcode
+from websockets.sync.client import ClientConnection
+from websockets.sync.client import connect as connect_websocket
+
+from tests.server.live_client import live_url
+from tests.server.raw_http import connect, error, exchange, hold, is_closed, parse, read_all, read_answer
+from tests.server.serving import PATIENCE, SPEECH, Serving, write_config
+from tests.server.test_http_framing import CLOSE
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+
+MOST = 20
+MOST_OF_ONE = 15
+LARGE = 400 * 1024
+"""Bytes of a body of which one client may have one and all together two."""
+OTHER = "127.0.0.2"
+HEALTH = f"GET /health HTTP/1.1\r\nHost: x\r\n{CLOSE}".encode()
+
+
+@pytest.fixture(scope="module")
+def small(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with small limits."""
+    limits = {
+        "max_connections": MOST,
+        "client_share": MOST_OF_ONE / MOST,
+        "max_body_bytes": 512 * 1024,
+        "max_bodies_bytes": 1024 * 1024,
+    }
+    config = write_config(tmp_path_factory.mktemp("small"), pocket, limits=limits, default_voice="serena")
+    with Serving(config) as server:
+        yield server.ready()
+
+
+def is_healthy(server: Serving, source: str = "127.0.0.1") -> bool:
+    return exchange(server, HEALTH, source)[0] == 200
+
+
+def body_of(size: int, path: str = SPEECH, kind: str = "application/json") -> bytes:
+    """A request of which ``size`` bytes of the body are sent, and one is not."""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {size + 1}\r\n\r\n"
+    return head.encode() + b" " * size
+
+
+def multipart_of(size: int) -> bytes:
+    """A form with half a recording."""
+    part = b'--b\r\nContent-Disposition: form-data; name="audio_sample"; filename="a.wav"\r\n\r\n'
+    return body_of(0, "/v1/audio/voices/embedding", "multipart/form-data; boundary=b").replace(
+        b"Length: 1", b"Length: %d" % (len(part) + size + 1)
+    ) + (part + b"a" * size)
+
+
+def live(server: Serving) -> ClientConnection:
+    return connect_websocket(live_url(server), open_timeout=PATIENCE, close_timeout=0.1)
+
+
+def client_frame(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
+    return Frame(opcode, data, fin).serialize(mask=True)
+
+
+def until_counted(server: Serving, size: int, sources: list[str]) -> None:
+    """Wait until half-sent bodies are counted: one more of ``size`` bytes is refused to each of ``sources``."""
+    for source in sources:
+        for _ in range(200):
+            with connect(server, body_of(size), source) as client:
+                client.settimeout(0.2)
+                try:
+                    assert read_answer(client)[0] == 503
+                except TimeoutError:
+                    continue
+                break
+        else:
+            raise AssertionError(f"a body of {size} bytes from {source} is never refused")
+
+
+def test_idle_connections_make_room_the_longest_idle_first(small: Serving) -> None:
+    with ExitStack() as crowd:
+        kept_alive = crowd.enter_context(connect(small, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))
+        assert read_answer(kept_alive)[0] == 200
+        silent = [crowd.enter_context(connect(small)) for _ in range(2 * MOST_OF_ONE)]
+        assert is_healthy(small)
+        assert kept_alive.recv(1) == b""
+        assert silent[0].recv(1) == b""
+        assert not is_closed(silent[-1])
+
+
+def test_without_an_idle_one_the_next_is_told_that_the_server_is_busy(small: Serving) -> None:
+    with ExitStack() as crowd:
+        for _ in range(MOST_OF_ONE):
+            crowd.enter_context(hold(small))
+        for request in (b"", HEALTH):
+            status, headers, body = exchange(small, request)
+            assert (status, headers["connection"], error(body)["code"]) == (503, "close", "server_busy")
+            assert int(headers["retry-after"]) > 0
+        assert is_healthy(small, OTHER)
+        for _ in range(MOST - MOST_OF_ONE):
+            crowd.enter_context(hold(small, OTHER))
+        assert exchange(small, HEALTH, "127.0.0.3")[0] == 503
+    assert is_healthy(small)
+
+
+def test_a_websocket_is_a_connection_that_is_not_idle(small: Serving) -> None:
+    with ExitStack() as crowd:
+        sessions = [crowd.enter_context(live(small)) for _ in range(MOST_OF_ONE)]
+        assert exchange(small, HEALTH)[0] == 503
+        sessions.pop().close()
+        assert is_healthy(small)
+
+
+@pytest.mark.parametrize("request_of", [body_of, multipart_of])
+def test_half_sent_bodies_are_counted_for_all_and_for_each_client(small: Serving, request_of) -> None:
+    with connect(small, request_of(LARGE)) as mine, connect(small, request_of(LARGE), OTHER) as theirs:
+        until_counted(small, LARGE, ["127.0.0.1", OTHER, "127.0.0.3"])
+        with connect(small, request_of(LARGE), "127.0.0.3") as refused:
+            status, headers, body = read_answer(refused)
+            assert (status, error(body)["code"]) == (503, "server_busy")
+            assert int(headers["retry-after"]) > 0
+        with small.client() as client:
+            assert client.post(SPEECH, json={"input": ""}).status_code == 400
+        assert not is_closed(mine)
+        assert not is_closed(theirs)
+    with small.client() as client:  # both are gone, and so are their bytes
+        while (
+            client.post(SPEECH, content=b" " * LARGE, headers={"Content-Type": "application/json"}).status_code != 400
+        ):
+            pass
+
+
+def test_one_client_has_its_share_of_them(small: Serving) -> None:
+    with connect(small, body_of(LARGE)):
+        until_counted(small, LARGE, ["127.0.0.1"])
+        with connect(small, body_of(LARGE) + b" ", OTHER) as other:
+            assert read_answer(other)[0] == 400
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        client_frame(Opcode.BINARY, b" " * LARGE)[:-1],
+        client_frame(Opcode.BINARY, b" " * LARGE, fin=False) + client_frame(Opcode.CONT, b"", fin=False) * 10,
+        client_frame(Opcode.BINARY, b" ", fin=False) + client_frame(Opcode.CONT, b"", fin=False) * (LARGE // 64),
+    ],
+    ids=["a frame", "a message", "empty fragments"],
+)
+def test_half_sent_messages_are_counted_too(small: Serving, frames: bytes) -> None:
+    with live(small) as first, live(small) as second:
+        first.socket.sendall(frames)
+        until_counted(small, LARGE, ["127.0.0.1"])
+        second.socket.sendall(frames)
+        assert error(second.recv(timeout=PATIENCE))["code"] == "server_busy"
+        with pytest.raises(ConnectionClosedError) as closed:
+            second.recv(timeout=PATIENCE)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1013
+
+
+def test_a_session_keeps_its_large_message_and_counts_it(small: Serving) -> None:
+    config = json.dumps({"type": "session.config", "ref_audio": "data:audio/wav;base64," + "A" * LARGE})
+    with live(small) as first:
+        first.send(config)
+        until_counted(small, LARGE, ["127.0.0.1"])
+
+
+def test_pongs_do_not_pile_up_for_a_client_that_does_not_read(small: Serving) -> None:
+    """Only the latest ping must be answered (RFC 6455, 5.5.3)."""
+    pings = 100_000
+    block = client_frame(Opcode.PING, bytes(125)) * 1000
+    handshake = (
+        f"GET {SPEECH}/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    with connect(small, handshake.encode(), window=4096) as client:
+        assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
+        for _ in range(pings // 1000):
+            client.sendall(block)
+        last = Frame(Opcode.PONG, b"the latest").serialize(mask=False)
+        client.sendall(client_frame(Opcode.PING, b"the latest"))
+        received = 0
+        tail = b""
+        while not tail.endswith(last):
+            data = client.recv(1 << 20)
+            assert data, "closed"
+            received += len(data)
+            tail = (tail + data)[-len(last) :]
+    assert received < pings * 127 // 2
+
+
+def test_running_out_of_descriptors_is_one_line_in_the_log(small: Serving) -> None:
+    process = psutil.Process(small.process.pid)
+    before = process.rlimit(psutil.RLIMIT_NOFILE)
+    process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))
+    try:
+        with ExitStack() as crowd:
+            waiting = [crowd.enter_context(connect(small, HEALTH)) for _ in range(8)]
+            small.wait_for(r"accept\(\) failed")
+            process.rlimit(psutil.RLIMIT_NOFILE, before)
+            assert [parse(read_all(each))[0] for each in waiting] == [200] * 8
+    finally:
+        process.rlimit(psutil.RLIMIT_NOFILE, before)
+    lines = [line for line in small.lines if "accept" in line]
+    assert len(lines) == 1
+    assert not any("Traceback" in line for line in small.lines)
+
+
+def test_the_limit_on_open_files_is_raised(small: Serving) -> None:
+    soft, hard = psutil.Process(small.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+    assert soft == min(hard if hard != resource.RLIM_INFINITY else 65_536, 65_536)
+
+
+def test_a_refused_client_that_goes_on_sending_reads_why(small: Serving) -> None:
+    with ExitStack() as crowd:
+        for _ in range(MOST_OF_ONE):
+            crowd.enter_context(hold(small))
+        with connect(small, body_of(200_000)) as client:
+            client.shutdown(socket.SHUT_WR)
+            assert parse(read_all(client))[0] == 503
