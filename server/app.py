@@ -73,12 +73,12 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     admission = Admission(settings.max_running, settings.limits.max_waiting)
     remembered = Outcomes(settings.limits.max_outcomes)
     sessions = Sessions()
-    metrics = Metrics(admission, sessions)
+    bodies = BodyBudget(settings.limits.max_bodies_bytes, settings.limits.client_share)
+    metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
     journal = Journal((metrics, remembered, *tracing))
     app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
-    bodies = BodyBudget(settings.limits.max_bodies_bytes, settings.limits.client_share)
     app.add_middleware(
         BodyLimit,
         most=settings.limits.max_body_bytes,
