@@ -37,6 +37,16 @@ HANDSHAKE = (
 )
 
 
+class _FewFiles(Serving):
+    """A server that was started under ``ulimit -n 1024``."""
+
+    program = (
+        "-c",
+        f"import resource, runpy; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES})); "
+        "runpy.run_module('server.cli', run_name='__main__')",
+    )
+
+
 def _connect(server: Serving, data: bytes = b"", window: int | None = None) -> socket.socket:
     url = urlsplit(server.url)
     client = socket.socket()
@@ -119,18 +129,12 @@ def pongs(server: Serving) -> None:
 
 def main() -> None:
     """Start a server and do what is asked."""
-    import resource
-
     parts = {"connections": connections, "bodies": bodies, "pongs": pongs}
     part = parts[sys.argv[1]]
     with tempfile.TemporaryDirectory() as name:
         write_checkpoint(Path(name) / "pocket", "pocket")
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if part is connections:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))  # the server inherits it
-        server = Serving(write_config(Path(name), Path(name) / "pocket"))
-        with server:
-            psutil.Process().rlimit(psutil.RLIMIT_NOFILE, (max(soft, 4096), hard))
+        kind = _FewFiles if part is connections else Serving
+        with kind(write_config(Path(name), Path(name) / "pocket")) as server:
             part(server.ready())
 
 
