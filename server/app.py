@@ -22,6 +22,7 @@ from server.admission import Admission
 from server.allowed_methods import allowed_methods
 from server.body_limit import BodyLimit
 from server.errors import ApiError, ClientLeft, failure_of
+from server.http.body_budget import BodyBudget
 from server.journal import Journal
 from server.keys import KeyCheck, load_keys
 from server.live.sessions import Sessions
@@ -72,18 +73,25 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     admission = Admission(settings.max_running, settings.limits.max_waiting)
     remembered = Outcomes(settings.limits.max_outcomes)
     sessions = Sessions()
-    metrics = Metrics(admission, sessions)
+    bodies = BodyBudget(settings.limits.max_bodies_bytes, settings.limits.client_share)
+    metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
     journal = Journal((metrics, remembered, *tracing))
     app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
-    app.add_middleware(BodyLimit, most=settings.limits.max_body_bytes, patience=settings.limits.request_seconds)
+    app.add_middleware(
+        BodyLimit,
+        most=settings.limits.max_body_bytes,
+        patience=settings.limits.request_seconds,
+        budget=bodies,
+        has_keys=bool(keys),
+    )
     if keys:
         app.add_middleware(KeyCheck, keys=keys)
     else:
         app.add_middleware(OwnPagesOnly, names=settings.own_names)
     app.add_middleware(RequestLog, journal=journal)
-    app.state.admission, app.state.sessions = admission, sessions
+    app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     for routes in (speech, batch, live, voices, models, operations, outcomes, playground, unsupported):

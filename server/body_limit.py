@@ -1,4 +1,4 @@
-"""No request body is read beyond its bounds, in bytes and in time."""
+"""Limits on request bodies: the bytes and the seconds of each, and the bytes of all that are held at once."""
 
 from __future__ import annotations
 
@@ -8,19 +8,28 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of
+from server.http.body_budget import BodyBudget
+from server.http.clients import client_key
 from server.http_connection import too_slow
 
 
 class BodyLimit:
     """Refuses a body by its Content-Length, and one that comes in chunks once it has grown too large or late.
 
-    most: bytes; patience: seconds until its end.
+    Args:
+        app: the application behind it.
+        most: bytes of one body.
+        patience: seconds until its end.
+        budget: for the bytes of all bodies. A body counts until its request is over, since the request keeps it.
+        has_keys: the server has keys, and they were checked before.
     """
 
-    def __init__(self, app: ASGIApp, most: int, patience: float) -> None:
+    def __init__(self, app: ASGIApp, most: int, patience: float, budget: BodyBudget, has_keys: bool) -> None:
         self._app = app
         self._most = most
         self._patience = patience
+        self._budget = budget
+        self._has_keys = has_keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -33,6 +42,7 @@ class BodyLimit:
             scope["state"]["record"].failed(refusal)
             await failure_of(refusal).response()(scope, receive, send)
             return
+        account = self._budget.account(client_key(scope, by_key=self._has_keys))
         seen = 0
         deadline: float | None = asyncio.get_running_loop().time() + self._patience
 
@@ -42,11 +52,15 @@ class BodyLimit:
             seen += len(message.get("body", b""))
             if seen > self._most:
                 raise self._refusal()
+            account.resize(seen)
             if not message.get("more_body", False):
                 deadline = None
             return message
 
-        await self._app(scope, counted, send)
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            account.close()
 
     async def _in_time(self, receive: Receive, deadline: float | None) -> Message:
         if deadline is None:

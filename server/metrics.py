@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from server.admission import Admission
 from server.engine_metrics import EngineFigures, engine_metrics
+from server.http.body_budget import BodyBudget
 from server.live.sessions import Sessions
 from server.request_record import RequestRecord
 from server.version import version
@@ -24,7 +25,7 @@ _UNKNOWN = "unknown"
 class Metrics:
     """Figures in a registry of this server's own."""
 
-    def __init__(self, admission: Admission, sessions: Sessions) -> None:
+    def __init__(self, admission: Admission, sessions: Sessions, bodies: BodyBudget) -> None:
         self._registry = registry = CollectorRegistry()
         self._engine = _EngineCollector()
         registry.register(self._engine)
@@ -39,6 +40,8 @@ class Metrics:
         )
         open_sessions = Gauge("sonant_live_sessions_open", "Live sessions now.", registry=registry)
         open_sessions.set_function(lambda: len(sessions))
+        body_bytes = Gauge("sonant_body_bytes", "Bytes of request bodies that are held now.", registry=registry)
+        body_bytes.set_function(lambda: bodies.held)
         self._sessions = Counter("sonant_live_sessions", "Live sessions that are over.", ["outcome"], registry=registry)
         self._seconds = self._histogram("sonant_request_seconds", "From a request to its end.", _DURATIONS)
         self._first_audio = self._histogram(

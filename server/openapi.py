@@ -24,8 +24,9 @@ _WHEN = {
     415: "The body is not of this content type, or is compressed.",
     429: "Every place is taken, also in line.",
     500: "The server failed on this request.",
-    503: "The engine is starting or restarting, or the server is stopping.",
+    503: "The engine is starting or restarting, the server is stopping, or it is busy.",
     504: "It took too long.",
+    507: "The server cannot store the upload.",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}}
 BODY_ERRORS = (400, 403, 408, 413, 415)
@@ -56,6 +57,10 @@ _EVENTS = {"itemSchema": _EVENT}
 _AUDIO_HEADERS = {
     "X-Sample-Rate": {"description": "Hz", "schema": {"type": "integer"}},
     "X-Channels": {"schema": {"type": "integer", "enum": [1]}},
+    "X-Finish-Reason": {
+        "description": "of a whole body; a chunked stream sends it as a trailer to clients that accept trailers",
+        "schema": {"type": "string", "enum": ["stop", "length"]},
+    },
 }
 SPEECH_RESPONSE: Responses = {
     200: {

@@ -1,4 +1,4 @@
-"""The ways speech leaves: as it is made, or as one whole body."""
+"""Responses that carry speech: streamed as it is made, or one whole body."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from starlette.types import Message, Receive, Scope, Send
 from engine.errors import EngineError
 from server.audio.rendering import Rendering
 from server.errors import ClientLeft
+from server.http_connection import TRAILERS
 from server.presence import unless_client_leaves
 from server.request_record import RequestRecord
 from server.utterance import Utterance
 
+FINISH_REASON = "X-Finish-Reason"
+"""``stop``, or ``length`` when the speech was cut at its length limit."""
+
 
 async def whole_audio(utterance: Utterance, rendering: Rendering) -> Response:
-    """The utterance as one body with its length; nothing leaves before it is complete."""
+    """The utterance as one body with Content-Length and X-Finish-Reason, once it is complete."""
     body = b"".join([piece async for piece in utterance.encoded(rendering)])
-    return Response(body, media_type=rendering.media_type, headers=_headers(rendering))
+    headers = {**_headers(rendering), FINISH_REASON: utterance.ending["finish_reason"]}
+    return Response(body, media_type=rendering.media_type, headers=headers)
 
 
 def _headers(rendering: Rendering) -> dict[str, str]:
@@ -36,7 +41,10 @@ class Streamed(Response):
     """``pieces``, each sent as it is made. A failure midway breaks the connection off: no clean end.
 
     A client that takes nothing for ``patience`` seconds counts as one that left. ``held`` is closed at the end.
+    trailer: name of the header that follows the body, where the client accepts trailers.
     """
+
+    trailer: str | None = None
 
     def __init__(
         self,
@@ -58,20 +66,31 @@ class Streamed(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. Returning before the last body message is what makes the server close the connection."""
+        trailing = self.trailer is not None and TRAILERS in scope.get("extensions", {})
         with self._held:
             try:
-                await unless_client_leaves(receive, self._send_all(send))
+                await unless_client_leaves(receive, self._send_all(send, trailing))
             except (ClientLeft, EngineError) as error:
                 self._record.failed(error)
 
-    async def _send_all(self, send: Send) -> None:
+    def trailer_value(self) -> str:
+        """The value of ``trailer``, once all pieces are sent."""
+        raise NotImplementedError
+
+    async def _send_all(self, send: Send, trailing: bool) -> None:
         try:
             async with asyncio.timeout(None) as stalled, aclosing(self._pieces) as pieces:
                 begin = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+                if trailing:
+                    announced = (b"trailer", str(self.trailer).encode())
+                    begin |= {"headers": [*self.raw_headers, announced], "trailers": True}
                 await self._send(send, begin, stalled)
                 async for piece in pieces:
                     await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True}, stalled)
                 await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False}, stalled)
+                if trailing:
+                    header = (str(self.trailer).lower().encode(), self.trailer_value().encode())
+                    await self._send(send, {"type": TRAILERS, "headers": [header]}, stalled)
         except TimeoutError:
             if not stalled.expired():
                 raise
@@ -99,3 +118,11 @@ class StreamedSpeech(Streamed):
         media_type: str | None = None,
     ) -> None:
         super().__init__(pieces, media_type or rendering.media_type, _headers(rendering), record, held, patience)
+        if media_type is None:  # events tell the finish reason themselves
+            self.trailer = FINISH_REASON
+
+    def trailer_value(self) -> str:
+        """The finish reason."""
+        ended = self._record.completion
+        assert ended is not None, "all pieces are sent"
+        return ended.finish_reason.value

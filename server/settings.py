@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -45,6 +45,24 @@ class Limits(BaseModel):
     )
     max_instructions_chars: int = Field(2000, ge=1, description="characters of the instructions")
     max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="bytes of a request body")
+    max_bodies_bytes: int = Field(
+        256 * 1024 * 1024,
+        ge=1024,
+        description="bytes of all request bodies that are held at once; a body above 64 KiB that exceeds it is a 503",
+    )
+    max_connections: int | None = Field(
+        None,
+        ge=16,
+        description="open connections, WebSockets included; when unset, what the limit on open files allows, at most "
+        "4096",
+    )
+    client_share: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="share of connections, bodies in flight, sessions and seats that one client, a key or an address, "
+        "may hold",
+    )
     max_running: int | None = Field(
         None, ge=1, description="speech requests that run at once; as many as the talker has slots when unset"
     )
@@ -77,6 +95,15 @@ class Limits(BaseModel):
     reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
     reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
     reference_max_bytes: int = Field(10 * 1024 * 1024, ge=1, description="bytes of a recording, as encoded in its file")
+
+    @model_validator(mode="after")
+    def _check_bodies(self) -> Self:
+        if self.max_bodies_bytes * self.client_share < self.max_body_bytes:
+            raise ValueError(
+                f"max_bodies_bytes times client_share must be at least max_body_bytes, got {self.max_bodies_bytes} * "
+                f"{self.client_share:g} < {self.max_body_bytes}"
+            )
+        return self
 
 
 class Settings(BaseSettings):

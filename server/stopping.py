@@ -15,6 +15,7 @@ from types import FrameType
 import uvicorn
 
 from server.admission import Admission
+from server.http.descriptors import prepare_listeners
 from server.live.sessions import Sessions
 from server.supervisor import STOP_SIGNAL, Heartbeat
 from server.websocket_connection import WebSocketConnection
@@ -71,6 +72,11 @@ class Server(uvicorn.Server):
             return
         self._told = time.monotonic()
         self._admission.close()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections."""
+        await super().startup(sockets)
+        prepare_listeners(sockets or [])
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, by uvicorn: whether the end has come."""

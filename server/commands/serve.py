@@ -16,12 +16,14 @@ import uvicorn
 from engine.logs import set_up_logging
 from server.app import create_app
 from server.commands.console import note, plain_errors
+from server.http.connection_table import ConnectionTable
+from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
 from server.http_connection import connections
 from server.keys import load_keys
 from server.settings import Settings, SettingsError, load_settings
 from server.stopping import Server, untold
 from server.supervisor import Heartbeat, Supervisor
-from server.websocket_connection import WebSocketConnection
+from server.websocket_connection import websocket_connections
 
 log = logging.getLogger("sonant")
 
@@ -89,11 +91,15 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
             app = create_app(settings, on_engine_failure=stop)
     except typer.Exit as error:
         return error.exit_code
+    limits = settings.limits
+    capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
+    table = ConnectionTable(capacity, limits.client_share)
     server = Server(
         uvicorn.Config(
             app,
-            http=connections(settings.limits.request_seconds),
-            ws=WebSocketConnection,
+            http=connections(limits.request_seconds, table),
+            ws=websocket_connections(table, app.state.bodies),
+            backlog=ACCEPT_BATCH,
             log_config=None,
             access_log=False,
             server_header=False,

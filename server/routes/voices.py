@@ -58,7 +58,7 @@ async def list_voices(services: ServicesOf) -> dict[str, Any]:
 @router.post(
     "",
     response_model=StoredVoiceCard,
-    responses=errors(*_MAKING_ERRORS, 409),
+    responses=errors(*_MAKING_ERRORS, 409, 507),
     openapi_extra=form_of(_FIELDS, required=["name"]),
 )
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:

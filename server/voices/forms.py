@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from server.errors import ApiError, ClientLeft, shown
+
+log = logging.getLogger("sonant")
 
 _KIND = "multipart/form-data"
 _MOST_PARTS = 16
@@ -51,6 +54,10 @@ async def read_form(request: Request, names: Collection[str]) -> VoiceForm:
                     texts[name] = value
     except ClientDisconnect:
         raise ClientLeft from None
+    except OSError as error:  # an upload above 1 MB is spooled to the folder for temporary files
+        log.warning("an upload could not be stored temporarily: %s", error)
+        message = "The server has no room for this upload; its folder for temporary files is full or not writable."
+        raise ApiError(message, status=507, code="insufficient_storage") from None
     except HTTPException as error:
         raise ApiError(f"The body is not a valid form: {error.detail}", code="invalid_multipart") from None
     return VoiceForm(texts, sample)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.server.raw_http import HEAD, connect, parse, read_all
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
@@ -64,6 +66,31 @@ def test_a_raw_stream_breaks_off_and_does_not_end_cleanly(fragile: Serving) -> N
         kill_engine(fragile)
         list(pieces)
     assert "error=" in fragile.wait_for(r".*id=broken .*").group()
+
+
+@pytest.mark.parametrize("extra", [b"", b"\r\n"], ids=["", "and an empty line after the request"])
+def test_a_raw_stream_to_an_old_client_is_reset(fragile: Serving, extra: bytes) -> None:
+    """HTTP/1.0 has no chunks: the end of the connection would be the end of the audio."""
+    fragile.until_ready()
+    body = json.dumps(endless()).encode()
+    head = HEAD.replace("HTTP/1.1", "HTTP/1.0") + f"Content-Length: {len(body)}\r\n\r\n"
+    with connect(fragile, head.encode() + body) as client:
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        assert client.recv(65_536)
+        if extra:
+            client.sendall(extra)  # which some clients do, and which ends the request
+        else:
+            kill_engine(fragile)
+        with pytest.raises(ConnectionResetError):
+            read_all(client)
+
+
+def test_a_whole_stream_to_an_old_client_ends_cleanly(fragile: Serving) -> None:
+    fragile.until_ready()
+    body = json.dumps(speech()).encode()
+    head = HEAD.replace("HTTP/1.1", "HTTP/1.0") + f"Content-Length: {len(body)}\r\n\r\n"
+    with fragile.client() as client, connect(fragile, head.encode() + body) as old:
+        assert parse(read_all(old))[2] == client.post(SPEECH, json=speech()).content
 
 
 @pytest.mark.parametrize("fields", [{}, {"split": "sentence", "input": "Good morning to all of you. " * 50}])

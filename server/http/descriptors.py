@@ -1,0 +1,99 @@
+"""File descriptors: how many connections they allow, and what happens when the system has none left."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+log = logging.getLogger("sonant")
+
+ACCEPT_BATCH = 16
+"""Connections that asyncio accepts in one iteration of the event loop.
+
+It may accept four such batches before the first ``connection_made`` runs and makes room, so that 4 * ACCEPT_BATCH must
+be well below RESERVE.
+"""
+RESERVE = 192
+"""Descriptors that are not used for counted connections: accepted but not yet counted ones, refused ones that are
+being closed, files, links to the engine."""
+
+_MOST_DESCRIPTORS = 65_536
+_MOST_CONNECTIONS = 4096
+_FEWEST_CONNECTIONS = 16
+_LISTEN_QUEUE = 2048
+_LOG_SECONDS = 60.0
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit on open files to the hard limit, at most 65,536. Returns the soft limit then."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_DESCRIPTORS
+    if soft < wanted:
+        with suppress(OSError, ValueError):  # macOS has a lower limit that getrlimit does not report
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return soft
+
+
+def connection_capacity(asked: int | None, descriptors: int) -> int:
+    """How many connections to allow: ``limits.max_connections``, or what the descriptors allow, at most 4096.
+
+    Logs a warning where fewer than ``asked`` are possible.
+    """
+    possible = max(_FEWEST_CONNECTIONS, descriptors - RESERVE)
+    if asked is None:
+        return min(possible, _MOST_CONNECTIONS)
+    if asked > possible:
+        log.warning(
+            "limits.max_connections is %d, but the limit on open files (%d) allows %d; raise it (ulimit -n)",
+            asked,
+            descriptors,
+            possible,
+        )
+    return min(asked, possible)
+
+
+def prepare_listeners(sockets: Sequence[socket.socket]) -> None:
+    """To be called in the event loop once it accepts: restore the listen queue, and log accept failures briefly.
+
+    asyncio uses one number, the backlog, for the kernel's queue and for the size of an accept batch.
+    """
+    for listener in sockets:
+        listener.listen(_LISTEN_QUEUE)
+    asyncio.get_running_loop().set_exception_handler(AcceptFailureLog())
+
+
+class AcceptFailureLog:
+    """An exception handler for the event loop: accept() failures take one line a minute, the rest is logged as ever."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._next = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle what asyncio reports."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES and "socket" in context):
+            loop.default_exception_handler(context)
+            return
+        self._count += 1
+        now = time.monotonic()
+        if now < self._next:
+            return
+        log.error(
+            "accept() failed: %s (%d failures since the last such line); new connections wait in the listen queue",
+            error.strerror,
+            self._count,
+        )
+        self._count, self._next = 0, now + _LOG_SECONDS

@@ -1,0 +1,106 @@
+"""Request lines and lengths that only programs other than browsers send."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from websockets.sync.client import connect as connect_websocket
+
+from tests.server.live_client import live_url
+from tests.server.raw_http import HEAD, connect, error, exchange, parse, read_all
+from tests.server.serving import PATIENCE, SPEECH, Serving
+
+CLOSE = "Connection: close\r\n\r\n"
+
+
+def test_a_request_with_two_lengths_is_answered_and_the_connection_closed(serving: Serving) -> None:
+    """RFC 9112, 6.1: what follows such a request may be smuggled."""
+    body = b'{"input": ""}'
+    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    head = (HEAD + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n").encode()
+    status, headers, answer = exchange(serving, head + chunked + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (status, headers["connection"]) == (400, "close")
+    assert error(answer)["param"] == "input"
+
+
+@pytest.mark.parametrize("target", ["http://h:1/v1/models?a=b", "HTTPS://[::1]:80/v1/models"])
+def test_a_target_in_absolute_form_is_served(serving: Serving, target: str) -> None:
+    status, _, answer = exchange(serving, f"GET {target} HTTP/1.1\r\nHost: other\r\n{CLOSE}".encode())
+    assert status == 200
+    assert json.loads(answer)["object"] == "list"
+
+
+def test_the_authority_of_such_a_target_replaces_the_host(serving: Serving) -> None:
+    """A page may use the server under the host it was loaded from, which is compared with Host."""
+    body = "Origin: http://localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" + CLOSE + "{}"
+    for authority, status in (("localhost", 400), ("other", 403)):
+        request = f"POST http://{authority}{SPEECH} HTTP/1.1\r\nHost: localhost\r\n{body}"
+        assert exchange(serving, request.encode())[0] == status
+
+
+def test_a_websocket_may_have_an_absolute_target(serving: Serving) -> None:
+    handshake = (
+        f"GET http://localhost{SPEECH}/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    with connect(serving, handshake.encode()) as client:
+        assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["GET ftp://x/health", "GET health", "GET http://", "GET http:///health", "GET http://u:p@x/", "GET http://é/"],
+)
+def test_another_target_is_refused(serving: Serving, line: str) -> None:
+    status, headers, answer = exchange(serving, f"{line} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert (status, headers["connection"], error(answer)["code"]) == (400, "close", "invalid_http")
+
+
+@pytest.mark.parametrize("line", ["CONNECT x:443", "OPTIONS *"])
+def test_a_target_of_a_proxy_or_of_the_whole_server_is_not_found(serving: Serving, line: str) -> None:
+    status, _, answer = exchange(serving, f"{line} HTTP/1.1\r\nHost: x\r\n{CLOSE}".encode())
+    assert status in (404, 405)
+    error(answer)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD.encode() + b"X-Endless: " + b"a" * 100_000,
+        HEAD.encode() + b"".join(b"X-%d: a\r\n" % number for number in range(20_000)),
+        HEAD.encode() + b"Transfer-Encoding: chunked\r\n\r\n1;" + b"a" * 400_000,
+        HEAD.encode() + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"X-Trailer: a\r\n" * 30_000,
+    ],
+    ids=["a header", "headers", "a chunk's extension", "trailers"],
+)
+def test_heads_chunk_extensions_and_trailers_have_a_bound(serving: Serving, data: bytes) -> None:
+    """The server stops reading, whatever it could still say."""
+    with connect(serving) as client, pytest.raises(ConnectionError):
+        for _ in range(100):
+            client.sendall(data)
+
+
+def test_a_client_that_pipelines_and_never_reads_is_not_read_further(serving: Serving) -> None:
+    """Answers wait in a bounded buffer, and so requests wait in the client."""
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connect(serving, window=4096) as client:
+        client.settimeout(1.0)
+        with pytest.raises(TimeoutError):
+            for _ in range(1000):
+                client.sendall(request * 1000)
+        client.settimeout(PATIENCE)
+        assert client.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_keep_alive_client_is_served_again_after_trailers_were_offered(serving: Serving) -> None:
+    request = "GET /health HTTP/1.1\r\nHost: x\r\nTE: trailers\r\n"
+    with connect(serving, f"{request}\r\n{request}{CLOSE}".encode()) as client:
+        answers = read_all(client)
+    assert answers.count(b'{"status":"ok"}') == 2
+    assert parse(answers)[0] == 200
+
+
+def test_a_websocket_client_still_connects(serving: Serving) -> None:
+    with connect_websocket(live_url(serving), open_timeout=PATIENCE):
+        pass
