@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,13 +32,13 @@ OLD, NEW = 1, 2
 
 
 def voice(name: str, mark: int) -> StoredVoice:
-    """A voice whose every number tells the mark."""
+    """A voice whose every number tells the mark. The embedding's norm stays below the bound."""
     return StoredVoice(
         name=name,
         origin="audio_sample",
         created_at=mark,
         model="pocket",
-        embedding=np.full(WIDTH, mark, np.float32),
+        embedding=np.full(WIDTH, mark / 1024, np.float32),
         codes=np.full((FRAMES, 16), mark, np.int16),
         transcript=str(mark) * 100,
         consent=f"consent {mark}",
@@ -53,7 +54,7 @@ def die_halfway(when: Callable[[], bool] = lambda: True) -> None:
     sync = os.fsync
 
     def last(descriptor: int) -> None:
-        if when():
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and when():
             os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
             die()
         sync(descriptor)
