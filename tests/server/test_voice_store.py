@@ -172,6 +172,19 @@ def test_a_writer_that_stands_still_is_not_waited_for_without_end(
     assert not list(folder.glob("*.part"))
 
 
+def test_the_header_of_a_voice_says_what_the_voice_says(store: VoiceStore) -> None:
+    """Also where control characters make the file's header long."""
+    long = replace(voice("long", 2), transcript="\x01" * 4096, consent="\x01" * 256, maker="0" * 16)
+    for each in (voice("anna", 1), replace(voice("plain", 3), codes=None, transcript=None), long):
+        store.add(each)
+    names = ("name", "origin", "created_at", "model", "width", "in_context", "transcript", "consent", "maker", "shared")
+    headers = store.headers()
+    assert [header.name for header in headers] == ["anna", "long", "plain"]
+    for header in headers:
+        found = store.get(header.name)
+        assert [getattr(header, name) for name in names] == [getattr(found, name) for name in names]
+
+
 def test_a_full_folder_takes_no_more(folder: Path) -> None:
     store = VoiceStore(VoiceSettings(folder=folder, max_voices=2))
     store.add(voice("a", 1))
@@ -205,6 +218,17 @@ DAMAGED = {
     "not finite": replace(voice("anna", 1), embedding=np.full(4, np.nan, np.float32)).to_bytes(),
     "frames of 15": replace(voice("anna", 1), codes=np.ones((2, 15), np.int16)).to_bytes(),
     "too large": bytes(5 * 1024 * 1024),
+    "too loud": replace(voice("anna", 1), embedding=np.full(4, 3e38, np.float32)).to_bytes(),
+    "too wide": replace(voice("anna", 1), embedding=np.zeros(20_000, np.float32)).to_bytes(),
+    "a long transcript": replace(voice("anna", 1), transcript="a" * 4097).to_bytes(),
+    "a transcript of 3 MB": replace(voice("anna", 1), transcript="a" * 3_000_000).to_bytes(),
+    "a long consent": replace(voice("anna", 1), consent="a" * 257).to_bytes(),
+    "a long model": replace(voice("anna", 1), model="a" * 257).to_bytes(),
+    "a long maker": replace(voice("anna", 1), maker="a" * 17).to_bytes(),
+    "before its time": replace(voice("anna", 1), created_at=-1).to_bytes(),
+    "beyond all time": replace(voice("anna", 1), created_at=2**60).to_bytes(),
+    "nested": (60_000).to_bytes(8, "little") + b"[" * 60_000,
+    "no object": (2).to_bytes(8, "little") + b"[]",
 }
 
 
@@ -275,6 +299,25 @@ def test_a_writer_killed_before_any_line_leaves_a_whole_voice_or_none(serving: S
     assert writer.returncode == 0
     assert seen == allowed
     assert store.remove(NAMES[0])
+
+
+def test_a_writer_of_a_keys_voice_killed_before_any_line_leaves_a_whole_voice_or_none(folder: Path) -> None:
+    owner = "0123456789abcdef"
+    store = VoiceStore(VoiceSettings(folder=folder), owner)
+    command = [*WRITER, folder, "each line", owner]
+    ended = 0
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        for _ in writer.stdout:
+            assert all(whole(each) and not each.shared for each in voices(store))
+            assert VoiceStore(VoiceSettings(folder=folder)).names() == []
+            ended += 1
+            writer.stdin.write("go on\n")
+            writer.stdin.flush()
+    assert writer.returncode == 0
+    assert ended > 100
+    assert list((folder / "keys").iterdir()) == [folder / "keys" / owner]
 
 
 def test_a_writer_killed_with_half_a_file_written_leaves_no_voice(store: VoiceStore, folder: Path) -> None:
