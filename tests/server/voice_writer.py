@@ -1,8 +1,9 @@
 """Processes that store and delete voices until they are killed: ``python -m tests.server.voice_writer FOLDER WHAT``.
 
 "random": one that goes on until somebody kills it. "halfway": one that kills itself with half a file written.
-"each line [OWNER]": one after the other, each killed before another line of the store, at "add", "remove" and "replace",
-of a shared voice or of the owner's; after each death a line says which, and the next one begins when a line has come in.
+"each line [OWNER]": one after the other, each killed before another line of the store, at "add", "remove" and
+"replace" of a shared voice, or of the owner's; after each death a line says which, and the next one begins when a line
+has come in.
 "crowd NAME MOST": stores ten voices of its own in a folder that takes so many, and tells how many it could.
 """
 
