@@ -56,7 +56,16 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
         audio_threads = ThreadPoolExecutor(os.cpu_count(), "audio")
         references = ReferenceLibrary(engine, settings)
         app.state.services = Services(
-            settings, engine, admission, sessions, audio_threads, remembered, metrics, journal, references
+            settings,
+            engine,
+            admission,
+            sessions,
+            audio_threads,
+            remembered,
+            metrics,
+            journal,
+            references,
+            has_owners=len(keys) > 1,
         )
         await engine.start()
         greeting = asyncio.create_task(_greet(engine, settings, on_engine_failure))
@@ -71,7 +80,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
 
     keys = load_keys(settings)
     admission = Admission(settings.max_running, settings.limits.max_waiting)
-    remembered = Outcomes(settings.limits.max_outcomes)
+    remembered = Outcomes(settings.limits.max_outcomes, share=settings.limits.client_share)
     sessions = Sessions()
     bodies = BodyBudget(settings.limits.max_bodies_bytes, settings.limits.client_share)
     metrics = Metrics(admission, sessions, bodies)
@@ -95,7 +104,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     for routes in (speech, batch, live, voices, models, operations, outcomes, playground, unsupported):
-        app.include_router(routes.router, responses=errors(401, 500))
+        app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
     return app
 

@@ -17,7 +17,11 @@ CLIENT_LEFT = 499
 RETRY_AFTER = 2
 """Seconds after which a refused client may ask again."""
 
-_MOST_SHOWN = 64
+_LONGEST_NAME = 64
+_LONGEST_PARAM = 160
+"""Two names, one inside the other."""
+_LONGEST_MESSAGE = 4096
+"""A list of 50 voices of 64 characters fits."""
 _NESTED = frozenset({"extra_params", "voice", "voices"})
 _NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -54,7 +58,7 @@ class ClientLeft(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure as the client sees it."""
+    """A failure as the client sees it, and the log. Text that a client sent is cut here, however it got in."""
 
     status: int
     message: str
@@ -62,6 +66,11 @@ class Failure:
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     retry_after: int = RETRY_AFTER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", shown(self.message, _LONGEST_MESSAGE))
+        if self.param is not None:
+            object.__setattr__(self, "param", shown(self.param, _LONGEST_PARAM))
 
     def body(self) -> dict[str, Any]:
         """``{"error": {...}}``, the same in replies and in events."""
@@ -129,9 +138,9 @@ def parameter_of(location: Sequence[int | str]) -> str | None:
     return ".".join(names[:2] if names and names[0] in _NESTED else names[:1]) or None
 
 
-def shown(text: str) -> str:
-    """``text`` of a client as an answer repeats it: its beginning."""
-    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
+def shown(text: str, most: int = _LONGEST_NAME) -> str:
+    """Return the first ``most`` characters of a client's text, for use in an error or the log."""
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def code_of(kind: str) -> str:

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of
+from server.request_record import RequestRecord
 from server.settings import Settings, SettingsError
 
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
@@ -19,23 +20,34 @@ OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirec
 
 _OPEN_FOLDER = "/playground/"
 
+_OWNER = b"sonant voice owner\0"
+"""Separates key ids from every other digest of a key."""
+
 _KEY = re.compile(r"[!-~]{1,512}")
 _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
 
 
 class Keys:
-    """The keys of one server, kept as digests: of equal length, so that comparing them tells nothing."""
+    """The different keys of one server, kept as digests of equal length, so that comparing them tells nothing."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = [_digest(key) for key in keys]
+        self._ids = {_digest(key): key_id(key) for key in keys}
 
-    def __bool__(self) -> bool:
-        return bool(self._digests)
+    def __len__(self) -> int:
+        return len(self._ids)
 
-    def accept(self, given: str) -> bool:
-        """Whether ``given`` is one of them. Every key is compared, whichever matches."""
-        digest = _digest(given)
-        return sum(hmac.compare_digest(digest, each) for each in self._digests) > 0
+    def identify(self, given: str) -> str | None:
+        """Return the id of the key that ``given`` is, or None. Compares every key, whichever matches."""
+        digest, found = _digest(given), None
+        for each, name in self._ids.items():
+            if hmac.compare_digest(digest, each):
+                found = name
+        return found
+
+
+def key_id(key: str) -> str:
+    """Return the public name of a key: 16 hexadecimal digits, which name the folder of the key's stored voices."""
+    return hashlib.sha256(_OWNER + key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def load_keys(settings: Settings) -> Keys:
@@ -74,7 +86,10 @@ def _is_open(path: str) -> bool:
 
 
 class KeyCheck:
-    """Lets a request pass that brings one of ``keys``, or asks for an open path."""
+    """Lets a request pass that brings one of ``keys``, or asks for an open path.
+
+    The key's id is then ``scope["state"]["key_id"]``, and the record's client and owner.
+    """
 
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
         self._app = app
@@ -82,13 +97,19 @@ class KeyCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. A WebSocket is refused in its handshake, with the same answer."""
-        if scope["type"] == "lifespan" or _is_open(scope["path"]) or self._passes(scope):
+        if scope["type"] == "lifespan" or _is_open(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        record: RequestRecord = scope["state"]["record"]
+        name = self._key_id(scope)
+        if name is not None:
+            scope["state"]["key_id"] = record.client = record.owner = name
             await self._app(scope, receive, send)
             return
         refusal = ApiError("A valid key is needed: Authorization: Bearer KEY.", status=401, code="invalid_api_key")
-        scope["state"]["record"].failed(refusal)
+        record.failed(refusal)
         await failure_of(refusal).response()(scope, receive, send)
 
-    def _passes(self, scope: Scope) -> bool:
+    def _key_id(self, scope: Scope) -> str | None:
         given = _BEARER.fullmatch(Headers(scope=scope).get("authorization", "").strip())
-        return given is not None and self._keys.accept(given.group(1))
+        return None if given is None else self._keys.identify(given.group(1))

@@ -16,7 +16,7 @@ Responses = dict[int | str, dict[str, Any]]
 _WHEN = {
     400: "A value is wrong, missing, unknown or not available.",
     401: "The server has keys, and the request brought none of them.",
-    403: "A browser asks for a page of another site.",
+    403: "Without keys: the Host is not a name of this server, or a browser asks for a page of another site.",
     404: "There is no such thing.",
     408: "The request did not arrive in time.",
     409: "The name is taken, or there is no room.",
@@ -29,7 +29,7 @@ _WHEN = {
     507: "The server cannot store the upload.",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}}
-BODY_ERRORS = (400, 403, 408, 413, 415)
+BODY_ERRORS = (400, 408, 413, 415)
 """What every route may answer that takes a body."""
 
 
@@ -84,6 +84,8 @@ class Described(FastAPI):
             for path, operations in schema["paths"].items():
                 for operation in operations.values():
                     operation["responses"].pop("422", None)
+                    if self.has_keys:
+                        operation["responses"].pop("403", None)
                     if not self.has_keys or path in OPEN_PATHS:
                         operation["responses"].pop("401", None)
                     else:

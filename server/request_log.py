@@ -43,7 +43,8 @@ class RequestLog:
             return
         headers = Headers(scope=scope)
         trace = headers.get("traceparent", "")[:_LONGEST_TRACE]
-        record = RequestRecord(_request_id(headers), scope.get("method", WEBSOCKET), scope["path"], trace)
+        method, client = scope.get("method", WEBSOCKET), scope.get("client") or ("",)
+        record = RequestRecord(_request_id(headers), method, scope["path"], trace, client[0])
         scope.setdefault("state", {})["record"] = record
         started = False
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from engine.request import SAMPLE_RATE, Completion
-from server.errors import CLIENT_LEFT, failure_of
+from server.errors import CLIENT_LEFT, failure_of, shown
 from server.playback import Playback
 
 Fact = str | int | float
@@ -14,6 +14,10 @@ WEBSOCKET = "WS"
 """The method of a live session."""
 
 _SPEECH = "/v1/audio/speech"
+_SPEECH_REQUESTS = frozenset({("POST", _SPEECH), ("POST", f"{_SPEECH}/batch"), (WEBSOCKET, f"{_SPEECH}/stream")})
+_LONGEST_METHOD = 16
+_LONGEST_PATH = 256
+_LONGEST_FAILURE = 256
 _OUTCOMES = {
     429: "turned_away",
     CLIENT_LEFT: "client_left",
@@ -29,12 +33,17 @@ class RequestRecord:
     traceparent: of the client's trace; playback: for speech that is streamed; engine_seconds: spent waiting for
     samples; onset: when a listener hears something, which is ``first_audio`` and the silence that the utterance
     begins with. part: it is one utterance of several; parts: how many it had itself.
+    client: the id of the key that the request brought, else the client's address; owner: the key's id alone, which
+    decides whose voices and outcomes the request may use. Records outlive their requests by an hour, so the texts
+    of a client are cut when the record is made.
     """
 
     id: str
     method: str = "GET"
     path: str = "/"
     traceparent: str = ""
+    client: str = ""
+    owner: str | None = None
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     status: int | None = None
@@ -53,14 +62,19 @@ class RequestRecord:
     part: bool = False
     parts: int = 0
 
+    def __post_init__(self) -> None:
+        self.method = shown(self.method, _LONGEST_METHOD)
+        self.path = shown(self.path, _LONGEST_PATH)
+
     def of_part(self, number: int) -> RequestRecord:
         """The record of an utterance of its own, whose id is this one's and the number."""
-        return RequestRecord(f"{self.id}.{number}", self.method, self.path, self.traceparent, part=True)
+        name = f"{self.id}.{number}"
+        return RequestRecord(name, self.method, self.path, self.traceparent, self.client, self.owner, part=True)
 
     @property
     def is_speech(self) -> bool:
         """Whether it asked for speech."""
-        return self.method in ("POST", WEBSOCKET) and self.path.startswith(_SPEECH)
+        return (self.method, self.path) in _SPEECH_REQUESTS
 
     @property
     def is_session(self) -> bool:
@@ -126,7 +140,7 @@ class RequestRecord:
     def failed(self, error: BaseException) -> None:
         """The request ended in ``error``, before or after its status line."""
         failure = failure_of(error)
-        self.failure = failure.code or failure.message
+        self.failure = failure.code or shown(failure.message, _LONGEST_FAILURE)
         self.param = failure.param
         if failure.status == CLIENT_LEFT:
             self.status = CLIENT_LEFT

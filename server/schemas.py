@@ -143,6 +143,7 @@ class BlendBody(_Wire):
         json_schema_extra={"pattern": f"^{VOICE_NAME}$"},
     )
     consent: Name | None = None
+    shared: bool | None = Field(None, description="with several keys: store it for all of them, not for this key alone")
 
 
 class SpeechBody(SamplingFields):

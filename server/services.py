@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -36,6 +37,10 @@ class Services:
     journal: Journal
     references: ReferenceLibrary
     voice_making: Admission = field(default_factory=lambda: Admission(running=1, waiting=_MOST_VOICES_WAITING))
+    voice_listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One list of voices is made at a time: each reads every voice's file."""
+    has_owners: bool = False
+    """Whether several keys are configured, each of which then has voices of its own."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 

@@ -92,6 +92,13 @@ class Limits(BaseModel):
     max_outcomes: int = Field(
         10_000, ge=0, description="ended requests that GET /v1/audio/speech/{id} remembers, each for an hour"
     )
+    client_share: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="share of connections, bodies in flight, sessions and seats that one client, a key or an address, "
+        "may hold",
+    )
     reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
     reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
     reference_max_bytes: int = Field(10 * 1024 * 1024, ge=1, description="bytes of a recording, as encoded in its file")
@@ -117,7 +124,7 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="0 takes any free port")
     served_name: str | None = Field(
-        None, min_length=1, description="the model's name on the wire; its folder's name when unset"
+        None, min_length=1, max_length=256, description="the model's name on the wire; its folder's name when unset"
     )
     model_aliases: tuple[str, ...] = Field(
         ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15"),
@@ -151,8 +158,8 @@ class Settings(BaseSettings):
     )
     own_names: tuple[str, ...] = Field(
         (),
-        description="host names of a server without keys, under which its pages may be used; localhost, addresses "
-        "and this machine's name always are",
+        description="host names of a server without keys, which refuses requests for any other Host; localhost, IP "
+        "addresses, names without a dot and this machine's name always are its own",
     )
     log_format: Literal["text", "json"] = Field("text", description="lines for people, or one JSON object a line")
     tracing: bool = Field(False, description="send an OpenTelemetry span for each speech request; needs the otel extra")

@@ -74,6 +74,7 @@ class StoredVoiceCard(_Shape):
     in_context: bool
     ref_text: str | None
     consent: str | None
+    shared: bool = Field(description="every key may use and delete it; false: the key that stored it alone")
 
 
 class VoiceList(_Shape):

@@ -25,7 +25,7 @@ async def opened(body: SpeechBody, services: Services, record: RequestRecord, he
     """
     settings = services.settings
     async with first_sound_within(settings.limits.first_sound_seconds):
-        asked = await speech_request(body, services.engine, settings, services.references)
+        asked = await speech_request(body, services.engine, settings, services.references, record.owner)
         check_split(body, asked)
         describe(record, body, asked)
         record.characters = len(body.input)

@@ -63,6 +63,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, accept connections, and begin the heartbeat."""
         await super().startup(sockets)
+        prepare_listeners(sockets or [])
         self._beating = asyncio.create_task(self._heartbeat.run())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -72,11 +73,6 @@ class Server(uvicorn.Server):
             return
         self._told = time.monotonic()
         self._admission.close()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to accept connections."""
-        await super().startup(sockets)
-        prepare_listeners(sockets or [])
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second, by uvicorn: whether the end has come."""

@@ -14,20 +14,25 @@ from server.voices.stored import StoredVoice
 
 
 async def speech_request(
-    body: SpeechBody, engine: EngineClient, settings: Settings, references: ReferenceLibrary
+    body: SpeechBody,
+    engine: EngineClient,
+    settings: Settings,
+    references: ReferenceLibrary,
+    owner: str | None = None,
 ) -> SpeechRequest:
     """What the engine is asked for ``body``; a reference recording is fetched and encoded on the way.
 
+    owner: the id of the key whose stored voices the request may use, beside the shared ones.
     Raises ApiError or EngineError. A voice name is looked up only where the request brings no voice:
     OpenAI's SDK always sends one, also beside a reference.
     """
     info = engine.info
-    named = await _named_voice(body, info, settings)
+    named = await _named_voice(body, info, settings, owner)
     task = choose_task(body, info, stored=isinstance(named, StoredVoice))
     return SpeechRequest(
         text=body.input,
         speaker=named if task == "CustomVoice" and isinstance(named, str) else None,
-        voice=await _clone(body, named, engine, settings, references) if task == "Base" else None,
+        voice=await _clone(body, named, engine, settings, references, owner) if task == "Base" else None,
         language=body.language.strip().lower(),
         instructions=body.instructions,
         text_layout=body.text_layout,
@@ -36,11 +41,13 @@ async def speech_request(
     )
 
 
-async def _named_voice(body: SpeechBody, info: EngineInfo, settings: Settings) -> str | StoredVoice | None:
+async def _named_voice(
+    body: SpeechBody, info: EngineInfo, settings: Settings, owner: str | None
+) -> str | StoredVoice | None:
     designs = (body.task_type or _inferred(body.x_vector_only_mode, info)) == "VoiceDesign"
     if designs or _brought(body) is not None:
         return None
-    return await find_voice(body.voice, info, settings)
+    return await find_voice(body.voice, info, settings, owner=owner)
 
 
 def _brought(body: SpeechBody) -> str | None:
@@ -87,11 +94,12 @@ async def _clone(
     engine: EngineClient,
     settings: Settings,
     references: ReferenceLibrary,
+    owner: str | None,
 ) -> Voice:
     if isinstance(named, StoredVoice):
         return voice_of(named, engine.info, x_vector_only=body.x_vector_only_mode)
     if body.voices is not None:
-        return Voice(await blended(body.voices, engine, settings))
+        return Voice(await blended(body.voices, engine, settings, owner))
     if body.ref_audio is None:
         return Voice(embedding_of(body.speaker_embedding or [], engine.info))
     transcript = None if body.x_vector_only_mode else body.ref_text

@@ -25,6 +25,8 @@ Server = Annotated[
 ]
 Recording = Annotated[Path, typer.Argument(help="A recording of the voice, 1 to 30 s.")]
 
+Private = Annotated[bool, typer.Option("--private", help="For the key in SONANT_API_KEY alone, not for every key.")]
+
 _LOCAL = "http://127.0.0.1:8000"
 _PATH = "/v1/audio/voices"
 _PATIENCE_SECONDS = 180.0
@@ -50,11 +52,12 @@ def add(
     recording: Recording,
     ref_text: Annotated[str | None, typer.Option(help="What is said in it, for clones in context.")] = None,
     consent: Annotated[str | None, typer.Option(help="Kept with the voice.")] = None,
+    private: Private = False,
     server: Server = _LOCAL,
 ) -> None:
     """Store the voice of a recording."""
     with _asking("add", server) as client:
-        texts = {"name": name, "ref_text": ref_text, "consent": consent}
+        texts = {"name": name, "ref_text": ref_text, "consent": consent, "shared": _shared(private)}
         given = {field: text for field, text in texts.items() if text is not None}
         card = _answer(client.post(_PATH, data=given, files={"audio_sample": recording.read_bytes()}))
     note(f"'{card['name']}' is stored")
@@ -73,12 +76,14 @@ def rm(names: Annotated[list[str], typer.Argument(help="Stored voices.")], serve
 def blend(
     voices: Annotated[list[str], typer.Argument(help="Voices, each with its weight, such as ava:0.7 emma:0.3.")],
     name: Annotated[str | None, typer.Option(help="Store it; otherwise its embedding is printed as JSON.")] = None,
+    private: Private = False,
     server: Server = _LOCAL,
 ) -> None:
     """Make the voice between several."""
     with _asking("blend", server) as client:
         shares = [{"voice": voice, "weight": weight} for voice, weight in map(weighted, voices)]
-        answer = _answer(client.post(f"{_PATH}/blend", json={"voices": shares, "name": name}))
+        body = {"voices": shares, "name": name, "shared": not private}
+        answer = _answer(client.post(f"{_PATH}/blend", json=body))
     if name is None:
         typer.echo(json.dumps(answer["speaker_embedding"]))
     else:
@@ -91,6 +96,10 @@ def embed(recording: Recording, server: Server = _LOCAL) -> None:
     with _asking("embed", server) as client:
         answer = _answer(client.post(f"{_PATH}/embedding", files={"audio_sample": recording.read_bytes()}))
     typer.echo(json.dumps(answer["speaker_embedding"]))
+
+
+def _shared(private: bool) -> str:
+    return "false" if private else "true"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from server.errors import ApiError
+from server.errors import ApiError, shown
 from server.json_body import json_object
 from server.schemas import SpeechBody, parse_speech
 from server.settings import Settings
@@ -77,5 +77,5 @@ def _only(fields: dict[str, Any], name: str) -> str:
 
 def _nothing_else(fields: dict[str, Any]) -> None:
     if fields:
-        name = next(iter(fields))
+        name = shown(next(iter(fields)))
         raise ApiError(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")

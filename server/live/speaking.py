@@ -127,7 +127,8 @@ class Speaking:
     async def _asked(self) -> SpeechRequest:
         """Whose voice, and how; a clone is of the voice alone, since text that is not there yet has no context."""
         services = self._services
-        asked = await speech_request(self._body, services.engine, services.settings, services.references)
+        engine, owner = services.engine, self._record.owner
+        asked = await speech_request(self._body, engine, services.settings, services.references, owner)
         describe(self._record, self._body, asked)
         if asked.voice is None:
             return asked

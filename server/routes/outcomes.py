@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from server.errors import ApiError, shown
 from server.openapi import errors
@@ -21,9 +21,9 @@ router = APIRouter()
     response_model_exclude_unset=True,
     responses=errors(404, 503),
 )
-async def retrieve_outcome(request_id: str, services: ServicesOf) -> dict[str, Any]:
-    """What the log tells of a speech request: while it runs, and for an hour after its end."""
-    record = services.outcomes.find(request_id)
+async def retrieve_outcome(request_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
+    """What the log tells of a speech request of this key: while it runs, and for an hour after its end."""
+    record = services.outcomes.find(request_id, request.state.record.owner)
     if record is None:
         message = f"There is no request '{shown(request_id)}' of the last hour."
         raise ApiError(message, status=404, param="request_id", code="request_not_found")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 
 from engine.request import EngineInfo
 from server.admission import Seat
@@ -24,7 +25,7 @@ from server.voices.forms import read_form
 from server.voices.making import origin_of, voice_from
 from server.voices.names import reserved_names, voice_not_found
 from server.voices.store import VoiceStore, is_name, name_taken
-from server.voices.stored import StoredVoice
+from server.voices.stored import MAX_CONSENT, StoredVoice
 
 router = APIRouter(prefix="/v1/audio/voices")
 
@@ -36,22 +37,27 @@ _FIELDS = {
     "ref_text": "what is said in audio_sample: later requests then clone in context",
     "consent": "kept with the voice, such as the id of a consent recording",
     "type": "audio_sample or speaker_embedding; found out when not given",
+    "shared": "true or false; with several keys: store it for all of them, not for this key alone (the default)",
 }
 _EXAMPLE = {"voices": [{"voice": "ava", "weight": 0.7}, {"voice": "emma", "weight": 0.3}], "name": "ava-emma"}
-_MOST_CONSENT = 256
 _MAKING_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
 
 @router.head("", include_in_schema=False)
 @router.get("", response_model=VoiceList, responses=errors(503))
-async def list_voices(services: ServicesOf) -> dict[str, Any]:
-    """The checkpoint's speakers, then the stored voices, oldest first."""
-    info = services.engine.info
-    stored = await asyncio.to_thread(_store(services).voices)
+async def list_voices(request: Request, services: ServicesOf) -> Response:
+    """The checkpoint's speakers, then the stored voices that this key may use, oldest first."""
+    store, info = _store(request, services), services.engine.info
+    async with services.voice_listing:
+        listed = await asyncio.to_thread(_listed, store, info, services.created)
+    return Response(listed, media_type="application/json")
+
+
+def _listed(store: VoiceStore, info: EngineInfo, created: int) -> bytes:
     speakers = _speakers(info)
     return cards.card_list(
-        [cards.built_in_card(speaker, services.created) for speaker in info.speakers]
-        + [cards.stored_card(voice, info) for voice in stored if voice.name not in speakers]
+        [cards.built_in_card(speaker, created) for speaker in info.speakers]
+        + [cards.stored_card(voice, info) for voice in store.headers() if voice.name not in speakers]
     )
 
 
@@ -66,8 +72,10 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
     info = services.engine.info
     form = await read_form(request, [*_FIELDS, "prompt"])
     origin = origin_of(form)
-    name = await _free_name(form.text("name", 256), services)
-    consent = form.text("consent", _MOST_CONSENT)
+    shared = _is_shared(form.flag("shared"), request, services)
+    store = _store(request, services)
+    name = await _free_name(form.text("name", 256), store, shared, services)
+    consent = form.text("consent", MAX_CONSENT)
     voice = await _made(lambda: voice_from(form, info, services.settings, services.references), request, services)
     stored = StoredVoice(
         name=name,
@@ -78,8 +86,10 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
         codes=None if voice.codes is None else voice.codes.astype("int16"),
         transcript=voice.transcript,
         consent=consent,
+        maker=_owner(request),
+        shared=shared,
     )
-    await asyncio.to_thread(_store(services).add, stored)
+    await asyncio.to_thread(store.add, stored)
     return cards.stored_card(stored, info)
 
 
@@ -107,8 +117,10 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
     """The voice between several: stored when it is given a name, else its embedding."""
     info, settings = services.engine.info, services.settings
     body = await asyncio.to_thread(lambda: parse_blend(json_object(raw)))
-    name = None if body.name is None else await _free_name(body.name, services)
-    embedding = await _made(lambda: blended(body.voices, services.engine, settings), request, services)
+    store, owner = _store(request, services), _owner(request)
+    shared = _is_shared(body.shared, request, services)
+    name = None if body.name is None else await _free_name(body.name, store, shared, services)
+    embedding = await _made(lambda: blended(body.voices, services.engine, settings, owner), request, services)
     if name is None:
         return cards.embedding_card(embedding.tolist(), settings.model_name)
     stored = StoredVoice(
@@ -118,47 +130,66 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
         model=settings.model_name,
         embedding=embedding,
         consent=body.consent,
+        maker=owner,
+        shared=shared,
     )
-    await asyncio.to_thread(_store(services).add, stored)
+    await asyncio.to_thread(store.add, stored)
     return cards.stored_card(stored, info)
 
 
 @router.head("/{voice_id}", include_in_schema=False)
 @router.get("/{voice_id}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
-async def get_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
+async def get_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
     """One voice."""
     info = services.engine.info
     if speaker := _speakers(info).get(voice_id.lower()):
         return cards.built_in_card(speaker, services.created)
-    store = _store(services)
+    store = _store(request, services)
     stored = await asyncio.to_thread(store.get, voice_id.lower())
     if stored is None:
         raise await voice_not_found(voice_id, info, store, "voice_id")
     return cards.stored_card(stored, info)
 
 
-@router.delete("/{voice_id}", response_model=DeletedVoice, responses=errors(400, 403, 404, 503))
-async def delete_voice(voice_id: str, services: ServicesOf) -> dict[str, Any]:
+@router.delete("/{voice_id}", response_model=DeletedVoice, responses=errors(400, 404, 503))
+async def delete_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
     """Forget a stored voice. Who speaks with it now goes on."""
     info = services.engine.info
     if voice_id.lower() in _speakers(info):
         message = f"'{voice_id}' is one of the checkpoint's own voices and cannot be deleted."
         raise ApiError(message, param="voice_id", code="voice_built_in")
-    store, name = _store(services), voice_id.lower()
+    store, name = _store(request, services), voice_id.lower()
     if not await asyncio.to_thread(store.remove, name):
         raise await voice_not_found(voice_id, info, store, "voice_id")
     return cards.deleted_card(name)
 
 
-def _store(services: Services) -> VoiceStore:
-    return VoiceStore(services.settings.voices)
+def _store(request: Request, services: Services) -> VoiceStore:
+    """The voices of the request's key, and the shared ones."""
+    share = services.settings.limits.client_share if services.has_owners else None
+    return VoiceStore(services.settings.voices, _owner(request), share)
+
+
+def _owner(request: Request) -> str | None:
+    owner: str | None = request.state.record.owner
+    return owner
+
+
+def _is_shared(asked: bool | None, request: Request, services: Services) -> bool:
+    """Whether a new voice is every key's. Raises ApiError where it cannot be kept from others."""
+    if asked is None:
+        return not services.has_owners
+    if not asked and _owner(request) is None:
+        message = "Invalid 'shared': a server without keys shares all voices; leave 'shared' out, or send true."
+        raise ApiError(message, param="shared")
+    return asked
 
 
 def _speakers(info: EngineInfo) -> dict[str, str]:
     return {speaker.lower(): speaker for speaker in info.speakers}
 
 
-async def _free_name(name: str | None, services: Services) -> str:
+async def _free_name(name: str | None, store: VoiceStore, shared: bool, services: Services) -> str:
     """``name`` where a voice can be stored under it. Raises ApiError before any work is done for it."""
     if name is None:
         raise ApiError("Missing required parameter: 'name'.", param="name", code="missing_required_parameter")
@@ -166,7 +197,7 @@ async def _free_name(name: str | None, services: Services) -> str:
         raise ApiError("Invalid 'name': it must be 1 to 64 of a-z, 0-9, _ and -.", param="name")
     if name in reserved_names(services.engine.info, services.settings):
         raise name_taken(name)
-    await asyncio.to_thread(_store(services).check_room, name)
+    await asyncio.to_thread(store.check_room, name, shared=shared)
     return name
 
 

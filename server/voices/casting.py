@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from engine.client import EngineClient
 from engine.request import EngineInfo, Voice
-from server.errors import ApiError
+from server.errors import ApiError, shown
 from server.schemas import VoiceShare
 from server.settings import Settings
 from server.voices.blending import BlendError, blend
+from server.voices.embeddings import embedding_fault
 from server.voices.names import find_voice
 from server.voices.stored import StoredVoice
 
@@ -25,8 +26,8 @@ def embedding_of(values: list[float], info: EngineInfo, param: str = "speaker_em
     if len(embedding) != info.embedding_width:
         message = f"Invalid '{param}': an embedding of {len(embedding)} numbers; {info.embedding_width} are needed."
         raise ApiError(message, param=param)
-    if not np.isfinite(embedding).all():
-        raise ApiError(f"Invalid '{param}': an embedding that is not finite.", param=param)
+    if (fault := embedding_fault(embedding)) is not None:
+        raise ApiError(f"Invalid '{param}': the embedding cannot be used: {fault}.", param=param)
     return embedding
 
 
@@ -45,14 +46,22 @@ def voice_of(stored: StoredVoice, info: EngineInfo, *, x_vector_only: bool, para
     return stored.voice(in_context=info.in_context and not x_vector_only)
 
 
-async def blended(shares: Sequence[VoiceShare], engine: EngineClient, settings: Settings) -> NDArray[np.float32]:
-    """The embedding between several voices. Raises ApiError or EngineError."""
+async def blended(
+    shares: Sequence[VoiceShare], engine: EngineClient, settings: Settings, owner: str | None = None
+) -> NDArray[np.float32]:
+    """Return the embedding between several voices, those of ``owner`` and the shared ones.
+
+    Raises ApiError or EngineError.
+    """
     check_cloning(engine.info, "voices")
-    embeddings = [await _embedding_of_share(share, engine, settings) for share in shares]
+    embeddings = [await _embedding_of_share(share, engine, settings, owner) for share in shares]
     try:
-        return blend(embeddings, [share.weight for share in shares])
+        embedding = blend(embeddings, [share.weight for share in shares])
     except BlendError as error:
         raise ApiError(f"Invalid 'voices': {error}.", param="voices") from None
+    if (fault := embedding_fault(embedding)) is not None:
+        raise ApiError(f"Invalid 'voices': their blend cannot be used: {fault}.", param="voices")
+    return embedding
 
 
 def check_cloning(info: EngineInfo, param: str) -> None:
@@ -62,13 +71,15 @@ def check_cloning(info: EngineInfo, param: str) -> None:
         raise ApiError(message, param=param, code="unsupported_task")
 
 
-async def _embedding_of_share(share: VoiceShare, engine: EngineClient, settings: Settings) -> NDArray[np.float32]:
+async def _embedding_of_share(
+    share: VoiceShare, engine: EngineClient, settings: Settings, owner: str | None
+) -> NDArray[np.float32]:
     if share.speaker_embedding is not None:
         return embedding_of(share.speaker_embedding, engine.info, "voices")
-    found = await find_voice(share.voice, engine.info, settings, "voices")
+    found = await find_voice(share.voice, engine.info, settings, "voices", owner)
     if isinstance(found, StoredVoice):
         return voice_of(found, engine.info, x_vector_only=True, param="voices").embedding
     if found is None:
-        message = f"There is no voice '{share.voice}'."
+        message = f"There is no voice '{shown(share.voice or '')}'."
         raise ApiError(message, status=404, param="voices", code="voice_not_found")
     return (await engine.speaker_voice(found)).embedding

@@ -17,6 +17,7 @@ log = logging.getLogger("sonant")
 
 _KIND = "multipart/form-data"
 _MOST_PARTS = 16
+_FLAGS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,15 @@ class VoiceForm:
             message = f"Invalid '{name}': {len(text)} characters; at most {most} are accepted."
             raise ApiError(message, param=name, code="string_above_max_length")
         return text or None
+
+    def flag(self, name: str) -> bool | None:
+        """A field that says "true" or "false"; None where it is missing or blank. Raises ApiError."""
+        text = self.text(name, 64)
+        if text is None:
+            return None
+        if text.lower() not in _FLAGS:
+            raise ApiError(f"Invalid '{name}': it must be 'true' or 'false', not '{text}'.", param=name)
+        return _FLAGS[text.lower()]
 
 
 async def read_form(request: Request, names: Collection[str]) -> VoiceForm:

@@ -15,7 +15,7 @@ from server.schemas import Embedding
 from server.settings import Settings
 from server.voices.casting import check_cloning, embedding_of
 from server.voices.forms import VoiceForm
-from server.voices.stored import Origin
+from server.voices.stored import MAX_TRANSCRIPT, Origin
 
 _NUMBERS = TypeAdapter(Embedding, config=ConfigDict(strict=True, allow_inf_nan=False))
 _THERE, _HERE = "ref_audio", "audio_sample"
@@ -55,7 +55,7 @@ async def voice_from(form: VoiceForm, info: EngineInfo, settings: Settings, refe
 
 
 def _transcript(form: VoiceForm, info: EngineInfo, settings: Settings) -> str | None:
-    transcript = form.text("ref_text", settings.limits.max_input_chars)
+    transcript = form.text("ref_text", min(settings.limits.max_input_chars, MAX_TRANSCRIPT))
     if transcript is not None and form.audio_sample is None:
         message = f"'ref_text' is the transcript of an '{_HERE}', which is missing."
         raise ApiError(message, param=_HERE, code="missing_required_parameter")

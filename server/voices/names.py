@@ -34,16 +34,17 @@ _MOST_LISTED = 50
 
 
 async def find_voice(
-    name: str | None, info: EngineInfo, settings: Settings, param: str = "voice"
+    name: str | None, info: EngineInfo, settings: Settings, param: str = "voice", owner: str | None = None
 ) -> str | StoredVoice | None:
     """The built-in speaker, or the stored voice, that ``name`` means, in any case of letters.
 
+    Of stored voices ``owner``, the id of a key, has its own and the shared ones.
     No name means the default, and so does one of OpenAI's names that is mapped to no voice there is. None: the
     default is asked for where there is none, as with checkpoints that only clone. Raises ApiError: 404
     ``voice_not_found`` with the names there are and ``param``; a stored voice that cannot be read.
     """
     speakers = {speaker.lower(): speaker for speaker in info.speakers}
-    store = VoiceStore(settings.voices)
+    store = VoiceStore(settings.voices, owner)
     for meaning in _meanings(name, info, settings):
         if meaning in speakers:
             return speakers[meaning]

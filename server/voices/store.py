@@ -1,4 +1,7 @@
-"""The folder of stored voices. Nothing of it is kept in memory, so servers that share it always agree."""
+"""The folder of stored voices. Nothing of it is kept in memory, so servers that share it always agree.
+
+Shared voices lie in the folder itself, the voices of one key in ``keys/ID/``, where ID is ``server.keys.key_id``.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from server.errors import ApiError
 from server.voices.config import VoiceSettings
-from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, read_voice
+from server.voices.pacing import paced
+from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, VoiceHeader, read_header, read_voice
 
 log = logging.getLogger("sonant.voices")
 
@@ -25,8 +30,12 @@ UNFINISHED = ".part"
 """What a file's name ends in while it is written; it begins with a point."""
 
 _NAME = re.compile(NAME)
+_KEYS = "keys"
+"""The folder of the keys' own folders."""
 _ABANDONED_SECONDS = 3600.0
 """An unfinished file so old has lost its writer."""
+_READ_AT_ONCE = 16
+"""Headers of voices: about half a millisecond."""
 _LOCK = ".lock"
 _LOCK_SECONDS = 10.0
 """Writers hold the lock for a millisecond; one that holds it longer has been stopped, and is not waited for."""
@@ -38,72 +47,139 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-class VoiceStore:
-    """One file a voice. A file appears whole, under a name nobody else has, or not at all. Every method blocks."""
+T = TypeVar("T", covariant=True)
 
-    def __init__(self, settings: VoiceSettings) -> None:
+
+class _Reader(Protocol[T]):
+    def __call__(self, path: Path, *, shared: bool) -> T:
+        """What there is in a file. Raises VoiceFileError, OSError."""
+
+
+class VoiceStore:
+    """One file a voice. A file appears whole, under a name nobody else has, or not at all. Every method blocks.
+
+    owner: the id of the key whose voices are seen, besides the shared ones; of two voices with one name its own is
+    meant. share: of ``max_voices`` for the voices that one owner has stored, shared ones included; None: all of them.
+    """
+
+    def __init__(self, settings: VoiceSettings, owner: str | None = None, share: float | None = None) -> None:
         self._folder = settings.folder
+        self._own = self._folder / _KEYS / owner if owner is not None else None
+        self._owner = owner
         self._most = settings.max_voices
+        self._most_of_owner = None if share is None else max(1, int(share * settings.max_voices))
 
     def names(self) -> list[str]:
-        """Of all stored voices, sorted. Raises ApiError."""
-        with _plainly("read"), suppress(FileNotFoundError):
-            names = (path.name.removesuffix(SUFFIX) for path in self._folder.iterdir() if path.suffix == SUFFIX)
-            return sorted(name for name in names if is_name(name))
-        return []
+        """Of all voices that the owner sees, sorted. Raises ApiError."""
+        with _plainly("read"):
+            return sorted({name for folder in self._visible for name in _names_in(folder)})
 
-    def voices(self) -> list[StoredVoice]:
-        """All of them, oldest first; a file that is no voice is left out, with a line in the log. Raises ApiError."""
-        voices = []
-        for name in self.names():
-            with suppress(ApiError):
-                if (voice := self.get(name)) is not None:
-                    voices.append(voice)
-        return sorted(voices, key=lambda voice: (voice.created_at, voice.name))
+    def headers(self) -> list[VoiceHeader]:
+        """What a list shows of the voices that the owner sees, oldest first.
+
+        A file that is no voice is left out, with a line in the log. Raises ApiError.
+        """
+        found = []
+        for name in paced(self.names(), _READ_AT_ONCE):
+            with suppress(VoiceFileError, ApiError):
+                if (header := self._find(read_header, name)) is not None:
+                    found.append(header)
+        return sorted(found, key=lambda header: (header.created_at, header.name))
 
     def get(self, name: str) -> StoredVoice | None:
         """The voice of that name, if there is one. Raises ApiError where its file cannot be read."""
         if not is_name(name):
             return None
         try:
-            with _plainly("read"), suppress(FileNotFoundError):
-                return read_voice(self._path(name))
-            return None
+            return self._find(read_voice, name)
         except VoiceFileError as error:
-            log.warning("%s: %s", self._path(name), error)
             message = f"The stored voice '{name}' cannot be read: {error}."
             raise ApiError(message, status=500, param="voice", code="voice_unreadable") from None
 
     def add(self, voice: StoredVoice) -> None:
         """Store a voice, for good when this returns. Raises ApiError: the name is taken, the folder full."""
         with _plainly("written"):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place = self._place(shared=voice.shared)
+            for folder in (self._folder, place.parent, place):
+                if not folder.is_dir():
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    _keep(folder.parent)
             self._sweep()
-            self._write(voice)
+            self._write(voice, place)
 
-    def check_room(self, name: str) -> None:
+    def check_room(self, name: str, *, shared: bool = True) -> None:
         """Find out before any work whether a voice of that name can be stored. Raises ApiError."""
-        names = self.names()
-        if name in names:
-            raise name_taken(name)
-        if len(names) >= self._most:
-            message = f"All {self._most} places for stored voices are taken; delete one first."
-            raise ApiError(message, status=409, code="voice_limit_reached")
+        with _plainly("read"):
+            if name in _names_in(self._place(shared=shared)):
+                raise name_taken(name)
+            shared_names = _names_in(self._folder)
+            if len(shared_names) + sum(map(len, map(_names_in, self._owners()))) >= self._most:
+                message = f"All {self._most} places for stored voices are taken; delete one first."
+                raise ApiError(message, status=409, code="voice_limit_reached")
+            self._check_share(shared_names)
 
     def remove(self, name: str) -> bool:
         """Delete the voice of that name; whether there was one. Raises ApiError."""
         if not is_name(name):
             return False
-        with _plainly("written"), suppress(FileNotFoundError):
-            self._path(name).unlink()
-            _keep(self._folder)
-            return True
+        with _plainly("written"):
+            for folder in self._visible:
+                with suppress(FileNotFoundError):
+                    _path(folder, name).unlink()
+                    _keep(folder)
+                    return True
         return False
 
-    def _path(self, name: str) -> Path:
-        return self._folder / (name + SUFFIX)
+    @property
+    def _visible(self) -> list[Path]:
+        """The folders whose voices the owner sees: its own first."""
+        return [self._folder] if self._own is None else [self._own, self._folder]
 
-    def _write(self, voice: StoredVoice) -> None:
+    def _place(self, *, shared: bool) -> Path:
+        """The folder of a new voice."""
+        if shared:
+            return self._folder
+        if self._own is None:
+            raise ValueError("without a key every voice is shared")
+        return self._own
+
+    def _owners(self) -> list[Path]:
+        """The folders of all keys that have one."""
+        with suppress(FileNotFoundError), os.scandir(self._folder / _KEYS) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir()]
+        return []
+
+    def _check_share(self, shared_names: list[str]) -> None:
+        if self._most_of_owner is None or self._own is None:
+            return
+        own = len(_names_in(self._own))
+        if own + len(shared_names) >= self._most_of_owner:  # only then is it worth reading who stored the shared ones
+            own += sum(self._stored_by_owner(name) for name in shared_names)
+        if own >= self._most_of_owner:
+            message = (
+                f"This key has stored {own} voices, and one key may store {self._most_of_owner} of the {self._most} "
+                "places (limits.client_share); delete one first."
+            )
+            raise ApiError(message, status=409, code="voice_limit_reached")
+
+    def _stored_by_owner(self, name: str) -> bool:
+        with suppress(OSError, VoiceFileError):
+            return read_header(_path(self._folder, name)).maker == self._owner
+        return False
+
+    def _find(self, read: _Reader[T], name: str) -> T | None:
+        """What ``read`` makes of the first file of that name. Raises VoiceFileError, ApiError."""
+        for folder in self._visible:
+            path = _path(folder, name)
+            try:
+                with _plainly("read"), suppress(FileNotFoundError):
+                    return read(path, shared=folder is self._folder)
+            except VoiceFileError as error:
+                log.warning("%s: %s", path, error)
+                raise
+        return None
+
+    def _write(self, voice: StoredVoice, place: Path) -> None:
         """A hard link, unlike a rename, never replaces: of two writers of one name exactly one succeeds."""
         descriptor, unfinished = tempfile.mkstemp(prefix=".", suffix=UNFINISHED, dir=self._folder)
         try:
@@ -112,13 +188,13 @@ class VoiceStore:
                 file.flush()
                 os.fsync(descriptor)
             with self._alone():
-                self.check_room(voice.name)
-                os.link(unfinished, self._path(voice.name))
+                self.check_room(voice.name, shared=voice.shared)
+                os.link(unfinished, _path(place, voice.name))
         except FileExistsError:
             raise name_taken(voice.name) from None
         finally:
             Path(unfinished).unlink(missing_ok=True)
-        _keep(self._folder)
+        _keep(place)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -137,6 +213,20 @@ class VoiceStore:
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / (name + SUFFIX)
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Of the voices in one folder, which need not exist. Raises OSError."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name.removesuffix(SUFFIX) for entry in entries if entry.name.endswith(SUFFIX)]
+    except FileNotFoundError:
+        return []
+    return list(filter(is_name, names))
 
 
 def name_taken(name: str) -> ApiError:

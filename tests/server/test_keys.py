@@ -162,4 +162,4 @@ def test_a_server_with_keys_warns_of_nothing(guarded: Serving) -> None:
 
 def test_no_keys_accept_nothing() -> None:
     assert not Keys([])
-    assert not Keys([]).accept("")
+    assert Keys([]).identify("") is None

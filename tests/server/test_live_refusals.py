@@ -74,4 +74,4 @@ def test_a_page_of_its_own_is_answered(client: httpx.Client, host: str) -> None:
 @pytest.mark.parametrize("host", ["rebound.example:8000", "localhost.example", "127.0.0.1.example"])
 def test_a_name_that_was_turned_to_this_server_later_is_not_its_own(client: httpx.Client, host: str) -> None:
     reply = client.post(SPEECH, json=speech(), headers={"Origin": f"http://{host}", "Host": host})
-    check(reply, 403, None, "foreign_origin")
+    check(reply, 403, None, "foreign_host")

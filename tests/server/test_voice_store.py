@@ -40,11 +40,16 @@ def store(folder: Path) -> VoiceStore:
     return VoiceStore(VoiceSettings(folder=folder))
 
 
+def voices(store: VoiceStore) -> list[StoredVoice]:
+    """The voices that the store lists, each read whole."""
+    return [found for header in store.headers() if (found := store.get(header.name)) is not None]
+
+
 def whole(found: StoredVoice) -> bool:
     """Whether every part of it comes from one write of the writer process."""
     mark = found.created_at
     assert found.codes is not None
-    numbers = (found.embedding == np.float32(mark)).all() and (found.codes == np.int16(mark)).all()
+    numbers = (found.embedding == np.float32(mark / 1024)).all() and (found.codes == np.int16(mark)).all()
     return bool(numbers) and found.transcript == str(mark) * 100
 
 
@@ -68,7 +73,7 @@ def test_a_voice_without_codes_or_texts_comes_back_without(store: VoiceStore) ->
 
 
 def test_there_is_nothing_in_a_folder_that_does_not_exist(store: VoiceStore, folder: Path) -> None:
-    assert store.voices() == []
+    assert voices(store) == []
     assert store.get("anna") is None
     assert not store.remove("anna")
     assert not folder.exists()
@@ -77,7 +82,7 @@ def test_there_is_nothing_in_a_folder_that_does_not_exist(store: VoiceStore, fol
 def test_a_voice_is_seen_by_every_store_of_the_folder_at_once(store: VoiceStore, folder: Path) -> None:
     other = VoiceStore(VoiceSettings(folder=folder))
     store.add(voice("anna", 1))
-    assert [found.name for found in other.voices()] == ["anna"]
+    assert [found.name for found in voices(other)] == ["anna"]
     assert other.remove("anna")
     assert store.get("anna") is None
     other.add(voice("anna", 2))
@@ -88,7 +93,7 @@ def test_a_voice_is_seen_by_every_store_of_the_folder_at_once(store: VoiceStore,
 def test_voices_are_listed_oldest_first(store: VoiceStore) -> None:
     for name, made in (("b", 3), ("a", 3), ("c", 1)):
         store.add(voice(name, made))
-    assert [found.name for found in store.voices()] == ["c", "a", "b"]
+    assert [found.name for found in voices(store)] == ["c", "a", "b"]
 
 
 def test_a_name_is_given_once(store: VoiceStore) -> None:
@@ -167,6 +172,19 @@ def test_a_writer_that_stands_still_is_not_waited_for_without_end(
     assert not list(folder.glob("*.part"))
 
 
+def test_the_header_of_a_voice_says_what_the_voice_says(store: VoiceStore) -> None:
+    """Also where control characters make the file's header long."""
+    long = replace(voice("long", 2), transcript="\x01" * 4096, consent="\x01" * 256, maker="0" * 16)
+    for each in (voice("anna", 1), replace(voice("plain", 3), codes=None, transcript=None), long):
+        store.add(each)
+    names = ("name", "origin", "created_at", "model", "width", "in_context", "transcript", "consent", "maker", "shared")
+    headers = store.headers()
+    assert [header.name for header in headers] == ["anna", "long", "plain"]
+    for header in headers:
+        found = store.get(header.name)
+        assert [getattr(header, name) for name in names] == [getattr(found, name) for name in names]
+
+
 def test_a_full_folder_takes_no_more(folder: Path) -> None:
     store = VoiceStore(VoiceSettings(folder=folder, max_voices=2))
     store.add(voice("a", 1))
@@ -200,6 +218,17 @@ DAMAGED = {
     "not finite": replace(voice("anna", 1), embedding=np.full(4, np.nan, np.float32)).to_bytes(),
     "frames of 15": replace(voice("anna", 1), codes=np.ones((2, 15), np.int16)).to_bytes(),
     "too large": bytes(5 * 1024 * 1024),
+    "too loud": replace(voice("anna", 1), embedding=np.full(4, 3e38, np.float32)).to_bytes(),
+    "too wide": replace(voice("anna", 1), embedding=np.zeros(20_000, np.float32)).to_bytes(),
+    "a long transcript": replace(voice("anna", 1), transcript="a" * 4097).to_bytes(),
+    "a transcript of 3 MB": replace(voice("anna", 1), transcript="a" * 3_000_000).to_bytes(),
+    "a long consent": replace(voice("anna", 1), consent="a" * 257).to_bytes(),
+    "a long model": replace(voice("anna", 1), model="a" * 257).to_bytes(),
+    "a long maker": replace(voice("anna", 1), maker="a" * 17).to_bytes(),
+    "before its time": replace(voice("anna", 1), created_at=-1).to_bytes(),
+    "beyond all time": replace(voice("anna", 1), created_at=2**60).to_bytes(),
+    "nested": (60_000).to_bytes(8, "little") + b"[" * 60_000,
+    "no object": (2).to_bytes(8, "little") + b"[]",
 }
 
 
@@ -209,7 +238,7 @@ def test_a_damaged_file_is_named_and_spoils_nothing_else(
 ) -> None:
     store.add(voice("good", 1))
     (folder / "bad.safetensors").write_bytes(DAMAGED[case])
-    assert [found.name for found in store.voices()] == ["good"]
+    assert [found.name for found in voices(store)] == ["good"]
     assert "bad.safetensors" in caplog.text
     with pytest.raises(ApiError) as refusal:
         store.get("bad")
@@ -221,13 +250,13 @@ def test_what_is_no_file_is_no_voice_and_nobody_waits_for_it(store: VoiceStore, 
     store.add(voice("good", 1))
     os.mkfifo(folder / "pipe.safetensors")
     (folder / "folder.safetensors").mkdir()
-    assert [found.name for found in store.voices()] == ["good"]
+    assert [found.name for found in voices(store)] == ["good"]
 
 
 def test_a_folder_that_cannot_be_is_said_plainly(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     store = VoiceStore(VoiceSettings(folder=tmp_path / "file"))
-    for attempt in (store.voices, lambda: store.add(voice("anna", 1))):
+    for attempt in (store.headers, lambda: store.add(voice("anna", 1))):
         with pytest.raises(ApiError) as refusal:
             attempt()
         assert (refusal.value.status, refusal.value.code) == (500, "voice_storage_failed")
@@ -259,7 +288,7 @@ def test_a_writer_killed_before_any_line_leaves_a_whole_voice_or_none(serving: S
         assert writer.stdin is not None
         assert writer.stdout is not None
         for line in writer.stdout:
-            found = [each for each in store.voices() if each.name == NAMES[0]]
+            found = [each for each in voices(store) if each.name == NAMES[0]]
             assert all(whole(each) for each in found)
             marks = tuple(each.created_at for each in found)
             cards = client.get("/v1/audio/voices").raise_for_status().json()["data"]
@@ -272,13 +301,32 @@ def test_a_writer_killed_before_any_line_leaves_a_whole_voice_or_none(serving: S
     assert store.remove(NAMES[0])
 
 
+def test_a_writer_of_a_keys_voice_killed_before_any_line_leaves_a_whole_voice_or_none(folder: Path) -> None:
+    owner = "0123456789abcdef"
+    store = VoiceStore(VoiceSettings(folder=folder), owner)
+    command = [*WRITER, folder, "each line", owner]
+    ended = 0
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        for _ in writer.stdout:
+            assert all(whole(each) and not each.shared for each in voices(store))
+            assert VoiceStore(VoiceSettings(folder=folder)).names() == []
+            ended += 1
+            writer.stdin.write("go on\n")
+            writer.stdin.flush()
+    assert writer.returncode == 0
+    assert ended > 100
+    assert list((folder / "keys").iterdir()) == [folder / "keys" / owner]
+
+
 def test_a_writer_killed_with_half_a_file_written_leaves_no_voice(store: VoiceStore, folder: Path) -> None:
     done = subprocess.run([*WRITER, folder, "halfway"], cwd=ROOT, stdout=subprocess.DEVNULL, timeout=60)
     assert done.returncode == -9
-    assert store.voices() == []
+    assert voices(store) == []
     assert [path.name for path in folder.iterdir()]
     store.add(voice("anna", 1))
-    assert [each.name for each in store.voices()] == ["anna"]
+    assert [each.name for each in voices(store)] == ["anna"]
 
 
 def test_readers_never_see_half_a_voice_while_writers_are_killed_at_random(store: VoiceStore, folder: Path) -> None:
@@ -289,6 +337,6 @@ def test_readers_never_see_half_a_voice_while_writers_are_killed_at_random(store
             assert writer.stdout.readline() == "writing\n"
             last = time.monotonic() + moments.uniform(0, 0.1)
             while time.monotonic() < last:
-                assert all(whole(found) for found in store.voices())
+                assert all(whole(found) for found in voices(store))
             writer.kill()
-        assert all(whole(found) for found in store.voices())
+        assert all(whole(found) for found in voices(store))

@@ -182,6 +182,10 @@ BAD_FORMS: dict[str, tuple[dict[str, Any], tuple[int, str | None, str]]] = {
     "a number's text": ({"name": "anna", "speaker_embedding": '["1"]'}, (400, "speaker_embedding", "invalid_type")),
     "too few numbers": ({"name": "anna", "speaker_embedding": "[1, 2]"}, (400, "speaker_embedding", "invalid_value")),
     "infinity": ({"name": "anna", "speaker_embedding": "[1e999]"}, (400, "speaker_embedding", "invalid_value")),
+    "a norm beyond float16": (
+        {"name": "anna", "speaker_embedding": json.dumps([1e4] * 320)},
+        (400, "speaker_embedding", "invalid_value"),
+    ),
     "a transcript of nothing": (
         {"name": "anna", "speaker_embedding": "[1]", "ref_text": SAID},
         (400, "audio_sample", "missing_required_parameter"),
@@ -303,6 +307,32 @@ def test_voices_that_oppose_each_other_have_nothing_between(client: httpx.Client
     numbers = made(post(client, f"{VOICES}/embedding", SAMPLE))["speaker_embedding"]
     voices = [{"speaker_embedding": numbers}, {"speaker_embedding": [-number for number in numbers]}]
     assert refused(client.post(SPEECH, json=speech(voices=voices))) == (400, "voices", "invalid_value")
+
+
+@pytest.mark.parametrize("size", [1e4, 3e38])
+def test_an_embedding_whose_norm_overflows_is_refused_wherever_it_comes_from(
+    client: httpx.Client, folder: Path, size: float
+) -> None:
+    width = client.get("/v1/models").json()["data"][0]["embedding_width"]
+    huge, unit = [size] * width, [1.0] + [0.0] * (width - 1)
+    blend = [{"speaker_embedding": huge}, {"speaker_embedding": unit}]
+    assert refused(client.post(SPEECH, json=speech(speaker_embedding=huge))) == (
+        400,
+        "speaker_embedding",
+        "invalid_value",
+    )
+    assert refused(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "invalid_value")
+    assert refused(client.post(f"{VOICES}/blend", json={"voices": blend, "name": "huge"})) == (
+        400,
+        "voices",
+        "invalid_value",
+    )
+    folder.mkdir(exist_ok=True)
+    stored = StoredVoice("huge", "blend", 1, "pocket", np.full(width, size, np.float32))
+    (folder / "huge.safetensors").write_bytes(stored.to_bytes())
+    assert "huge" not in cards(client)
+    assert refused(client.post(SPEECH, json=speech(voice="huge"))) == (500, "voice", "voice_unreadable")
+    client.delete(f"{VOICES}/huge").raise_for_status()
 
 
 def test_a_voice_of_another_checkpoint_is_listed_and_refused(client: httpx.Client, folder: Path) -> None:

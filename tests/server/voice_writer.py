@@ -1,8 +1,9 @@
 """Processes that store and delete voices until they are killed: ``python -m tests.server.voice_writer FOLDER WHAT``.
 
 "random": one that goes on until somebody kills it. "halfway": one that kills itself with half a file written.
-"each line": one after the other, each killed before another line of the store, at "add", "remove" and "replace"; after
-each death a line says which, and the next one begins when a line has come in.
+"each line [OWNER]": one after the other, each killed before another line of the store, at "add", "remove" and
+"replace" of a shared voice, or of the owner's; after each death a line says which, and the next one begins when a line
+has come in.
 "crowd NAME MOST": stores ten voices of its own in a folder that takes so many, and tells how many it could.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -31,13 +34,13 @@ OLD, NEW = 1, 2
 
 
 def voice(name: str, mark: int) -> StoredVoice:
-    """A voice whose every number tells the mark."""
+    """A voice whose every number tells the mark. The embedding's norm stays below the bound."""
     return StoredVoice(
         name=name,
         origin="audio_sample",
         created_at=mark,
         model="pocket",
-        embedding=np.full(WIDTH, mark, np.float32),
+        embedding=np.full(WIDTH, mark / 1024, np.float32),
         codes=np.full((FRAMES, 16), mark, np.int16),
         transcript=str(mark) * 100,
         consent=f"consent {mark}",
@@ -53,7 +56,7 @@ def die_halfway(when: Callable[[], bool] = lambda: True) -> None:
     sync = os.fsync
 
     def last(descriptor: int) -> None:
-        if when():
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and when():
             os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
             die()
         sync(descriptor)
@@ -87,21 +90,24 @@ def killed(act: Callable[[], Any], number: int) -> bool:
     os._exit(0)
 
 
-def kill_at_each_line(store: VoiceStore, folder: Path) -> None:
+def kill_at_each_line(store: VoiceStore, folder: Path, *, shared: bool) -> None:
     name = NAMES[0]
 
-    def replace() -> None:
-        store.remove(name)
-        store.add(voice(name, NEW))
+    def add(mark: int) -> None:
+        store.add(replace(voice(name, mark), shared=shared))
 
-    acts = {"add": lambda: store.add(voice(name, NEW)), "remove": lambda: store.remove(name), "replace": replace}
+    def replace_it() -> None:
+        store.remove(name)
+        add(NEW)
+
+    acts = {"add": lambda: add(NEW), "remove": lambda: store.remove(name), "replace": replace_it}
 
     def begin(what: str) -> None:
         store.remove(name)
         for unfinished in folder.glob("*.part"):
             unfinished.unlink()
         if what != "add":
-            store.add(voice(name, OLD))
+            add(OLD)
 
     for what, act in acts.items():
         number = 0
@@ -135,9 +141,11 @@ def crowd(store: VoiceStore, name: str) -> int:
 
 def main() -> None:
     folder, what, *more = sys.argv[1:]
-    store = VoiceStore(VoiceSettings(folder=Path(folder), max_voices=int(more[1]) if more else 1000))
+    settings = VoiceSettings(folder=Path(folder), max_voices=int(more[1]) if what == "crowd" else 1000)
+    owner = more[0] if what == "each line" and more else None
+    store = VoiceStore(settings, owner)
     if what == "each line":
-        kill_at_each_line(store, Path(folder))
+        kill_at_each_line(store, Path(folder), shared=owner is None)
     elif what == "crowd":
         print("ready", flush=True)
         sys.stdin.readline()
