@@ -7,8 +7,6 @@ metadata. No other program's file is read: ``format`` says whose it is.
 from __future__ import annotations
 
 import json
-import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from engine.regular_file import FileTooLargeError, NotRegularFileError, read_regular
 from engine.request import CODEBOOKS, Voice
 
 SUFFIX = ".safetensors"
@@ -107,17 +106,14 @@ class StoredVoice:
 
 
 def read_voice(path: Path) -> StoredVoice:
-    """The voice in a file, named after the file. Read in one go: whoever replaces it meanwhile does no harm.
+    """Return the voice in a file, named after the file. The file is read once, so replacing it meanwhile does no harm.
 
     Raises VoiceFileError, and OSError where there is none.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise VoiceFileError("not a file")
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise VoiceFileError("too large for a voice")
+    try:
+        data = read_regular(path, _MOST_BYTES)
+    except (NotRegularFileError, FileTooLargeError) as error:
+        raise VoiceFileError(str(error.strerror)) from None
     return StoredVoice.from_bytes(data, path.name.removesuffix(SUFFIX))
 
 
