@@ -16,6 +16,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from engine.checksums import SUMS_FILE
 from engine.talker.fused.eight_bits import rounded_matrices
 
 _PREDICTOR = "code_predictor."
@@ -35,7 +36,7 @@ def main() -> None:
 
 def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:
     """Copy the checkpoint with other matrices; how many they are. folder: what is not there yet."""
-    shutil.copytree(checkpoint, folder)
+    shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns(SUMS_FILE))
     tensors = load_file(folder / _TENSORS)
     matrices = fp8_matrices(tensors)
     save_file(tensors | matrices, folder / _TENSORS, {"format": "pt"})

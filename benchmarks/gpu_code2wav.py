@@ -24,7 +24,7 @@ from benchmarks import code2wav_errors
 from benchmarks.report import machine
 from engine.code2wav.graphs import GraphedDecoder
 from engine.code2wav.loading import load_decoder
-from engine.config import Code2WavConfig, EngineConfig
+from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.request import CODEBOOKS
 
 REPEATS = 30
@@ -131,7 +131,9 @@ def main() -> None:
     limits = Code2WavConfig(dtype=given.dtype, streams=given.streams, max_batch_frames=given.max_batch_frames)
     free, _ = torch.cuda.mem_get_info()
     began = time.monotonic()
-    decoder = load_decoder(EngineConfig(model=given.folder, device="cuda", code2wav=limits))
+    decoder = load_decoder(
+        EngineConfig(model=given.folder, device="cuda", talker=TalkerConfig(slots=1), code2wav=limits)
+    )
     taken = time.monotonic() - began
     if not isinstance(decoder, GraphedDecoder):
         raise SystemExit("there is no Triton here, or the checkpoint is not one for it")

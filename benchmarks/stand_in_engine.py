@@ -200,7 +200,7 @@ def main() -> None:
         _replace("engine.worker_handle", spawn=_spawn)
     else:
         sys.setswitchinterval(_seconds(SWITCH_MS))
-        _replace("engine.code2wav.launch", spawn=_spawn, load_decoder=lambda config: _Decoder(config.code2wav.streams))
+        _replace("engine.code2wav.launch", spawn=_spawn, load_decoder=lambda config: _Decoder(config.code2wav_streams))
     if module == "engine.worker":
         _replace(module, load_talker=_talker)
     import_module(module).main()

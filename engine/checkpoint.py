@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from engine.architecture import CodecArchitecture, ModelArchitecture
+from engine.checksums import SUMS_FILE, Checksums
 from engine.codec_config_reader import read_codec
 from engine.config_reader import read_model
 from engine.errors import CheckpointError
 from engine.generation_defaults import GenerationDefaults, read_generation_defaults
-from engine.hub import find_folder
+from engine.hub import FILES, find_folder
 from engine.layout import codec_shapes, model_shapes
 from engine.strict_json import read_json
 from engine.tensor_file import TensorFile
 from engine.text_tokenizer import TextTokenizer, check_text_ids
 
+_log = logging.getLogger(__name__)
 NEVER_SAMPLED = 1024
 """The talker's last ids, which no step may draw but for eos (SPEC 6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose files, configurations and tensor headers agree. Data is read on demand."""
+    """A checkpoint whose files, configurations and tensor headers agree.
+
+    Tensors are read when they are asked for, into memory of their own, so that a file that is overwritten or truncated
+    later changes nothing. Each request reads its file anew: ask for a part once.
+    """
 
     folder: Path
     model: ModelArchitecture
@@ -37,7 +44,8 @@ class Checkpoint:
     def tensors(self, prefix: str) -> dict[str, torch.Tensor]:
         """Tensors of model.safetensors under a dotted prefix such as "talker.model.".
 
-        The prefix is taken off the names; the dtype is the stored one.
+        The prefix is taken off the names; the dtype is the stored one. Raises CheckpointError where the file does not
+        match its checksum, or has changed since the checkpoint was opened.
         """
         return self._model_file.read(_dotted(prefix), model_shapes(self.model))
 
@@ -45,24 +53,36 @@ class Checkpoint:
         """The same of speech_tokenizer/model.safetensors, such as "decoder."."""
         return self._codec_file.read(_dotted(prefix), codec_shapes(self.codec))
 
+    def prefetch(self) -> None:
+        """Start reading all of model.safetensors in a thread: ``tensors`` then reads the file only once."""
+        self._model_file.prefetch(model_shapes(self.model).keys())
 
-def open_checkpoint(name_or_folder: str) -> Checkpoint:
+    def codec_embedding(self) -> torch.Tensor:
+        """The talker's embedding of codebook 0 and the codec-side ids, speakers among them: [vocab, hidden]."""
+        return self._model_file.peek("talker.model.codec_embedding.weight")
+
+
+def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     """Find and check a checkpoint: a folder, or a hub name such as "Qwen/Qwen3-TTS-12Hz-0.6B-Base".
 
-    Only safetensors are ever read. Raises CheckpointError naming the file and the key or tensor.
+    Only safetensors are ever read. Files are verified while they are read where they have checksums (see
+    ``engine.checksums``), unless ``verify`` is false. Raises CheckpointError naming the file and the key or tensor.
     """
     folder = find_folder(name_or_folder)
-    model = read_model(read_json(folder / "config.json"))
-    codec = read_codec(read_json(folder / "speech_tokenizer" / "config.json"))
+    checksums = Checksums.of(folder, enabled=verify)
+    if unlisted := checksums.unlisted(FILES):
+        _log.warning("%s does not list %s, which is loaded unverified", folder / SUMS_FILE, ", ".join(unlisted))
+    model = read_model(read_json(folder / "config.json", checksums))
+    codec = read_codec(read_json(folder / "speech_tokenizer" / "config.json", checksums))
     _check_codebooks(folder, model, codec)
-    tokenizer = TextTokenizer(folder)
-    check_text_ids(folder, tokenizer, model.text_ids, model.talker.text_vocab)
-    model_file = TensorFile(folder / "model.safetensors")
-    codec_file = TensorFile(folder / "speech_tokenizer" / "model.safetensors")
+    tokenizer = TextTokenizer(folder, checksums)
+    check_text_ids(folder, tokenizer, model.text_ids, model.talker.text_vocab, checksums)
+    model_file = TensorFile(folder / "model.safetensors", checksums)
+    codec_file = TensorFile(folder / "speech_tokenizer" / "model.safetensors", checksums)
     model, codec = _as_held(model, model_file, codec, codec_file)
     model_file.check(model_shapes(model))
     codec_file.check(codec_shapes(codec))
-    generation = read_generation_defaults(folder)
+    generation = read_generation_defaults(folder, checksums)
     return Checkpoint(folder, model, codec, generation, tokenizer, model_file, codec_file)
 
 

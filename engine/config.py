@@ -68,7 +68,12 @@ class Code2WavConfig(_Strict):
     dtype: Literal["auto", "float32", "float16"] = Field(
         "auto", description="auto is float16 with Triton on a GPU, and float32 elsewhere"
     )
-    streams: int = Field(16, ge=1, description="streams whose decoder state is held at once")
+    streams: int | None = Field(
+        None,
+        ge=1,
+        description="streams whose decoder state is held at once, at least talker.slots; when unset twice as many, "
+        "as an utterance leaves the talker before it leaves Code2Wav",
+    )
     first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
     max_chunk_frames: int = Field(12, ge=1, le=MOST_CHUNK_FRAMES, description="most frames of one chunk")
     max_batch_frames: int | None = Field(
@@ -91,6 +96,11 @@ class EngineConfig(_Strict):
     """Everything the engine process needs to start."""
 
     model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
+    verify_checksums: bool = Field(
+        True,
+        description="compare the checkpoint's files with its SHA256SUMS, and those of the Hugging Face cache with the "
+        "SHA-256 that names them, while they are loaded; the start fails where one is damaged",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
@@ -121,3 +131,17 @@ class EngineConfig(_Strict):
     )
     talker: TalkerConfig = Field(default_factory=TalkerConfig)
     code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)
+
+    @property
+    def code2wav_streams(self) -> int:
+        """Streams whose decoder state Code2Wav holds at once."""
+        return self.code2wav.streams or 2 * self.talker.slots
+
+    @model_validator(mode="after")
+    def _a_stream_for_every_slot(self) -> Self:
+        if self.code2wav_streams < self.talker.slots:
+            raise ValueError(
+                f"code2wav.streams must be at least talker.slots ({self.talker.slots}), got {self.code2wav.streams}: "
+                "an utterance without a stream holds its slot and is not heard; raise it, or leave it unset"
+            )
+        return self

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 
 from engine.config import EngineConfig
+from engine.cores import available_cores
 from engine.errors import CheckpointError, SetupError
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def choose_device(config: EngineConfig) -> torch.device:
@@ -53,13 +51,3 @@ def prepare_torch(config: EngineConfig) -> None:
     """
     torch.set_num_threads(config.threads or max(1, available_cores() // 2))
     torch.backends.cudnn.allow_tf32 = False
-
-
-def available_cores() -> int:
-    """Cores this process may use: its affinity, or its control group's quota if that is less."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = _CGROUP_QUOTA.read_text().split()
-    except (OSError, ValueError):
-        return cores
-    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 
 from engine.config import EngineConfig
-from engine.device import available_cores, prepare_torch
+from engine.cores import available_cores
+from engine.device import prepare_torch
 from engine.kernels.linear import Linear
 
 _GIB = 1 << 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.checksums import Checksums
 from engine.strict_json import Keys, read_json
 
 
@@ -28,12 +29,12 @@ class GenerationDefaults:
     max_new_tokens: int = 2048
 
 
-def read_generation_defaults(folder: Path) -> GenerationDefaults:
+def read_generation_defaults(folder: Path, checksums: Checksums) -> GenerationDefaults:
     """Raises CheckpointError for a value of the wrong type or outside its range."""
     file = folder / "generation_config.json"
-    if not file.is_file():
+    if not file.exists() and not checksums.lists(file):
         return GenerationDefaults()
-    config = read_json(file)
+    config = read_json(file, checksums)
     given: dict[str, bool | int | float] = {}
     for key in ("do_sample", "subtalker_dosample"):
         if config.has(key):

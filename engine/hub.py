@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from engine.checksums import SUMS_FILE
 from engine.errors import CheckpointError
 
 FILES = (
@@ -17,7 +18,7 @@ FILES = (
     "speech_tokenizer/config.json",
     "speech_tokenizer/model.safetensors",
 )
-"""All that is read of a checkpoint, and so all that is downloaded."""
+"""Every file of a checkpoint that is loaded, and so verified and downloaded; SHA256SUMS is downloaded with them."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -42,7 +43,7 @@ def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=list(FILES)))
+        return Path(snapshot_download(name, allow_patterns=[*FILES, SUMS_FILE]))
     except Exception as error:  # the hub's own, its HTTP library's and the system's errors
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(

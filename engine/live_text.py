@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 from engine.text_tokenizer import TextTokenizer
 
 
@@ -16,8 +18,8 @@ class LiveText:
         self._kept = ""
 
     def add(self, piece: str, *, last: bool = False) -> str:
-        """The part that is settled by ``piece``; all that is left with the ``last`` one."""
-        text = self._kept + piece
+        """Return the part that ``piece`` settles, in NFC; all that is left with the ``last`` one."""
+        text = normalize("NFC", self._kept + piece)
         settled = len(text) if last else self._tokenizer.settled(text)
         self._kept = text[settled:]
         return text[:settled]

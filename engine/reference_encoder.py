@@ -32,7 +32,7 @@ class ReferenceEncoder:
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
         self._networks = ReferenceNetworks(checkpoint, device)
-        self._checkpoint = checkpoint
+        self._speakers = _speaker_voices(checkpoint)
         self._voices: OrderedDict[bytes, Voice] = OrderedDict()
         self.hits = self.misses = 0
 
@@ -82,11 +82,10 @@ class ReferenceEncoder:
 
     def speaker(self, name: str) -> Voice:
         """The voice of a built-in speaker, by the checkpoint's own spelling. Raises RequestError for any other."""
-        row = self._checkpoint.model.talker.speakers.get(name)
-        if row is None:
+        voice = self._speakers.get(name)
+        if voice is None:
             raise RequestError(f"there is no voice {name!r}", code="voice_not_found", param="voice")
-        table = self._checkpoint.tensors("talker.model.codec_embedding.")["weight"]
-        return Voice(table[row].float().numpy())
+        return voice
 
     def _refusal(self, request: EncodeRequest) -> RequestError | None:
         if not self._networks.can_clone:
@@ -139,6 +138,13 @@ class ReferenceEncoder:
                 self._voices.move_to_end(key)
         while len(self._voices) > _KEPT:
             self._voices.popitem(last=False)
+
+
+def _speaker_voices(checkpoint: Checkpoint) -> dict[str, Voice]:
+    """Copies of the built-in speakers' rows, so that no request reads the checkpoint."""
+    speakers = checkpoint.model.talker.speakers
+    table = checkpoint.codec_embedding() if speakers else torch.empty(0)
+    return {name: Voice(table[row].float().clone().numpy()) for name, row in speakers.items()}
 
 
 def key_of(request: EncodeRequest) -> bytes:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from engine.checksums import Checksums, unverified
 from engine.errors import CheckpointError
 
 _ABSENT = object()
@@ -99,15 +100,15 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def read_json(file: Path) -> Keys:
-    """The object in a JSON file. Raises CheckpointError when it cannot be read or is no object."""
+def read_json(file: Path, checksums: Checksums | None = None) -> Keys:
+    """Return the object in a JSON file, verified where ``checksums`` are given.
+
+    Raises CheckpointError when it cannot be read, does not match its checksum, or is no object.
+    """
+    data = (checksums or unverified(file.parent)).read(file)
     try:
-        values = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        raise CheckpointError(f"{file} is missing") from None
-    except OSError as error:
-        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+        values = json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not JSON: {error}") from error
     if not isinstance(values, dict):
         raise CheckpointError(f"{file} must hold a JSON object")

@@ -8,6 +8,7 @@ from unicodedata import combining
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from engine.architecture import TextIds
+from engine.checksums import Checksums, unverified
 from engine.errors import CheckpointError, RequestError
 from engine.strict_json import read_json
 
@@ -31,14 +32,16 @@ SPECIAL_TOKENS = {
 class TextTokenizer:
     """Text to token ids. It knows no special tokens, so no text can become one."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read vocab.json and merges.txt of ``folder``. Raises CheckpointError naming the file."""
+    def __init__(self, folder: Path, checksums: Checksums | None = None) -> None:
+        """Read vocab.json and merges.txt of ``folder``, verified where ``checksums`` are given.
+
+        Raises CheckpointError naming the file.
+        """
+        checksums = checksums or unverified(folder)
         vocab, merges = folder / "vocab.json", folder / "merges.txt"
-        for file in (vocab, merges):
-            if not file.is_file():
-                raise CheckpointError(f"{file} is missing")
+        ids, pairs = read_json(vocab, checksums).values, _merges(checksums.read(merges), merges)
         try:
-            model = models.BPE.from_file(str(vocab), str(merges))
+            model = models.BPE(ids, pairs)
         except Exception as error:  # the library raises nothing more precise
             raise CheckpointError(f"{vocab} and {merges.name} are no byte-level BPE: {error}") from error
         self._tokenizer = Tokenizer(model)
@@ -56,9 +59,12 @@ class TextTokenizer:
             raise CheckpointError(f"{vocab} lacks a token for {len(missing)} of the 256 bytes")
 
     def settled(self, text: str) -> int:
-        """How many of ``text``'s characters are tokenised alike whatever follows: all but its last word or mark."""
+        """Return how many characters of ``text``, in NFC, have the same tokens whatever follows.
+
+        These are all but the last word, and the word before trailing combining marks, which later ones could reorder.
+        """
         starts = [start for _, (start, _) in self._words.pre_tokenize_str(text)]
-        while starts and combining(text[starts[-1]]):  # NFC makes it one with the word before it
+        while starts and all(map(combining, text[starts[-1] :])):
             starts.pop()
         return starts[-1] if starts else 0
 
@@ -77,7 +83,26 @@ class TextTokenizer:
         return ids
 
 
-def check_text_ids(folder: Path, tokenizer: TextTokenizer, ids: TextIds, text_vocab: int) -> None:
+def _merges(data: bytes, file: Path) -> list[tuple[str, str]]:
+    """The pairs of a merges.txt: two tokens a line, in the order in which they are merged."""
+    try:
+        lines = data.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{file} is not a text file") from None
+    pairs = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#version"):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2:
+            raise CheckpointError(f"{file}, line {number}: must be two tokens with a space between them")
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def check_text_ids(
+    folder: Path, tokenizer: TextTokenizer, ids: TextIds, text_vocab: int, checksums: Checksums | None = None
+) -> None:
     """Raise CheckpointError where vocabulary, config.json's ids and tokenizer_config.json disagree."""
     largest = max(tokenizer.vocab.values())
     if largest >= text_vocab:
@@ -87,11 +112,11 @@ def check_text_ids(folder: Path, tokenizer: TextTokenizer, ids: TextIds, text_vo
     for name in ("assistant", "user"):
         if len(tokenizer.encode(f"{name}\n")) != 2:
             raise CheckpointError(f"{folder / 'vocab.json'} has no token {name!r}, which every prompt needs")
-    _check_special_tokens(folder, tokenizer, ids)
+    _check_special_tokens(folder, tokenizer, ids, checksums or unverified(folder))
 
 
-def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds) -> None:
-    added = _added_tokens(folder)
+def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds, checksums: Checksums) -> None:
+    added = _added_tokens(folder, checksums)
     ordinary = {token_id: token for token, token_id in tokenizer.vocab.items()}
     for name, token in SPECIAL_TOKENS.items():
         token_id: int = getattr(ids, name)
@@ -107,12 +132,12 @@ def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds) 
             )
 
 
-def _added_tokens(folder: Path) -> dict[int, str] | None:
+def _added_tokens(folder: Path, checksums: Checksums) -> dict[int, str] | None:
     """Token by id, from tokenizer_config.json; None when the file or its list is not there."""
     file = folder / "tokenizer_config.json"
-    if not file.is_file():
+    if not file.exists() and not checksums.lists(file):
         return None
-    config = read_json(file)
+    config = read_json(file, checksums)
     if not config.has("added_tokens_decoder"):
         return None
     table = config.object("added_tokens_decoder")

@@ -115,7 +115,8 @@ def _load(
 ) -> tuple[TalkerStage, EngineInfo]:
     started = time.monotonic()
     prepare_torch(config)
-    checkpoint = open_checkpoint(config.model)
+    checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
+    checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
     talker = load_talker(checkpoint, config, device, memory)
     usual = resolve(SamplingParams(), checkpoint.generation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from engine.client import EngineClient
+from engine.cores import available_cores
 from engine.errors import EngineError
 from engine.process import keep_what_is_loaded
 from server.admission import Admission
@@ -53,7 +53,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine = EngineClient(settings.engine_config)
-        audio_threads = ThreadPoolExecutor(os.cpu_count(), "audio")
+        audio_threads = ThreadPoolExecutor(available_cores(), "audio")
         references = ReferenceLibrary(engine, settings)
         app.state.services = Services(
             settings,

@@ -11,6 +11,7 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engine.regular_file import FileTooLargeError, NotRegularFileError, read_regular
 from server.errors import ApiError, failure_of
 from server.request_record import RequestRecord
 from server.settings import Settings, SettingsError
@@ -23,6 +24,7 @@ _OPEN_FOLDER = "/playground/"
 _OWNER = b"sonant voice owner\0"
 """Separates key ids from every other digest of a key."""
 
+_MAX_FILE_BYTES = 4 * 1024 * 1024
 _KEY = re.compile(r"[!-~]{1,512}")
 _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
 
@@ -61,7 +63,9 @@ def load_keys(settings: Settings) -> Keys:
 
 def _read_keys(path: Path) -> list[str]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_regular(path, _MAX_FILE_BYTES).decode().splitlines()
+    except (NotRegularFileError, FileTooLargeError) as error:
+        raise SettingsError(f"keys_file: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"keys_file: {path} is not a text file") from None
     keys = []

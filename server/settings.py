@@ -17,6 +17,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from engine.config import EngineConfig
+from engine.regular_file import read_regular
 from server.references.config import ReferenceSettings
 from server.voices.config import VoiceSettings
 
@@ -24,6 +25,7 @@ DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.ya
 
 _PREFIX = "SONANT_"
 _NESTED = "__"
+_MAX_CONFIG_BYTES = 1024 * 1024
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that the client scripts read; they are no settings of the server."""
 
@@ -91,13 +93,6 @@ class Limits(BaseModel):
     )
     max_outcomes: int = Field(
         10_000, ge=0, description="ended requests that GET /v1/audio/speech/{id} remembers, each for an hour"
-    )
-    client_share: float = Field(
-        0.8,
-        gt=0,
-        le=1,
-        description="share of connections, bodies in flight, sessions and seats that one client, a key or an address, "
-        "may hold",
     )
     reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
     reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
@@ -198,6 +193,10 @@ class Settings(BaseSettings):
 class _AnchoredYaml(YamlConfigSettingsSource):
     """The YAML file, the paths in it taken relative to the file and not to where the server starts."""
 
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
+        """Read the file without blocking on a FIFO that takes its place after ``_check_file``."""
+        return yaml.safe_load(read_regular(Path(file_path), _MAX_CONFIG_BYTES)) or {}
+
     def __call__(self) -> dict[str, Any]:
         values = super().__call__()
         folder = Path(str(self.yaml_file_path)).resolve().parent
@@ -234,10 +233,8 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     Raises SettingsError: an unreadable file, an unknown key, a value out of bounds.
     """
     path = config or _default_config(flags or {})
-    if path is not None and not path.is_file():
-        raise SettingsError(
-            f"there is no configuration file {path}; name one, or a checkpoint, with --config or --model"
-        )
+    if path is not None:
+        _check_file(path)
     _refuse_unknown_variables()
 
     class Configured(Settings):
@@ -255,6 +252,18 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
         raise SettingsError(f"{path or 'settings'}: not a mapping of settings") from None
     settings.engine.model = anchored(settings.engine.model, Path.cwd())
     return settings
+
+
+def _check_file(path: Path) -> None:
+    """Raise SettingsError where ``path`` is no configuration file that can be read."""
+    try:
+        read_regular(path, _MAX_CONFIG_BYTES)
+    except FileNotFoundError:
+        raise SettingsError(
+            f"there is no configuration file {path}; name one, or a checkpoint, with --config or --model"
+        ) from None
+    except OSError as error:
+        raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
 
 
 def _default_config(flags: dict[str, Any]) -> Path | None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from engine.architecture import CodecArchitecture
-from engine.device import available_cores
+from engine.cores import available_cores
 from engine.kernels.codec_tiles import AMPLE
 from engine.layout import codec_shapes
 from engine.models.code2wav_row_weights import RowWeights

@@ -31,13 +31,13 @@ class Form:
         return self.plain is None
 
 
-def choose_form(config: Code2WavConfig, device: torch.device, decoder: DecoderArchitecture) -> Form:
-    """Raises SetupError if the configured dtype is not to be had here."""
+def choose_form(config: Code2WavConfig, streams: int, device: torch.device, decoder: DecoderArchitecture) -> Form:
+    """Choose for at most ``streams`` at once. Raises SetupError if the configured dtype is not to be had here."""
     plain = _why_plain(device, decoder)
     if plain is not None:
         return without_kernels(config, plain)
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
-    sizes = captured_sizes(config.streams, config.max_chunk_frames, batch_limit(config, padded=True))
+    sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
     return Form(dtype, None, sizes)
 
 

@@ -18,7 +18,8 @@ from engine.code2wav.form import Form, choose_form, without_kernels
 from engine.code2wav.graphs import GraphedDecoder
 from engine.code2wav.schedule import batch_limit, urgent_shapes
 from engine.config import Code2WavConfig, EngineConfig
-from engine.device import available_cores, choose_device, prepare_torch
+from engine.cores import available_cores
+from engine.device import choose_device, prepare_torch
 from engine.kernels.codec_tiles import AMPLE
 from engine.kernels.fallback import reason_for_plain
 from engine.lane import CudaLane
@@ -33,26 +34,26 @@ _log = logging.getLogger(__name__)
 def load_decoder(config: EngineConfig) -> Decoder:
     """The decoder of the configured checkpoint, ready for every batch. Raises CheckpointError."""
     prepare_torch(config)
-    checkpoint, device = open_checkpoint(config.model), choose_device(config)
-    form = choose_form(config.code2wav, device, checkpoint.codec.decoder)
+    checkpoint, device = open_checkpoint(config.model, verify=config.verify_checksums), choose_device(config)
+    form = choose_form(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
     if form.graphed:
         tensors = checkpoint.codec_tensors("decoder.")
         try:
-            return graphed_decoder(checkpoint.codec, tensors, form, device, config.code2wav.streams)
+            return graphed_decoder(checkpoint.codec, tensors, form, device, config.code2wav_streams)
         except Exception as error:
             form = without_kernels(config.code2wav, reason_for_plain(error))
         gc.collect()
         torch.cuda.empty_cache()
     if device.type == "cuda":
         _log.info("Code2Wav runs in plain torch: %s", form.plain)
-    return _plain(checkpoint, device, config.code2wav)
+    return _plain(checkpoint, device, config.code2wav, config.code2wav_streams)
 
 
-def _plain(checkpoint: Checkpoint, device: torch.device, limits: Code2WavConfig) -> StreamDecoder:
+def _plain(checkpoint: Checkpoint, device: torch.device, limits: Code2WavConfig, streams: int) -> StreamDecoder:
     model = Code2WavModel(checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=device)
-    decoder = StreamDecoder(model, limits.streams)
+    decoder = StreamDecoder(model, streams)
     most = batch_limit(limits, padded=False)
-    decoder.warm_up(urgent_shapes(limits.streams, limits.max_chunk_frames, most))
+    decoder.warm_up(urgent_shapes(streams, limits.max_chunk_frames, most))
     return decoder
 
 

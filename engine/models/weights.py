@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
 
 class Weights:
-    """Tensors by name, each converted when it is asked for: a model never exists twice in memory."""
+    """Tensors by name, each converted when it is asked for.
+
+    release: remove each tensor from ``tensors`` when it is asked for, which then works once: so a model is never in
+    memory twice, as stored and as converted.
+    """
 
     def __init__(
-        self, tensors: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype, prefix: str = ""
+        self,
+        tensors: dict[str, Tensor],
+        device: torch.device,
+        dtype: torch.dtype,
+        prefix: str = "",
+        *,
+        release: bool = False,
     ) -> None:
-        self._tensors, self._prefix = tensors, prefix
+        self._tensors, self._prefix, self._release = tensors, prefix, release
         self.device, self.dtype = device, dtype
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._tensors[self._prefix + name].to(self.device, self.dtype)
+        return self._get(name).to(self.device, self.dtype)
 
     def stored(self, name: str) -> Tensor:
         """A tensor in the type it has in the file, for large tables of which few rows are read."""
-        return self._tensors[self._prefix + name].to(self.device)
+        return self._get(name).to(self.device)
 
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._tensors
 
     def under(self, prefix: str) -> Weights:
         """The tensors whose names begin with ``prefix``, by the rest of their names."""
-        return Weights(self._tensors, self.device, self.dtype, self._prefix + prefix)
+        return Weights(self._tensors, self.device, self.dtype, self._prefix + prefix, release=self._release)
+
+    def _get(self, name: str) -> Tensor:
+        full = self._prefix + name
+        return self._tensors.pop(full) if self._release else self._tensors[full]

@@ -70,7 +70,7 @@ def _refuse_what_vllm_alone_has(config: EngineConfig, on_gpu: bool) -> None:
 @torch.inference_mode()
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
     """The checkpoint's talker and code predictor in plain torch."""
-    weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device))
+    weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device), release=True)
     shape = checkpoint.model.talker
     model = TalkerModel(weights, shape, positions=config.talker.context)
     residual = weights.under("code_predictor.")

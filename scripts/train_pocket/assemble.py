@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,6 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.checksums import SUMS_FILE
+from engine.hub import FILES
 from engine.layout import Shapes, codec_shapes, model_shapes
 from engine.untrained.codec_configs import FEATURE_EXTRACTOR, MODELSCOPE
 from engine.untrained.configs import BRIEF, PROCESSOR
@@ -44,11 +47,13 @@ def assemble(
     """Write the folder and open it as the engine does.
 
     A part that is None is replaced by random weights (the tokenizer by one of a few hundred tokens), and the
-    checkpoint says that it is untrained if that part is the talker. config.json is written last: a folder that has one
-    is whole. Raises CheckpointError where a part does not fit the configuration.
+    checkpoint says that it is untrained if that part is the talker. config.json is written after all that it
+    describes, so a folder that has one is whole, and SHA256SUMS last. Raises CheckpointError where a part does not fit
+    the configuration.
     """
     (out / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
-    (out / "config.json").unlink(missing_ok=True)
+    for name in ("config.json", SUMS_FILE):
+        (out / name).unlink(missing_ok=True)
     _write_tokenizer_files(out, tokenizer, pocket)
     shapes = model_shapes(model_architecture(pocket))
     tensors = _part(talker, _named(shapes, "talker."), pocket)
@@ -57,6 +62,7 @@ def assemble(
     codec_tensors = _part(codec, codec_shapes(codec_architecture(pocket)), pocket)
     _save(out / "speech_tokenizer" / "model.safetensors", codec_tensors)
     _write_configurations(out, pocket, trained=talker is not None)
+    _write_sums(out)
     return open_checkpoint(str(out))
 
 
@@ -108,6 +114,12 @@ def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
     write_json(out / "speech_tokenizer" / "configuration.json", MODELSCOPE)
     write_json(out / "speech_tokenizer" / "preprocessor_config.json", FEATURE_EXTRACTOR)
     write_json(out / "config.json", marked | model_config(pocket))
+
+
+def _write_sums(out: Path) -> None:
+    """Write SHA256SUMS of every file that the engine loads and then verifies."""
+    lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(FILES)]
+    (out / SUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 def _arguments() -> argparse.Namespace:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from engine.regular_file import FileTooLargeError, read_regular
 from server.errors import ApiError
 from server.references.refusals import refusal, too_large, unsupported
 
@@ -23,12 +22,11 @@ def read_file(source: str, folders: Sequence[Path], most_bytes: int) -> bytes:
         path = _path(source).resolve(strict=True)
         if not any(path.is_relative_to(folder.resolve()) for folder in folders):
             raise _missing()
-        data = _read(path, most_bytes + 1)
+        return read_regular(path, most_bytes, follow_symlinks=False)
+    except FileTooLargeError:
+        raise too_large(most_bytes) from None
     except (OSError, RuntimeError, ValueError):
         raise _missing() from None
-    if len(data) > most_bytes:
-        raise too_large(most_bytes)
-    return data
 
 
 def _path(source: str) -> Path:
@@ -40,18 +38,6 @@ def _path(source: str) -> Path:
     if url.netloc.lower() not in ("", "localhost") or not path.is_absolute():
         raise ValueError(source)
     return path
-
-
-def _read(path: Path, most: int) -> bytes:
-    """At most ``most`` bytes of a file that is neither a link nor a pipe by now. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("not a file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(most)
-    finally:  # fdopen does not close what it refuses, such as a folder
-        os.close(descriptor)
 
 
 def _missing() -> ApiError:

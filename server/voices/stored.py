@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from engine.regular_file import NotRegularFileError, open_regular
 from engine.request import CODEBOOKS, Voice
 from server.voices.embeddings import MAX_WIDTH, embedding_fault
 
@@ -182,16 +182,15 @@ def read_header(path: Path, *, shared: bool = True) -> VoiceHeader:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, int]]:
     """A descriptor and the size of a regular file. Raises VoiceFileError or OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise VoiceFileError("not a file")
-        if status.st_size > _MAX_BYTES:
+        file = open_regular(path)
+    except NotRegularFileError as error:
+        raise VoiceFileError(str(error.strerror)) from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_BYTES:
             raise VoiceFileError("too large for a voice")
-        yield descriptor, status.st_size
-    finally:
-        os.close(descriptor)
+        yield file.fileno(), size
 
 
 def _header(prefix: bytes, data: bytes) -> dict[str, Any]:

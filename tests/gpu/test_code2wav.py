@@ -33,8 +33,8 @@ def truth():
 
 @cache
 def graphed(dtype="float16", streams=STREAMS, chunk=12, batch=256) -> GraphedDecoder:
-    config = Code2WavConfig(dtype=dtype, streams=streams, max_chunk_frames=chunk, max_batch_frames=batch)
-    form = choose_form(config, DEVICE, PUBLISHED)
+    config = Code2WavConfig(dtype=dtype, max_chunk_frames=chunk, max_batch_frames=batch)
+    form = choose_form(config, streams, DEVICE, PUBLISHED)
     return graphed_decoder(CodecArchitecture(PUBLISHED, None), tensors_of(PUBLISHED), form, DEVICE, streams)
 
 

@@ -133,3 +133,18 @@ def test_a_done_that_crosses_a_cancel_is_void(serving, client):
         tell(socket, CONFIG)
         say(socket, TEXT)
         assert hear(socket)[0] == whole(client)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [["E", "E\u0301", " two"], ["E\u0301", "a ends."], ["x\u0301.", " Two."], ["नमस्", "ते दुनिया"], ["क\u200d", "ष one"]],
+    ids=ascii,
+)
+def test_a_first_word_may_be_cut_after_a_combining_mark(serving, client, pieces):
+    with session(serving) as socket:
+        for piece in pieces:
+            write(socket, piece)
+        tell(socket, {"type": "input.done"})
+        audio, events = hear(socket)
+    assert events[-1]["type"] == "audio.done"
+    assert audio == whole(client, "".join(pieces))

@@ -14,6 +14,8 @@ TEXTS = [
     "Hello world, this is a test of the speech server.",
     "其实我真的有发现，我是一个特别善于观察别人情绪的人。",
     "  leading,\ttabs\r\nand    runs of   spaces   ",
+    "E\u0301. x\u0301. \u1025\u102e a\u0301\u0323b",
+    "नमस्ते दुनिया, कैसे हो?",
     "cafe\u0301 is open, nai\u0308ve as ever",
     "I'll say: 'tis 3.14!!! ...\n\n\nDone",
 ]
@@ -54,3 +56,8 @@ def test_a_word_is_kept_until_it_has_ended(tokenizer):
         "",
         " world",
     ]
+
+
+@pytest.mark.parametrize("text", ["E\u0301.", "x\u0301. ", "नमस्ते ", "\u1025\u102e a"])
+def test_what_ends_a_first_word_with_marks_settles_it(tokenizer, text):
+    assert LiveText(tokenizer).add(text)

@@ -1,11 +1,13 @@
 """The commands: training leaves a talker that fits a folder, and a folder is whole or says what is missing."""
 
 import json
+import os
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.checkpoint import open_checkpoint
 from engine.errors import CheckpointError
 from scripts.train_pocket import assemble as assembling
 from scripts.train_pocket.assemble import assemble
@@ -46,6 +48,11 @@ def test_a_run_can_be_gone_on_with_and_its_talker_speaks(pocket, config, tmp_pat
         *["--config", config, "--out", tmp_path / "folder", "--talker", out / "talker.safetensors", "--random-missing"],
     )
     assert "speakers ava, adam" in capsys.readouterr().out
+    with (tmp_path / "folder" / "speech_tokenizer" / "model.safetensors").open("r+b") as codec:
+        codec.seek(-1, os.SEEK_END)
+        codec.write(b"?")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        open_checkpoint(str(tmp_path / "folder")).codec_tensors("decoder.")
 
 
 def test_a_folder_without_all_parts_is_only_made_when_asked_for(config, tmp_path, monkeypatch, capsys):

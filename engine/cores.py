@@ -1,0 +1,18 @@
+"""How many CPU cores this process may use. Free of torch: the HTTP process reads it too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def available_cores() -> int:
+    """Return the number of cores of this process's CPU affinity, or of its cgroup's CPU quota if that is less."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _CGROUP_QUOTA.read_text().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
