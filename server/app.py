@@ -29,6 +29,7 @@ from server.metrics import Metrics
 from server.openapi import Described, errors
 from server.origin import OwnPagesOnly
 from server.outcomes import Outcomes
+from server.references.decode import Decoder
 from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
 from server.routes import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
@@ -53,7 +54,8 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine = EngineClient(settings.engine_config)
         audio_threads = ThreadPoolExecutor(os.cpu_count(), "audio")
-        references = ReferenceLibrary(engine, settings)
+        decoder = Decoder(settings.limits)
+        references = ReferenceLibrary(engine, settings, decoder.decode)
         app.state.services = Services(
             settings, engine, admission, sessions, audio_threads, remembered, metrics, journal, references
         )
@@ -63,6 +65,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
             yield
         finally:
             greeting.cancel()
+            await decoder.close()
             await engine.close()
             audio_threads.shutdown()
             for spans in tracing:
