@@ -118,7 +118,7 @@ class Decoder:
         if slot.worker is not None:
             if slot.worker.alive:
                 return slot.worker
-            _log.warning("worker %d of the reference decoder is gone; starting another", slot.worker.pid)
+            _log.warning("replacing worker %d of the reference decoder, which has ended", slot.worker.pid)
             slot.worker.kill()
             slot.worker = None
         try:

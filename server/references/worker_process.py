@@ -32,6 +32,7 @@ class WorkerProcess:
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        self._killed = False
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
 
     @classmethod
@@ -66,7 +67,7 @@ class WorkerProcess:
     @property
     def alive(self) -> bool:
         """Whether it can decode, as far as is known."""
-        return self._process.returncode is None and not self._stdout.at_eof()
+        return not self._killed and self._process.returncode is None and not self._stdout.at_eof()
 
     async def decode(self, data: bytes, limits: RecordingLimits) -> tuple[Status, bytes]:
         """The worker's status and payload for one recording. Raises WorkerLost.
@@ -85,6 +86,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill the worker and its child. The event loop reaps it."""
+        self._killed = True
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
