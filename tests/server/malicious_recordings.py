@@ -103,7 +103,9 @@ def _track(number: int, samples: int) -> bytes:
 
 
 def _movie_header(tracks: int) -> bytes:
-    return _full(b"mvhd", struct.pack(">IIIIIH", 0, 0, 8000, 0, 0x10000, 0x100), bytes(70), struct.pack(">I", tracks + 1))
+    return _full(
+        b"mvhd", struct.pack(">IIIIIH", 0, 0, 8000, 0, 0x10000, 0x100), bytes(70), struct.pack(">I", tracks + 1)
+    )
 
 
 def mp4_constant_stsz(samples: int = MP4_SAMPLES, tracks: int = 1) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _REVERSED_BITS = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 _HEAD = struct.Struct("<4sBBqIIIB")
@@ -30,6 +30,24 @@ class Page:
         sum_at = _HEAD.size - 5
         checksum = crc32(head + self.body).to_bytes(4, "little")
         return head[:sum_at] + checksum + head[sum_at + 4 :] + self.body
+
+    def packets(self) -> list[bytes]:
+        """The packets in the page, the first and the last of which may be pieces."""
+        packets, start, size = [], 0, 0
+        for number, segment in enumerate(self.segments):
+            size += segment
+            if segment < 255 or number == len(self.segments) - 1:
+                packets.append(self.body[start : start + size])
+                start, size = start + size, 0
+        return packets
+
+    def of(self, packets: Sequence[bytes]) -> Page:
+        """This page with other packets; where the last one goes on in the next page, it still does."""
+        segments, body = laced(packets)
+        if self.segments.endswith(b"\xff"):
+            segments = segments.rstrip(bytes(range(255)))
+            body = body[: sum(segments)]
+        return replace(self, segments=segments, body=body)
 
 
 def crc32(data: bytes) -> int:
