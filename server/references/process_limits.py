@@ -31,8 +31,8 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 class Budget:
     """What decoding one recording may take.
 
-    For recordings of up to 30 s (10 MB, 192 kHz, eight channels) the hungriest format needs 72 MiB and 0.7 s of CPU
-    time; a configuration that allows longer ones gets proportionally more.
+    For recordings of up to 30 s (10 MB, 192 kHz, eight channels) the most demanding format needs 72 MiB and 0.7 s of
+    CPU time; a configuration that allows longer ones gets proportionally more.
 
     memory_bytes: address space that decoding may add to that of the worker.
     wall_seconds: more than cpu_seconds, because decoding has a low priority and may wait for the CPU.
