@@ -30,6 +30,7 @@ from server.metrics import Metrics
 from server.openapi import Described, errors
 from server.origin import OwnPagesOnly
 from server.outcomes import Outcomes
+from server.references.decode import Decoder
 from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
 from server.routes import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
@@ -54,7 +55,8 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine = EngineClient(settings.engine_config)
         audio_threads = ThreadPoolExecutor(available_cores(), "audio")
-        references = ReferenceLibrary(engine, settings)
+        decoder = Decoder(settings.limits)
+        references = ReferenceLibrary(engine, settings, decoder.decode)
         app.state.services = Services(
             settings,
             engine,
@@ -73,6 +75,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
             yield
         finally:
             greeting.cancel()
+            await decoder.close()
             await engine.close()
             audio_threads.shutdown()
             for spans in tracing:

@@ -12,10 +12,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from engine.errors import CheckpointError, EngineError, EngineUnavailable, RequestError
+from server.api_error import RETRY_AFTER as RETRY_AFTER
+from server.api_error import ApiError as ApiError
 
 CLIENT_LEFT = 499
-RETRY_AFTER = 2
-"""Seconds after which a refused client may ask again."""
 
 _LONGEST_NAME = 64
 _LONGEST_PARAM = 160
@@ -30,26 +30,6 @@ _PYDANTIC_CODES = {
     "extra_forbidden": "unknown_parameter",
     "string_too_long": "string_above_max_length",
 }
-
-
-class ApiError(Exception):
-    """A request that is refused, with everything the client is told."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 400,
-        param: str | None = None,
-        code: str = "invalid_value",
-        retry_after: int = RETRY_AFTER,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
-        self.param = param
-        self.code = code
-        self.retry_after = retry_after
 
 
 class ClientLeft(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -80,7 +81,7 @@ async def say(
     given = {name: value for name, value in fields.items() if value is not None}
     body = parse_speech({**given, "stream": False}, settings.limits)
     engine = EngineClient(settings.engine)
-    references = ReferenceLibrary(engine, settings)
+    references = ReferenceLibrary(engine, settings, _decode_own_file)
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)
@@ -92,6 +93,16 @@ async def say(
         return Spoken(body, asked, samples, codes)
     finally:
         await engine.close()
+
+
+async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
+    """Decode in this process: the file is the user's own, and may need more memory and time than a worker allows.
+
+    libsndfile is imported here because the HTTP process imports this module, and must not load it.
+    """
+    from server.references.recordings import decode_samples
+
+    return await asyncio.to_thread(decode_samples, data, _OWN_LIMITS)
 
 
 async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from server.errors import ApiError
+from server.api_error import ApiError
 from server.references.refusals import refusal
-from server.settings import Limits
 
 _RATES = range(8_000, 192_001)
 _MOST_CHANNELS = 8
@@ -18,6 +18,14 @@ _QUIETEST_PEAK = 1e-3
 """-60 dBFS: a recording that never gets louder holds no voice."""
 _LOUDEST_PEAK = 8.0
 """Above full scale by this much, float samples are not audio in [-1, 1]."""
+
+
+class RecordingLimits(Protocol):
+    """The part of ``server.settings.Limits`` that a decoder needs: seconds of audio, bytes of the file."""
+
+    reference_min_seconds: float
+    reference_max_seconds: float
+    reference_max_bytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +36,7 @@ class Reference:
     rate: int
 
 
-def check_claims(rate: int, channels: int, limits: Limits, seconds: float = 0.0) -> None:
+def check_claims(rate: int, channels: int, limits: RecordingLimits, seconds: float = 0.0) -> None:
     """What a header says, before it is believed. Raises ApiError."""
     if rate not in _RATES:
         raise refusal(f"{rate} Hz; 8000 to 192000 are accepted")
@@ -38,7 +46,7 @@ def check_claims(rate: int, channels: int, limits: Limits, seconds: float = 0.0)
         raise _too_long(limits)
 
 
-def joined(blocks: Iterable[NDArray[np.float32]], rate: int, limits: Limits) -> Reference:
+def joined(blocks: Iterable[NDArray[np.float32]], rate: int, limits: RecordingLimits) -> Reference:
     """The recording whose mono samples come in ``blocks``. No more of them are taken than it may have.
 
     Raises ApiError: too long, too short, not finite, silent.
@@ -57,7 +65,7 @@ def joined(blocks: Iterable[NDArray[np.float32]], rate: int, limits: Limits) -> 
     return Reference(samples, rate)
 
 
-def _check_samples(samples: NDArray[np.float32], rate: int, limits: Limits) -> None:
+def _check_samples(samples: NDArray[np.float32], rate: int, limits: RecordingLimits) -> None:
     if len(samples) < limits.reference_min_seconds * rate or not len(samples):
         raise refusal(f"shorter than {limits.reference_min_seconds:g} s", "reference_too_short")
     peak = float(np.abs(samples).max())
@@ -67,5 +75,5 @@ def _check_samples(samples: NDArray[np.float32], rate: int, limits: Limits) -> N
         raise refusal("the recording is silent", "reference_silent")
 
 
-def _too_long(limits: Limits) -> ApiError:
+def _too_long(limits: RecordingLimits) -> ApiError:
     return refusal(f"longer than {limits.reference_max_seconds:g} s", "reference_too_long")

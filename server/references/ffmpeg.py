@@ -17,9 +17,8 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 from numpy.typing import NDArray
 
-from server.references.bounds import Reference, check_claims, joined
+from server.references.bounds import RecordingLimits, Reference, check_claims, joined
 from server.references.refusals import refusal
-from server.settings import Limits
 
 _DECODERS = frozenset(
     "aac alac amrnb amrwb flac mp3 mp3float opus libopus vorbis pcm_f32be pcm_f32le pcm_s16be pcm_s16le "
@@ -45,23 +44,26 @@ def demuxer_of(data: bytes) -> str | None:
     return None
 
 
-def decode_by_ffmpeg(data: bytes, demuxer: str, limits: Limits) -> Reference:
+def decode_by_ffmpeg(data: bytes, demuxer: str, limits: RecordingLimits) -> Reference:
     """Decode the first audio stream of a file, mixed down to mono. Blocks: call it off the event loop.
 
     What a header says of its length is not asked, for FFmpeg guesses where it says nothing; no more is decoded than
-    a recording may have. Raises ApiError: no audio, damaged, out of bounds, not finite, silent.
+    a recording may have. Raises ApiError: no audio, damaged, out of bounds, not finite, silent; MemoryError.
     """
     try:
         with av.open(io.BytesIO(data), mode="r", format=demuxer, container_options=_OPTIONS) as file:
             return _decoded(file, limits)
+    except MemoryError:
+        raise
     except (av.error.FFmpegError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
         raise refusal("its audio is damaged, or in a form that this server cannot read") from None
 
 
-def _decoded(container: InputContainer, limits: Limits) -> Reference:
+def _decoded(container: InputContainer, limits: RecordingLimits) -> Reference:
     stream = next((each for each in container.streams.audio if each.codec_context is not None), None)
     if stream is None or stream.codec_context.name not in _DECODERS:
         raise refusal("there is no audio in it that this server can read")
+    stream.codec_context.thread_count = 1
     stream.codec_context.options = {"max_samples": str(_MOST_FRAME_SAMPLES)}
     frames = _frames(container, stream, limits)
     first = next(frames, None)
@@ -70,7 +72,7 @@ def _decoded(container: InputContainer, limits: Limits) -> Reference:
     return joined(_mono_blocks(chain([first] if first else [], frames), rate), rate, limits)
 
 
-def _frames(container: InputContainer, stream: AudioStream, limits: Limits) -> Iterator[AudioFrame]:
+def _frames(container: InputContainer, stream: AudioStream, limits: RecordingLimits) -> Iterator[AudioFrame]:
     """What can be decoded; like every player, this leaves damaged packets out."""
     most = int(limits.reference_max_seconds * _MOST_PACKETS_PER_SECOND)
     for number, packet in enumerate(container.demux()):

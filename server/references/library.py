@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.client import EngineClient
-from engine.request import Voice
+from engine.request import SAMPLE_RATE, Voice
 from server.references.fetching import Fetcher
-from server.references.recordings import decode_reference
 from server.references.resolver import Resolve, SystemResolver
 from server.references.sharing import Shared
 from server.references.sources import read_source
 from server.settings import Settings
 
+Decode = Callable[[bytes], Awaitable[NDArray[np.float32]]]
+"""From the bytes of a file to mono samples at 24 kHz. Raises ApiError."""
+
 
 class ReferenceLibrary:
     """Makes voices with one engine, and so for one checkpoint; keeps those used last, by what is in their files.
 
+    decode: ``Decoder.decode`` for recordings that strangers send.
     resolve, tls: in place of the system's name lookup and certificate authorities.
     """
 
@@ -27,10 +34,11 @@ class ReferenceLibrary:
         self,
         engine: EngineClient,
         settings: Settings,
+        decode: Decode,
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._engine, self._settings = engine, settings
+        self._engine, self._settings, self._decode = engine, settings, decode
         most_bytes = settings.limits.reference_max_bytes
         self._fetcher = Fetcher(settings.references, most_bytes, resolve or SystemResolver(), tls)
         self._voices: Shared[Voice] = Shared(settings.references.cached_voices)
@@ -52,5 +60,5 @@ class ReferenceLibrary:
         return replace(voice, transcript=transcript)
 
     async def _encoded(self, data: bytes, codes: bool) -> Voice:
-        reference = await asyncio.to_thread(decode_reference, data, self._settings.limits)
-        return await self._engine.encode_reference(reference.samples, reference.rate, codes=codes)
+        samples = await self._decode(data)
+        return await self._engine.encode_reference(samples, SAMPLE_RATE, codes=codes)

@@ -9,10 +9,11 @@ import numpy as np
 import soundfile as sf
 from numpy.typing import NDArray
 
-from server.references.bounds import Reference, check_claims, joined
+from engine.request import SAMPLE_RATE
+from engine.resampling import resample
+from server.references.bounds import RecordingLimits, Reference, check_claims, joined
 from server.references.ffmpeg import decode_by_ffmpeg, demuxer_of
 from server.references.refusals import refusal, too_large
-from server.settings import Limits
 
 _FORMATS = "WAV, FLAC, MP3, Ogg Vorbis or Opus, AIFF, MP4 or M4A, WebM, AAC, AMR"
 _BLOCK_FRAMES = 65_536
@@ -29,7 +30,7 @@ class _Bytes(io.BytesIO):
             return self.tell()
 
 
-def decode_reference(data: bytes, limits: Limits) -> Reference:
+def decode_reference(data: bytes, limits: RecordingLimits) -> Reference:
     """Decode a recording, mixed down to mono. Blocks: call it off the event loop.
 
     Its bounds are checked by its header, and again while it is decoded, for headers may lie. Raises ApiError: not
@@ -41,7 +42,13 @@ def decode_reference(data: bytes, limits: Limits) -> Reference:
     return _decode_by_libsndfile(data, limits) if demuxer is None else decode_by_ffmpeg(data, demuxer, limits)
 
 
-def _decode_by_libsndfile(data: bytes, limits: Limits) -> Reference:
+def decode_samples(data: bytes, limits: RecordingLimits) -> NDArray[np.float32]:
+    """Decode a recording to mono samples at 24 kHz, the rate of the engine's encoders. Blocks. Raises ApiError."""
+    reference = decode_reference(data, limits)
+    return resample(reference.samples, reference.rate, SAMPLE_RATE)
+
+
+def _decode_by_libsndfile(data: bytes, limits: RecordingLimits) -> Reference:
     try:
         with sf.SoundFile(_Bytes(data)) as file:
             check_claims(file.samplerate, file.channels, limits, file.frames / max(1, file.samplerate))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.errors import ApiError
+from server.api_error import ApiError
 
 _PARAM = "ref_audio"
 

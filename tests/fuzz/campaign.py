@@ -45,6 +45,7 @@ def campaign(target: Target, seed: int, go_on: Callable[[int], bool], tell: Call
     """Rounds of attacks while ``go_on``, which is asked after each with the number of attacks. Raises Found."""
     report = Report()
     spoken = _spoken(target)
+    _start_decoders(target)
     attack_all(target, seed, range(-_ROUND, 0), report)
     held = settled(target)
     done = 0
@@ -77,6 +78,18 @@ def _spoken(target: Target) -> list[bytes]:
     )
     with target.serving.client() as client:
         return [client.post(SPEECH, json=body).raise_for_status().content for body in asked]
+
+
+def _start_decoders(target: Target) -> None:
+    """Bring different recordings at once, so that every worker of the decoder is started."""
+    files = [target.files[name] for name in ("WAV/PCM_16", "WAV/PCM_24", "WAV/FLOAT", "WAV/DOUBLE", "AU/PCM_16")]
+    with target.serving.client() as client, ThreadPoolExecutor(len(files)) as threads:
+
+        def clone(data: bytes) -> None:
+            url = "data:audio/wav;base64," + base64.b64encode(data).decode()
+            client.post(SPEECH, json=speech(ref_audio=url)).raise_for_status()
+
+        list(threads.map(clone, files))
 
 
 def _line(done: int, seconds: float, held: Held) -> str:

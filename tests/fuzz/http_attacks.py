@@ -69,7 +69,7 @@ def blend(random: Random, target: Target) -> None:
 
 def reference(random: Random, target: Target) -> None:
     """A spoiled recording of any format in a speech request."""
-    data = Mutator(random).bytes(random.choice(list(target.files.values())))
+    data = Mutator(random).recording(random.choice(list(target.files.values())))
     url = "data:audio/wav;base64," + base64.b64encode(data).decode()
     body: dict[str, Any] = {"input": "Hi.", "ref_audio": url, "max_new_tokens": 4, "response_format": "pcm"}
     if random.random() < 0.5:
@@ -115,7 +115,7 @@ def form(random: Random, target: Target) -> None:
     fields: list[tuple[str, str, bytes]] = [("name", "", name.encode("utf-8", "surrogatepass"))]
     if random.random() < 0.8:
         sample = random.choice(list(target.files.values()))
-        sample = mutator.bytes(sample) if random.random() < 0.7 else sample
+        sample = mutator.recording(sample) if random.random() < 0.7 else sample
         fields.append(("audio_sample", '; filename="a.wav"', sample))
     else:
         fields.append(("speaker_embedding", "", mutator.json([0.1] * 64)))

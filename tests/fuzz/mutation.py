@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from random import Random
 from typing import Any
+
+from tests.fuzz.dissection import dissect
 
 _NUMBERS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _TEXTS = (
@@ -42,6 +45,33 @@ class Mutator:
         for _ in range(self.random.choice((1, 1, 2, 3, 8))):
             self._spoil(spoiled, tokens, head)
         return bytes(spoiled)
+
+    def recording(self, data: bytes, others: Sequence[bytes] = ()) -> bytes:
+        """A valid file with faults in it; most are in payloads whose sizes and checksums are correct again.
+
+        others: files of which payloads may be put in.
+        """
+        if self.random.random() < 0.2:
+            return self.bytes(data)
+        dissected = dissect(data)
+        parts = list(dissected.parts)
+        for _ in range(self.random.choice((1, 1, 1, 2, 3))):
+            place = self._place(parts)
+            match self.random.randrange(12):
+                case 0:
+                    parts[place] = parts[self._place(parts)]
+                case 1:
+                    parts[place] = b""
+                case 2 if others:
+                    foreign = dissect(self.random.choice(others)).parts
+                    parts[place] = foreign[self._place(foreign)]
+                case _:
+                    parts[place] = self.bytes(parts[place])
+        return dissected.join(parts)
+
+    def _place(self, parts: Sequence[bytes]) -> int:
+        """The index of a payload; half of the time of one of the first, which are headers."""
+        return self.random.randrange(len(parts) if self.random.random() < 0.5 else min(8, len(parts)))
 
     def text(self, text: str = "") -> str:
         """``text`` with something in it that it should not hold, or another."""

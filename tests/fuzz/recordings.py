@@ -8,6 +8,7 @@ from fractions import Fraction
 import av
 import numpy as np
 import soundfile as sf
+from numpy.typing import NDArray
 
 from tests.server.recordings import RATE, tone
 
@@ -31,26 +32,29 @@ _PLAIN = {
 _PACKED = (("ipod", "aac"), ("mp4", "aac"), ("adts", "aac"), ("webm", "libopus"), ("amr", "amr_nb"))
 
 
-def recordings() -> dict[str, bytes]:
-    """Files of 1.5 s, by format."""
+def recordings(seconds: float = 1.5) -> dict[str, bytes]:
+    """Files of so many seconds, by format."""
+    samples = tone(seconds)
     plain = {
-        f"{kind}/{subtype}": _by_libsndfile(kind, subtype) for kind, subtypes in _PLAIN.items() for subtype in subtypes
+        f"{kind}/{subtype}": _by_libsndfile(samples, kind, subtype)
+        for kind, subtypes in _PLAIN.items()
+        for subtype in subtypes
     }
-    return plain | {f"{kind}/{codec}": _by_ffmpeg(kind, codec) for kind, codec in _PACKED}
+    return plain | {f"{kind}/{codec}": _by_ffmpeg(samples, kind, codec) for kind, codec in _PACKED}
 
 
-def _by_libsndfile(kind: str, subtype: str) -> bytes:
+def _by_libsndfile(samples: NDArray[np.float32], kind: str, subtype: str) -> bytes:
     file = io.BytesIO()
-    sf.write(file, tone(1.5), RATE, format=kind, subtype=subtype)
+    sf.write(file, samples, RATE, format=kind, subtype=subtype)
     return file.getvalue()
 
 
-def _by_ffmpeg(kind: str, codec: str) -> bytes:
+def _by_ffmpeg(samples: NDArray[np.float32], kind: str, codec: str) -> bytes:
     rate = 8_000 if codec == "amr_nb" else RATE
     file = io.BytesIO()
     with av.open(file, "w", format=kind) as container:
         stream = container.add_stream(codec, rate=rate, layout="mono")
-        packed = av.AudioFrame.from_ndarray((tone(1.5)[:: RATE // rate] * 32767).astype(np.int16)[None], "s16", "mono")
+        packed = av.AudioFrame.from_ndarray((samples[:: RATE // rate] * 32767).astype(np.int16)[None], "s16", "mono")
         packed.rate, packed.time_base = rate, Fraction(1, rate)
         resampler = av.AudioResampler(stream.format, "mono", rate, frame_size=stream.codec_context.frame_size or 1024)
         for frame in [*resampler.resample(packed), *resampler.resample(None), None]:

@@ -1,0 +1,190 @@
+"""Decodes untrusted recordings in worker processes: the supervisor, which runs in the HTTP process.
+
+libsndfile and FFmpeg parse what strangers send. A recording that crashes them, or makes them take gigabytes, must cost
+its own request and nothing else, so this process never decodes one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.api_error import ApiError
+from server.references.bounds import RecordingLimits
+from server.references.process_limits import Budget
+from server.references.refusals import refusal, too_large
+from server.references.worker_process import WorkerLost, WorkerProcess
+from server.references.worker_protocol import Status
+
+_MAX_WORKERS = 2
+_BACKSTOP_SECONDS = 15.0
+"""A worker that has not replied so long after its child should have been ended by its limits is stuck."""
+_log = logging.getLogger(__name__)
+
+
+class _Slot:
+    """A place in the pool: a worker, or room for one that is started when it is needed."""
+
+    worker: WorkerProcess | None = None
+
+
+class Decoder:
+    """A pool of decoder workers, started on first use and replaced when they fail. Lives in one event loop.
+
+    Requests are served in the order in which they arrive, at most as many at once as there are workers.
+
+    outcomes: how many recordings ended with each status.
+    """
+
+    def __init__(self, limits: RecordingLimits, workers: int | None = None) -> None:
+        self._limits = limits
+        self._timeout = Budget.of(limits).wall_seconds + _BACKSTOP_SECONDS
+        self._slots = [_Slot() for _ in range(workers or min(_MAX_WORKERS, os.cpu_count() or 1))]
+        self._idle: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()  # the slot used last has a worker already
+        for slot in self._slots:
+            self._idle.put_nowait(slot)
+        self._running: set[asyncio.Task[NDArray[np.float32]]] = set()
+        self._closed = False
+        self.outcomes: Counter[str] = Counter()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process IDs of the workers that are running."""
+        return tuple(slot.worker.pid for slot in self._slots if slot.worker is not None and slot.worker.alive)
+
+    async def decode(self, data: bytes) -> NDArray[np.float32]:
+        """Decode a recording to mono samples at 24 kHz.
+
+        Raises ApiError: 400 where the recording is refused, crashes its decoder or exceeds its limits, 503 where no
+        worker can be started. A caller that is cancelled gives up its place in the queue; what is being decoded for
+        it already is decoded to its end, and discarded.
+        """
+        if len(data) > self._limits.reference_max_bytes:
+            raise too_large(self._limits.reference_max_bytes)
+        slot = await self._idle.get()
+        task = asyncio.create_task(self._decode_in(slot, data))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Kill the workers. Recordings that are being decoded, or wait, fail with 503."""
+        self._closed = True
+        self._kill_workers()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for worker in self._kill_workers():  # also one that was just being started
+            await worker.wait()
+
+    def _kill_workers(self) -> list[WorkerProcess]:
+        workers = [slot.worker for slot in self._slots if slot.worker is not None]
+        for worker in workers:
+            worker.kill()
+        return workers
+
+    async def _decode_in(self, slot: _Slot, data: bytes) -> NDArray[np.float32]:
+        try:
+            worker = await self._worker_of(slot)
+            try:
+                async with asyncio.timeout(self._timeout):
+                    status, payload = await worker.decode(data, self._limits)
+                return self._samples(status, payload, len(data))
+            except ApiError:
+                raise
+            except BaseException:
+                worker.kill()
+                raise
+        except WorkerLost as error:
+            if self._closed:
+                raise _unavailable() from None
+            self.outcomes["worker lost"] += 1
+            _log.warning("the reference decoder's worker was lost to a recording of %d bytes: %s", len(data), error)
+            raise _undecodable() from None
+        except TimeoutError:
+            self.outcomes["worker stuck"] += 1
+            _log.warning("the reference decoder's worker was stuck in a recording of %d bytes: killed", len(data))
+            raise _too_complex(f"more than {self._timeout:g} s") from None
+        finally:
+            self._idle.put_nowait(slot)
+
+    async def _worker_of(self, slot: _Slot) -> WorkerProcess:
+        """The slot's worker, started or replaced where that is needed. Raises ApiError 503."""
+        self._check_open()
+        if slot.worker is not None:
+            if slot.worker.alive:
+                return slot.worker
+            _log.warning("replacing worker %d of the reference decoder, which has ended", slot.worker.pid)
+            slot.worker.kill()
+            slot.worker = None
+        try:
+            worker = await WorkerProcess.start()
+        except (OSError, WorkerLost) as error:  # TimeoutError is an OSError
+            _log.error("the reference decoder cannot start a worker: %s", error or "it took too long")
+            raise _unavailable() from None
+        slot.worker = worker
+        self._check_open()
+        return worker
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _unavailable()
+
+    def _samples(self, status: Status, payload: bytes, size: int) -> NDArray[np.float32]:
+        """The samples of a reply for a recording of ``size`` bytes. Raises ApiError, or WorkerLost."""
+        self.outcomes[status.name] += 1
+        if status is Status.DECODED:
+            return _checked(payload)
+        if status is Status.REFUSED:
+            raise _refusal_in(payload)
+        reason = payload.decode(errors="replace")
+        _log.warning("a recording of %d bytes could not be decoded: %s, %s", size, status.name.lower(), reason)
+        match status:
+            case Status.OUT_OF_MEMORY | Status.OUT_OF_TIME:
+                raise _too_complex(reason)
+            case Status.CRASHED:
+                self.outcomes[f"CRASHED: {reason}"] += 1
+                raise _undecodable()
+            case Status.NOT_STARTED:
+                raise _unavailable()
+        raise WorkerLost(f"it sent {status.name} for a recording")
+
+    def _finished(self, task: asyncio.Task[NDArray[np.float32]]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else may retrieve it where the caller was cancelled
+
+
+def _checked(payload: bytes) -> NDArray[np.float32]:
+    """The samples in a payload. It comes from a process that a recording may have taken over. Raises WorkerLost."""
+    if len(payload) % 4 or not payload:
+        raise WorkerLost(f"it sent {len(payload)} bytes as samples")
+    samples = np.frombuffer(payload, np.float32)
+    if not np.isfinite(samples).all():
+        raise WorkerLost("it sent samples that are not finite")
+    return samples
+
+
+def _refusal_in(payload: bytes) -> ApiError:
+    """The error in a payload. Raises WorkerLost."""
+    try:
+        refused = json.loads(payload)
+        return ApiError(str(refused["message"]), param="ref_audio", code=str(refused["code"]))
+    except (ValueError, LookupError, TypeError):
+        raise WorkerLost("it sent a refusal that cannot be read") from None
+
+
+def _undecodable() -> ApiError:
+    return refusal("it is damaged: decoding it failed", "reference_undecodable")
+
+
+def _too_complex(reason: str) -> ApiError:
+    return refusal(f"decoding it takes {reason}; send a plain recording, such as a WAV", "reference_too_complex")
+
+
+def _unavailable() -> ApiError:
+    return ApiError("Recordings cannot be decoded at the moment.", status=503, code="decoder_unavailable")

@@ -1,0 +1,113 @@
+"""One decoder worker process, as the supervisor in the HTTP process sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from typing import Self
+
+from server.references.bounds import RecordingLimits
+from server.references.worker_protocol import REPLY, RequestHeader, Status, max_payload_bytes
+
+_START_SECONDS = 60.0
+_WRITE_BYTES = 256 * 1024
+_BUFFER_BYTES = 1024 * 1024
+_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV", "TMPDIR")
+"""Beginnings of the variables that a worker inherits: it decodes what strangers send and gets no secrets."""
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The worker forks, which is safe in a process with one thread."""
+
+
+class WorkerLost(Exception):
+    """The worker exited, or broke the protocol; the message says which. It cannot be used any more."""
+
+
+class WorkerProcess:
+    """A running worker. Decodes one recording at a time."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._killed = False
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+
+    @classmethod
+    async def start(cls) -> Self:
+        """Start a worker and wait until it is ready. Raises OSError, WorkerLost, or TimeoutError."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "server.references.worker",
+            str(os.getpid()),
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=_BUFFER_BYTES,
+            env=_environment(),
+            process_group=0,  # its own group, which is killed as a whole, in the HTTP process's session
+        )
+        worker = cls(process)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                status, _ = await worker._reply(0)
+            if status is not Status.READY:
+                raise WorkerLost(f"its first reply is {status.name}")
+        except BaseException:
+            worker.kill()
+            raise
+        return worker
+
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can decode, as far as is known."""
+        return not self._killed and self._process.returncode is None and not self._stdout.at_eof()
+
+    async def decode(self, data: bytes, limits: RecordingLimits) -> tuple[Status, bytes]:
+        """The worker's status and payload for one recording. Raises WorkerLost.
+
+        A call that is cancelled leaves a reply unread: kill the worker then.
+        """
+        try:
+            self._stdin.write(RequestHeader(limits, len(data)).to_bytes())
+            view = memoryview(data)
+            for start in range(0, len(data), _WRITE_BYTES):
+                self._stdin.write(view[start : start + _WRITE_BYTES])
+                await self._stdin.drain()
+        except OSError as error:
+            raise WorkerLost(f"it does not read requests: {error}") from None
+        return await self._reply(max_payload_bytes(limits))
+
+    def kill(self) -> None:
+        """Kill the worker and its child. The event loop reaps it."""
+        self._killed = True
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._stdin.close()
+
+    async def wait(self) -> None:
+        """Wait until the process has ended."""
+        await self._process.wait()
+
+    async def _reply(self, most: int) -> tuple[Status, bytes]:
+        """The next reply, whose payload has at most ``most`` bytes. Raises WorkerLost."""
+        try:
+            number, size = REPLY.unpack(await self._stdout.readexactly(REPLY.size))
+            if number > max(Status) or size > most:
+                raise WorkerLost(f"it sent a reply of status {number} with {size} bytes")
+            return Status(number), await self._stdout.readexactly(size)
+        except (asyncio.IncompleteReadError, OSError):
+            raise WorkerLost("it exited") from None
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    return {**kept, **_ONE_THREAD}
