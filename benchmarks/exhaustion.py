@@ -20,8 +20,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
-import psutil
 
+from benchmarks.processes import http_process
 from engine.untrained import write_checkpoint
 from tests.server.serving import SPEECH, Serving, endless, write_config
 
@@ -59,7 +59,7 @@ def _connect(server: Serving, data: bytes = b"", window: int | None = None) -> s
 
 
 def _resident_mb(server: Serving) -> float:
-    return float(psutil.Process(server.process.pid).memory_info().rss) / 1e6
+    return float(http_process(server.process.pid).memory_info().rss) / 1e6
 
 
 def _played(answer: httpx.Response) -> int:

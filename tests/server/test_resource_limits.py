@@ -18,6 +18,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_websocket
 
+from benchmarks.processes import http_process
 from tests.server.live_client import live_url
 from tests.server.raw_http import connect, error, exchange, hold, is_closed, parse, read_all, read_answer
 from tests.server.recordings import tone, wav
@@ -212,7 +213,7 @@ def test_pongs_do_not_pile_up_for_a_client_that_does_not_read(small: Serving) ->
 
 
 def test_running_out_of_descriptors_is_one_line_in_the_log(small: Serving) -> None:
-    process = psutil.Process(small.process.pid)
+    process = http_process(small.process.pid)
     before = process.rlimit(psutil.RLIMIT_NOFILE)
     process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))
     try:
@@ -229,7 +230,7 @@ def test_running_out_of_descriptors_is_one_line_in_the_log(small: Serving) -> No
 
 
 def test_the_limit_on_open_files_is_raised(small: Serving) -> None:
-    soft, hard = psutil.Process(small.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+    soft, hard = http_process(small.process.pid).rlimit(psutil.RLIMIT_NOFILE)
     assert soft == min(hard if hard != resource.RLIM_INFINITY else 65_536, 65_536)
 
 
