@@ -15,7 +15,7 @@ from tests.docs.blocks import ROOT, RUN, Block, blocks_of
 PATIENCE = 200.0
 
 _PROGRAMS = {"python": ("python", "py"), "js": ("node", "mjs")}
-_FOLDERS = {".venv": Path(sys.prefix), "scripts": ROOT / "scripts"}
+_FOLDERS = {".venv": Path(sys.prefix), "scripts": ROOT / "scripts", "models": ROOT / "models"}
 """What blocks name of the project's folder."""
 
 
