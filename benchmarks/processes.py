@@ -52,3 +52,14 @@ def processes(pid: int) -> Processes:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the server {pid} has no HTTP or engine process")
         time.sleep(_POLL_S)
+
+
+def http_process(pid: int) -> psutil.Process:
+    """Return the HTTP process of the server with the supervisor ``pid``, also before there is an engine process."""
+    supervisor = psutil.Process(pid)
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (children := supervisor.children()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the server {pid} has no HTTP process")
+        time.sleep(_POLL_S)
+    return children[0]
