@@ -32,7 +32,7 @@ from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
 from server.routes import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
-from server.services import Services
+from server.services import MAX_VOICES_WAITING, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
 from server.version import version
@@ -55,7 +55,16 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
         audio_threads = ThreadPoolExecutor(os.cpu_count(), "audio")
         references = ReferenceLibrary(engine, settings)
         app.state.services = Services(
-            settings, engine, admission, sessions, audio_threads, remembered, metrics, journal, references
+            settings,
+            engine,
+            admission,
+            voice_making,
+            sessions,
+            audio_threads,
+            remembered,
+            metrics,
+            journal,
+            references,
         )
         await engine.start()
         greeting = asyncio.create_task(_greet(engine, settings, on_engine_failure))
@@ -69,9 +78,17 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
                 await asyncio.to_thread(spans.close)
 
     keys = load_keys(settings)
-    admission = Admission(settings.max_running, settings.limits.max_waiting)
+    limits = settings.limits
+    admission = Admission(
+        settings.max_running,
+        limits.max_waiting,
+        share=limits.client_share,
+        contended_wait=limits.contended_wait_seconds,
+        recall_after=limits.first_sound_seconds / 2,
+    )
+    voice_making = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
     remembered = Outcomes(settings.limits.max_outcomes)
-    sessions = Sessions()
+    sessions = Sessions(limits.max_live_sessions, limits.client_share)
     metrics = Metrics(admission, sessions)
     tracing = _tracing(settings)
     journal = Journal((metrics, remembered, *tracing))

@@ -14,6 +14,8 @@ WEBSOCKET = "WS"
 """The method of a live session."""
 
 _SPEECH = "/v1/audio/speech"
+_EVICTIONS = frozenset({"client_too_slow", "seat_recalled"})
+"""Codes of requests whose seat was given to another; a stream of theirs may have begun with status 200."""
 _OUTCOMES = {
     429: "turned_away",
     CLIENT_LEFT: "client_left",
@@ -74,6 +76,8 @@ class RequestRecord:
             return "running"
         if self.failure is None and (self.status is None or self.status < 400):
             return "completed"
+        if self.failure in _EVICTIONS:
+            return "evicted"
         if self.status in _OUTCOMES:
             return _OUTCOMES[self.status]
         return "refused" if self.status is not None and 400 <= self.status < 500 else "failed"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, aclosing, nullcontext, suppress
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from engine.errors import EngineError
+from server.admission import Seat
 from server.audio.rendering import Rendering
-from server.errors import ClientLeft
+from server.errors import ApiError, ClientLeft
 from server.presence import unless_client_leaves
 from server.request_record import RequestRecord
 from server.utterance import Utterance
+
+_LAST_SECONDS = 5.0
+"""How long a client may take what was sent before, so that it can be sent the error that ended its stream."""
 
 
 async def whole_audio(utterance: Utterance, rendering: Rendering) -> Response:
@@ -36,6 +40,9 @@ class Streamed(Response):
     """``pieces``, each sent as it is made. A failure midway breaks the connection off: no clean end.
 
     A client that takes nothing for ``patience`` seconds counts as one that left. ``held`` is closed at the end.
+
+    seat: accounts how long the client kept the engine waiting; once it is evicted the stream ends as after a failure.
+    error_event: makes the last piece of a stream whose seat was evicted; without it nothing more is sent.
     """
 
     def __init__(
@@ -46,6 +53,8 @@ class Streamed(Response):
         record: RequestRecord,
         held: ExitStack,
         patience: float,
+        seat: Seat | None = None,
+        error_event: Callable[[Exception], bytes] | None = None,
     ) -> None:
         self.status_code = 200
         self.media_type = media_type
@@ -55,14 +64,23 @@ class Streamed(Response):
         self._record = record
         self._held = held
         self._patience = patience
+        self._seat = seat
+        self._error_event = error_event
+        self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. Returning before the last body message is what makes the server close the connection."""
-        with self._held:
-            try:
+        try:
+            with self._held, nullcontext() if self._seat is None else self._seat.evictable():
                 await unless_client_leaves(receive, self._send_all(send))
-            except (ClientLeft, EngineError) as error:
-                self._record.failed(error)
+        except (ClientLeft, EngineError) as error:
+            self._record.failed(error)
+        except ApiError as eviction:
+            if not self._begun:
+                raise
+            self._record.failed(eviction)
+            if self._error_event is not None:
+                await self._send_last(send, self._error_event(eviction))
 
     async def _send_all(self, send: Send) -> None:
         try:
@@ -77,12 +95,24 @@ class Streamed(Response):
                 raise
             raise ClientLeft from None
 
+    async def _send_last(self, send: Send, piece: bytes) -> None:
+        """End the stream with ``piece``, for a client that takes it in time. The seat is free by now."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
     async def _send(self, send: Send, message: Message, stalled: asyncio.Timeout) -> None:
         clock = asyncio.get_running_loop().time
         begun = clock()
         stalled.reschedule(begun + self._patience)
+        if self._seat is not None:
+            self._seat.client_blocks()
         await send(message)
+        if self._seat is not None:
+            self._seat.client_resumes()
         stalled.reschedule(None)
+        self._begun = True
         self._record.held_up(clock() - begun)
 
 
@@ -96,6 +126,10 @@ class StreamedSpeech(Streamed):
         record: RequestRecord,
         held: ExitStack,
         patience: float,
+        seat: Seat,
         media_type: str | None = None,
+        error_event: Callable[[Exception], bytes] | None = None,
     ) -> None:
-        super().__init__(pieces, media_type or rendering.media_type, _headers(rendering), record, held, patience)
+        headers = _headers(rendering)
+        media_type = media_type or rendering.media_type
+        super().__init__(pieces, media_type, headers, record, held, patience, seat, error_event)

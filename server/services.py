@@ -18,8 +18,8 @@ from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
 from server.settings import Settings
 
-_MOST_VOICES_WAITING = 64
-"""Recordings in line to become voices; the engine encodes one at a time."""
+MAX_VOICES_WAITING = 64
+"""Recordings that wait to become voices; the engine encodes one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Services:
     settings: Settings
     engine: EngineClient
     admission: Admission
+    voice_making: Admission
     sessions: Sessions
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
     journal: Journal
     references: ReferenceLibrary
-    voice_making: Admission = field(default_factory=lambda: Admission(running=1, waiting=_MOST_VOICES_WAITING))
     created: int = field(default_factory=lambda: int(time.time()))
 
 
