@@ -34,7 +34,7 @@ from server.references.decode import Decoder
 from server.references.library import ReferenceLibrary
 from server.request_log import RequestLog
 from server.routes import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
-from server.services import Services
+from server.services import MAX_VOICES_WAITING, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
 from server.version import version
@@ -61,6 +61,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
             settings,
             engine,
             admission,
+            voice_making,
             sessions,
             audio_threads,
             remembered,
@@ -82,10 +83,18 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
                 await asyncio.to_thread(spans.close)
 
     keys = load_keys(settings)
-    admission = Admission(settings.max_running, settings.limits.max_waiting)
-    remembered = Outcomes(settings.limits.max_outcomes, share=settings.limits.client_share)
-    sessions = Sessions()
-    bodies = BodyBudget(settings.limits.max_bodies_bytes, settings.limits.client_share)
+    limits = settings.limits
+    admission = Admission(
+        settings.max_running,
+        limits.max_waiting,
+        share=limits.client_share,
+        contended_wait=limits.contended_wait_seconds,
+        recall_after=limits.first_sound_seconds / 2,
+    )
+    voice_making = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
+    remembered = Outcomes(limits.max_outcomes, share=limits.client_share)
+    sessions = Sessions(limits.max_live_sessions, limits.client_share)
+    bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
     metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
     journal = Journal((metrics, remembered, *tracing))
@@ -96,7 +105,6 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
         most=settings.limits.max_body_bytes,
         patience=settings.limits.request_seconds,
         budget=bodies,
-        has_keys=bool(keys),
     )
     if keys:
         app.add_middleware(KeyCheck, keys=keys)

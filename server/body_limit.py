@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of
 from server.http.body_budget import BodyBudget
-from server.http.clients import client_key
+from server.http.clients import client_of
 from server.http_connection import too_slow
 
 
@@ -21,15 +21,13 @@ class BodyLimit:
         most: bytes of one body.
         patience: seconds until its end.
         budget: for the bytes of all bodies. A body counts until its request is over, since the request keeps it.
-        has_keys: the server has keys, and they were checked before.
     """
 
-    def __init__(self, app: ASGIApp, most: int, patience: float, budget: BodyBudget, has_keys: bool) -> None:
+    def __init__(self, app: ASGIApp, most: int, patience: float, budget: BodyBudget) -> None:
         self._app = app
         self._most = most
         self._patience = patience
         self._budget = budget
-        self._has_keys = has_keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -42,7 +40,7 @@ class BodyLimit:
             scope["state"]["record"].failed(refusal)
             await failure_of(refusal).response()(scope, receive, send)
             return
-        account = self._budget.account(client_key(scope, by_key=self._has_keys))
+        account = self._budget.account(client_of(scope))
         seen = 0
         deadline: float | None = asyncio.get_running_loop().time() + self._patience
 

@@ -34,7 +34,7 @@ async def speech_events(utterance: Utterance, rendering: Rendering, record: Requ
         if not isinstance(error, EngineError):
             log.exception("id=%s an unexpected failure", record.id)
         record.failed(error)
-        yield _event({"type": "error", **failure_of(error).body()})
+        yield error_event(error)
 
 
 async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECONDS) -> AsyncGenerator[bytes, None]:
@@ -57,6 +57,11 @@ async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECOND
     finally:
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
+
+
+def error_event(error: Exception) -> bytes:
+    """Return the event that tells the client of ``error``; the last one of its stream."""
+    return _event({"type": "error", **failure_of(error).body()})
 
 
 def _event(data: dict[str, Any]) -> bytes:

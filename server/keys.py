@@ -92,7 +92,8 @@ def _is_open(path: str) -> bool:
 class KeyCheck:
     """Lets a request pass that brings one of ``keys``, or asks for an open path.
 
-    The key's id is then ``scope["state"]["key_id"]``, and the record's client and owner.
+    The key's id is then the record's owner. Where there are several keys it also names the client, for limits that
+    count per client: it is the record's client and ``scope["state"]["key_id"]``.
     """
 
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
@@ -107,7 +108,9 @@ class KeyCheck:
         record: RequestRecord = scope["state"]["record"]
         name = self._key_id(scope)
         if name is not None:
-            scope["state"]["key_id"] = record.client = record.owner = name
+            record.owner = name
+            if len(self._keys) > 1:
+                scope["state"]["key_id"] = record.client = name
             await self._app(scope, receive, send)
             return
         refusal = ApiError("A valid key is needed: Authorization: Bearer KEY.", status=401, code="invalid_api_key")

@@ -18,6 +18,8 @@ _SPEECH_REQUESTS = frozenset({("POST", _SPEECH), ("POST", f"{_SPEECH}/batch"), (
 _LONGEST_METHOD = 16
 _LONGEST_PATH = 256
 _LONGEST_FAILURE = 256
+_EVICTIONS = frozenset({"client_too_slow", "seat_recalled"})
+"""Codes of requests whose seat was given to another; a stream of theirs may have begun with status 200."""
 _OUTCOMES = {
     429: "turned_away",
     CLIENT_LEFT: "client_left",
@@ -88,6 +90,8 @@ class RequestRecord:
             return "running"
         if self.failure is None and (self.status is None or self.status < 400):
             return "completed"
+        if self.failure in _EVICTIONS:
+            return "evicted"
         if self.status in _OUTCOMES:
             return _OUTCOMES[self.status]
         return "refused" if self.status is not None and 400 <= self.status < 500 else "failed"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, aclosing, nullcontext, suppress
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from engine.errors import EngineError
+from server.admission import Seat
 from server.audio.rendering import Rendering
-from server.errors import ClientLeft
+from server.errors import ApiError, ClientLeft
 from server.http_connection import TRAILERS
 from server.presence import unless_client_leaves
 from server.request_record import RequestRecord
@@ -19,6 +20,8 @@ from server.utterance import Utterance
 
 FINISH_REASON = "X-Finish-Reason"
 """``stop``, or ``length`` when the speech was cut at its length limit."""
+_LAST_SECONDS = 5.0
+"""How long a client may take what was sent before, so that it can be sent the error that ended its stream."""
 
 
 async def whole_audio(utterance: Utterance, rendering: Rendering) -> Response:
@@ -42,6 +45,9 @@ class Streamed(Response):
 
     A client that takes nothing for ``patience`` seconds counts as one that left. ``held`` is closed at the end.
     trailer: name of the header that follows the body, where the client accepts trailers.
+
+    seat: accounts how long the client kept the engine waiting; once it is evicted the stream ends as after a failure.
+    error_event: makes the last piece of a stream whose seat was evicted; without it nothing more is sent.
     """
 
     trailer: str | None = None
@@ -54,6 +60,8 @@ class Streamed(Response):
         record: RequestRecord,
         held: ExitStack,
         patience: float,
+        seat: Seat | None = None,
+        error_event: Callable[[Exception], bytes] | None = None,
     ) -> None:
         self.status_code = 200
         self.media_type = media_type
@@ -63,15 +71,24 @@ class Streamed(Response):
         self._record = record
         self._held = held
         self._patience = patience
+        self._seat = seat
+        self._error_event = error_event
+        self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. Returning before the last body message is what makes the server close the connection."""
         trailing = self.trailer is not None and TRAILERS in scope.get("extensions", {})
-        with self._held:
-            try:
+        try:
+            with self._held, nullcontext() if self._seat is None else self._seat.evictable():
                 await unless_client_leaves(receive, self._send_all(send, trailing))
-            except (ClientLeft, EngineError) as error:
-                self._record.failed(error)
+        except (ClientLeft, EngineError) as error:
+            self._record.failed(error)
+        except ApiError as eviction:
+            if not self._begun:
+                raise
+            self._record.failed(eviction)
+            if self._error_event is not None:
+                await self._send_last(send, self._error_event(eviction))
 
     def trailer_value(self) -> str:
         """The value of ``trailer``, once all pieces are sent."""
@@ -96,12 +113,24 @@ class Streamed(Response):
                 raise
             raise ClientLeft from None
 
+    async def _send_last(self, send: Send, piece: bytes) -> None:
+        """End the stream with ``piece``, for a client that takes it in time. The seat is free by now."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
     async def _send(self, send: Send, message: Message, stalled: asyncio.Timeout) -> None:
         clock = asyncio.get_running_loop().time
         begun = clock()
         stalled.reschedule(begun + self._patience)
+        if self._seat is not None:
+            self._seat.client_blocks()
         await send(message)
+        if self._seat is not None:
+            self._seat.client_resumes()
         stalled.reschedule(None)
+        self._begun = True
         self._record.held_up(clock() - begun)
 
 
@@ -115,10 +144,14 @@ class StreamedSpeech(Streamed):
         record: RequestRecord,
         held: ExitStack,
         patience: float,
+        seat: Seat,
         media_type: str | None = None,
+        error_event: Callable[[Exception], bytes] | None = None,
     ) -> None:
-        super().__init__(pieces, media_type or rendering.media_type, _headers(rendering), record, held, patience)
-        if media_type is None:  # events tell the finish reason themselves
+        headers = _headers(rendering)
+        media_type = media_type or rendering.media_type
+        super().__init__(pieces, media_type, headers, record, held, patience, seat, error_event)
+        if error_event is None:  # events tell the finish reason themselves
             self.trailer = FINISH_REASON
 
     def trailer_value(self) -> str:

@@ -19,8 +19,8 @@ from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
 from server.settings import Settings
 
-_MOST_VOICES_WAITING = 64
-"""Recordings in line to become voices; the engine encodes one at a time."""
+MAX_VOICES_WAITING = 64
+"""Recordings that wait to become voices; the engine encodes one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Services:
     settings: Settings
     engine: EngineClient
     admission: Admission
+    voice_making: Admission
     sessions: Sessions
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
     journal: Journal
     references: ReferenceLibrary
-    voice_making: Admission = field(default_factory=lambda: Admission(running=1, waiting=_MOST_VOICES_WAITING))
     voice_listing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One list of voices is made at a time: each reads every voice's file."""
     has_owners: bool = False

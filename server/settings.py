@@ -63,12 +63,20 @@ class Limits(BaseModel):
         gt=0,
         le=1,
         description="share of connections, bodies in flight, sessions and seats that one client, a key or an address, "
-        "may hold",
+        "may hold; rounded up, and at least one",
     )
     max_running: int | None = Field(
         None, ge=1, description="speech requests that run at once; as many as the talker has slots when unset"
     )
     max_waiting: int = Field(56, ge=0, description="speech requests in line behind them; the next one is a 429")
+    max_live_sessions: int = Field(256, ge=1, description="live sessions open at once; the next one is a 429")
+    contended_wait_seconds: float = Field(
+        10.0,
+        ge=0,
+        le=86_400,
+        description="while others wait for a seat, a client may keep the engine waiting, to take audio or to send "
+        "text, for so many seconds beyond the audio it was given; then its request ends",
+    )
     first_sound_seconds: float = Field(
         120.0, gt=0, le=86_400, description="until the first sound; then the request fails"
     )

@@ -31,7 +31,8 @@ async def opened(body: SpeechBody, services: Services, record: RequestRecord, he
         record.characters = len(body.input)
         record.playback = Playback() if body.stream else None
         await seat.turn()
-        utterance = Utterance(submitted(body, asked, services.engine), record, trim=settings.trim_leading_silence)
+        stream = submitted(body, asked, services.engine)
+        utterance = Utterance(stream, record, seat, trim=settings.trim_leading_silence)
         held.callback(utterance.close)
         await utterance.open()
     return utterance

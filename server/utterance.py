@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.request import SAMPLE_RATE, AudioChunk, Completion
+from server.admission import Seat
 from server.audio.onset import from_first_sound, silence_before
 from server.audio.rendering import Rendering
 from server.request_record import RequestRecord
@@ -33,9 +34,10 @@ class Speech(Protocol):
 class Utterance:
     """A speech stream that is opened by its first sound, given out once, and closed in any case."""
 
-    def __init__(self, stream: Speech, record: RequestRecord, *, trim: bool) -> None:
+    def __init__(self, stream: Speech, record: RequestRecord, seat: Seat, *, trim: bool) -> None:
         self._stream = stream
         self._record = record
+        self._seat = seat
         self._blocks = from_first_sound(stream, trim)
         self._first = _NOTHING
 
@@ -49,9 +51,11 @@ class Utterance:
         block = self._first
         while len(block):
             self._record.gave(len(block))
+            self._seat.gave(len(block) / SAMPLE_RATE / self._record.speed)
             yield block
             block = await self._next()
         self._record.completion = self._stream.completion
+        self._seat.spoken = True
 
     async def encoded(self, rendering: Rendering) -> AsyncGenerator[bytes, None]:
         """The file that ``rendering`` makes of the samples, in non-empty pieces."""

@@ -32,8 +32,10 @@ class Batch:
     records of items that were not spoken.
     """
 
-    def __init__(self, asked: Sequence[Asked], services: Services, record: RequestRecord, held: ExitStack) -> None:
-        self._services = services
+    def __init__(
+        self, asked: Sequence[Asked], services: Services, record: RequestRecord, held: ExitStack, client: str
+    ) -> None:
+        self._services, self._client = services, client
         bodies = [(index, each) for index, each in enumerate(asked) if isinstance(each, SpeechBody)]
         self._work = iter(bodies)
         self._kept = 0
@@ -49,7 +51,7 @@ class Batch:
         for number in range(wanted):
             stack = held.enter_context(ExitStack())
             try:
-                yield stack.enter_context(self._services.admission.seat()), stack
+                yield stack.enter_context(self._services.admission.seat(self._client)), stack
             except ApiError:
                 if number == 0:
                     raise
@@ -64,17 +66,15 @@ class Batch:
 
     async def _run(self, seat: Seat, stack: ExitStack) -> None:
         with stack:
-            seat.measured = False
             for index, body in self._work:
-                result = await self._result(index, body, seat)
-                self._results[index] = result
-                seat.measured = isinstance(result, Spoken)
+                self._results[index] = await self._result(index, body, seat)
                 self._services.admission.again(seat)
 
     async def _result(self, index: int, body: SpeechBody, seat: Seat) -> Result:
         record = self._records.stands_in_line(index)
         try:
-            spoken = await self._spoken(body, record, seat)
+            with seat.evictable():
+                spoken = await self._spoken(body, record, seat)
         except Exception as error:
             if not isinstance(error, ApiError | EngineError):
                 log.exception("id=%s an unexpected failure", record.id)

@@ -29,6 +29,9 @@ log = logging.getLogger("sonant")
 
 _KEEP_ALIVE_SECONDS = 30
 """Longer than clients keep an idle connection (httpx: 5), so that none writes into one just closed."""
+_UNSENT_BYTES = 256 * 1024
+"""Unsent bytes that the kernel buffers for a connection. Unbounded they reach megabytes, a minute of speech, before
+the server sees that a client does not read."""
 
 
 def serve(
@@ -133,6 +136,8 @@ def _listen(settings: Settings) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # the kernel drops what a stalled listener still has to take
         stalled = int(settings.limits.stalled_seconds * 1000)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     return listener
 
 

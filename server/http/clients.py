@@ -1,20 +1,32 @@
-"""Which client a connection or a request belongs to, for limits that apply to each client."""
+"""Which client a connection or a request belongs to: limits and fair queues count per client."""
 
 from __future__ import annotations
 
 import ipaddress
+import math
 from functools import lru_cache
 
-from starlette.datastructures import Headers
 from starlette.types import Scope
 
 _IPV6_PREFIX = 64
 """One IPv6 customer usually has at least a /64, so single addresses in it are not separate clients."""
 
 
+def client_of(scope: Scope) -> str:
+    """Return the id of the request's API key, else its address, for IPv6 the /64 network.
+
+    The key check stores the id, a digest, as ``scope["state"]["key_id"]`` on servers with several keys; a single key
+    does not tell clients apart. Connections without an address, such as Unix sockets, share one id.
+    """
+    key_id: str | None = scope.get("state", {}).get("key_id")
+    if key_id is not None:
+        return key_id
+    return address_key(scope["client"][0]) if scope.get("client") else "local"
+
+
 @lru_cache(maxsize=4096)
 def address_key(host: str) -> str:
-    """The name under which a peer address is counted: an IPv4 address, or an IPv6 /64 network."""
+    """Return the name under which a peer address is counted: an IPv4 address, or an IPv6 /64 network."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -26,15 +38,10 @@ def address_key(host: str) -> str:
     return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
 
 
-def client_key(scope: Scope, *, by_key: bool) -> str:
-    """The client of a request: its bearer key where keys were checked, else its address.
+def share_of(places: int, share: float) -> int:
+    """Return how many of ``places`` one client may hold: ``share`` of them, rounded up, and at least one.
 
-    Args:
-        scope: ASGI scope of an HTTP request.
-        by_key: the server has keys, and this request's key was accepted. On a server without keys the header is
-            not checked, so a client could name itself anew with each request.
+    A share below 1 always leaves one of several places to other clients.
     """
-    if by_key and (key := Headers(scope=scope).get("authorization")):
-        return f"key {key.rpartition(' ')[2]}"
-    client = scope.get("client")
-    return address_key(client[0]) if client else ""
+    most = max(1, math.ceil(round(share * places, 6)))
+    return min(most, places - 1) if share < 1 and places > 1 else most

@@ -23,8 +23,8 @@ from server.services import Services
 class Session:
     """Ends when the client leaves, or is silent for too long, or sends what cannot be done."""
 
-    def __init__(self, socket: WebSocket, services: Services, record: RequestRecord) -> None:
-        self._socket, self._services, self._record = socket, services, record
+    def __init__(self, socket: WebSocket, services: Services, record: RequestRecord, client: str) -> None:
+        self._socket, self._services, self._record, self._client = socket, services, record, client
         self._limits = services.settings.limits
         self._body: SpeechBody | None = None
         self._speaking: Speaking | None = None
@@ -117,7 +117,7 @@ class Session:
         if self._body is None:
             raise ApiError("The first message is session.config.", param="type")
         if self._speaking is None:
-            self._speaking = Speaking(self._body, self._services, self._record, self._spoken, self)
+            self._speaking = Speaking(self._body, self._services, self._record, self._spoken, self, self._client)
             self._spoken += 1
         if self._speaking.complete:
             raise ApiError("The utterance's text is complete; wait for audio.done, or cancel.", param="type")

@@ -3,33 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from server.errors import ApiError
+from server.http.clients import share_of
 
 _FAREWELL_SECONDS = 1.0
 """For a client that takes nothing any more no stop waits longer."""
 
 
 class Sessions:
-    """Those that are open now."""
+    """The open sessions: at most ``most`` of them, and of one client at most ``share`` of that."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, share: float) -> None:
+        self._most, self._most_of_client = most, share_of(most, share)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._of_client: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
-        """The task that runs inside is a session, which ``end`` cancels."""
+    def entered(self, client: str) -> Iterator[None]:
+        """Count the current task as a session of ``client``, which ``end`` cancels.
+
+        Raises ApiError 429 where there are too many sessions, of this client or of all.
+        """
+        self._check_room(client)
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._of_client[client] += 1
         try:
             yield
         finally:
             self._tasks.discard(task)
+            self._of_client[client] -= 1
+            if not self._of_client[client]:
+                del self._of_client[client]
+
+    def _check_room(self, client: str) -> None:
+        if len(self._tasks) >= self._most:
+            message = f"All {self._most} live sessions of this server are open; try again later."
+        elif self._of_client[client] >= self._most_of_client:
+            message = (
+                f"One client may have {self._most_of_client} of the {self._most} live sessions, and yours are open; "
+                "close one first."
+            )
+        else:
+            return
+        raise ApiError(message, status=429, code="rate_limit_exceeded")
 
     async def end(self) -> None:
         """End all of them, each with its farewell."""

@@ -15,6 +15,7 @@ from server.audio.rendering import Rendering
 from server.deadline import first_sound_within
 from server.errors import ApiError
 from server.live.opening import Opening
+from server.live.stream import LiveStream
 from server.request_record import RequestRecord
 from server.sayable import is_sayable
 from server.schemas import SpeechBody
@@ -38,9 +39,17 @@ class Speaking:
     """Speaks while text is added; over when ``task`` is. Its failures are the task's."""
 
     def __init__(
-        self, body: SpeechBody, services: Services, session: RequestRecord, number: int, listener: Listener
+        self,
+        body: SpeechBody,
+        services: Services,
+        session: RequestRecord,
+        number: int,
+        listener: Listener,
+        client: str,
     ) -> None:
         self._body, self._services, self._session, self._listener = body, services, session, listener
+        self._client = client
+        self._live_stream: LiveStream | None = None
         self._record = session.of_part(number)
         self._record.characters, self._record.speed = 0, body.speed
         services.outcomes.begun(self._record)
@@ -80,6 +89,8 @@ class Speaking:
         if not is_sayable(self._opening.text):
             raise ApiError("There is nothing to say.", param="text")
         self._complete = True
+        if self._live_stream is not None:
+            self._live_stream.finish()
         if self._begun.is_set() and self._stream is not None:
             self._stream.append("", last=True)
         self._begin()
@@ -108,10 +119,11 @@ class Speaking:
     async def _speak(self) -> None:
         await self._begun.wait()
         with ExitStack() as held:
-            seat = held.enter_context(self._services.admission.seat())
-            utterance = await self._opened(seat, held)
-            rendering = rendering_of(self._body, self._services, held)
-            await self._give(utterance, rendering)
+            seat = held.enter_context(self._services.admission.seat(self._client))
+            with seat.evictable():
+                utterance = await self._opened(seat, held)
+                rendering = rendering_of(self._body, self._services, held)
+                await self._give(utterance, rendering, seat)
 
     async def _opened(self, seat: Seat, held: ExitStack) -> Utterance:
         """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time."""
@@ -119,7 +131,8 @@ class Speaking:
         async with first_sound_within(settings.limits.first_sound_seconds):
             asked = await self._asked()
             await seat.turn()
-            utterance = Utterance(self._submitted(asked), self._record, trim=settings.trim_leading_silence)
+            self._live_stream = LiveStream(self._submitted(asked), seat, complete=self._complete)
+            utterance = Utterance(self._live_stream, self._record, seat, trim=settings.trim_leading_silence)
             held.callback(utterance.close)
             await utterance.open()
         return utterance
@@ -147,7 +160,7 @@ class Speaking:
                 stream.append("", last=True)
         return stream
 
-    async def _give(self, utterance: Utterance, rendering: Rendering) -> None:
+    async def _give(self, utterance: Utterance, rendering: Rendering, seat: Seat) -> None:
         start = {
             "format": self._body.response_format,
             "sample_rate": rendering.sample_rate,
@@ -155,5 +168,7 @@ class Speaking:
         }
         await self._listener.learn({"type": "audio.start", **start})
         async for piece in utterance.encoded(rendering):
+            seat.client_blocks()
             await self._listener.hear(piece)
+            seat.client_resumes()
         await self._listener.learn({"type": "audio.done", **utterance.ending})

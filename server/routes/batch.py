@@ -12,6 +12,7 @@ from starlette.responses import Response
 from server.batch.asked import batch_schema, parse_batch
 from server.batch.results import answer
 from server.batch.speaking import Batch
+from server.http.clients import client_of
 from server.json_body import LARGE, JsonBytes
 from server.openapi import BATCH_RESPONSE, BODY_ERRORS, errors, json_body
 from server.presence import unless_client_leaves
@@ -39,7 +40,8 @@ async def create_batch(request: Request, services: ServicesOf, raw: JsonBytes) -
     asked = await asyncio.to_thread(parse_batch, raw, settings) if len(raw) > LARGE else parse_batch(raw, settings)
     _ = services.engine.info
     with ExitStack() as held:
-        results = await unless_client_leaves(request.receive, Batch(asked, services, record, held).results())
+        batch = Batch(asked, services, record, held, client_of(request.scope))
+        results = await unless_client_leaves(request.receive, batch.results())
     body = await asyncio.to_thread(answer, record.id, results)
     headers = {"Content-Length": str(len(body)), "Cache-Control": "no-store"}
     patience = settings.limits.stalled_seconds

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from engine.errors import EngineError
 from server.errors import ApiError, ClientLeft, Failure, failure_of
+from server.http.clients import client_of
 from server.live.session import Session
 from server.request_record import RequestRecord
 from server.services import Services
@@ -29,9 +30,10 @@ async def speak_live(socket: WebSocket) -> None:
     services: Services = socket.app.state.services
     record: RequestRecord = socket.state.record
     services.admission.check_open()
-    services.outcomes.begun(record)
-    session = Session(socket, services, record)
-    with services.sessions.entered():
+    client = client_of(socket.scope)
+    with services.sessions.entered(client):
+        services.outcomes.begun(record)
+        session = Session(socket, services, record, client)
         try:
             await session.accept()
             await session.run()

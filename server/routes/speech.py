@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from server.events import MEDIA_TYPE, speech_events, with_pings
+from server.events import MEDIA_TYPE, error_event, speech_events, with_pings
+from server.http.clients import client_of
 from server.json_body import LARGE, json_bytes, json_object
 from server.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
 from server.presence import unless_client_leaves
@@ -46,17 +47,21 @@ async def create_speech(request: Request) -> Response:
     body = await asyncio.to_thread(_parse, raw, settings) if len(raw) > LARGE else _parse(raw, settings)
     check_model(body.model, settings)
     with ExitStack() as held:
-        seat = held.enter_context(services.admission.seat())
-        opening = opened(body, services, record, held, seat)
-        utterance = await unless_client_leaves(request.receive, opening)
-        rendering = rendering_of(body, services, held)
-        if not body.stream:
-            return await unless_client_leaves(request.receive, whole_audio(utterance, rendering))
+        seat = held.enter_context(services.admission.seat(client_of(request.scope)))
+        with seat.evictable():
+            opening = opened(body, services, record, held, seat)
+            utterance = await unless_client_leaves(request.receive, opening)
+            rendering = rendering_of(body, services, held)
+            if not body.stream:
+                return await unless_client_leaves(request.receive, whole_audio(utterance, rendering))
         patience = settings.limits.stalled_seconds
         if body.stream_format == "sse":
             events = with_pings(speech_events(utterance, rendering, record))
-            return StreamedSpeech(events, rendering, record, held.pop_all(), patience, media_type=MEDIA_TYPE)
-        return StreamedSpeech(utterance.encoded(rendering), rendering, record, held.pop_all(), patience)
+            held_all = held.pop_all()
+            return StreamedSpeech(
+                events, rendering, record, held_all, patience, seat, media_type=MEDIA_TYPE, error_event=error_event
+            )
+        return StreamedSpeech(utterance.encoded(rendering), rendering, record, held.pop_all(), patience, seat)
 
 
 direct = Route(_PATH, create_speech, methods=["POST"], include_in_schema=False)

@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from engine.request import EngineInfo
 from server.admission import Seat
 from server.errors import ApiError
+from server.http.clients import client_of
 from server.json_body import JsonBytes, json_object
 from server.openapi import BODY_ERRORS, body_of, errors, form_of
 from server.presence import unless_client_leaves
@@ -204,7 +205,7 @@ async def _free_name(name: str | None, store: VoiceStore, shared: bool, services
 async def _made(make: Callable[[], Coroutine[Any, Any, T]], request: Request, services: Services) -> T:
     """What ``make`` makes when its turn comes, unless the client leaves. Raises ApiError: 429, 503, 504."""
     services.admission.check_open()
-    with services.voice_making.seat() as seat:
+    with services.voice_making.seat(client_of(request.scope)) as seat:
         return await unless_client_leaves(request.receive, _in_turn(make, seat, services))
 
 
@@ -213,7 +214,9 @@ async def _in_turn(make: Callable[[], Coroutine[Any, Any, T]], seat: Seat, servi
     try:
         async with asyncio.timeout(patience) as deadline:
             await seat.turn()
-            return await make()
+            made = await make()
+            seat.spoken = True
+            return made
     except TimeoutError:
         if not deadline.expired():
             raise

@@ -20,7 +20,8 @@ from tests.server.test_bad_input import check
 @pytest.fixture(scope="module")
 def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """One at a time, and two in line."""
-    config = write_config(tmp_path_factory.mktemp("narrow"), pocket, limits={"max_running": 1, "max_waiting": 2})
+    limits = {"max_running": 1, "max_waiting": 2, "client_share": 1.0}
+    config = write_config(tmp_path_factory.mktemp("narrow"), pocket, limits=limits)
     with Serving(config) as server:
         yield server.ready()
 
@@ -97,12 +98,14 @@ class Clock:
 
 
 def spoken(admission: Admission, clock: Clock, seconds: float) -> None:
-    with admission.seat():
+    with admission.seat("a") as seat:
+        seat.ready()
         clock.now += seconds
+        seat.spoken = True
 
 
-def refusal(admission: Admission) -> ApiError:
-    with pytest.raises(ApiError) as refused, admission.seat():
+def refusal(admission: Admission, client: str = "a") -> ApiError:
+    with pytest.raises(ApiError) as refused, admission.seat(client):
         pass
     return refused.value
 
@@ -114,7 +117,7 @@ def test_the_busier_and_the_slower_the_later_one_is_told_to_come_back() -> None:
         spoken(admission, clock, seconds)
     with ExitStack() as held:
         for _ in range(5):
-            held.enter_context(admission.seat())
+            held.enter_context(admission.seat("a")).ready()
         assert (admission.running, admission.waiting) == (2, 3)
         assert refusal(admission).retry_after == 20  # four turns of 10 s, two at a time
     assert admission.taken == 0
@@ -122,7 +125,7 @@ def test_the_busier_and_the_slower_the_later_one_is_told_to_come_back() -> None:
 
 def test_before_anything_is_measured_one_may_come_back_soon() -> None:
     admission = Admission(1, 0, Clock())
-    with admission.seat():
+    with admission.seat("a"):
         assert 1 <= refusal(admission).retry_after <= 5
 
 
@@ -131,7 +134,7 @@ def test_nobody_is_sent_away_for_less_than_a_second_or_more_than_two_minutes() -
         clock = Clock()
         admission = Admission(1, 0, clock)
         spoken(admission, clock, seconds)
-        with admission.seat():
+        with admission.seat("a"):
             assert refusal(admission).retry_after == told
 
 
@@ -140,15 +143,19 @@ def test_what_fails_at_once_says_nothing_about_how_long_speech_takes() -> None:
     admission = Admission(1, 0, clock)
     spoken(admission, clock, 10.0)
     for _ in range(10):
-        with pytest.raises(ValueError, match="no such voice"), admission.seat():
+        with pytest.raises(ValueError, match="no such voice"), admission.seat("a") as seat:
+            seat.ready()
             raise ValueError("no such voice")
-    with admission.seat():
+        with admission.seat("a") as left:
+            left.ready()
+    with admission.seat("a") as seat:
+        seat.ready()
         assert refusal(admission).retry_after == 10
 
 
 def test_after_the_doors_are_closed_only_those_inside_go_on() -> None:
     admission = Admission(1, 5, Clock())
-    with admission.seat(), admission.seat() as next_in_line:
+    with admission.seat("a"), admission.seat("a") as next_in_line:
         admission.close()
         assert refusal(admission).code == "draining"
         assert next_in_line.started is None

@@ -1,0 +1,265 @@
+"""Which client gets the next free seat, and which one loses its seat to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from engine.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
+from server.admission import Admission, Seat
+from server.client_identity import share_of
+from server.errors import ApiError
+from server.live.stream import LiveStream
+from tests.server.test_admission import Clock, refusal
+
+FRAME = 0.08
+"""Seconds of audio that a token of live text is worth."""
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def held() -> Iterator[ExitStack]:
+    with ExitStack() as held:
+        yield held
+
+
+def enter(admission: Admission, held: ExitStack, client: str) -> tuple[Seat, ExitStack]:
+    """A seat whose turn may come, and the stack that gives it back."""
+    stack = held.enter_context(ExitStack())
+    seat = stack.enter_context(admission.seat(client))
+    seat.ready()
+    return seat, stack
+
+
+def running(seat: Seat) -> bool:
+    return seat.started is not None
+
+
+def test_the_next_seat_goes_to_the_client_that_has_the_fewest(held: ExitStack) -> None:
+    admission = Admission(3, 20)
+    (_, first), (_, second), (_, third) = (enter(admission, held, client) for client in "aab")
+    more_of_a = [enter(admission, held, "a")[0] for _ in range(3)]
+    more_of_b = enter(admission, held, "b")[0]
+    of_c = [enter(admission, held, "c")[0] for _ in range(2)]
+    started = []
+    for stack in (third, first, second):
+        stack.close()
+        started.append([running(seat) for seat in (*more_of_a, more_of_b, *of_c)])
+    assert started == [
+        [False, False, False, True, False, False],  # b has none, and came before c
+        [False, False, False, True, True, False],  # c has none, a still one
+        [True, False, False, True, True, False],  # a has none left
+    ]
+
+
+def test_one_client_runs_on_every_seat_while_no_other_waits(held: ExitStack) -> None:
+    admission = Admission(8, 8, share=0.8)
+    assert all(running(enter(admission, held, "a")[0]) for _ in range(8))
+
+
+def test_a_client_may_fill_its_share_of_the_queue_and_leaves_room_for_others(held: ExitStack) -> None:
+    admission = Admission(2, 10, share=0.8)
+    for _ in range(2 + 8):
+        enter(admission, held, "a")
+    refused = refusal(admission, "a")
+    assert (refused.status, refused.code) == (429, "rate_limit_exceeded")
+    assert "One client may have 8 of the 10 places in the queue" in refused.message
+    for _ in range(2):
+        enter(admission, held, "b")
+    assert "All 12 places" in refusal(admission, "b").message
+
+
+def test_a_seat_is_not_held_by_a_request_that_prepares(held: ExitStack) -> None:
+    admission = Admission(1, 3)
+    prepares = held.enter_context(admission.seat("a"))
+    ready, stack = enter(admission, held, "a")
+    assert running(ready)
+    prepares.ready()
+    assert not running(prepares)
+    stack.close()
+    assert running(prepares)
+
+
+def test_a_request_keeps_its_place_while_it_prepares(held: ExitStack) -> None:
+    admission = Admission(1, 3)
+    _, stack = enter(admission, held, "a")
+    early = held.enter_context(admission.seat("a"))
+    late, _ = enter(admission, held, "a")
+    early.ready()
+    stack.close()
+    assert (running(early), running(late)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("places", "share", "most"),
+    [(8, 0.8, 7), (10, 0.7, 7), (4, 0.8, 3), (1, 0.8, 1), (2, 0.1, 1), (8, 1.0, 8)],
+)
+def test_a_share_is_rounded_up_and_leaves_one_place(places: int, share: float, most: int) -> None:
+    assert share_of(places, share) == most
+
+
+def contended(clock: Clock, running: int = 2) -> Admission:
+    return Admission(running, 10, clock, share=0.8, contended_wait=10.0, recall_after=60.0)
+
+
+def test_who_keeps_the_engine_waiting_is_evicted_only_while_others_wait(clock: Clock, held: ExitStack) -> None:
+    admission = contended(clock)
+    blocked, _ = enter(admission, held, "a")
+    busy, _ = enter(admission, held, "b")
+    blocked.gave(5.0)
+    blocked.client_blocks()
+    clock.now += 3600.0
+    admission.relieve()
+    assert not blocked.evicted
+    enter(admission, held, "c")
+    admission.relieve()
+    assert (blocked.evicted, busy.evicted) == (True, False)
+
+
+def test_the_allowance_is_the_audio_given_and_the_contended_wait(clock: Clock, held: ExitStack) -> None:
+    admission = contended(clock, running=1)
+    seat, _ = enter(admission, held, "a")
+    enter(admission, held, "b")
+    seat.gave(5.0)
+    seat.client_blocks()
+    clock.now += 15.0
+    admission.relieve()
+    assert not seat.evicted
+    clock.now += 0.1
+    admission.relieve()
+    assert seat.evicted
+
+
+def test_a_paced_listener_of_a_fast_engine_is_never_evicted(clock: Clock, held: ExitStack) -> None:
+    admission = contended(clock, running=1)
+    seat, _ = enter(admission, held, "a")
+    enter(admission, held, "b")
+    for _ in range(1000):  # the engine takes no time, and each second of audio is taken in a second
+        seat.gave(1.0)
+        seat.client_blocks()
+        clock.now += 1.0
+        admission.relieve()
+        seat.client_resumes()
+    assert not seat.evicted
+
+
+def test_no_more_seats_are_taken_than_are_waited_for(clock: Clock, held: ExitStack) -> None:
+    admission = contended(clock, running=3)
+    slow = [enter(admission, held, "a")[0] for _ in range(3)]
+    for seat in slow:
+        seat.client_blocks()
+        clock.now += 20.0
+    enter(admission, held, "b")
+    for _ in range(3):
+        admission.relieve()
+    assert [seat.evicted for seat in slow] == [True, False, False]  # the one that waited longest
+
+
+def test_a_client_beyond_its_share_gives_a_seat_back_to_one_that_waits_long(clock: Clock, held: ExitStack) -> None:
+    admission = contended(clock, running=4)
+    seats = []
+    for _ in range(4):
+        seats.append(enter(admission, held, "a")[0])
+        clock.now += 1.0
+    enter(admission, held, "a")
+    clock.now += 100.0
+    admission.relieve()
+    assert not any(seat.evicted for seat in seats)  # only the same client waits
+    enter(admission, held, "b")
+    clock.now += 59.0
+    admission.relieve()
+    assert not any(seat.evicted for seat in seats)
+    clock.now += 1.0
+    admission.relieve()
+    admission.relieve()
+    assert [seat.evicted for seat in seats] == [False, False, False, True]
+
+
+async def test_an_evicted_holder_is_told_why_and_the_next_one_runs() -> None:
+    clock = Clock()
+    admission = contended(clock, running=1)
+    waiting = asyncio.create_task(next_turn(admission))
+    with pytest.raises(ApiError) as told, admission.seat("a") as seat, seat.evictable():
+        await seat.turn()
+        seat.client_blocks()
+        clock.now += 60.0
+        await asyncio.Event().wait()
+    assert (told.value.status, told.value.code) == (408, "client_too_slow")
+    assert "10 s are allowed" in told.value.message
+    async with asyncio.timeout(10.0):
+        await waiting
+    assert admission.taken == 0
+
+
+async def next_turn(admission: Admission) -> None:
+    with admission.seat("b") as seat:
+        await seat.turn()
+
+
+class Talker:
+    """The speech of text that comes ``tokens`` at a time, each burst ``pause`` seconds after the one before."""
+
+    completion = Completion(FinishReason.STOP, 1, 1)
+
+    def __init__(self, clock: Clock, bursts: list[tuple[int, float]], token_seconds: float, pace: float) -> None:
+        """token_seconds: between tokens of a burst; pace: seconds that the engine takes for a second of audio."""
+        self._clock, self._bursts, self._token, self._pace = clock, bursts, token_seconds, pace
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        written = made = self._clock.now
+        for tokens, pause in self._bursts:
+            for _ in range(tokens):
+                written += self._token
+                made = max(written, made + self._pace * FRAME)
+                self._clock.now = max(self._clock.now, made)
+                yield AudioChunk(np.zeros(round(FRAME * SAMPLE_RATE), np.int16), np.zeros((1, 16), np.int16))
+            written += pause
+
+    def cancel(self) -> None:
+        """There is nothing to free."""
+
+
+async def evicted(bursts: list[tuple[int, float]], token_seconds: float, pace: float, clock: Clock) -> bool:
+    """Whether live text of this pace loses its seat while another request waits."""
+    admission = contended(clock, running=1)
+    with ExitStack() as held:
+        seat, _ = enter(admission, held, "a")
+        enter(admission, held, "b")
+        stream = LiveStream(Talker(clock, bursts, token_seconds, pace), seat, complete=False)
+        async for chunk in stream:
+            admission.relieve()
+            seat.gave(len(chunk.samples) / SAMPLE_RATE)
+        return seat.evicted
+
+
+@pytest.mark.parametrize("pace", [0.05, 0.8, 1.9], ids=["fast engine", "real time", "half of real time"])
+@pytest.mark.parametrize("rate", [20.0, 50.0])
+async def test_a_language_model_that_pauses_keeps_its_seat(rate: float, pace: float, clock: Clock) -> None:
+    """Three seconds without a token after every two seconds of them, for minutes."""
+    assert not await evicted([(round(2 * rate), 3.0)] * 30, 1 / rate, pace, clock)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "pause"), [(1, 40.0), (2, 9.0), (1, 0.5), (10, 20.0)], ids=["40 s", "9 s", "half a second", "20 s"]
+)
+async def test_text_that_trickles_loses_its_seat(tokens: int, pause: float, clock: Clock) -> None:
+    assert await evicted([(tokens, pause)] * 60, 0.02, 0.05, clock)
+
+
+async def test_waits_after_all_text_was_sent_are_the_engines(clock: Clock) -> None:
+    admission = contended(clock, running=1)
+    with admission.seat("a") as seat:
+        seat.ready()
+        stream = LiveStream(Talker(clock, [(50, 0.0)], 10.0, 0.0), seat, complete=False)
+        stream.finish()
+        async for _ in stream:
+            pass
+        assert seat.arrears(clock.now) == 0.0
