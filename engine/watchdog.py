@@ -21,7 +21,9 @@ Reason = Literal["crashed", "stalled", "failed"]
 Figures = dict[str, int]
 
 _PROBES = 4
-"""Probes in ``stall_seconds``; one that is unanswered for as long as the time between two marks a stall."""
+"""Probes in ``stall_seconds``."""
+_STALLED_SHARE = 0.5
+"""A probe unanswered for this share of ``stall_seconds`` marks a stall. Long steps on slow CPUs stay below it."""
 _AUDIO_SECONDS = 10.0
 """After so long without audio a readiness check of an idle engine starts a model check."""
 _CHECKS = 3
@@ -64,9 +66,9 @@ class Watchdog:
 
     @property
     def stalled(self) -> bool:
-        """Whether a probe has been unanswered for a quarter of ``stall_seconds``."""
+        """Whether a probe has been unanswered for half of ``stall_seconds``."""
         since = self._unanswered_since
-        return since is not None and time.monotonic() - since > self._stall_seconds / _PROBES
+        return since is not None and time.monotonic() - since > self._stall_seconds * _STALLED_SHARE
 
     def raise_if_unwell(self) -> None:
         """Raises EngineUnavailable where the pipeline does not answer, or the last model check failed."""
