@@ -19,6 +19,7 @@ from server.audio.chain import Chain
 from server.audio.encoders import FORMATS
 from server.long_text.splitting import check_split, submitted
 from server.references.library import ReferenceLibrary
+from server.references.refusals import refusal
 from server.schemas import SpeechBody, parse_speech
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
@@ -102,7 +103,10 @@ async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
     """
     from server.references.recordings import decode_samples
 
-    return await asyncio.to_thread(decode_samples, data, _OWN_LIMITS)
+    try:
+        return await asyncio.to_thread(decode_samples, data, _OWN_LIMITS)
+    except MemoryError:
+        raise refusal("decoding it takes more memory than there is", "reference_too_complex") from None
 
 
 async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:

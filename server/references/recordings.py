@@ -34,7 +34,7 @@ def decode_reference(data: bytes, limits: RecordingLimits) -> Reference:
     """Decode a recording, mixed down to mono. Blocks: call it off the event loop.
 
     Its bounds are checked by its header, and again while it is decoded, for headers may lie. Raises ApiError: not
-    audio, out of bounds, not finite, silent.
+    audio, out of bounds, not finite, silent; MemoryError, as a damaged header can claim any number of samples.
     """
     if len(data) > limits.reference_max_bytes:
         raise too_large(limits.reference_max_bytes)

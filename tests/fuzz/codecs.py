@@ -105,6 +105,7 @@ async def campaign(inputs: int, seed: int, round_size: int = _ROUND) -> Counter[
     try:
         await campaign.run(range(-min(round_size, 1000), 0))
         before = campaign.held()
+        campaign.decoder.outcomes.clear()
         for start in range(0, inputs, round_size):
             began, count = time.monotonic(), min(round_size, inputs - start)
             await campaign.run(range(start, start + count))
