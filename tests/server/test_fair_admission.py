@@ -11,8 +11,8 @@ import pytest
 
 from engine.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
 from server.admission import Admission, Seat
-from server.client_identity import share_of
 from server.errors import ApiError
+from server.http.clients import share_of
 from server.live.stream import LiveStream
 from tests.server.test_admission import Clock, refusal
 
