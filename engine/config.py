@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from engine.request import MOST_CHUNK_FRAMES
+from engine.protocol.request import MOST_CHUNK_FRAMES
 
 
 class _Strict(BaseModel):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from engine.config import EngineConfig
-from engine.cores import available_cores
-from engine.device import prepare_torch
+from engine.device.selection import prepare_torch
 from engine.kernels.linear import Linear
+from engine.system.cores import available_cores
 
 _GIB = 1 << 30
 _FRAME_MS = 80.0

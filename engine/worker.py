@@ -12,22 +12,21 @@ from collections.abc import Callable
 
 import torch
 
-from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.cloning.encoder import ReferenceEncoder
+from engine.cloning.worker import ReferenceDesk
 from engine.code2wav import launch
 from engine.config import EngineConfig
-from engine.device import choose_device, prepare_torch
+from engine.device.memory import GpuMemory, out_of_memory
+from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
-from engine.gpu_memory import GpuMemory, out_of_memory
-from engine.messages import READY
-from engine.process import keep_what_is_loaded, prepare_process
-from engine.prompt import languages, tasks
-from engine.reference_desk import ReferenceDesk
-from engine.reference_encoder import ReferenceEncoder
-from engine.request import EngineInfo, SamplingParams
-from engine.talker.intake import Intake, resolve
-from engine.talker.loading import import_ahead, load_talker
+from engine.prompt.builder import languages, tasks
+from engine.protocol.messages import READY
+from engine.protocol.request import EngineInfo, SamplingParams
+from engine.system.process import keep_what_is_loaded, prepare_process
+from engine.talker.loading import import_ahead, load_talker, warm_up
+from engine.talker.requests import Intake, resolve
 from engine.talker.stage import TalkerStage
-from engine.talker.warm_up import warm_up
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
 FRAME_WINDOW = 64

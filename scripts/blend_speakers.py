@@ -14,10 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from server.voices.blending import BlendError, blend
-from server.voices.shares import weighted
+from server.voices.embeddings import BlendError, blend, weighted
 from server.voices.store import UNFINISHED, is_name
-from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, read_voice
+from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, read_voice
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

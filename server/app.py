@@ -14,33 +14,32 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from engine.client import EngineClient
-from engine.cores import available_cores
+from engine.client.client import EngineClient
 from engine.errors import EngineError
-from engine.process import keep_what_is_loaded
-from server.admission import Admission
-from server.allowed_methods import allowed_methods
-from server.body_limit import BodyLimit
+from engine.system.cores import available_cores
+from engine.system.process import keep_what_is_loaded
+from server.api import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
+from server.api.openapi import Described, allowed_methods, errors
 from server.errors import ApiError, ClientLeft, failure_of
 from server.http.body_budget import BodyBudget
-from server.journal import Journal
-from server.keys import KeyCheck, load_keys
+from server.http.body_limit import BodyLimit
+from server.http.keys import KeyCheck, load_keys
+from server.http.same_origin import OwnPagesOnly
 from server.live.sessions import Sessions
-from server.metrics import Metrics
-from server.openapi import Described, errors
-from server.origin import OwnPagesOnly
-from server.outcomes import Outcomes
 from server.references.decode import Decoder
 from server.references.library import ReferenceLibrary
-from server.request_log import RequestLog
-from server.routes import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
 from server.services import MAX_VOICES_WAITING, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
+from server.synthesis.admission import Admission
+from server.telemetry.metrics import Metrics
+from server.telemetry.observers import Journal
+from server.telemetry.outcomes import Outcomes
+from server.telemetry.request_log import RequestLog
 from server.version import version
 
 if TYPE_CHECKING:
-    from server.tracing import Tracing
+    from server.telemetry.tracing import Tracing
 
 log = logging.getLogger("sonant")
 
@@ -125,7 +124,7 @@ def _tracing(settings: Settings) -> list[Tracing]:
     if not settings.tracing:
         return []
     try:
-        from server.tracing import Tracing
+        from server.telemetry.tracing import Tracing
     except ImportError:
         raise SettingsError("tracing: OpenTelemetry is not installed; pip install 'sonant[otel]'") from None
     return [Tracing()]

@@ -10,14 +10,14 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from engine.client import EngineClient
-from server.admission import Admission
-from server.journal import Journal
+from engine.client.client import EngineClient
 from server.live.sessions import Sessions
-from server.metrics import Metrics
-from server.outcomes import Outcomes
 from server.references.library import ReferenceLibrary
 from server.settings import Settings
+from server.synthesis.admission import Admission
+from server.telemetry.metrics import Metrics
+from server.telemetry.observers import Journal
+from server.telemetry.outcomes import Outcomes
 
 MAX_VOICES_WAITING = 64
 """Recordings that wait to become voices; the engine encodes one at a time."""

@@ -17,7 +17,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from engine.config import EngineConfig
-from engine.regular_file import read_regular
+from engine.system.regular_file import read_regular
 from server.references.config import ReferenceSettings
 from server.voices.config import VoiceSettings
 

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from engine.architecture import CodecArchitecture, DecoderArchitecture, Transformer
+from engine.checkpoint.architecture import CodecArchitecture, DecoderArchitecture, Transformer
+from engine.checkpoint.layout import codec_shapes
 from engine.code2wav.base import Decoder
-from engine.code2wav.decoder import StreamDecoder
-from engine.layout import codec_shapes
+from engine.code2wav.cpu import StreamDecoder
 from engine.models.code2wav import Code2WavModel
-from engine.untrained.weights import write_weights
+from tests.support.random_checkpoint.weights import write_weights
 
 CPU = torch.device("cpu")
 PUBLISHED = DecoderArchitecture(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from engine.untrained import VARIANTS, write_checkpoint
+from tests.support.random_checkpoint import VARIANTS, write_checkpoint
 
 settings.register_profile("thorough", max_examples=1000)
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.architecture import CodecIds, CodePredictorArchitecture, TalkerArchitecture, Transformer
-from engine.models.talker_rows import CodecSide
+from engine.checkpoint.architecture import CodecIds, CodePredictorArchitecture, TalkerArchitecture, Transformer
+from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.resident.residual import Chance
-from engine.talker.resident.row_draws import RowDraws
+from engine.talker.gpu_step.sampler import Chance
+from engine.talker.gpu_step.slots import RowDraws
 
 PUBLISHED = Transformer(
     hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.models.mel import LogMel
-from engine.models.row_ends import Together
+from engine.models.ragged import Together
+from engine.models.speaker_encoder import LogMel
 from engine.models.speech_encoder import SpeechEncoder
-from engine.request import Voice
+from engine.protocol.request import Voice
 
 SAFE_MARGIN = 1e-3
 """A code whose vector was nearer than the next by less may differ, and with it the frame's later codes."""

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoint import Checkpoint
+from engine.checkpoint.folder import Checkpoint
 from engine.config import EngineConfig, TalkerConfig
-from engine.prompt import Prompt, build_prompt
-from engine.request import FinishReason, SamplingParams, SpeechRequest
+from engine.prompt.builder import Prompt, build_prompt
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
 from engine.talker.base import Sampling, Talker
-from engine.talker.intake import resolve
 from engine.talker.loading import load_native_talker
-from engine.talker.native import NativeTalker
+from engine.talker.native.talker import NativeTalker
+from engine.talker.requests import resolve
 
 WORDS = "Hello world this is a test of the speech server quick brown fox jumps one two three calm warm".split()
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))

@@ -15,11 +15,11 @@ import torch
 from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
-from engine.device import with_gpu
+from engine.device.memory import out_of_memory
+from engine.device.selection import with_gpu
 from engine.errors import EngineError, EngineFailed
-from engine.gpu_memory import out_of_memory
-from engine.messages import READY
-from engine.process import keep_what_is_loaded
+from engine.protocol.messages import READY
+from engine.system.process import keep_what_is_loaded
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
 _PATIENCE_S = 10.0

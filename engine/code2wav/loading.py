@@ -1,34 +1,153 @@
-"""A checkpoint's decoder, on the device that is there."""
+"""Loads Code2Wav in the form that fits the device, and compiles its kernels."""
 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from engine.architecture import CodecArchitecture
-from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.checkpoint.architecture import CodecArchitecture, DecoderArchitecture
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.checkpoint.layout import codec_shapes
 from engine.code2wav.base import Decoder
-from engine.code2wav.compiling import compile_kernels
-from engine.code2wav.decoder import StreamDecoder
-from engine.code2wav.form import Form, choose_form, without_kernels
-from engine.code2wav.graphs import GraphedDecoder
+from engine.code2wav.cpu import StreamDecoder
+from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.schedule import batch_limit, urgent_shapes
 from engine.config import Code2WavConfig, EngineConfig
-from engine.cores import available_cores
-from engine.device import choose_device, prepare_torch
+from engine.device.selection import choose_device, prepare_torch
+from engine.device.streams import CudaLane
+from engine.errors import SetupError
 from engine.kernels.codec_tiles import AMPLE
 from engine.kernels.fallback import reason_for_plain
-from engine.lane import CudaLane
 from engine.models.code2wav import Code2WavModel
-from engine.models.code2wav_row_weights import RowWeights
+from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
+from engine.system.cores import available_cores
+
+_MOST_THREADS = 16
+_META = torch.device("meta")
+_log = logging.getLogger(__name__)
+
+
+class _Compile:
+    """The ``Launch`` that has each kind of launch compiled once, and runs none."""
+
+    def __init__(self) -> None:
+        self._kinds: set[tuple[object, ...]] = set()
+
+    def __call__(self, kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
+        kind = (id(kernel), *map(_kind, given), *constants.values())
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            kernel.warmup(*given, grid=grid, **constants)
+
+
+def compile_kernels(
+    codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = AMPLE
+) -> None:
+    """Those of batches of (streams, frames), in parallel. Nothing of it is on the GPU. shared: see ``TritonOps``."""
+    from engine.kernels.codec_triton import TritonOps
+
+    began = time.monotonic()
+    weights = _outline(codec, dtype)
+    memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(_Compile(), shared))
+    threads = min(_MOST_THREADS, available_cores())
+    with ThreadPoolExecutor(threads) as pool, _parallel(pool), torch.inference_mode():
+        for size in sizes:
+            _decode(decoder, weights, memory, *size)
+    _log.info("Code2Wav's kernels were compiled, or found in Triton's cache, in %.1f s", time.monotonic() - began)
+
+
+def _parallel(pool: Executor) -> AbstractContextManager[object]:
+    """Within it Triton compiles in ``pool``; a Triton that cannot compiles one kernel after another."""
+    import triton
+
+    mode = getattr(triton, "AsyncCompileMode", None)
+    return nullcontext() if mode is None else mode(pool)
+
+
+def _outline(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
+    """The weights without their values."""
+    prefix = "decoder."
+    tensors = {
+        name.removeprefix(prefix): torch.empty(shape, device=_META)
+        for name, shape in codec_shapes(codec).items()
+        if name.startswith(prefix)
+    }
+    return RowWeights(tensors, codec.decoder, device=_META, dtype=dtype)
+
+
+def _decode(decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, streams: int, frames: int) -> None:
+    work = torch.empty(Workspace.size(weights, streams, frames), dtype=weights.dtype, device=_META)
+    codes = torch.empty(streams, frames, CODEBOOKS, dtype=torch.int64, device=_META)
+    rows = torch.empty(streams, dtype=torch.int64, device=_META)
+    samples = torch.empty(streams, frames * SAMPLES_PER_FRAME, dtype=torch.int16, device=_META)
+    decoder.decode(codes, rows, memory, Workspace(weights, streams, frames, work), samples)
+
+
+def _kind(given: object) -> object:
+    """What of an argument Triton compiles for: at least."""
+    if isinstance(given, torch.Tensor):
+        return given.dtype
+    return (given == 1, given % 16 == 0) if isinstance(given, int) else type(given)
+
+
+_NARROWEST_HALF = 16
+"""Channels of half a head, of which the attention kernel's products are made."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """dtype: what is multiplied; plain: why not by Triton's kernels in captured graphs, or None; sizes: of those."""
+
+    dtype: torch.dtype
+    plain: str | None
+    sizes: list[tuple[int, int]]
+
+    @property
+    def graphed(self) -> bool:
+        """Whether it is by Triton's kernels in captured graphs."""
+        return self.plain is None
+
+
+def choose_form(config: Code2WavConfig, streams: int, device: torch.device, decoder: DecoderArchitecture) -> Form:
+    """Choose for at most ``streams`` at once. Raises SetupError if the configured dtype is not to be had here."""
+    plain = _why_plain(device, decoder)
+    if plain is not None:
+        return without_kernels(config, plain)
+    dtype = torch.float32 if config.dtype == "float32" else torch.float16
+    sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
+    return Form(dtype, None, sizes)
+
+
+def without_kernels(config: Code2WavConfig, why: str) -> Form:
+    """That of plain torch. Raises SetupError if the configured dtype is not to be had so."""
+    if config.dtype == "float16":
+        raise SetupError(f"engine.code2wav.dtype is float16, which is not to be had here: {why}")
+    return Form(torch.float32, why, [])
+
+
+def _why_plain(device: torch.device, decoder: DecoderArchitecture) -> str | None:
+    if device.type != "cuda":
+        return "there is no GPU"
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if decoder.transformer.head_dim < 2 * _NARROWEST_HALF:
+        return f"the codec's heads have only {decoder.transformer.head_dim} channels"
+    return None
+
 
 _CORES_TO_SPARE = 4
 """With so many one can watch a batch: the talker, Code2Wav and the HTTP process have one each."""
-_log = logging.getLogger(__name__)
 
 
 def load_decoder(config: EngineConfig) -> Decoder:

@@ -6,7 +6,7 @@ import sys
 
 from engine.code2wav.launch import serve
 from engine.config import EngineConfig
-from engine.process import prepare_process
+from engine.system.process import prepare_process
 from engine.transfer import Side
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import inf
 
 from engine.config import Code2WavConfig
-from engine.request import MOST_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
+from engine.protocol.request import MOST_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
 
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MOST_CHUNK_FRAMES)

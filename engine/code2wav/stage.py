@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.code2wav.base import Decoder, Flight
-from engine.code2wav.intake import Intake, Stream
+from engine.code2wav.requests import Intake, Stream
 from engine.code2wav.schedule import Batch, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
-from engine.request import AudioChunk
-from engine.samples import NO_NUMBER
+from engine.protocol.request import AudioChunk
+from engine.protocol.samples import NO_NUMBER
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _FAILED_BATCHES = 3

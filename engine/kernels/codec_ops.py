@@ -1,4 +1,4 @@
-"""The operations of Code2Wav in rows (``engine.models.code2wav_rows``), and their definition in plain torch.
+"""The operations of Code2Wav in rows (``engine.models.code2wav_gpu``), and their definition in plain torch.
 
 Rows are columns of a stream, channels innermost: [streams, columns, channels]. What a layer reads is preceded by what
 it remembers of the stream. All results are rounded once, to the type of the tensor they are written to
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.samples import FULL_SCALE, NO_NUMBER
+from engine.protocol.samples import FULL_SCALE, NO_NUMBER
 
 Activation = Literal["none", "snake", "gelu"]
 
@@ -101,7 +101,7 @@ class Ops(Protocol):
     def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
         """x [streams, taps - 1 + n, width], weight [taps, width], bias [1] -> samples [streams, n].
 
-        samples: float32 in [-1, 1], or int16 as ``engine.samples.to_int16`` makes them of those.
+        samples: float32 in [-1, 1], or int16 as ``engine.protocol.samples.to_int16`` makes them of those.
         """
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:

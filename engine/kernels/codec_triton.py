@@ -9,11 +9,11 @@ import triton
 from torch import Tensor
 from triton import next_power_of_2
 
-from engine.kernels import codec_product, codec_rows
-from engine.kernels.codec_attention import window_attention
+from engine.kernels import codec_kernels as codec_product
+from engine.kernels import codec_kernels as codec_rows
+from engine.kernels.codec_kernels import swiglu_rows, window_attention
 from engine.kernels.codec_ops import Caches, Product
 from engine.kernels.codec_tiles import AMPLE, Tile, choose_tile
-from engine.kernels.triton_parts import swiglu_rows
 
 _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
 _PARTS = 8

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.prompt import Prompt
-from engine.request import FinishReason
+from engine.prompt.builder import Prompt
+from engine.protocol.request import FinishReason
 from engine.talker.sampling import Draws
 
 

@@ -1,24 +1,48 @@
-"""Which talker runs a checkpoint, and loading it."""
+"""Chooses and loads the talker for a checkpoint, and warms it up."""
 
 from __future__ import annotations
 
 import importlib
 import logging
+from dataclasses import replace
 
+import numpy as np
 import torch
 
-from engine.checkpoint import Checkpoint
+from engine.checkpoint.folder import Checkpoint
 from engine.config import EngineConfig
-from engine.device import choose_dtype
+from engine.device.memory import GpuMemory
+from engine.device.selection import choose_dtype
 from engine.errors import SetupError
-from engine.gpu_memory import GpuMemory
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
-from engine.talker.base import Talker
-from engine.talker.native import NativeTalker
+from engine.prompt.builder import NOTHING, Prompt
+from engine.talker.base import Sampling, Talker
+from engine.talker.native.talker import NativeTalker
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
+
+_ROWS = 16
+_FRAMES = 3
+
+
+def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
+    """Run ``talker`` through a prompt of padding and a few frames, drawn as ``sampling`` says. It must be idle."""
+    prompt = Prompt(
+        text=np.full(_ROWS, text_pad, np.int64),
+        codec=np.full(_ROWS, NOTHING, np.int64),
+        embedding=None,
+        embedding_row=NOTHING,
+        codes=None,
+        codes_row=NOTHING,
+        trailing=[],
+        input_tokens=0,
+    )
+    talker.admit(0, prompt, replace(sampling, max_new_tokens=_FRAMES + 1))
+    while talker.runnable(()):
+        talker.step(())
+
 
 _log = logging.getLogger(__name__)
 

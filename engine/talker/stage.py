@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import EngineError, EngineFailed
-from engine.messages import Announcement
-from engine.request import Completion, FinishReason
+from engine.protocol.messages import Announcement
+from engine.protocol.request import Completion, FinishReason
 from engine.talker.base import Talker, TalkerOutput
-from engine.talker.intake import Intake, Intent, Probe, Refusal, Utterance, Withdrawal, Words
+from engine.talker.requests import Intake, Intent, Probe, Refusal, Utterance, Withdrawal, Words
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _CODES = np.dtype("<i2")

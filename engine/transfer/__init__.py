@@ -1,17 +1,18 @@
 """The chunk transfer adapter: streams between stages, over shared memory, in one process or two."""
 
-from engine.transfer.adapter import Endpoint
-from engine.transfer.errors import (
+from engine.transfer.endpoint import Endpoint
+from engine.transfer.link import Side, pair, spawn
+from engine.transfer.records import (
     CreditExceeded,
+    Kind,
     LinkClosed,
     LinkCorrupt,
     LinkFull,
     LinkStalled,
+    Record,
     StreamError,
     TransferError,
 )
-from engine.transfer.link import Side, pair, spawn
-from engine.transfer.record import Kind, Record
 from engine.transfer.wakeup import Wakeup
 
 __all__ = [

@@ -11,12 +11,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from engine.transfer.doorbell import Doorbell
-from engine.transfer.errors import LinkCorrupt
 from engine.transfer.memory import Segment
-from engine.transfer.record import Kind, Record
+from engine.transfer.records import Kind, LinkCorrupt, Record
 from engine.transfer.ring import Entry, RingReader, RingWriter, largest_payload, record_size
-from engine.transfer.wakeup import Wakeup
+from engine.transfer.wakeup import Doorbell, Wakeup
 
 _MORE: Final = 1
 """Flag of a fragment that others follow."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from engine.transfer.adapter import Endpoint
+from engine.transfer.endpoint import Endpoint
 from engine.transfer.memory import Segment, allocate, segment_size
 from engine.transfer.ring import ALIGNMENT
 from engine.transfer.wakeup import Wakeup

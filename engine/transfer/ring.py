@@ -10,9 +10,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from engine.transfer.errors import LinkCorrupt
-from engine.transfer.fence import Fence
-from engine.transfer.memory import CACHE_LINE, WORD
+from engine.transfer.memory import CACHE_LINE, WORD, Fence
+from engine.transfer.records import LinkCorrupt
 
 # stream u64, sequence u32, kind u16, flags u16, units u32, length u32, time f64
 _HEADER: Final = struct.Struct("QIHHIId")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.transfer.errors import CreditExceeded, LinkCorrupt, StreamError
-from engine.transfer.record import Kind, Record
+from engine.transfer.records import CreditExceeded, Kind, LinkCorrupt, Record, StreamError
 
 
 @dataclass(slots=True)

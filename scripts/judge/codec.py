@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.architecture import CodecArchitecture
-from engine.code2wav.decoder import StreamDecoder
-from engine.codec_config_reader import read_codec
-from engine.layout import codec_shapes
+from engine.checkpoint.architecture import CodecArchitecture
+from engine.checkpoint.config import read_codec
+from engine.checkpoint.layout import codec_shapes
+from engine.checkpoint.strict_json import read_json
+from engine.checkpoint.tensors import TensorFile
+from engine.cloning.resampling import resample
+from engine.code2wav.cpu import StreamDecoder
 from engine.models.code2wav import Code2WavModel
 from engine.models.speech_encoder import SpeechEncoder
-from engine.request import SAMPLE_RATE
-from engine.resampling import resample
-from engine.strict_json import read_json
-from engine.tensor_file import TensorFile
+from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.sound import Samples
 from scripts.train_pocket import config
 from scripts.train_pocket.folder import codec_architecture

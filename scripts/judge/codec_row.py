@@ -14,7 +14,7 @@ from pathlib import Path
 import soundfile
 import torch
 
-from engine.request import SAMPLE_RATE
+from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.clips import Clip, read_clips
 from scripts.judge.codec import Codec
 from scripts.judge.figures import RECOGNISERS, corpus_wer, mean

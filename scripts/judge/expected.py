@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from engine.request import SAMPLE_RATE, SAMPLES_PER_FRAME
+from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME
 from scripts.judge.figures import RECOGNISERS
 from scripts.judge.recordings import Row
 

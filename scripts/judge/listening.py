@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from engine.request import SAMPLE_RATE
+from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.expected import most_frames
 from scripts.judge.serving import Serving
 from scripts.judge.sound import onset_s

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import soundfile
 
-from engine.request import SAMPLE_RATE
+from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.clips import Clip, Clips, read_clips
 from scripts.judge.codec import Codec
 from scripts.judge.sound import Samples, read

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.request import SAMPLES_PER_FRAME
+from engine.protocol.request import SAMPLES_PER_FRAME
 from scripts.judge.sound import Samples
 
 _WINDOW = 256

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 import soundfile
 
-from engine.client import EngineClient
+from engine.client.client import EngineClient
 from engine.config import EngineConfig
-from engine.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
 from scripts.judge.clips import Clip
 from scripts.judge.expected import most_frames
 from scripts.judge.sound import read

@@ -12,15 +12,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import Checkpoint, open_checkpoint
-from engine.checksums import SUMS_FILE
-from engine.hub import FILES
-from engine.layout import Shapes, codec_shapes, model_shapes
-from engine.untrained.codec_configs import FEATURE_EXTRACTOR, MODELSCOPE
-from engine.untrained.configs import BRIEF, PROCESSOR
-from engine.untrained.files import write_json
-from engine.untrained.tokenizer import write_tokenizer
-from engine.untrained.weights import write_weights
+from engine.checkpoint.checksums import SUMS_FILE
+from engine.checkpoint.folder import FILES, Checkpoint, open_checkpoint
+from engine.checkpoint.layout import Shapes, codec_shapes, model_shapes
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.folder import (
     SPECIAL_TOKENS,
@@ -29,6 +23,11 @@ from scripts.train_pocket.folder import (
     model_architecture,
     model_config,
 )
+from tests.support.random_checkpoint.codec_configs import FEATURE_EXTRACTOR, MODELSCOPE
+from tests.support.random_checkpoint.configs import BRIEF, PROCESSOR
+from tests.support.random_checkpoint.files import write_json
+from tests.support.random_checkpoint.tokenizer import write_tokenizer
+from tests.support.random_checkpoint.weights import write_weights
 
 _TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
 _LAST_SPEAKER_LAYER = ("speaker_encoder.fc.weight", "speaker_encoder.fc.bias")

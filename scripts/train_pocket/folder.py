@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.architecture import CodecArchitecture, ModelArchitecture
-from engine.codec_config_reader import read_codec
-from engine.config_reader import read_model
-from engine.strict_json import Keys
+from engine.checkpoint.architecture import CodecArchitecture, ModelArchitecture
+from engine.checkpoint.config import read_codec, read_model
+from engine.checkpoint.strict_json import Keys
 from scripts.train_pocket.config import Pocket, Transformer
 
 SPECIAL_TOKENS = (

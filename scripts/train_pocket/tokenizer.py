@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-from engine.text_tokenizer import SPLIT_PATTERN
-from engine.untrained.tokenizer import tokenizer_config
+from engine.prompt.tokenizer import SPLIT_PATTERN
 from scripts.train_pocket.config import load
 from scripts.train_pocket.folder import SPECIAL_TOKENS
 from scripts.train_pocket.texts import read_sentences
+from tests.support.random_checkpoint.tokenizer import tokenizer_config
 
 _ROLES = ("assistant\n", "user\n")
 _ROLE_COUNT = 50_000

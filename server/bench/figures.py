@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from server.bench.listener import BYTES_A_SAMPLE, heard_at, listen
+from server.bench.realtime_client import BYTES_A_SAMPLE, heard_at, listen
 from server.bench.trace import Piece, Trace
 
 FRAME_SECONDS = 0.08

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.bench.figures import Figures
-from server.bench.loads import Load
+from server.bench.workload import Load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,15 +1,16 @@
-"""What a load was like for those who listened: percentiles, and how many of them were served well."""
+"""Measures a plan, and summarizes it: percentiles, and the share of real-time clients served well."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from server.bench.figures import Figures
-from server.bench.loads import Load
-from server.bench.running import Run
+from server.bench.client import Client
+from server.bench.figures import Figures, figures_of
+from server.bench.run import Run, run
+from server.bench.workload import Asking, Closed, Load
 
 CONTINUOUS = 0.1
 """Seconds of silence in all that a listener is said not to mind: the bound by which servers of speech are compared."""
@@ -110,3 +111,21 @@ def spread(values: Sequence[float]) -> Spread:
         return Spread(dict.fromkeys(PERCENTS, math.nan), math.nan)
     ranks = {percent: max(0, -(-len(ordered) * percent // 100) - 1) for percent in PERCENTS}
     return Spread({percent: ordered[rank] for percent, rank in ranks.items()}, ordered[-1])
+
+
+_WARM_UP_AT_ONCE = 2
+
+
+async def measure(
+    loads: Sequence[Load], client: Client, asking: Asking, *, warm_up: int, buffer: float
+) -> AsyncIterator[tuple[Summary, list[Figures]]]:
+    """Each load when it is over, one after the other.
+
+    warm_up: requests before the first that no figure is of. buffer: seconds that the patient listeners wait.
+    """
+    if warm_up:
+        await run(Closed(_WARM_UP_AT_ONCE, requests=warm_up), client, asking)
+    for load in loads:
+        done = await run(load, client, asking)
+        each = [figures_of(trace, began=done.began, buffer=buffer) for trace in done.traces]
+        yield summary_of(done, each), each

@@ -1,1 +1,1 @@
-"""HTTP and WebSocket connections: framing, limits, and what happens when a limit is reached."""
+"""HTTP connections: protocol limits, middleware, shutdown."""

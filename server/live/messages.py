@@ -1,14 +1,42 @@
-"""What a client sends on the live WebSocket."""
+"""The client's messages on the live WebSocket, and how much text an utterance needs to begin."""
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
+from server.api.json_body import json_object
+from server.api.requests import SpeechBody, parse_speech
 from server.errors import ApiError, shown
-from server.json_body import json_object
-from server.schemas import SpeechBody, parse_speech
 from server.settings import Settings
+
+_JOINERS = "\u200c\u200d"
+"""Zero-width (non-)joiners, which shape the letters of one word in Indic scripts and Persian."""
+
+
+class Opening:
+    """Collects text until its first word has ended: what the talker begins with must not change any more."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._in_word = False
+
+    def add(self, piece: str) -> bool:
+        """Take ``piece`` and return whether an utterance can begin."""
+        self.text += piece
+        for character in piece:
+            if character.isalnum():
+                self._in_word = True
+            elif self._in_word and not _continues_word(character):
+                return True
+        return False
+
+
+def _continues_word(character: str) -> bool:
+    """Whether a character that is neither letter nor digit belongs to the word before it, as an accent does."""
+    return unicodedata.category(character).startswith("M") or character in _JOINERS
+
 
 _NOT_LIVE = ("input", "stream", "stream_format", "split", "non_streaming_mode")
 """Fields of a speech request that say what a live session decides."""

@@ -10,14 +10,14 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from server.api.json_body import LARGE
+from server.api.models import check_model
+from server.api.requests import SpeechBody
 from server.errors import ApiError, ClientLeft
-from server.json_body import LARGE
 from server.live.messages import Cancel, Configure, Done, Message, Text, parse
-from server.live.speaking import Speaking
-from server.request_record import RequestRecord
-from server.routes.models import check_model
-from server.schemas import SpeechBody
+from server.live.utterance import Speaking
 from server.services import Services
+from server.telemetry.record import RequestRecord
 
 
 class Session:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from engine.client import EngineClient
-from engine.request import SpeechRequest
+from engine.client.client import EngineClient
+from engine.protocol.request import SpeechRequest
+from server.api.requests import SpeechBody
 from server.errors import ApiError
-from server.long_text.long_speech import LongSpeech
 from server.long_text.pieces import pieces
-from server.schemas import SpeechBody
-from server.tasks import task_of
-from server.utterance import Speech
+from server.long_text.speech import LongSpeech
+from server.synthesis.engine_request import task_of
+from server.synthesis.utterance import Speech
 
 
 def check_split(body: SpeechBody, asked: SpeechRequest) -> None:

@@ -1,4 +1,4 @@
-"""What a recording may be, however it is encoded."""
+"""The bounds that a reference recording must keep, and the errors of those that do not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.api_error import ApiError
-from server.references.refusals import refusal
+
+_PARAM = "ref_audio"
+
+
+def refusal(reason: str, code: str = "invalid_value") -> ApiError:
+    """The error for a recording that cannot be used."""
+    return ApiError(f"Invalid '{_PARAM}': {reason}.", param=_PARAM, code=code)
+
+
+def unsupported(reason: str) -> ApiError:
+    """The error for a kind of source that this server does not take."""
+    return ApiError(f"Not supported '{_PARAM}': {reason}.", param=_PARAM, code="not_supported")
+
+
+def too_large(most: int) -> ApiError:
+    """The error for a file of more than ``most`` bytes."""
+    return refusal(f"more than {most} bytes")
+
 
 _RATES = range(8_000, 192_001)
 _MOST_CHANNELS = 8

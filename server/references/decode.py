@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.api_error import ApiError
-from server.references.bounds import RecordingLimits
+from server.references.bounds import RecordingLimits, refusal, too_large
 from server.references.process_limits import Budget
-from server.references.refusals import refusal, too_large
 from server.references.worker_process import WorkerLost, WorkerProcess
 from server.references.worker_protocol import Status
 

@@ -19,16 +19,16 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import NoReturn
 
-from engine.process import die_with_parent
+from engine.system.process import die_with_parent
 from server.api_error import ApiError
 from server.references.bounds import RecordingLimits
+from server.references.decoders import decode_samples
 from server.references.process_limits import (
     Budget,
     address_space_bytes,
     restrict,
     yield_to_other_processes,
 )
-from server.references.recordings import decode_samples
 from server.references.worker_protocol import (
     MAX_TEXT_BYTES,
     REPLY,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
-from engine.request import SAMPLE_RATE
+from engine.protocol.request import SAMPLE_RATE
 from server.references.bounds import RecordingLimits
 
 REQUEST = struct.Struct("<ddQQ")

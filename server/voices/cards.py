@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.request import EngineInfo
+from engine.protocol.request import EngineInfo
 from server.voices.pacing import paced
-from server.voices.stored import StoredVoice, VoiceHeader
+from server.voices.stored_voice import StoredVoice, VoiceHeader
 
 _OBJECT = "audio.voice"
 _SERIALIZED_AT_ONCE = 100

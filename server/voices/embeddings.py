@@ -1,6 +1,8 @@
-"""Which speaker embeddings the models can speak with."""
+"""Speaker embeddings: which are valid, and the blend of several by spherical interpolation."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,3 +23,73 @@ def embedding_fault(embedding: NDArray[np.float32]) -> str | None:
         return "a value is not finite"
     norm = float(np.linalg.norm(embedding.astype(np.float64)))
     return f"its L2 norm is {norm:.3g}; at most {MAX_NORM:g} is accepted, and real voices have about 1 to 100"
+
+
+_ROUNDS = 200
+_SETTLED = 1e-12
+_OPPOSITE = 1e-6
+
+
+class BlendError(ValueError):
+    """There is nothing between these embeddings."""
+
+
+def blend(embeddings: Sequence[NDArray[np.float32]], weights: Sequence[float]) -> NDArray[np.float32]:
+    """The embedding between ``embeddings`` (all of one width), by ``weights`` of which only the ratio counts.
+
+    Raises BlendError: no weight above 0, an embedding without direction, or two that oppose each other.
+    """
+    taken = [(embedding, weight) for embedding, weight in zip(embeddings, weights, strict=True) if weight > 0]
+    if not taken:
+        raise BlendError("no weight is above 0")
+    if len(taken) == 1:
+        return taken[0][0]
+    points = np.stack([embedding for embedding, _ in taken]).astype(np.float64)
+    lengths = np.linalg.norm(points, axis=1)
+    if not lengths.all():
+        raise BlendError("an embedding is all zeros")
+    shares = np.array([weight for _, weight in taken])
+    shares = shares / shares.max()
+    shares = shares / shares.sum()
+    mean = _mean_direction(points / lengths[:, None], shares)
+    between: NDArray[np.float32] = (mean * (shares @ lengths)).astype(np.float32)
+    return between
+
+
+def _mean_direction(directions: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean = shares @ directions
+    length = np.linalg.norm(mean)
+    if length < _OPPOSITE or (directions @ mean).min() < (_OPPOSITE - 1) * length:
+        raise BlendError("two embeddings oppose each other")
+    mean = mean / length
+    for _ in range(_ROUNDS):
+        step = shares @ _tangents(mean, directions)
+        angle = np.linalg.norm(step)
+        if angle < _SETTLED:
+            break
+        mean = np.cos(angle) * mean + np.sin(angle) * step / angle
+        mean = mean / np.linalg.norm(mean)
+    return mean
+
+
+def _tangents(mean: NDArray[np.float64], directions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From ``mean`` along the sphere to each direction: tangents whose length is the angle."""
+    along = directions @ mean
+    across = directions - along[:, None] * mean
+    sines = np.linalg.norm(across, axis=1)
+    angles = np.arctan2(sines, along)
+    scale = np.divide(angles, sines, out=np.ones_like(sines), where=sines > 0)
+    tangents: NDArray[np.float64] = across * scale[:, None]
+    return tangents
+
+
+def weighted(text: str) -> tuple[str, float]:
+    """``NAME:WEIGHT`` or, with a weight of 1, ``NAME``. Raises ValueError for a weight below 0 or not finite."""
+    name, _, weight = text.rpartition(":")
+    try:
+        share = float(weight)
+    except ValueError:
+        return text, 1.0
+    if not name or not 0 <= share < float("inf"):
+        raise ValueError(f"{text}: must be NAME or NAME:WEIGHT, the weight at least 0")
+    return name, share

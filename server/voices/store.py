@@ -1,6 +1,6 @@
 """The folder of stored voices. Nothing of it is kept in memory, so servers that share it always agree.
 
-Shared voices lie in the folder itself, the voices of one key in ``keys/ID/``, where ID is ``server.keys.key_id``.
+Shared voices lie in the folder itself, the voices of one key in ``keys/ID/``, where ID is ``server.http.keys.key_id``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from server.errors import ApiError
 from server.voices.config import VoiceSettings
 from server.voices.pacing import paced
-from server.voices.stored import SUFFIX, StoredVoice, VoiceFileError, VoiceHeader, read_header, read_voice
+from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, VoiceHeader, read_header, read_voice
 
 log = logging.getLogger("sonant.voices")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks import code2wav_errors
-from benchmarks.fp8_checkpoint import write_fp8_checkpoint
-from benchmarks.predictor_errors import Truth, compared, of_checkpoint
-from engine.architecture import Transformer
-from engine.checkpoint import open_checkpoint
-from engine.talker.fused.eight_bits import rounded
+from benchmarks.gpu.fp8_checkpoint import write_fp8_checkpoint
+from benchmarks.gpu.predictor_errors import Truth, compared, of_checkpoint
+from benchmarks.gpu.run import code2wav_errors
+from engine.checkpoint.architecture import Transformer
+from engine.checkpoint.folder import open_checkpoint
+from engine.talker.fused.fp8 import rounded
 from tests.conftest import UntrainedCheckpoints
 from tests.predictors import random_weights
 

@@ -10,15 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.fullsize import full_size_codec, full_size_model
-from engine.codec_config_reader import read_codec
-from engine.config_reader import read_model
-from engine.layout import codec_shapes, model_shapes
-from engine.strict_json import Keys
-from engine.text_tokenizer import TextTokenizer
-from engine.untrained.tokenizer import write_tokenizer
-from engine.untrained.weights import write_weights
-from server.bench.texts import SENTENCES
+from benchmarks.lib.fullsize import full_size_codec, full_size_model
+from engine.checkpoint.config import read_codec, read_model
+from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.strict_json import Keys
+from engine.prompt.tokenizer import TextTokenizer
+from server.bench.workload import SENTENCES
+from tests.support.random_checkpoint.tokenizer import write_tokenizer
+from tests.support.random_checkpoint.weights import write_weights
 
 PUBLISHED = Path(__file__).parents[1] / "unit" / "published_shapes.json.xz"
 SPECIAL = ("assistant", "<|im_end|>", "<|im_start|>", "<tts_text_bos>", "<tts_text_eod>", "<tts_pad>")

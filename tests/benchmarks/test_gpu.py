@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import gpu
-from benchmarks.gpu import PARTS, Part
-from benchmarks.serving import ROOT
+from benchmarks.gpu.run import PARTS, Part
+from benchmarks.gpu.run import run as gpu
+from benchmarks.lib.serving import ROOT
 
 
 def test_every_part_is_run_and_what_failed_is_said_at_the_end(monkeypatch, tmp_path: Path, capsys) -> None:
@@ -53,7 +53,7 @@ def test_every_part_asks_for_what_there_is(name: str) -> None:
     if name == "predictor":
         pytest.importorskip("triton")
     words = dict.fromkeys(("json", "minutes", *gpu._CHECKPOINTS), "1")
-    command = PARTS[name].command.removeprefix("benchmarks.mps ").format_map(words).split()
+    command = PARTS[name].command.removeprefix("benchmarks.lib.mps ").format_map(words).split()
     done = subprocess.run(
         [sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
     )

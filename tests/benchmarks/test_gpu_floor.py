@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fullsize import full_size_model
-from benchmarks.gpu_floor import Floor, first_code_floor, layers_floor, predictor_floor
-from engine.config_reader import read_model
-from engine.layout import model_shapes
-from engine.strict_json import Keys
+from benchmarks.gpu.floor import Floor, first_code_floor, layers_floor, predictor_floor
+from benchmarks.lib.fullsize import full_size_model
+from engine.checkpoint.config import read_model
+from engine.checkpoint.layout import model_shapes
+from engine.checkpoint.strict_json import Keys
 
 TOKENS = ("assistant", "<|im_end|>", "<|im_start|>", "<tts_text_bos>", "<tts_text_eod>", "<tts_pad>")
 BF16 = 2

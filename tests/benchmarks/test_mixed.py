@@ -13,16 +13,16 @@ import pytest
 import torch
 import yaml
 
-from benchmarks.fp8_checkpoint import write_fp8_checkpoint
-from benchmarks.mixed_bounds import broken
-from benchmarks.mixed_crowd import Heard
-from benchmarks.mixed_lines import Line
-from benchmarks.mixed_recordings import alike, unheard
-from benchmarks.mixed_samples import Likeness
-from benchmarks.mixed_verdict import Verdict, compare, first_difference, judge
-from benchmarks.teacher import Teacher
-from engine.checkpoint import Checkpoint, open_checkpoint
-from engine.request import SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest, Voice
+from benchmarks.gpu.fp8_checkpoint import write_fp8_checkpoint
+from benchmarks.mixed.bounds import broken
+from benchmarks.mixed.clients import Heard
+from benchmarks.mixed.lines import Line
+from benchmarks.mixed.recordings import alike, unheard
+from benchmarks.mixed.samples import Likeness
+from benchmarks.mixed.teacher import Teacher
+from benchmarks.mixed.verdict import Verdict, compare, first_difference, judge
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.protocol.request import SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest, Voice
 from tests.conftest import UntrainedCheckpoints
 from tests.talkers import native_talker, prepare, speak
 
@@ -199,7 +199,7 @@ def test_some_seconds_of_everything(checkpoints: UntrainedCheckpoints, tmp_path:
     options = ["--config", config, "--json", report, "--minutes", "0.05", "--listeners", "4", "--lines", "6"]
     options += ["--recordings", "3"]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu_mixed", *map(str, options), "--longest", "20"],
+        [sys.executable, "-m", "benchmarks.mixed.run", *map(str, options), "--longest", "20"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""``benchmarks.mps`` with a stand-in for NVIDIA's program, which writes down what it is told."""
+"""``benchmarks.lib.mps`` with a stand-in for NVIDIA's program, which writes down what it is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.serving import ROOT
+from benchmarks.lib.serving import ROOT
 
 CONTROL = """#!/bin/sh
 if [ "$1" = -d ]; then echo started in "$CUDA_MPS_PIPE_DIRECTORY" >>"$TOLD"; echo no GPU >&2; exit "$STATUS"; fi
@@ -24,7 +24,7 @@ def of(folder: Path, status: int = 0) -> dict[str, str]:
 
 
 def mps(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks.mps", *words]
+    command = [sys.executable, "-m", "benchmarks.lib.mps", *words]
     return subprocess.run(command, cwd=ROOT, env=of(folder, status), capture_output=True, text=True, timeout=60)
 
 
@@ -51,7 +51,7 @@ def test_a_module_runs_beside_the_daemon_which_ends(status: int, folder: Path) -
 
 def test_the_daemon_ends_where_the_run_is_ended(folder: Path) -> None:
     (folder / "waits.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)")
-    command = [sys.executable, "-m", "benchmarks.mps", "waits"]
+    command = [sys.executable, "-m", "benchmarks.lib.mps", "waits"]
     environment = of(folder)
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""``benchmarks.pipeline_cost`` as a process: the whole pipeline around stand-ins for both models."""
+"""``benchmarks.cpu.pipeline_cost`` as a process: the whole pipeline around stand-ins for both models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_what_each_part_costs_is_told_for_both_placements() -> None:
-    command = [sys.executable, "-m", "benchmarks.pipeline_cost", "--listeners", "3", "--seconds", "0.5"]
+    command = [sys.executable, "-m", "benchmarks.cpu.pipeline_cost", "--listeners", "3", "--seconds", "0.5"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     _, *tables = done.stdout.split("\n\n")

@@ -1,4 +1,4 @@
-"""``benchmarks.request_cost`` as a process."""
+"""``benchmarks.http.request_cost`` as a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_what_a_request_costs_in_each_part_is_told() -> None:
-    command = [sys.executable, "-m", "benchmarks.request_cost", "--requests", "20", "--at-once", "2", "--bursts", "3"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.http.request_cost",
+        "--requests",
+        "20",
+        "--at-once",
+        "2",
+        "--bursts",
+        "3",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     _, _, crowd, burst = done.stdout.splitlines()

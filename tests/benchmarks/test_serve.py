@@ -1,4 +1,4 @@
-"""``benchmarks.serve`` as a process, on a machine whose GPU is a stand-in."""
+"""``benchmarks.http.serve`` as a process, on a machine whose GPU is a stand-in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.serve import asked, memory_told, unanswered
+from benchmarks.http.serve import asked, memory_told, unanswered
 from tests.conftest import UntrainedCheckpoints
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def served(checkpoint: Path, folder: Path, *options: str) -> tuple[str, dict[str
     engine = {"model": str(checkpoint), "device": "cpu", "threads": 1}
     config.write_text(yaml.safe_dump({"engine": engine}))
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.serve", "--config", config, "--json", report, *options],
+        [sys.executable, "-m", "benchmarks.http.serve", "--config", config, "--json", report, *options],
         cwd=ROOT,
         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
         capture_output=True,
@@ -72,7 +72,7 @@ def test_pieces_of_a_plan_are_told_one_by_one(checkpoints: UntrainedCheckpoints,
 
 def test_how_the_gpus_memory_is_divided_is_told() -> None:
     said = "GPU memory: 24.0 GiB may be taken: talker 4.0, 3.1 left; the cache has 9,000 positions"
-    assert memory_told(f"INFO engine.gpu_memory: {said}\nINFO GPU memory: again") == [said]
+    assert memory_told(f"INFO engine.device.memory: {said}\nINFO GPU memory: again") == [said]
     assert memory_told(f'{{"message": "{said}", "level": "info"}}') == [said]
     assert memory_told("on a CPU nothing is said") == []
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.teacher import Teacher
-from engine.checkpoint import Checkpoint, open_checkpoint
-from engine.request import SamplingParams, SpeechRequest, Voice
+from benchmarks.mixed.teacher import Teacher
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from tests.conftest import UntrainedCheckpoints
 from tests.talkers import native_talker, prepare, speak
 

@@ -1,6 +1,7 @@
 """``python -m tests.faults.breakable serve ...`` is ``sonant serve ...`` with ``broken_worker`` as engine process."""
 
-from engine import transfer, worker_handle
+from engine import transfer
+from engine.client.client import process as worker_handle
 
 
 def spawn(command, sides, **options):
@@ -9,7 +10,7 @@ def spawn(command, sides, **options):
 
 
 if __name__ == "__main__":
-    from server.cli import main
+    from server.cli.main import main
 
     worker_handle.spawn = spawn
     main()

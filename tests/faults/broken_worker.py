@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 from engine import worker
-from engine.code2wav.decoder import StreamDecoder
-from engine.reference_encoder import ReferenceEncoder
+from engine.cloning.encoder import ReferenceEncoder
+from engine.code2wav.cpu import StreamDecoder
 
 PARTS = Path(os.environ["BROKEN_PARTS"])
 _launch, _encode = StreamDecoder.launch, ReferenceEncoder.encode_all

@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.checkpoint import open_checkpoint
-from engine.checksums import SUMS_FILE
-from engine.client import EngineClient
+from engine.checkpoint.checksums import SUMS_FILE
+from engine.checkpoint.folder import FILES, open_checkpoint
+from engine.client.client import EngineClient
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import CheckpointError
-from engine.hub import FILES
-from engine.request import SamplingParams, SpeechRequest
+from engine.protocol.request import SamplingParams, SpeechRequest
 from tests.server.serving import PATIENCE, Serving, write_config
 
 MODEL, CODEC = "model.safetensors", "speech_tokenizer/model.safetensors"

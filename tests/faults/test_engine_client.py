@@ -10,12 +10,12 @@ import numpy as np
 import psutil
 import pytest
 
-from engine.client import EngineClient
+from engine.client.client import EngineClient
+from engine.client.process import AUDIO_WINDOW, WorkerHandle
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable, RequestError
-from engine.request import FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
 from engine.worker import FRAME_WINDOW
-from engine.worker_handle import AUDIO_WINDOW, WorkerHandle
 
 PATIENCE = 60
 PLACEMENTS = ["thread", "process"]
@@ -262,7 +262,7 @@ async def test_a_restart_is_tried_again_where_no_process_can_be_started(client, 
             raise OSError("no process can be started")
         return WorkerHandle(*arguments)
 
-    monkeypatch.setattr("engine.client.WorkerHandle", start)
+    monkeypatch.setattr("engine.client.client.WorkerHandle", start)
     client._worker.process.kill()
     async with asyncio.timeout(PATIENCE):
         while client.state == "ready":

@@ -9,10 +9,10 @@ import numpy as np
 import psutil
 import pytest
 
-from engine.client import EngineClient
+from engine.client.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable
-from engine.request import SamplingParams, SpeechRequest
+from engine.protocol.request import SamplingParams, SpeechRequest
 from tests.faults.breakable import spawn
 
 PATIENCE = 100
@@ -45,7 +45,7 @@ async def until(condition):
 def broken(tmp_path, monkeypatch):
     """Makes engine processes breakable: call it with the part to break."""
     monkeypatch.setenv("BROKEN_PARTS", str(tmp_path))
-    monkeypatch.setattr("engine.worker_handle.spawn", spawn)
+    monkeypatch.setattr("engine.client.process.spawn", spawn)
     return lambda part: Path(tmp_path, part)
 
 
@@ -86,7 +86,7 @@ async def test_a_restart_that_hangs_is_ended_and_a_hanging_encoder_is_replaced(c
         await engine.wait_ready(PATIENCE)
         assert engine.restarts == {"crashed": 1, "stalled": 1, "failed": 0}
 
-        monkeypatch.setattr("engine.client._VOICE_STALLS", 0.25)
+        monkeypatch.setattr("engine.client.client._VOICE_STALLS", 0.25)
         recording = np.zeros(24_000, np.float32)
         broken("encoder").touch()
         with pytest.raises(EngineUnavailable, match="did not answer within 1 s"):
@@ -94,7 +94,7 @@ async def test_a_restart_that_hangs_is_ended_and_a_hanging_encoder_is_replaced(c
         broken("encoder").unlink()
         await until(lambda: engine.state != "ready")
         await engine.wait_ready(PATIENCE)
-        monkeypatch.setattr("engine.client._VOICE_STALLS", 6)
+        monkeypatch.setattr("engine.client.client._VOICE_STALLS", 6)
         await engine.encode_reference(recording, 24_000, codes=False)
         assert engine.restarts == {"crashed": 1, "stalled": 2, "failed": 0}
     finally:
@@ -102,7 +102,7 @@ async def test_a_restart_that_hangs_is_ended_and_a_hanging_encoder_is_replaced(c
 
 
 async def test_an_engine_whose_models_make_no_audio_does_not_become_ready(checkpoints, broken, monkeypatch):
-    monkeypatch.setattr("engine.client._STARTS", 1)
+    monkeypatch.setattr("engine.client.client._STARTS", 1)
     broken("code2wav").touch()
     engine = EngineClient(config_for(checkpoints["0b6-custom_voice"]))
     await engine.start()

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.client import EngineClient
+from engine.client.client import EngineClient
 from engine.config import EngineConfig, TalkerConfig
-from engine.request import SamplingParams, SpeechRequest
+from engine.protocol.request import SamplingParams, SpeechRequest
 
 PATIENCE = 60.0
 SLOTS = 20

@@ -16,7 +16,7 @@ import pytest
 from server.api_error import ApiError
 from server.references import decode
 from server.references.decode import Decoder
-from server.references.recordings import decode_samples
+from server.references.decoders import decode_samples
 from server.settings import Limits
 from tests.server.malicious_recordings import vorbis
 from tests.server.recordings import tone, wav

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.checkpoint import open_checkpoint
-from engine.checksums import SUMS_FILE
+from engine.checkpoint.checksums import SUMS_FILE
+from engine.checkpoint.folder import FILES, open_checkpoint
 from engine.errors import CheckpointError
-from engine.hub import FILES
-from server.keys import load_keys
+from server.http.keys import load_keys
 from server.settings import SettingsError, load_settings
-from server.voices.stored import VoiceFileError, read_voice
+from server.voices.stored_voice import VoiceFileError, read_voice
 from tests.server.serving import write_config
 
 pytestmark = pytest.mark.timeout(20)

@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from benchmarks.processes import Processes
+from benchmarks.lib.processes import Processes
 from tests.server.serving import PATIENCE, Serving, endless, streamed, write_config
 
 STALL_SECONDS = 3

@@ -17,8 +17,8 @@ PATIENCE = 60.0
 
 FRONT = """
 import asyncio, os, signal, subprocess, sys, time
-from engine.logs import set_up_logging
-from server import supervisor
+from engine.system.logs import set_up_logging
+from server.http import supervisor
 
 def say(line):
     os.write(2, f"{line}\\n".encode())
@@ -164,7 +164,7 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
 
 
 def test_a_process_whose_parent_has_already_ended_exits_at_once() -> None:
-    script = f"from engine.process import die_with_parent; die_with_parent({os.getpid()}); print('alive')"
+    script = f"from engine.system.process import die_with_parent; die_with_parent({os.getpid()}); print('alive')"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE, check=False)
     assert (child.returncode, child.stdout) == (0, b"alive\n")
     other = script.replace(str(os.getpid()), "-1")

@@ -7,9 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.untrained import write_checkpoint
 from tests.fuzz.campaign import attack, campaign
 from tests.fuzz.target import start
+from tests.support.random_checkpoint import write_checkpoint
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.belongings import Held, held
+from benchmarks.lib.resources import Held, held
 from tests.fuzz.answers import Found
 from tests.fuzz.target import PATIENCE, Target
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 
-from benchmarks.belongings import Held
+from benchmarks.lib.resources import Held
 from tests.fuzz import http_attacks, socket_attacks
 from tests.fuzz.answers import Found
 from tests.fuzz.belongings import check, settled

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from server.references.recordings import decode_reference
+from server.references.decoders import decode_reference
 from server.settings import Limits
 from tests.fuzz.codecs import corpus
 from tests.fuzz.dissection import dissect

@@ -16,7 +16,7 @@ def rotated(heads, cos, sin):
 
 
 def test_queries_and_keys_are_normed_and_rotated():
-    from engine.talker.vllm.attention import attend
+    from engine.talker.vllm.model import attend
 
     torch.manual_seed(0)
     qkv = torch.randn(ROWS, (HEADS + 2 * KV_HEADS) * DIM, device="cuda").bfloat16()

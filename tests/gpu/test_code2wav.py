@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from engine.architecture import CodecArchitecture
-from engine.code2wav.form import choose_form
-from engine.code2wav.graphs import GraphedDecoder
-from engine.code2wav.loading import graphed_decoder
+from engine.checkpoint.architecture import CodecArchitecture
+from engine.code2wav.gpu import GraphedDecoder
+from engine.code2wav.loading import choose_form, graphed_decoder
 from engine.config import Code2WavConfig
 from engine.kernels.codec_triton import TritonOps
-from engine.models.code2wav_row_weights import RowWeights
-from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
-from engine.samples import to_int16
+from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.protocol.samples import to_int16
 from tests.codecs import PUBLISHED, decibels, defined, heard, some_codes, tensors_of
 from tests.talkers import DEVICE
 

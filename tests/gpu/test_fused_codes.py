@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.talker.fused.choice import BySize, one_launch, residual_codes
-from engine.talker.fused.eight_bits import rounded
-from engine.talker.fused.first_codes import FusedFirstCodes
-from engine.talker.fused.persistent import PersistentCodes
-from engine.talker.fused.sizes import MOST_ROWS
-from engine.talker.fused.triton_codes import TritonCodes
-from engine.talker.fused.twin import Twin
+from engine.talker.fused.dispatch import BySize, one_launch, residual_codes
+from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.persistent import MOST_ROWS, PersistentCodes
+from engine.talker.fused.reference import Twin
+from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import gather
-from engine.talker.resident.buckets import BucketedTail, batch_sizes
-from engine.talker.resident.first_codes import PlainFirstCodes
-from engine.talker.resident.slots import Slots
+from engine.talker.gpu_step.graphs import BucketedTail, batch_sizes
+from engine.talker.gpu_step.sampler import PlainFirstCodes
+from engine.talker.gpu_step.slots import Slots
 from tests.predictors import PUBLISHED, question, random_talker, relative, some_rows
 from tests.talkers import DEVICE
 
@@ -37,8 +35,8 @@ needs_persistent = pytest.mark.skipif(
     reason="the GPU is no H100 or H200",
 )
 ONE_BLOCK_SHORT = """
-from engine.kernels.cuda_launch import CooperativeKernel
-from engine.talker.fused import choice
+from engine.kernels.nvrtc import CooperativeKernel
+from engine.talker.fused import dispatch as choice
 from tests.gpu.test_fused_codes import weights_of
 
 choice.CooperativeKernel = lambda *given, blocks, **named: CooperativeKernel(*given, blocks=blocks - 1, **named)

@@ -11,16 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.fullsize import full_size_codec
-from engine.architecture import SpeakerEncoderArchitecture
-from engine.checkpoint import open_checkpoint
-from engine.codec_config_reader import read_codec
-from engine.layout import codec_shapes, model_shapes
-from engine.reference_graphs import captured_sizes
-from engine.reference_networks import SHORTEST, ReferenceNetworks
-from engine.strict_json import Keys
-from engine.untrained.weights import write_weights
+from benchmarks.lib.fullsize import full_size_codec
+from engine.checkpoint.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint.config import read_codec
+from engine.checkpoint.folder import open_checkpoint
+from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.strict_json import Keys
+from engine.cloning.networks import SHORTEST, ReferenceNetworks, captured_sizes
 from tests.references import assert_same_voice, margins, recording
+from tests.support.random_checkpoint.weights import write_weights
 from tests.talkers import DEVICE
 
 SIZES = captured_sizes()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.request import SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 
 FOLDER = Path(__file__).parent / "golden"
 TALKER_CASES = sorted(file.stem for file in FOLDER.glob("*.npz") if file.stem.startswith(("cv", "vd", "xvec", "icl")))

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
+from engine.cloning.encoder import ReferenceEncoder
 from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig, TalkerConfig
-from engine.messages import EncodeRequest
-from engine.reference_encoder import ReferenceEncoder
-from engine.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.protocol.messages import EncodeRequest
+from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.talker.loading import load_native_talker
 from tests import talkers
 from tests.references import log_mel
@@ -114,7 +114,7 @@ class Pocket:
         prompt, sampling = talkers.prepare(request, self.checkpoint)
         eos = self.checkpoint.model.talker.ids.eos
         forced = _Forced([*codes.flatten().tolist(), eos])
-        with mock.patch("engine.talker.native.Sampler", lambda *_: forced):
+        with mock.patch("engine.talker.native.talker.Sampler", lambda *_: forced):
             [spoken] = talkers.speak(self._talker, [(prompt, replace(sampling, max_new_tokens=len(codes) + 2))])
         assert np.array_equal(spoken.codes, codes)
         losses = np.array(forced.losses[:-1]).reshape(-1, 16)

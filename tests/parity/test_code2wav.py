@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoint import open_checkpoint
-from engine.code2wav.decoder import StreamDecoder
+from engine.checkpoint.folder import open_checkpoint
+from engine.code2wav.cpu import StreamDecoder
 from engine.models.code2wav import Code2WavModel
-from engine.request import SAMPLES_PER_FRAME
+from engine.protocol.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
 from tests.talkers import DEVICE, bit_for_bit
 

@@ -5,13 +5,13 @@ import pytest
 import soundfile
 import torch
 
-from engine.checkpoint import open_checkpoint
-from engine.messages import EncodeRequest
+from engine.checkpoint.folder import open_checkpoint
+from engine.cloning.encoder import ReferenceEncoder
+from engine.cloning.resampling import resample
 from engine.models.speaker_encoder import SpeakerEncoder
 from engine.models.speech_encoder import SpeechEncoder
-from engine.reference_encoder import ReferenceEncoder
-from engine.request import SAMPLE_RATE
-from engine.resampling import resample
+from engine.protocol.messages import EncodeRequest
+from engine.protocol.request import SAMPLE_RATE
 from tests.parity import golden_cases
 from tests.references import log_mel
 from tests.talkers import DEVICE

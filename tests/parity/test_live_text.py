@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from engine.client import EngineClient
+from engine.client.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import RequestError
-from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from tests.talkers import DEVICE, bit_for_bit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

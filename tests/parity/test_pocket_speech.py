@@ -7,7 +7,7 @@ held to codes that were drawn once, and what is drawn here is held to what any r
 import numpy as np
 import pytest
 
-from engine.request import SAMPLES_PER_FRAME, FinishReason, Voice
+from engine.protocol.request import SAMPLES_PER_FRAME, FinishReason, Voice
 from tests.parity import pocket_speech
 from tests.parity.pocket_speech import CLONES, Pocket, blocks, context_of, hear, requests
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from engine.request import SAMPLES_PER_FRAME
+from engine.protocol.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
 from tests.parity.test_encoders import assert_codes_agree, assert_embeddings_agree
 from tests.talkers import DEVICE

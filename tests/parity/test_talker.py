@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoint import open_checkpoint
-from engine.request import FinishReason
-from engine.talker.native import NativeTalker
+from engine.checkpoint.folder import open_checkpoint
+from engine.protocol.request import FinishReason
+from engine.talker.native.talker import NativeTalker
 from tests.parity import golden_cases
 from tests.talkers import native_talker, prepare, speak
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.untrained import write_checkpoint
 from tests.server.openai_sdk import KINDS, Sdk, closed, sdk_for
 from tests.server.serving import Serving, write_config
+from tests.support.random_checkpoint import write_checkpoint
 
 
 @pytest.fixture(scope="session")

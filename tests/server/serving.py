@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 import yaml
 
-from benchmarks.processes import Processes, processes
+from benchmarks.lib.processes import Processes, processes
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0

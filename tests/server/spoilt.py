@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from server.errors import ApiError
-from server.references.recordings import decode_reference
+from server.references.decoders import decode_reference
 from server.settings import Limits
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from server.admission import Admission
 from server.errors import ApiError
+from server.synthesis.admission import Admission
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.request import SAMPLE_RATE, AudioChunk
-from server.audio.onset import AUDIBLE, PRE_ROLL, from_first_sound
+from engine.protocol.request import SAMPLE_RATE, AudioChunk
+from server.audio.pipeline import AUDIBLE, PRE_ROLL, from_first_sound
 
 FRAME = 1920
 

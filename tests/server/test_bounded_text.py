@@ -12,9 +12,9 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from engine.logs import JsonLines, TextLines
-from server.outcomes import Outcomes
-from server.request_record import WEBSOCKET, RequestRecord
+from engine.system.logs import JsonLines, TextLines
+from server.telemetry.outcomes import Outcomes
+from server.telemetry.record import WEBSOCKET, RequestRecord
 from tests.server.live_client import live_url
 from tests.server.serving import PATIENCE, SPEECH, Serving, speech
 from tests.server.test_voices import FORM, VOICES

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from server.errors import ApiError
-from server.references.recordings import decode_reference
+from server.references.decoders import decode_reference
 from server.settings import Limits
 from tests.server.containers import FRAGMENTED, KINDS, filmed, recorded, repeated
 from tests.server.serving import SPEECH, speech

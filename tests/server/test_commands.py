@@ -18,7 +18,7 @@ import psutil
 import pytest
 import soundfile as sf
 
-from server.commands.serve import _listen
+from server.cli.serve import _listen
 from server.settings import load_settings
 from tests.server.commands import ran
 from tests.server.hearing import hear

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from engine.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
-from server.admission import Admission, Seat
+from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
 from server.errors import ApiError
 from server.http.clients import share_of
-from server.live.stream import LiveStream
+from server.live.utterance import LiveStream
+from server.synthesis.admission import Admission, Seat
 from tests.server.test_admission import Clock, refusal
 
 FRAME = 0.08

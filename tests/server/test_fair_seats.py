@@ -17,9 +17,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from server.admission import Admission
-from server.request_record import RequestRecord
-from server.responses import Streamed
+from server.synthesis.admission import Admission
+from server.synthesis.streaming import Streamed
+from server.telemetry.record import RequestRecord
 from tests.server.live_client import TEXT, hear, hear_first, live_url, refusal, say, session, write
 from tests.server.serving import PATIENCE, SPEECH, STEADY, Serving, busy, endless, speech, write_config
 from tests.server.test_admission import Clock

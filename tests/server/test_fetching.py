@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from server.errors import ApiError
 from server.references.config import ReferenceSettings
-from server.references.fetching import Fetcher
-from server.references.resolver import SystemResolver
+from server.references.fetch import Fetcher, SystemResolver
 from tests.server.origins import Answer, drip, endless, origin, page, raw, redirect
 from tests.server.serving import ROOT
 
@@ -158,7 +157,7 @@ async def test_a_name_that_cannot_be_looked_up_is_refused(host: str) -> None:
 
 NAMES_THAT_NEVER_ANSWER = """
 import asyncio, socket, threading
-from server.references.resolver import SystemResolver
+from server.references.fetch import SystemResolver
 started = threading.Semaphore(0)
 def never(*_, **__):
     started.release()

@@ -11,10 +11,10 @@ import soundfile as sf
 import soxr
 from numpy.typing import NDArray
 
-from engine.request import SAMPLE_RATE
-from engine.samples import to_float32, to_int16
-from server.audio.chain import Chain
+from engine.protocol.request import SAMPLE_RATE
+from engine.protocol.samples import to_float32, to_int16
 from server.audio.encoders import FORMATS
+from server.audio.pipeline import Chain
 from tests.server.hearing import CONTENT_TYPES, hear, padding
 
 KINDS = sorted(FORMATS)

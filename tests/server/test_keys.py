@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from server.keys import Keys, load_keys
+from server.http.keys import Keys, load_keys
 from server.settings import SettingsError, load_settings
 from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
 from tests.server.test_bad_input import check

@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-from benchmarks.processes import http_process
+from benchmarks.lib.processes import http_process
 from tests.server.live_client import say, session
 from tests.server.malicious_recordings import MALICIOUS
 from tests.server.recordings import tone, wav

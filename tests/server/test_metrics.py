@@ -9,8 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from server.app import create_app
-from server.playback import Playback
 from server.settings import load_settings
+from server.telemetry.record import Playback
 from tests.server.recordings import data_url, tone
 from tests.server.serving import Serving, endless, speech, streamed
 from tests.server.test_admission import Clock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from server.outcomes import KEPT_SECONDS, Outcomes
-from server.request_record import RequestRecord
+from server.telemetry.outcomes import KEPT_SECONDS, Outcomes
+from server.telemetry.record import RequestRecord
 from tests.server.serving import SPEECH, Serving, endless, speech, streamed
 from tests.server.test_admission import Clock
 from tests.server.test_bad_input import check

@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from server.routes.playground import FOLDER
+from server.api.playground import FOLDER
 from tests.server.serving import Serving
 from tests.server.test_bad_input import check
 

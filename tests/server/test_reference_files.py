@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.errors import ApiError
-from server.references.files import read_file
+from server.references.library import read_file
 
 MOST = 1000
 

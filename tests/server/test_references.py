@@ -12,8 +12,8 @@ import soundfile as sf
 from numpy.typing import NDArray
 
 from server.errors import ApiError
-from server.references.recordings import decode_reference
-from server.references.sources import read_data_url
+from server.references.decoders import decode_reference
+from server.references.library import read_data_url
 from server.settings import Limits
 from tests.server.spoilt import refused
 

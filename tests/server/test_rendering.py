@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from server.audio.encoders import FORMATS, Encoder, Format
-from server.audio.rendering import Rendering
+from server.audio.pipeline import Rendering
 from tests.server.hearing import hear
 
 PATIENCE = 30.0

@@ -18,7 +18,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_websocket
 
-from benchmarks.processes import http_process
+from benchmarks.lib.processes import http_process
 from tests.server.live_client import live_url
 from tests.server.raw_http import connect, error, exchange, hold, is_closed, parse, read_all, read_answer
 from tests.server.recordings import tone, wav

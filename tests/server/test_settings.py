@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.settings import SettingsError, load_settings
-from server.voices.names import OPENAI_VOICES
+from server.voices.resolve import OPENAI_VOICES
 
 PLAIN = "engine: {model: org/model}\n"
 

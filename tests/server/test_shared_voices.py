@@ -24,7 +24,7 @@ class Mortal(Serving):
 
     program = (
         "-c",
-        "import os, sys; from tests.server.voice_writer import die_halfway; from server.cli import main;"
+        "import os, sys; from tests.server.voice_writer import die_halfway; from server.cli.main import main;"
         "die_halfway(lambda: os.path.exists(os.environ['DIE'])); main()",
     )
 

@@ -10,13 +10,13 @@ import numpy as np
 import openai
 import pytest
 
-from engine.untrained import write_checkpoint
-from server.long_text.long_speech import seed_of
+from server.long_text.speech import seed_of
 from tests.server.hearing import CONTENT_TYPES, hear, padding
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_events import events
+from tests.support.random_checkpoint import write_checkpoint
 
 SENTENCES = ["Good morning to all of you.", "This is the second of them.", "And here it comes to an end."]
 TEXT = " ".join(SENTENCES)

@@ -88,7 +88,7 @@ def test_a_collector_that_is_not_there_harms_nobody(pocket: Path, tmp_path: Path
 
 def test_without_the_packages_a_server_that_should_trace_says_what_is_missing(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, tracing=True)
-    without = "import sys; sys.modules['opentelemetry.sdk'] = None; from server.cli import main; main()"
+    without = "import sys; sys.modules['opentelemetry.sdk'] = None; from server.cli.main import main; main()"
     command = [sys.executable, "-c", without, "serve", "--config", str(config), "--port", "0"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1

@@ -17,8 +17,8 @@ from uvicorn.server import ServerState
 
 from server.http.body_budget import BodyBudget
 from server.http.connection_table import ConnectionTable
-from server.http_connection import connections
-from server.websocket_connection import websocket_connections
+from server.http.connections import connections
+from server.http.websockets import websocket_connections
 
 HOOKS = [
     (H11Protocol, ["on_response_complete", "send_400_response", "_should_upgrade", "handle_events"]),

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from server.keys import Keys, key_id
+from server.http.keys import Keys, key_id
 from tests.server.commands import ran
 from tests.server.live_client import live_url
 from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config

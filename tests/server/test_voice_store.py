@@ -22,7 +22,7 @@ from server.errors import ApiError
 from server.voices import store as store_module
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
-from server.voices.stored import StoredVoice
+from server.voices.stored_voice import StoredVoice
 from tests.server.serving import Serving
 from tests.server.voice_writer import NAMES, NEW, OLD, voice
 

@@ -15,7 +15,7 @@ import pytest
 
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
-from server.voices.stored import StoredVoice
+from server.voices.stored_voice import StoredVoice
 from tests.server.recordings import data_url, tone, wav
 from tests.server.serving import PATIENCE, SPEECH, Serving, speech
 

@@ -14,7 +14,7 @@ import pytest
 
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
-from server.voices.stored import StoredVoice, read_voice
+from server.voices.stored_voice import StoredVoice, read_voice
 from tests.server.commands import ran
 from tests.server.recordings import data_url, tone, wav
 from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech

@@ -9,12 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
-from engine.untrained import write_checkpoint
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
-from server.voices.stored import StoredVoice
+from server.voices.stored_voice import StoredVoice
 from tests.server.recordings import data_url, tone, wav
 from tests.server.serving import SPEECH, Serving, speech, write_config
+from tests.support.random_checkpoint import write_checkpoint
 
 VOICES = "/v1/audio/voices"
 FORM = {"name": (None, "bert"), "audio_sample": ("sample.wav", wav(tone(1.6)))}

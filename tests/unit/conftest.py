@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.checkpoint import Checkpoint
-from engine.prompt import Prompt, build_prompt
-from engine.request import SpeechRequest, Voice
+from engine.checkpoint.folder import Checkpoint
+from engine.prompt.builder import Prompt, build_prompt
+from engine.protocol.request import SpeechRequest, Voice
 
 FIVE_FRAMES = np.arange(80).reshape(5, 16)
 """Codes of a reference."""

@@ -3,8 +3,8 @@
 import numpy as np
 from torch import Tensor, nn, tensor, zeros
 
-from engine.checkpoint import Checkpoint
-from engine.prompt import Prompt
+from engine.checkpoint.folder import Checkpoint
+from engine.prompt.builder import Prompt
 
 
 def project_text(ids: list[int], checkpoint: Checkpoint) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
 from engine.errors import CheckpointError
 
 

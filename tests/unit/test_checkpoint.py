@@ -7,13 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from engine.checkpoint import open_checkpoint
-from engine.codec_config_reader import read_codec
-from engine.config_reader import read_model
-from engine.hub import FILES
-from engine.layout import codec_shapes, model_shapes
-from engine.strict_json import Keys
-from engine.untrained import VARIANTS
+from engine.checkpoint.config import read_codec, read_model
+from engine.checkpoint.folder import FILES, open_checkpoint
+from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.strict_json import Keys
+from tests.support.random_checkpoint import VARIANTS
 from tests.unit import published
 from tests.unit.spoiling import refusal, rewrite
 

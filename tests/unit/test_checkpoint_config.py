@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.checkpoint import open_checkpoint
-from engine.codec_config_reader import read_codec
-from engine.config_reader import read_model
+from engine.checkpoint.config import GenerationDefaults, read_codec, read_model
+from engine.checkpoint.folder import open_checkpoint
+from engine.checkpoint.strict_json import Keys
 from engine.errors import CheckpointError
-from engine.generation_defaults import GenerationDefaults
-from engine.strict_json import Keys
 from tests.unit import published
 from tests.unit.spoiling import refusal, rewrite
 

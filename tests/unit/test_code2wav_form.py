@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from engine.code2wav import loading
-from engine.code2wav.form import choose_form
-from engine.code2wav.loading import load_decoder
+from engine.code2wav.loading import choose_form, load_decoder
 from engine.config import Code2WavConfig, EngineConfig
 from engine.errors import CheckpointError, EngineFailed, SetupError
 from tests.codecs import CPU, PUBLISHED, SMALL

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import cores
+from engine.system import cores
 from server import app as application
 from server.settings import load_settings
 from tests.server.serving import write_config

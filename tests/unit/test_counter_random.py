@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.talker.counter_random import uniforms
+from engine.talker.sampling import uniforms
 
 
 def test_known_values():

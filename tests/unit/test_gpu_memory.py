@@ -5,9 +5,8 @@ import logging
 import pytest
 import torch
 
+from engine.device.memory import GIB, CacheNeed, GpuMemory, out_of_memory
 from engine.errors import SetupError
-from engine.gpu_memory import GpuMemory, out_of_memory
-from engine.memory import GIB, CacheNeed
 
 TOTAL = 140 * GIB
 DEVICE = torch.device("cuda")

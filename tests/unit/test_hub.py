@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.checkpoint.folder import find_folder
 from engine.errors import CheckpointError
-from engine.hub import find_folder
 
 ROOT = Path(__file__).parents[2]
 OPEN = """
 import sys
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
 from engine.errors import CheckpointError
 try:
     print(open_checkpoint(sys.argv[1]).model.kind)

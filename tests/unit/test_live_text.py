@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.live_text import LiveText
-from engine.text_tokenizer import TextTokenizer
+from engine.prompt.live_text import LiveText
+from engine.prompt.tokenizer import TextTokenizer
 
 TEXTS = [
     "It's 10:30, and we'll be late -- aren't we?  \n\n Hurry!",

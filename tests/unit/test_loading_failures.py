@@ -10,9 +10,9 @@ import torch
 import engine.worker
 from engine.code2wav import launch
 from engine.config import Code2WavConfig, EngineConfig
+from engine.device.memory import GIB
 from engine.errors import EngineError, EngineFailed
-from engine.memory import GIB
-from engine.messages import READY
+from engine.protocol.messages import READY
 from engine.transfer import Kind, Wakeup, pair
 
 PATIENCE = 20

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineFailed
-from engine.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
-from server.long_text.long_speech import LongSpeech, seed_of
+from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
+from server.long_text.speech import LongSpeech, seed_of
 
 FRAMES = 40
 

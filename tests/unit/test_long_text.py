@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.long_text.pieces import LONGEST, SHORTEST, pieces, weight
-from server.long_text.sentences import sentences
+from server.long_text.pieces import LONGEST, SHORTEST, pieces, sentences, weight
 
 CONTEXT = 4096
 

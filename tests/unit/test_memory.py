@@ -2,8 +2,8 @@
 
 import pytest
 
+from engine.device.memory import GIB, CacheNeed, cache_positions, limit_of, told
 from engine.errors import SetupError
-from engine.memory import GIB, CacheNeed, cache_positions, limit_of, told
 
 TAKEN = {"Code2Wav": 3 * GIB, "talker": 5 * GIB, "its graphs": 2 * GIB}
 POSITION = 112 * 1024

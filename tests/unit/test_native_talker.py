@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from tests.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
 
 REQUESTS = 32

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.config import Code2WavConfig
-from engine.device import with_gpu
+from engine.device.selection import with_gpu
 from engine.errors import SetupError
 
 

@@ -17,13 +17,13 @@ from server.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.toml")
-NEED_VLLM = {f"engine.talker.vllm.{name}" for name in ("attention", "core", "loader", "model", "scheduler", "state")}
+NEED_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "scheduler", "state")}
 """Modules that only the vllm extra makes importable: tests/vllm."""
 NEED_TRITON = {
-    *(f"engine.kernels.codec_{name}" for name in ("attention", "product", "rows", "triton")),
-    "engine.kernels.triton_parts",
-    *(f"engine.talker.fused.{name}" for name in ("first_codes", "products", "triton_codes")),
-    *(f"engine.talker.fused.launches.{name}" for name in ("attention", "drawing", "first_codes", "products", "rows")),
+    "engine.kernels.codec_kernels",
+    "engine.kernels.codec_triton",
+    "engine.talker.fused.triton",
+    *(f"engine.talker.fused.launches.{name}" for name in ("attention", "first_codes", "products", "rows", "sampling")),
 }
 """Modules that only torch for GPUs makes importable: tests/vllm, too."""
 IMPORT_ALL = """

@@ -8,10 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from engine.prompt import NOTHING, build_prompt, languages, tasks
-from engine.prompt_text import tokenize_prompt
-from engine.request import SpeechRequest
-from engine.text_tokenizer import SPECIAL_TOKENS, SPLIT_PATTERN
+from engine.prompt.builder import NOTHING, build_prompt, languages, tasks, tokenize_prompt
+from engine.prompt.tokenizer import SPECIAL_TOKENS, SPLIT_PATTERN
+from engine.protocol.request import SpeechRequest
 from tests.parity.golden_cases import TALKER_CASES, load, request_of
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
 from tests.unit.prompt_rows import embed_prompt, project_text

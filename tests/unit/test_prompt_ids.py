@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.prompt import NOTHING, Prompt
+from engine.prompt.builder import NOTHING, Prompt
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
 

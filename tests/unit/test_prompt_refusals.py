@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError
-from engine.request import Voice
+from engine.protocol.request import Voice
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
 
 NAN = np.full(64, np.nan, np.float32)

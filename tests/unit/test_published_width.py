@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from engine.architecture import DecoderArchitecture, Transformer
-from engine.models.code2wav_blocks import ConvNeXt, Repeat, ResidualUnit, StreamConv, Upsample
-from engine.models.code2wav_transformer import CodecTransformer
-from engine.models.stream_state import StreamState
+from engine.checkpoint.architecture import DecoderArchitecture, Transformer
+from engine.models.code2wav import CodecTransformer
+from engine.models.code2wav_blocks import ConvNeXt, Repeat, ResidualUnit, StreamConv, StreamState, Upsample
 
 CHUNKINGS = [[1] * 12, [2] * 6, [3, 1, 8], [12]]
 FRAMES = 12

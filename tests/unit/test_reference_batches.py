@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
+from engine.cloning.encoder import ReferenceEncoder, key_of
+from engine.cloning.networks import SHORTEST, BatchSizes, ReferenceNetworks, captured_sizes
+from engine.device.streams import HostLane
 from engine.errors import EngineFailed, RequestError
-from engine.lane import HostLane
-from engine.messages import EncodeRequest
-from engine.models.mel import LogMel, spectrum_by_product, windowed_waves
-from engine.reference_encoder import ReferenceEncoder, key_of
-from engine.reference_graphs import BatchSizes, captured_sizes
-from engine.reference_networks import SHORTEST, ReferenceNetworks
-from engine.request import SAMPLE_RATE
+from engine.models.speaker_encoder import LogMel, spectrum_by_product, windowed_waves
+from engine.protocol.messages import EncodeRequest
+from engine.protocol.request import SAMPLE_RATE
 from tests.references import assert_same_codes, assert_same_vector, assert_same_voice, margins, padded, recording
 
 CPU = torch.device("cpu")

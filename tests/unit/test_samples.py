@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from engine.request import AudioChunk
-from engine.samples import NO_NUMBER, to_float32, to_int16
+from engine.protocol.request import AudioChunk
+from engine.protocol.samples import NO_NUMBER, to_float32, to_int16
 
 
 def test_full_scale_is_the_largest_sample_and_what_is_louder_is_clipped():

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from engine import reference_networks
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
+from engine.cloning import networks as reference_networks
+from engine.cloning.encoder import ReferenceEncoder
+from engine.device.streams import HostLane
 from engine.errors import RequestError
-from engine.lane import HostLane
-from engine.messages import EncodeRequest
-from engine.reference_encoder import ReferenceEncoder
-from engine.untrained import write_checkpoint
+from engine.protocol.messages import EncodeRequest
+from tests.support.random_checkpoint import write_checkpoint
 
 
 def test_a_speaker_is_its_row_of_the_codec_embedding(tmp_path: Path) -> None:

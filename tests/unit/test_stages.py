@@ -6,15 +6,15 @@ from collections import deque
 import numpy as np
 import pytest
 
-from engine.code2wav.decoder import Landed
+from engine.code2wav.cpu import Landed
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
-from engine.messages import Announcement, Ask, ask, speak
-from engine.request import Completion, FinishReason, SamplingParams, SpeechRequest
-from engine.samples import to_int16
+from engine.protocol.messages import Announcement, Ask, ask, speak
+from engine.protocol.request import Completion, FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.samples import to_int16
 from engine.talker.base import TalkerOutput
-from engine.talker.intake import Intake
+from engine.talker.requests import Intake
 from engine.talker.stage import TalkerStage
 from engine.transfer import Kind, Wakeup, pair
 

@@ -15,7 +15,7 @@ from engine.talker.vllm import installation
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 LOADS_A_TALKER = """
 import sys, torch
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
 from engine.config import EngineConfig
 from engine.talker.loading import load_talker
 load_talker(open_checkpoint(sys.argv[1]), EngineConfig(model=sys.argv[1]), torch.device("cpu"))

@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-from engine.request import FinishReason
+from engine.protocol.request import FinishReason
 from engine.talker.base import TalkerOutput
-from engine.talker.intake import Utterance, Words
+from engine.talker.requests import Utterance, Words
 from engine.talker.stage import TalkerStage
 
 

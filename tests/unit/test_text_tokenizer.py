@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import decoders
 
 from engine.errors import CheckpointError, RequestError
-from engine.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
-from engine.untrained import write_checkpoint
+from engine.prompt.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from tests.support.random_checkpoint import write_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from engine.config import TalkerConfig
-from engine.prompt import NOTHING, Prompt
-from engine.request import FinishReason
+from engine.prompt.builder import NOTHING, Prompt
+from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling
 from engine.talker.sampling import Draws
-from engine.talker.vllm.drawn import Drawn
+from engine.talker.vllm.step_output import Drawn
 from engine.talker.vllm.talker import VllmTalker
 
 EOS = 9_999

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from server.voices.blending import BlendError, blend
+from server.voices.embeddings import BlendError, blend
 
 WIDTH = 320
 EPSILON = 1e-5

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engine.client.stream import Inbox
+from engine.client.watchdog import Watchdog
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable
-from engine.messages import Ask, asked
-from engine.request import AudioChunk, Completion, EngineInfo, FinishReason
-from engine.speech_stream import Inbox
+from engine.protocol.messages import Ask, asked
+from engine.protocol.request import AudioChunk, Completion, EngineInfo, FinishReason
 from engine.transfer import Kind, Record
-from engine.watchdog import Watchdog
 
 INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, True, 64, "cpu")
 NO_LINK = SimpleNamespace(
@@ -73,7 +73,7 @@ async def engine():
 
 def is_well(engine):
     try:
-        engine.watchdog.raise_if_unwell()
+        engine.client.watchdog.raise_if_unwell()
     except EngineUnavailable:
         return False
     return True
@@ -81,11 +81,11 @@ def is_well(engine):
 
 async def test_a_pipeline_that_does_not_answer_is_stalled_and_then_killed(engine):
     engine = engine(stall_seconds=0.4)
-    await engine.until(lambda: engine.watchdog.figures is not None)
+    await engine.until(lambda: engine.client.watchdog.figures is not None)
     engine.answers = False
     await engine.until(lambda: not is_well(engine))
     with pytest.raises(EngineUnavailable) as failure:
-        engine.watchdog.raise_if_unwell()
+        engine.client.watchdog.raise_if_unwell()
     assert failure.value.code == "engine_stalled"
     await engine.until(lambda: engine.killed)
     assert engine.killed == ["stalled"]
@@ -97,39 +97,39 @@ async def test_time_in_which_this_process_was_stopped_does_not_count(engine):
     await asyncio.sleep(0.15)
     time.sleep(1.0)  # as if the machine had been suspended, the engine with it
     engine.answers = True
-    engine.watchdog._probe.cancel()
+    engine.client.watchdog._probe.cancel()
     await asyncio.sleep(0.15)
-    assert await engine.watchdog.fresh_figures()
+    assert await engine.client.watchdog.fresh_figures()
     assert engine.killed == []
 
 
 async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
     engine = engine()
-    first = await asyncio.gather(*(engine.watchdog.fresh_figures() for _ in range(5)))
-    second = await engine.watchdog.fresh_figures()
+    first = await asyncio.gather(*(engine.client.watchdog.fresh_figures() for _ in range(5)))
+    second = await engine.client.watchdog.fresh_figures()
     assert len({each["n"] for each in first}) == 1
     assert second["n"] > first[0]["n"]
 
 
 async def test_a_readiness_check_starts_a_model_check_of_an_idle_engine_only(engine, monkeypatch):
     engine = engine()
-    engine.watchdog.check_if_idle()  # audio, or a start, was a moment ago
-    monkeypatch.setattr("engine.watchdog._AUDIO_SECONDS", 0.0)
+    engine.client.watchdog.check_if_idle()  # audio, or a start, was a moment ago
+    monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
     engine.in_flight = 1
-    engine.watchdog.check_if_idle()
+    engine.client.watchdog.check_if_idle()
     await asyncio.sleep(0)
     assert engine.spoken == 0
     engine.in_flight = 0
-    engine.watchdog.check_if_idle()
+    engine.client.watchdog.check_if_idle()
     await engine.until(lambda: engine.spoken == 1)
 
 
 @pytest.mark.parametrize("trouble", [{"speaks": False}, {"frames": 3}], ids=["fails", "wrong size"])
 async def test_failed_model_checks_make_it_unready_and_three_in_a_row_end_it(engine, trouble, monkeypatch):
-    monkeypatch.setattr("engine.watchdog._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
     engine = engine()
     vars(engine).update(trouble)
-    engine.watchdog.request_failed()
+    engine.client.watchdog.request_failed()
     assert is_well(engine)  # the request itself may have been at fault
     await engine.until(lambda: not is_well(engine))
     await engine.until(lambda: engine.killed)
@@ -139,8 +139,8 @@ async def test_failed_model_checks_make_it_unready_and_three_in_a_row_end_it(eng
 async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
     engine = engine()
     for _ in range(5):
-        engine.watchdog.request_failed()
-        await engine.until(engine.watchdog._check.done)
+        engine.client.watchdog.request_failed()
+        await engine.until(engine.client.watchdog._check.done)
         assert is_well(engine)
     assert engine.killed == []
 
@@ -148,9 +148,9 @@ async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
 async def test_audio_of_a_request_ends_a_series_of_failed_checks(engine):
     engine = engine()
     engine.speaks = False
-    engine.watchdog.request_failed()
+    engine.client.watchdog.request_failed()
     await engine.until(lambda: not is_well(engine))
-    engine.watchdog.audio_came()
+    engine.client.watchdog.audio_came()
     assert is_well(engine)
-    await engine.until(engine.watchdog._check.done)
+    await engine.until(engine.client.watchdog._check.done)
     assert engine.killed == []

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.checkpoint import Checkpoint
-from engine.prompt import Prompt
+from engine.checkpoint.folder import Checkpoint
+from engine.prompt.builder import Prompt
 from engine.talker.base import Sampling
-from engine.talker.native import NativeTalker
+from engine.talker.native.talker import NativeTalker
 from engine.talker.sampling import Sampler
 from tests.talkers import DEVICE, Spoken, native_talker, speak
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 import torch
 
-from engine.checkpoint import Checkpoint, open_checkpoint
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.config import TalkerConfig, VllmConfig
 from engine.talker.vllm.talker import VllmTalker, load_vllm_talker
 from tests.talkers import DEVICE

@@ -7,8 +7,8 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from engine.talker.resident.utterance import Utterance
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.talker.gpu_step.inputs import Utterance
 from tests.talkers import DEVICE, Spoken, native_talker, prepare, speak
 from tests.vllm.agreement import assert_agree
 

@@ -5,14 +5,13 @@ import pytest
 import torch
 import triton
 
-from engine.architecture import CodecArchitecture
-from engine.code2wav.compiling import compile_kernels
-from engine.code2wav.graphs import captured_sizes
+from engine.checkpoint.architecture import CodecArchitecture
+from engine.code2wav.gpu import captured_sizes
+from engine.code2wav.loading import compile_kernels
 from engine.kernels.codec_ops import Caches, Product, TorchOps
 from engine.kernels.codec_triton import TritonOps
-from engine.models.code2wav_row_weights import RowWeights
-from engine.models.code2wav_rows import RowDecoder, StreamMemory, Workspace
-from engine.samples import NO_NUMBER
+from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.protocol.samples import NO_NUMBER
 from tests.codecs import CPU, SMALL, defined, heard, some_codes, tensors_of
 from tests.talkers import DEVICE
 

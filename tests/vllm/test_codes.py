@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from engine.request import FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
 from tests.talkers import native_talker, prepare, speak, various_requests
 from tests.vllm.agreement import assert_agree
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.fp8_checkpoint import write_fp8_checkpoint
-from benchmarks.fullsize import write_full_size
-from engine.checkpoint import open_checkpoint
+from benchmarks.gpu.fp8_checkpoint import write_fp8_checkpoint
+from benchmarks.lib.fullsize import write_full_size
+from engine.checkpoint.folder import open_checkpoint
 from engine.config import TalkerConfig, VllmConfig
 from engine.errors import SetupError
-from engine.request import SamplingParams, SpeechRequest
+from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.vllm.talker import load_vllm_talker
 from tests.talkers import DEVICE, WORDS, prepare, speak
 

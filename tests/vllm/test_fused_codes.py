@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from engine.architecture import Transformer
-from engine.talker.fused.first_codes import FusedFirstCodes
+from engine.checkpoint.architecture import Transformer
+from engine.talker.fused.dispatch import try_out
+from engine.talker.fused.reference import Twin
 from engine.talker.fused.tiles import Tile
-from engine.talker.fused.trial import try_out
-from engine.talker.fused.triton_codes import TritonCodes
-from engine.talker.fused.twin import Twin
-from engine.talker.resident.first_codes import PlainFirstCodes
-from engine.talker.resident.slots import Slots
+from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
+from engine.talker.gpu_step.sampler import PlainFirstCodes
+from engine.talker.gpu_step.slots import Slots
 from tests.predictors import architecture, question, random_weights, relative
 from tests.talkers import DEVICE
 

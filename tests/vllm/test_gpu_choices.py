@@ -7,8 +7,8 @@ import pytest
 import torch
 from vllm import _custom_ops
 
-from engine.talker.vllm.attention import fuse
 from engine.talker.vllm.core import _graph_mode
+from engine.talker.vllm.model import fuse
 
 HEADS, KV_HEADS, WIDTH = 4, 2, 64
 

@@ -1,9 +1,10 @@
-"""``benchmarks.gpu_step`` without its GPU: the steps it counts, and the pieces it takes apart."""
+"""``benchmarks.gpu.step`` without its GPU: the steps it counts, and the pieces it takes apart."""
 
 import pytest
 import torch
 
-from benchmarks import gpu_pieces, gpu_step
+from benchmarks.gpu.run import pieces as gpu_pieces
+from benchmarks.gpu.run import step as gpu_step
 from tests.talkers import DEVICE
 
 ROWS = 3

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from engine.config import TalkerConfig
+from engine.device.memory import cache_positions
 from engine.errors import SetupError
-from engine.memory import cache_positions
 from engine.talker.vllm.talker import load_vllm_talker
 from tests.talkers import DEVICE, prepare, speak, various_requests
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from engine.request import SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from tests.talkers import WORDS, Spoken, native_talker, prepare, speak
 from tests.vllm.agreement import assert_agree
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.request import SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.vllm.state import TalkerSampler, TalkerState
 from tests.talkers import DEVICE, WORDS, prepare, speak
 

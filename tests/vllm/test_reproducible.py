@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.fullsize import write_full_size
-from engine.checkpoint import open_checkpoint
+from benchmarks.lib.fullsize import write_full_size
+from engine.checkpoint.folder import open_checkpoint
 from engine.config import TalkerConfig, VllmConfig
 from engine.errors import SetupError
-from engine.request import SamplingParams, SpeechRequest, Voice
+from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.vllm import core
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.talker import load_vllm_talker

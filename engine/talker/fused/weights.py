@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.architecture import TalkerArchitecture, Transformer
-from engine.models.talker_rows import CodecSide
+from engine.checkpoint.architecture import TalkerArchitecture, Transformer
+from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 
 

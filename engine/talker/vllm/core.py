@@ -17,21 +17,20 @@ from vllm.v1.engine.core import EngineCore
 from vllm.v1.executor.abstract import Executor
 from vllm.v1.request import Request
 
-from engine.architecture import TalkerArchitecture
-from engine.checkpoint import Checkpoint
+from engine.checkpoint.architecture import TalkerArchitecture
+from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
+from engine.device.memory import CacheNeed, GpuMemory, out_of_memory
 from engine.errors import SetupError
-from engine.gpu_memory import GpuMemory, out_of_memory
-from engine.memory import CacheNeed
-from engine.talker.fused.sizes import MOST_ROWS
-from engine.talker.resident.buckets import batch_sizes
-from engine.talker.resident.utterance import Utterance
-from engine.talker.vllm import loader
-from engine.talker.vllm.drawn import Drawn, drawn_of
+from engine.talker.fused.persistent import MOST_ROWS
+from engine.talker.gpu_step.graphs import batch_sizes
+from engine.talker.gpu_step.inputs import Utterance
+from engine.talker.vllm import model as loader
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from engine.talker.vllm.scheduler import StandingScheduler
 from engine.talker.vllm.state import UTTERANCE
+from engine.talker.vllm.step_output import Drawn, drawn_of
 
 _PREFILL_ROWS = {False: 2048, True: 256}
 """Unless set: where steps are as long as they are, and where all are equally long, to be reproducible."""

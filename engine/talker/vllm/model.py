@@ -1,23 +1,137 @@
-"""The talker as a model of vLLM's: its decoder layers are vLLM's Qwen3."""
+"""The talker as a vLLM model: vLLM's Qwen3 decoder layers with fused attention, and its weight loader."""
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from vllm import ModelRegistry, _custom_ops
 from vllm.config import VllmConfig
+from vllm.model_executor.model_loader import register_model_loader
+from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 from vllm.model_executor.models.qwen3 import Qwen3Model
 from vllm.model_executor.models.utils import maybe_prefix
 
-from engine.architecture import ModelArchitecture
+from engine.checkpoint.architecture import ModelArchitecture, TalkerArchitecture
+from engine.checkpoint.folder import Checkpoint
+from engine.kernels.fallback import reason_for_plain, require_gpu
 from engine.kernels.linear import Linear
-from engine.models.talker_rows import CodecSide, TextSide
+from engine.models.talker import CodecSide, TextSide
 from engine.models.weights import Weights
-from engine.talker.fused.choice import residual_codes
-from engine.talker.resident.residual import ResidualCodes
-from engine.talker.vllm.attention import fuse
+from engine.talker.fused.dispatch import residual_codes
+from engine.talker.gpu_step.sampler import ResidualCodes
 from engine.talker.vllm.state import TalkerState
+
+_HEADS = (64, 128, 256)
+"""Sizes of heads that the operator was made for."""
+_TRIED_ROWS = 2
+_log = logging.getLogger(__name__)
+
+
+def fuse(layers: Iterable[Any], dtype: torch.dtype) -> None:
+    """Let every layer's attention use vLLM's own fused operator, where this vLLM and this device have it.
+
+    It works in place on what the product has made, in float32 within; vLLM itself uses it only in compiled models. It
+    is no public part of vLLM, so it is called once first: with an error vLLM's own forward stays.
+    """
+    operator = getattr(torch.ops._C, "fused_qk_norm_rope", None)
+    if operator is None or dtype != torch.bfloat16 or not torch.cuda.is_available():
+        return
+    attentions = [layer.self_attn for layer in layers if layer.self_attn.head_dim in _HEADS]
+    try:
+        for attention in attentions[:1]:
+            _try_out(attention)
+    except Exception as error:
+        _log.info("norms and rotation of the talker's heads are vLLM's own launches: %s", reason_for_plain(error))
+        return
+    for attention in attentions:
+        attention.forward = MethodType(attend, attention)
+
+
+def attend(attention: Any, positions: Tensor, hidden_states: Tensor) -> Tensor:
+    """The forward of vLLM's Qwen3Attention: rows [n, hidden] at ``positions`` [n] -> [n, hidden]."""
+    qkv, _ = attention.qkv_proj(hidden_states)
+    _norm_and_rotate(attention, qkv, positions)
+    q, k, v = qkv.split([attention.q_size, attention.kv_size, attention.kv_size], dim=-1)
+    output, _ = attention.o_proj(attention.attn(q, k, v))
+    return output
+
+
+def _norm_and_rotate(attention: Any, qkv: Tensor, positions: Tensor) -> None:
+    _custom_ops.fused_qk_norm_rope(
+        qkv,
+        attention.num_heads,
+        attention.num_kv_heads,
+        attention.num_kv_heads,
+        attention.head_dim,
+        attention.q_norm.variance_epsilon,
+        attention.q_norm.weight,
+        attention.k_norm.weight,
+        attention.rotary_emb.cos_sin_cache,
+        attention.rotary_emb.is_neox_style,
+        positions.view(-1),
+    )
+
+
+def _try_out(attention: Any) -> None:
+    """With the shapes that a step has. Raises whatever the operator does."""
+    like = attention.q_norm.weight
+    qkv = torch.zeros(_TRIED_ROWS, attention.q_size + 2 * attention.kv_size, dtype=like.dtype, device=like.device)
+    _norm_and_rotate(attention, qkv, torch.arange(_TRIED_ROWS, device=like.device))
+    require_gpu()
+
+
+LOAD_FORMAT = "sonant"
+
+
+def register(checkpoint: Checkpoint) -> None:
+    """Tell vLLM of the model, and that what it is to load is ``checkpoint``."""
+    ModelRegistry.register_model(ARCHITECTURE, SonantTalker)
+
+    class CheckpointLoader(BaseModelLoader):
+        """Gives the model what is under ``talker.``."""
+
+        def download_model(self, model_config: Any) -> None:
+            """It is here already."""
+
+        def load_weights(self, model: Any, model_config: Any) -> None:
+            """Load the checkpoint."""
+            model.load(checkpoint.model, checkpoint.tensors("talker."))
+
+    register_model_loader(LOAD_FORMAT)(CheckpointLoader)
+
+
+def write_config(folder: Path, talker: TalkerArchitecture, positions: int, dtype: torch.dtype) -> None:
+    """The talker's layers as a Qwen3 of Transformers', which vLLM knows: config.json.
+
+    Positions are plain: the three parts of the checkpoint's rotary positions are always equal (SPEC 2).
+    """
+    shape = talker.transformer
+    config = {
+        "architectures": [ARCHITECTURE],
+        "model_type": "qwen3",
+        "vocab_size": talker.vocab,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "rms_norm_eps": shape.eps,
+        "rope_theta": shape.rope_theta,
+        "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
+        "max_position_embeddings": positions,
+        "tie_word_embeddings": False,
+        "torch_dtype": str(dtype).removeprefix("torch."),
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+
 
 ARCHITECTURE = "SonantTalker"
 """The name that vLLM knows it by."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from engine.architecture import TalkerArchitecture
-from engine.prompt import NOTHING, Prompt
+from engine.checkpoint.architecture import TalkerArchitecture
+from engine.prompt.builder import NOTHING, Prompt
 
 
 def prompt_ids(prompt: Prompt, architecture: TalkerArchitecture) -> list[int]:

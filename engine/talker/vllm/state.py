@@ -11,12 +11,11 @@ from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
-from engine.talker.fused.choice import first_codes
-from engine.talker.resident.buckets import BucketedTail
-from engine.talker.resident.inputs import StepInputs, StepRows
-from engine.talker.resident.slots import Slots
-from engine.talker.resident.tail import FrameTail
-from engine.talker.resident.utterance import Utterance
+from engine.talker.fused.dispatch import first_codes
+from engine.talker.gpu_step.graphs import BucketedTail
+from engine.talker.gpu_step.inputs import StepInputs, StepRows, Utterance
+from engine.talker.gpu_step.sampler import FrameTail
+from engine.talker.gpu_step.slots import Slots
 
 UTTERANCE = "utterance"
 """Where a request's extra arguments carry its ``Utterance``."""

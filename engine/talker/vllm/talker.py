@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.checkpoint import Checkpoint
+from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
-from engine.prompt import Prompt
-from engine.request import FinishReason
+from engine.prompt.builder import Prompt
+from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling, TalkerOutput
-from engine.talker.resident.utterance import Utterance
-from engine.talker.vllm.drawn import Drawn
+from engine.talker.gpu_step.inputs import Utterance
 from engine.talker.vllm.installation import prepare_environment, require
+from engine.talker.vllm.step_output import Drawn
 
 if TYPE_CHECKING:
     from vllm.v1.request import Request
 
-    from engine.gpu_memory import GpuMemory
+    from engine.device.memory import GpuMemory
     from engine.talker.vllm.core import TalkerCore
 
 _FRUITLESS_STEPS = 2

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.request import SAMPLES_PER_FRAME
+from engine.protocol.request import SAMPLES_PER_FRAME
 
 
 class Pieces(NamedTuple):

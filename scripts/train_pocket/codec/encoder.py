@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.architecture import SpeechEncoderArchitecture, Transformer
+from engine.checkpoint.architecture import SpeechEncoderArchitecture, Transformer
 from scripts.train_pocket.codec.layers import CausalConv, TransformerLayer
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.architecture import Transformer
+from engine.checkpoint.architecture import Transformer
 
 _BRANCH_SCALE = 0.1
 """What residual branches are scaled by at first: the published 0.01 needs a longer training to grow."""

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.models.mel import slaney_filters
-from engine.request import SAMPLE_RATE
+from engine.models.speaker_encoder import slaney_filters
+from engine.protocol.request import SAMPLE_RATE
 
 _SCALES = ((2048, 160), (1024, 128), (512, 80), (256, 40), (128, 20), (64, 10))
 """(window, mel bands); hops are a quarter of the window."""

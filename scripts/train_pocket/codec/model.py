@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from engine.architecture import CodecArchitecture
-from engine.layout import codec_shapes
+from engine.checkpoint.architecture import CodecArchitecture
+from engine.checkpoint.layout import codec_shapes
 from scripts.train_pocket.codec.decoder import Code2Wav
 from scripts.train_pocket.codec.encoder import SpeechEncoder
 from scripts.train_pocket.codec.quantizer import Quantized, ResidualStack, SplitQuantizer

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from engine.request import SAMPLES_PER_FRAME
+from engine.protocol.request import SAMPLES_PER_FRAME
 from scripts.train_pocket.codec.audio import Audio
 from scripts.train_pocket.codec.discriminators import Critics, critics_loss, deceit_loss, feature_loss
 from scripts.train_pocket.codec.losses import MelDistance, PhonemeHead, crowding

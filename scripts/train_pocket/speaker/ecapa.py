@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 
 
 class Ecapa(nn.Module):

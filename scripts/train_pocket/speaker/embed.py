@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from engine.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from scripts.train_pocket.config import DEFAULT
 from scripts.train_pocket.config import load as load_config
 from scripts.train_pocket.folder import model_architecture

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from engine.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from scripts.train_pocket.speaker.ecapa import Ecapa
 
 PREFIX = "speaker_encoder."

@@ -1,4 +1,4 @@
-"""Log-mel frames of a batch of clips: what engine.models.mel does to one."""
+"""Log-mel frames of a batch of clips: what engine.models.speaker_encoder does to one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.models.mel import slaney_filters
+from engine.models.speaker_encoder import slaney_filters
 
 _FFT = 1024
 _HOP = 256

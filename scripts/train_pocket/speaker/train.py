@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from scripts.train_pocket.config import DEFAULT, Pocket
 from scripts.train_pocket.config import load as load_config
 from scripts.train_pocket.folder import model_architecture

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.architecture import SpeakerEncoderArchitecture
+from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from scripts.train_pocket.config import SpeakerTraining
 from scripts.train_pocket.speaker.augment import Augmenter
 from scripts.train_pocket.speaker.corpus import Corpus, Sampler

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.architecture import ModelArchitecture
-from engine.request import SpeechRequest, TextLayout, Voice
-from engine.text_tokenizer import TextTokenizer
+from engine.checkpoint.architecture import ModelArchitecture
+from engine.prompt.tokenizer import TextTokenizer
+from engine.protocol.request import SpeechRequest, TextLayout, Voice
 from scripts.train_pocket.config import TalkerDraws
 from scripts.train_pocket.talker.batches import LENGTHS
 from scripts.train_pocket.talker.corpus import Corpus, Spoken

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.architecture import ModelArchitecture
-from engine.prompt import NOTHING, build_prompt
-from engine.request import SpeechRequest
-from engine.text_tokenizer import TextTokenizer
+from engine.checkpoint.architecture import ModelArchitecture
+from engine.prompt.builder import NOTHING, build_prompt
+from engine.prompt.tokenizer import TextTokenizer
+from engine.protocol.request import SpeechRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.architecture import TalkerArchitecture
+from engine.checkpoint.architecture import TalkerArchitecture
 from scripts.train_pocket.talker.lookup import lookup
 from scripts.train_pocket.talker.qwen3 import Stack, linear
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engine.architecture import Transformer
+from engine.checkpoint.architecture import Transformer
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(query [rows, heads, n, d], key [rows, kv_heads, n, d], value) -> [rows, heads, n, d]."""

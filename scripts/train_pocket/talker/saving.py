@@ -8,8 +8,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from engine.architecture import ModelArchitecture
-from engine.layout import model_shapes
+from engine.checkpoint.architecture import ModelArchitecture
+from engine.checkpoint.layout import model_shapes
 from scripts.train_pocket.talker.trainer import Trainer
 
 WEIGHTS, STATE = "talker.safetensors", "state.pt"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.untrained.tokenizer import write_tokenizer
 from scripts.train_pocket import codes as codes_file
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.utterances import Utterance, write_plan
+from tests.support.random_checkpoint.tokenizer import write_tokenizer
 
 _SYLLABLES = "ba de ki lo mu na pe ri so tu wa ze".split()
 _LETTERS = 128

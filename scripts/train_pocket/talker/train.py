@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from engine.text_tokenizer import TextTokenizer
+from engine.prompt.tokenizer import TextTokenizer
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.machines import join, rank, same_start, world

@@ -8,11 +8,10 @@ import ssl
 import pytest
 import trustme
 
-from server.bench.asking import Asking
 from server.bench.client import Client, speech_address
-from server.bench.loads import Audience, Closed, Open
-from server.bench.running import run
+from server.bench.run import run
 from server.bench.trace import Trace
+from server.bench.workload import Asking, Audience, Closed, Open
 from tests.server.bench.stand_in import FRAME, Answer, Asked, silence, sound, standing_in
 
 ASKING = Asking(("Hello there.",))

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from server.cli import app
+from server.cli.main import app
 from tests.server.commands import ran
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving, speech

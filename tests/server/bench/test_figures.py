@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from server.bench.figures import Figures, figures_of
-from server.bench.loads import Closed
-from server.bench.running import Run
+from server.bench.run import Run
 from server.bench.summary import spread, summary_of
 from server.bench.trace import Trace
+from server.bench.workload import Closed
 
 BEGAN = 100.0
 SECOND = 48_000

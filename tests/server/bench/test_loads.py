@@ -9,10 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from server.bench.asking import Asking, reference
-from server.bench.loads import Closed, Load, Open
-from server.bench.plans import PLANS, audience, closed_load, open_load, planned
-from server.bench.texts import SENTENCES, read_texts
+from server.bench.workload import (
+    PLANS,
+    SENTENCES,
+    Asking,
+    Closed,
+    Load,
+    Open,
+    audience,
+    closed_load,
+    open_load,
+    planned,
+    read_texts,
+    reference,
+)
 
 
 def test_poisson_arrivals_are_the_same_for_the_same_seed() -> None:

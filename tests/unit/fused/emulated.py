@@ -9,9 +9,8 @@ from pathlib import Path
 
 import torch
 
-from engine.architecture import Transformer
-from engine.talker.fused.persistent import CUDA, Launch
-from engine.talker.fused.sizes import Sizes
+from engine.checkpoint.architecture import Transformer
+from engine.talker.fused.persistent import CUDA, Launch, Sizes
 from engine.talker.fused.weights import PredictorWeights
 from tests.predictors import random_weights
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.talker.fused.packing import pack
-from engine.talker.fused.sizes import published_sizes
+from engine.talker.fused.persistent import pack, published_sizes
 from tests.predictors import PUBLISHED
 from tests.unit.fused.emulated import SMALL, weights_of
 

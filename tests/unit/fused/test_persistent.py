@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.talker.fused.eight_bits import rounded
-from engine.talker.fused.persistent import PersistentCodes
-from engine.talker.fused.sizes import kernel_for
-from engine.talker.fused.twin import Twin
+from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.persistent import PersistentCodes, kernel_for
+from engine.talker.fused.reference import Twin
 from tests.predictors import question, relative
 from tests.unit.fused.emulated import LIKE_PUBLISHED, SMALL, WITHOUT_PROJECTION, emulated, weights_of
 

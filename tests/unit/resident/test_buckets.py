@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.talker.resident.buckets import BucketedTail, batch_sizes
+from engine.talker.gpu_step.graphs import BucketedTail, batch_sizes
 
 SCRATCH = 6
 

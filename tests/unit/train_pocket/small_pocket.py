@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from engine.text_tokenizer import TextTokenizer
+from engine.prompt.tokenizer import TextTokenizer
 from scripts.train_pocket.config import Pocket, load
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.talker.corpus import read_corpus

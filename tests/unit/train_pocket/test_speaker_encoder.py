@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.layout import model_shapes
+from engine.checkpoint.layout import model_shapes
 from engine.models.speaker_encoder import SpeakerEncoder
 from scripts.train_pocket.config import load as load_config
 from scripts.train_pocket.folder import model_architecture

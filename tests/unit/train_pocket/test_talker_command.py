@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
 from engine.errors import CheckpointError
 from scripts.train_pocket import assemble as assembling
 from scripts.train_pocket.assemble import assemble

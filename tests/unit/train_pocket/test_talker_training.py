@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from engine.checkpoint import open_checkpoint
+from engine.checkpoint.folder import open_checkpoint
 from engine.models.code_predictor import CodePredictor
-from engine.models.layers import attend, causal_mask
+from engine.models.qwen3 import attend, causal_mask
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
-from engine.prompt import build_prompt
-from engine.request import FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.prompt.builder import build_prompt
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from scripts.train_pocket.assemble import assemble
 from scripts.train_pocket.talker.batches import batches, collate
 from scripts.train_pocket.talker.evaluate import evaluate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.text_tokenizer import TextTokenizer, check_text_ids
+from engine.prompt.tokenizer import TextTokenizer, check_text_ids
 from scripts.train_pocket import tokenizer
 from scripts.train_pocket.config import load
 from scripts.train_pocket.folder import SPECIAL_TOKENS, model_architecture

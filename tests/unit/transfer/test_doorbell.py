@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from engine.transfer.doorbell import Doorbell
+from engine.transfer.wakeup import Doorbell
 
 PATIENCE = 10.0
 

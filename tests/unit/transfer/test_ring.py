@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.transfer.errors import LinkCorrupt
+from engine.transfer.records import LinkCorrupt
 from engine.transfer.ring import ALIGNMENT, Entry, RingReader, RingWriter, largest_payload
 
 TAIL, HEAD = 0, 8

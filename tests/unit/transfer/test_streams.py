@@ -1,7 +1,6 @@
 import pytest
 
-from engine.transfer.errors import CreditExceeded, LinkCorrupt, StreamError
-from engine.transfer.record import Kind, Record
+from engine.transfer.records import CreditExceeded, Kind, LinkCorrupt, Record, StreamError
 from engine.transfer.streams import IncomingStreams, OutgoingStreams
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.talker.fused.launches.drawing import drawn_code, uniform
+from engine.talker.fused.launches.sampling import drawn_code, uniform
 
 
 @triton.jit

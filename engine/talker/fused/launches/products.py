@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from engine.kernels.triton_parts import swiglu
+from engine.kernels.codec_kernels import swiglu
 
 
 @triton.jit

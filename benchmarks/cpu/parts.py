@@ -1,0 +1,107 @@
+"""What a frame costs in each part, on one thread: ``python -m benchmarks.cpu.parts FOLDER``.
+
+CPU time of the thread, not the clock's, so that other work on the machine matters less. For the talker with its code
+predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and the same with every
+matrix product replaced by a constant, which leaves what the many small operations and Python cost. For Code2Wav:
+batches of streams and frames (best).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.code2wav.base import Decoder
+from engine.code2wav.loading import load_decoder
+from engine.config import EngineConfig
+from engine.device.selection import prepare_torch
+from engine.kernels.linear import Linear
+from engine.prompt.builder import build_prompt
+from engine.protocol.request import CODEBOOKS, SamplingParams, SpeechRequest
+from engine.talker.loading import load_native_talker
+from engine.talker.native.talker import NativeTalker
+from engine.talker.requests import resolve
+
+TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
+FRAMES = 40
+ROWS = (1, 2, 4, 8)
+BATCHES = ((1, 1), (1, 2), (1, 6), (1, 12), (2, 1), (2, 4), (4, 1), (4, 2))
+REPEATS = 12
+
+
+def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int) -> float:
+    """The median step of ``rows`` utterances that begin together, the steps that read prompts left out."""
+    speaker = next(iter(checkpoint.model.talker.speakers))
+    for seed in range(rows):
+        request = SpeechRequest(TEXT, speaker=speaker, sampling=SamplingParams(seed=seed, max_new_tokens=FRAMES + 1))
+        prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer)
+        talker.admit(seed, prompt, resolve(request.sampling, checkpoint.generation))
+    times = []
+    while talker.runnable(()):
+        began = time.thread_time()
+        made = talker.step(())
+        if sum(output.codes is not None for output in made) == rows:
+            times.append(time.thread_time() - began)
+    return 1000 * statistics.median(times[rows:])
+
+
+class _Constants:
+    """In place of every product: one constant of the right shape for each."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], Tensor] = {}
+
+    def __call__(self, linear: Linear, x: Tensor) -> Tensor:
+        size = (len(x), linear.out_features)
+        if size not in self._made:
+            self._made[size] = torch.randn(size)
+        return self._made[size].clone()
+
+
+def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:
+    """The best of some decodings of ``frames`` frames of ``streams`` streams."""
+    random = np.random.default_rng(0)
+    rows = [decoder.begin(None) for _ in range(streams)]
+    times = []
+    for _ in range(REPEATS):
+        chunk = random.integers(0, codes, (streams, frames, CODEBOOKS)).astype(np.int16)
+        began = time.thread_time()
+        decoder.decode(rows, chunk)
+        times.append(time.thread_time() - began)
+    for row in rows:
+        decoder.end(row)
+    return 1000 * min(times)
+
+
+def main() -> None:
+    """Talker, then Code2Wav."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a checkpoint with named voices")
+    parser.add_argument("--rounds", type=int, default=4)
+    given = parser.parse_args()
+    config = EngineConfig(model=str(given.folder), device="cpu", threads=1)
+    prepare_torch(config)
+    checkpoint = open_checkpoint(config.model)
+    talker = load_native_talker(checkpoint, config, torch.device("cpu"))
+    constants = _Constants()
+    for rows in ROWS:
+        whole = min(step_ms(talker, checkpoint, rows) for _ in range(given.rounds))
+        with mock.patch.object(Linear, "__call__", lambda linear, x: constants(linear, x)):
+            rest = min(step_ms(talker, checkpoint, rows) for _ in range(given.rounds))
+        print(f"talker, {rows} at once: {whole:5.2f} ms a step, {rest:5.2f} without products")
+    decoder = load_decoder(config)
+    for streams, frames in BATCHES:
+        taken = chunk_ms(decoder, checkpoint.codec.decoder.codebook_size, streams, frames)
+        print(f"Code2Wav, {streams} x {frames:2d} frames: {taken:6.2f} ms, {taken / streams / frames:5.2f} a frame")
+
+
+if __name__ == "__main__":
+    main()

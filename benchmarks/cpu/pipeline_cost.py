@@ -1,0 +1,179 @@
+"""What the pipeline costs beside its models: microseconds of CPU time a frame and a chunk, in each of its threads.
+
+    python -m benchmarks.cpu.pipeline_cost [--listeners 1 32 128 256] [--step-ms 12] [--batch-ms 2] [--chunk-frames 12]
+
+A server with ``benchmarks/lib/stand_in_engine.py`` in the place of both models speaks to N listeners for as long as is
+measured, a frame of each in every step, as raw PCM; the listeners are ``sonant bench``'s, in this process. CPU time is
+what the system has counted for each thread. In the table ``talker`` is a frame's share of stage 1, ``code2wav`` a
+chunk's of stage 2, ``rest`` a chunk's of both stages' listening threads, ``http`` a chunk's of the whole HTTP process
+and ``its loop`` that of its event loop; the loads are those of both stages, and of the HTTP process, as parts of a
+core. ``pause`` is how long the GPU would wait between two of the talker's steps, median, 99th percentile and worst, ms:
+Python's time there, and what it waits for the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from benchmarks.lib import serving
+from benchmarks.lib.processes import Processes, processes
+from benchmarks.lib.report import machine
+from benchmarks.lib.stand_in_engine import BATCH_MS, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS, is_code2wav
+from server.bench.client import Client
+from server.bench.trace import Trace
+from server.bench.workload import SENTENCES, Asking
+from tests.support.random_checkpoint import write_checkpoint
+
+CONTEXT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """CPU seconds of each part up to a moment, and what was made by then."""
+
+    moment: float
+    talker: float
+    code2wav: float
+    engine: float
+    loop: float
+    http: float
+    frames: int
+    chunks: int
+    batches: int
+    steps: int
+
+
+def read(server: Processes, made: dict[str, Any]) -> Reading:
+    """``made``: what ``/ready`` says of the engine."""
+    threads = {(each.pid, thread.id): thread for each in server.all for thread in each.threads()}
+    seconds = {key: thread.user_time + thread.system_time for key, thread in threads.items()}
+    http = sum(spent for (pid, _), spent in seconds.items() if pid == server.http.pid)
+    worker = server.engine[0].pid
+    [code2wav] = [key for key in seconds if is_code2wav(*key)]
+    return Reading(
+        time.perf_counter(),
+        seconds[worker, worker],
+        seconds[code2wav],
+        sum(spent for (pid, _), spent in seconds.items() if pid in {each.pid for each in server.engine}),
+        seconds[server.http.pid, server.http.pid],
+        http,
+        made["talker_step_rows"],
+        made["code2wav_batch_rows"],
+        made["code2wav_batches"],
+        int(_pauses()[0]),
+    )
+
+
+def _pauses() -> NDArray[np.float32]:
+    return np.memmap(os.environ[PAUSES], np.float32, "r")
+
+
+async def spoken_to(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
+    """Readings ``seconds`` apart, while so many listen."""
+    client = Client(address, None, patience=600, rate=24_000, audible=0.01)
+    asking = Asking(SENTENCES, frames=CONTEXT - 512)
+    traces = [Trace(number, 0.0, 0.0) for number in range(listeners)]
+    asked = [asyncio.create_task(client.ask(asking.body(trace.number), trace)) for trace in traces]
+    async with httpx.AsyncClient(base_url=address, timeout=60) as stats:
+
+        async def reading() -> Reading:
+            made = (await stats.get("/ready")).raise_for_status().json()["engine"]
+            return await asyncio.to_thread(read, server, made)
+
+        while not all(len(trace.pieces) > 3 for trace in traces):  # noqa: ASYNC110 - the load client tells nobody
+            await asyncio.sleep(0.1)
+        first = await reading()
+        await asyncio.sleep(seconds)
+        second = await reading()
+    if any(each.done() for each in asked):
+        raise SystemExit("an utterance was over too early")
+    for each in asked:
+        each.cancel()
+        with suppress(asyncio.CancelledError):
+            await each
+    return first, second
+
+
+def row(listeners: int, a: Reading, b: Reading) -> str:
+    """What happened between two readings."""
+    seconds, frames, chunks = b.moment - a.moment, b.frames - a.frames, b.chunks - a.chunks
+    talker, code2wav, loop, http = b.talker - a.talker, b.code2wav - a.code2wav, b.loop - a.loop, b.http - a.http
+    rest = b.engine - a.engine - talker - code2wav
+    each = [1e6 * talker / frames, *(1e6 * spent / chunks for spent in (code2wav, rest, http, loop))]
+    loads = [(talker + code2wav) / seconds, http / seconds]
+    pauses = 1e3 * np.quantile(_pauses()[1 + a.steps : 1 + b.steps], (0.5, 0.99, 1))
+    return (
+        f"{listeners:9d} {frames / seconds:9,.0f} {chunks / seconds:9,.0f}"
+        f" {frames / chunks:13.1f} {chunks / (b.batches - a.batches):14.1f}"
+        + "".join(f"{value:9.1f}" for value in each)
+        + "".join(f"{load:8.0%}" for load in loads)
+        + "".join(f"{pause:8.2f}" for pause in pauses)
+    )
+
+
+def measure(given: argparse.Namespace, placement: str, folder: Path, checkpoint: Path) -> None:
+    """A table for one placement of Code2Wav."""
+    most = max(given.listeners)
+    config = folder / f"{placement}.yaml"
+    code2wav = {
+        "placement": placement,
+        "streams": most,
+        "max_chunk_frames": given.chunk_frames,
+        "max_batch_frames": 128 * given.chunk_frames,
+    }
+    talker = {"engine": "native", "slots": most, "context": CONTEXT}
+    engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, "talker": talker, "code2wav": code2wav}
+    config.write_text(yaml.safe_dump({"engine": engine}))
+    program = ("benchmarks.lib.stand_in_engine", "server.cli")
+    with serving.served(config, folder / f"{placement}.log", program=program) as (address, _):
+        server = processes(serving.started().pid)
+        heads = "listeners  frames/s  chunks/s frames a chunk chunks a batch"
+        parts = "   talker code2wav     rest     http its loop  engine    http   pause     p99   worst"
+        print(f"\n{placement}\n{heads}{parts}", flush=True)
+        for listeners in given.listeners:
+            print(row(listeners, *asyncio.run(spoken_to(address, listeners, given.seconds, server))), flush=True)
+
+
+def main() -> None:
+    """Both placements, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--listeners", type=int, nargs="+", default=[1, 32, 128, 256])
+    parser.add_argument("--step-ms", type=float, default=12.0)
+    parser.add_argument("--batch-ms", type=float, default=2.0)
+    parser.add_argument("--switch-ms", type=float, default=5.0, help="Python's switch interval in the engine")
+    parser.add_argument("--launches", type=int, default=0, help="times that a step lets go of the interpreter's lock")
+    parser.add_argument("--chunk-frames", type=int, default=12, help="most frames of a chunk")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--placement", nargs="+", default=["thread", "process"])
+    given = parser.parse_args()
+    os.environ[LAUNCHES] = str(given.launches)
+    for variable, milliseconds in ((STEP_MS, given.step_ms), (BATCH_MS, given.batch_ms), (SWITCH_MS, given.switch_ms)):
+        os.environ[variable] = str(milliseconds)
+    print("{cpu}, {cores} cores; Python {python}".format(**machine()), flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ[PAUSES] = str(folder / "pauses")
+        np.memmap(folder / "pauses", np.float32, "w+", shape=(1 + MOST_PAUSES,))
+        checkpoint = folder / "checkpoint"
+        checkpoint.mkdir()
+        write_checkpoint(checkpoint, "0b6-custom_voice")
+        for placement in given.placement:
+            measure(given, placement, folder, checkpoint)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

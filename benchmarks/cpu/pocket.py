@@ -1,0 +1,153 @@
+"""A served checkpoint as its listeners meet it: start-up, first sound, pace, and how many at once.
+
+    python -m benchmarks.cpu.pocket [FOLDER] [--cores 0,1] [--at-once 1 2 4 6] [--repeats 8] [--config FILE]
+
+FOLDER defaults to the model of the configuration, configs/pocket.yaml. Prints
+
+- ready: from ``sonant serve`` to a /ready that says yes, best and median of ``--starts``;
+- first sound: from request to the first audible sample in the client's hands, one request at a time;
+- real-time factor: seconds until the last sample of a lone stream, for a second of its audio;
+- at once: N listeners who begin together and play from their first audible sample on. ``late`` is how many of them ran
+  out of audio, and by how much the latest sample missed its time. A number is held when nobody ran out in any round;
+  then it says how much audio the poorest still had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import yaml
+
+from benchmarks.lib.report import machine
+from benchmarks.lib.serving import PATIENCE_S, ROOT, served
+
+RATE = 24_000
+AUDIBLE = 32
+"""-60 dBFS in 16 bits."""
+TEXTS = (
+    "The quick brown fox jumps over the lazy dog, and nobody is surprised.",
+    "She opened the window because the evening air had finally become cool.",
+    "Trains to the coast leave every half an hour from the northern platform.",
+    "There is a small bakery at the corner where the bread is always warm.",
+    "We walked along the river until the lights of the town were out of sight.",
+    "Please remember to water the plants on the balcony before you go to bed.",
+)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One listener's times in seconds: first audible sample, last sample, audio in all, how late the latest was."""
+
+    first: float
+    last: float
+    audio: float
+    late: float
+
+
+async def listen(client: httpx.AsyncClient, text: str, seed: int) -> Heard:
+    """One streamed request; ``late`` is positive when playback ran out of audio."""
+    body = {"input": text, "response_format": "pcm", "seed": seed}
+    asked = time.perf_counter()
+    first, begun, samples, late = 0.0, 0, 0, float("-inf")
+    async with client.stream("POST", "/v1/audio/speech", json=body) as response:
+        response.raise_for_status()
+        async for piece in response.aiter_raw():
+            now = time.perf_counter() - asked
+            if first:
+                late = max(late, now - first - (samples - begun) / RATE)
+            else:
+                loud = np.flatnonzero(np.abs(np.frombuffer(piece[: len(piece) // 2 * 2], "<i2")) > AUDIBLE)
+                if len(loud):
+                    first, begun = now, samples + int(loud[0])
+            samples += len(piece) // 2
+    return Heard(first, time.perf_counter() - asked, samples / RATE, late)
+
+
+async def lone(client: httpx.AsyncClient, repeats: int) -> None:
+    """First sound and pace of one stream at a time; the very first request is reported by itself."""
+    fresh = await listen(client, TEXTS[0], 0)
+    heard = [await listen(client, TEXTS[turn % len(TEXTS)], turn) for turn in range(repeats)]
+    firsts = [1000 * each.first for each in heard]
+    pace = [each.last / each.audio for each in heard]
+    print(f"first sound       {_summary(firsts, 0)} ms; the server's very first {1000 * fresh.first:.0f} ms")
+    print(f"real-time factor  {_summary(pace, 3)}")
+
+
+async def together(client: httpx.AsyncClient, count: int, repeats: int) -> None:
+    """``count`` listeners at once, ``repeats`` times."""
+    heard: list[Heard] = []
+    began = time.perf_counter()
+    for turn in range(repeats):
+        texts = [TEXTS[(turn + number) % len(TEXTS)] for number in range(count)]
+        asked = [listen(client, text, turn * count + number) for number, text in enumerate(texts)]
+        heard += await asyncio.gather(*asked)
+    seconds = time.perf_counter() - began
+    late = [each.late for each in heard if each.late > 0]
+    worst = 1000 * max(each.late for each in heard)
+    verdict = (
+        f"{len(late)} of {len(heard)} late, by up to {worst:.0f} ms" if late else f"held, {-worst:.0f} ms to spare"
+    )
+    firsts = [1000 * each.first for each in heard]
+    audio = sum(each.audio for each in heard) / seconds
+    print(f"{count:3d} at once       first sound {_summary(firsts, 0)} ms; {audio:.1f} s of audio a second; {verdict}")
+
+
+def _summary(values: Sequence[float], digits: int) -> str:
+    figures = {"best": min(values), "median": statistics.median(values), "worst": max(values)}
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in figures.items())
+
+
+async def measure(address: str, at_once: Sequence[int], repeats: int) -> None:
+    """Everything that is asked of one running server."""
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=limits) as client:
+        await lone(client, repeats)
+        for count in at_once:
+            await together(client, count, max(1, repeats // 2))
+
+
+def config_for(given: Path, model: Path | None, folder: Path) -> Path:
+    """The configuration with ``model`` in the place of its own."""
+    if model is None:
+        return given
+    settings = yaml.safe_load(given.read_text())
+    settings["engine"] = {**settings["engine"], "model": str(model.resolve())}
+    written = folder / given.name
+    written.write_text(yaml.safe_dump(settings))
+    return written
+
+
+def main() -> None:
+    """Start the server a few times, then listen."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, nargs="?", help="a checkpoint folder")
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
+    parser.add_argument("--cores", default="0,1", help="the server's; the listeners run anywhere")
+    parser.add_argument("--at-once", type=int, nargs="*", default=[1, 2, 4, 6])
+    parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--starts", type=int, default=3)
+    given = parser.parse_args()
+    cores = [int(core) for core in given.cores.split(",")]
+    print("{cpu}; Python {python}, torch {torch}".format(**machine()) + f"; {len(cores)} cores for the server")
+    with tempfile.TemporaryDirectory() as folder:
+        config, log = config_for(given.config, given.model, Path(folder)), Path(folder, "log")
+        readiness = []
+        for _ in range(given.starts - 1):
+            with served(config, log, cores=cores) as (_, seconds):
+                readiness.append(seconds)
+        with served(config, log, cores=cores) as (address, seconds):
+            print(f"ready             {_summary([*readiness, seconds], 1)} s")
+            asyncio.run(measure(address, given.at_once, given.repeats))
+
+
+if __name__ == "__main__":
+    main()

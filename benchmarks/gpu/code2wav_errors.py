@@ -1,0 +1,153 @@
+"""How far below the signal Code2Wav's error lies in each type, however an utterance is cut into chunks.
+
+    python -m benchmarks.gpu.code2wav_errors FOLDER [--frames 48] [--chunks 1 4 12 24] [--device cpu]
+
+FOLDER: a checkpoint. The error is that of samples before they become 16 bits, in decibels below the utterance, against
+the definition: plain torch in float32 on the CPU, all of it at once. float16, bfloat16 and float32 are as a GPU is
+served: its kernels, or on a CPU the same steps in plain torch. tf32, on a GPU alone, is plain torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.checkpoint.architecture import CodecArchitecture
+from engine.checkpoint.folder import open_checkpoint
+from engine.code2wav.cpu import StreamDecoder
+from engine.code2wav.loading import compile_kernels
+from engine.kernels.codec_ops import Ops, TorchOps
+from engine.kernels.codec_tiles import AMPLE
+from engine.models.code2wav import Code2WavModel
+from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.protocol.request import CODEBOOKS, MOST_CHUNK_FRAMES, SAMPLES_PER_FRAME
+
+CPU = torch.device("cpu")
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+Samples = NDArray[np.float32]
+Codes = NDArray[np.int16]
+Decode = Callable[[Sequence[Codes]], Samples]
+"""Pieces [frames, 16] of one utterance -> its samples."""
+
+
+class Codec:
+    """A checkpoint's decoder in every type. tensors: without their ``decoder.`` prefix."""
+
+    def __init__(self, folder: str, device: torch.device) -> None:
+        checkpoint = open_checkpoint(folder)
+        self._codec: CodecArchitecture = checkpoint.codec
+        self._tensors, self._device = checkpoint.codec_tensors("decoder."), device
+
+    def utterance(self, frames: int) -> Codes:
+        """Any codes."""
+        size = self._codec.decoder.codebook_size
+        return np.random.default_rng(frames).integers(size, size=(frames, CODEBOOKS), dtype=np.int16)
+
+    def plain(self, device: torch.device) -> Decode:
+        """The definition, on ``device``."""
+        decoder = StreamDecoder(Code2WavModel(self._tensors, self._codec.decoder, device=device), 1)
+
+        def decode(pieces: Sequence[Codes]) -> Samples:
+            row = decoder.begin(None)
+            made = [decoder.decode([row], piece[None])[0] for piece in pieces]
+            decoder.end(row)
+            return np.concatenate(made)
+
+        return decode
+
+    def served(self, dtype: torch.dtype, sizes: set[int]) -> Decode:
+        """As a GPU runs it, without graphs. sizes: frames of the pieces that will come."""
+        weights = RowWeights(self._tensors, self._codec.decoder, device=self._device, dtype=dtype)
+        decoder = RowDecoder(weights, self._ops(dtype, sizes))
+
+        def decode(pieces: Sequence[Codes]) -> Samples:
+            memory, row = StreamMemory(weights, 1), torch.zeros(1, dtype=torch.int64, device=self._device)
+            return np.concatenate([self._decoded(decoder, weights, memory, row, piece) for piece in pieces])
+
+        return decode
+
+    def _decoded(
+        self, decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, row: torch.Tensor, piece: Codes
+    ) -> Samples:
+        frames = len(piece)
+        work = torch.zeros(Workspace.size(weights, 1, frames), dtype=weights.dtype, device=self._device)
+        made = torch.empty(1, frames * SAMPLES_PER_FRAME, device=self._device)
+        codes = torch.from_numpy(piece[None].astype(np.int64)).to(self._device)
+        decoder.decode(codes, row, memory, Workspace(weights, 1, frames, work), made)
+        return made[0].cpu().numpy()
+
+    def _ops(self, dtype: torch.dtype, sizes: set[int]) -> Ops:
+        if self._device.type != "cuda":
+            return TorchOps()
+        from engine.kernels.codec_triton import TritonOps
+
+        properties = torch.cuda.get_device_properties(self._device)
+        shared = getattr(properties, "shared_memory_per_block_optin", AMPLE)
+        compile_kernels(self._codec, dtype, [(1, frames) for frames in sizes], shared)
+        return TritonOps(shared=shared)
+
+
+def cut(codes: Codes, frames: int) -> list[Codes]:
+    """Pieces of ``frames`` frames; the last has what is left."""
+    return np.split(codes, range(frames, len(codes), frames))
+
+
+def decibels(samples: Samples, truth: Samples) -> float:
+    """How far the error lies below the signal; infinite where there is none."""
+    error = float((samples.astype(np.float64) - truth).std())
+    return 20 * math.log10(float(truth.std()) / error) if error else math.inf
+
+
+@torch.inference_mode()
+def tell(folder: str, device: torch.device, frames: int, chunks: Sequence[int]) -> None:
+    """A table: types, and the frames of a chunk."""
+    codec = Codec(folder, device)
+    codes = codec.utterance(frames)
+    truth = codec.plain(CPU)([codes])
+    cuts = {chunk: cut(codes, chunk) for chunk in chunks}
+    sizes = {len(piece) for pieces in cuts.values() for piece in pieces}
+    print("| dB below the signal | " + " | ".join(f"chunks of {chunk}" for chunk in cuts) + " |")
+    print((len(cuts) + 1) * "|---" + "|")
+
+    def line(name: str, decode: Decode) -> None:
+        found = (decibels(decode(pieces), truth) for pieces in cuts.values())
+        print(f"| {name} | " + " | ".join(f"{each:.1f}" for each in found) + " |", flush=True)
+
+    for dtype in DTYPES:
+        line(str(dtype).removeprefix("torch."), codec.served(dtype, sizes))
+    if device.type == "cuda":
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
+        line("tf32", codec.plain(device))
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def chunk_of(text: str) -> int:
+    """Frames of a chunk. Raises ValueError where Code2Wav takes no such chunk."""
+    if not 1 <= int(text) <= MOST_CHUNK_FRAMES:
+        raise ValueError(text)
+    return int(text)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What ``tell`` needs besides."""
+    parser.add_argument("--frames", type=int, default=48, help="of the utterance whose error is told")
+    parser.add_argument("--chunks", type=chunk_of, nargs="+", default=[1, 4, 12, 24], help="frames of its pieces")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    add_options(parser)
+    given = parser.parse_args()
+    tell(given.folder, given.device, given.frames, given.chunks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Milliseconds that the codes of a frame take on a GPU, in graphs, in every form that the GPU can run.
+
+``python -m benchmarks.gpu.code_predictor CHECKPOINT``. ``--plain`` adds plain torch; ``--cublas out all`` the Triton
+form with ``out`` multiplied by cuBLAS, and with all products. What the last line of times says is for MOST_ROWS of
+engine/talker/fused/persistent.py. ``--errors`` adds how far each form's logits are off, and those of other types
+(``benchmarks.gpu.predictor_errors``, which runs on a CPU, too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+
+import torch
+from torch import Tensor
+
+from benchmarks.gpu.predictor_errors import HEADING, Truth, compared, of_checkpoint, parts, told
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.kernels.nvrtc import KernelError
+from engine.models.code_predictor import CodePredictor
+from engine.talker.fused.dispatch import one_launch
+from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.persistent import MOST_ROWS, PersistentCodes
+from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
+from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
+from engine.talker.fused.weights import PredictorWeights, gather
+from engine.talker.gpu_step.graphs import batch_sizes
+from engine.talker.gpu_step.sampler import Chance, PlainFirstCodes, PlainResidualCodes, ResidualCodes
+from engine.talker.gpu_step.slots import RowDraws, Slots
+
+ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+DEVICE = torch.device("cuda")
+ONE_LAUNCH, TRITON = "one launch", "Triton"
+_REPLAYS = 10
+_REPEATS = 7
+
+
+def main() -> None:
+    """Print a table."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("checkpoint")
+    arguments.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")], default=ROWS)
+    arguments.add_argument("--plain", action="store_true")
+    arguments.add_argument("--cublas", nargs="*", choices=[*FASTEST, "all"], default=[])
+    arguments.add_argument("--errors", action="store_true")
+    options = arguments.parse_args()
+    checkpoint = open_checkpoint(options.checkpoint)
+    forms = Forms(checkpoint, max(options.rows), plain=options.plain, cublas=options.cublas)
+    print(f"{'ms a frame':20s}" + "".join(f"{rows:>9d}" for rows in options.rows))
+    times: dict[str, dict[int, float]] = {}
+    for name, limit, form in forms.residual:
+        times[name] = {rows: forms.residual_time(form, rows) for rows in options.rows if rows <= limit}
+        _print(name, times[name], options.rows)
+    for name, draw in forms.first.items():
+        _print(name, {rows: forms.first_time(draw, rows) for rows in options.rows}, options.rows)
+    if ONE_LAUNCH in times:
+        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MOST_ROWS is {MOST_ROWS}")
+    if options.errors:
+        forms.tell_errors(of_checkpoint(checkpoint, DEVICE, torch.float32))
+
+
+class Forms:
+    """Whatever the GPU can run of a checkpoint, for up to ``rows`` rows."""
+
+    @torch.inference_mode()
+    def __init__(self, checkpoint: Checkpoint, rows: int, *, plain: bool, cublas: Sequence[str]) -> None:
+        own, talker, codec = parts(checkpoint, DEVICE, torch.bfloat16)
+        self._talker, self._rows = talker, rows
+        self._packed = packed = gather(own, talker, codec)
+        self.residual: list[tuple[str, int, ResidualCodes]] = []
+        try:
+            few = batch_sizes(min(rows, MOST_ROWS))
+            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, few)))
+            self.residual.append((f"{ONE_LAUNCH}, fp8", MOST_ROWS, one_launch(rounded(packed), few, fp8=True)))
+        except KernelError as error:
+            print(f"no launch for a whole frame: {error}")
+        self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
+        for name in cublas:
+            tiles = ALL_CUBLAS if name == "all" else {each: FASTEST[each] for each in FASTEST if each != name}
+            self.residual.append((f"... cuBLAS {name}", rows, TritonCodes(packed, rows, tiles)))
+        if plain:
+            predictor = CodePredictor(own, talker, code_tables=codec.tables, rows=rows)
+            self.residual.append(("plain", rows, PlainResidualCodes(predictor, codec)))
+        slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
+        slots.real[1], slots.real[3] = 0.9, 0.9
+        slots.whole[1:] = 50
+        self.first = {"codebook 0": FusedFirstCodes(slots), "... plain": PlainFirstCodes(slots)}
+
+    @torch.inference_mode()
+    def tell_errors(self, exact: PredictorWeights) -> None:
+        """A table of logits' errors, each form's for as many rows as it takes. exact: the weights in float32."""
+        print(HEADING)
+        truth = Truth(exact, self._rows)
+        print(told("bfloat16", truth.twin(self._packed)))
+        print(told("fp8", truth.twin(rounded(self._packed))), flush=True)
+        for name, limit, form in self.residual:
+            truth = Truth(exact, min(limit, self._rows))
+            if (logits := _logits(form, truth)) is not None:
+                print(told(name, compared(logits, truth.logits)), flush=True)
+
+    def residual_time(self, form: ResidualCodes, rows: int) -> float:
+        """Of codebooks 1 to 15."""
+        generator = torch.Generator(DEVICE).manual_seed(0)
+        width, vocab = self._talker.transformer.hidden, self._talker.predictor.vocab
+        hidden = torch.randn(rows, width, generator=generator, device=DEVICE).bfloat16()
+        first = torch.randint(vocab, (rows,), generator=generator, device=DEVICE)
+        ones = torch.ones(rows, device=DEVICE)
+        draws = RowDraws(0.9 * ones, torch.full((rows,), 50, device=DEVICE), ones)
+        chance = Chance(first * 7919, torch.zeros_like(first))
+        return milliseconds(lambda: form(hidden, first, draws, chance))
+
+    def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
+        """Of codebook 0, its product aside."""
+        logits = torch.randn(rows, self._talker.vocab, device=DEVICE).bfloat16()
+        at = torch.arange(rows, device=DEVICE)
+        return milliseconds(lambda: draw(logits, at))
+
+
+@torch.inference_mode()
+def milliseconds(call: Callable[[], object]) -> float:
+    """Of one call in a captured graph: the median of some times of several in a row."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        call()
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    times = []
+    for _ in range(_REPEATS + 1):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(_REPLAYS):
+            graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / _REPLAYS)
+    return statistics.median(times[1:])
+
+
+def _logits(form: ResidualCodes, truth: Truth) -> Tensor | None:
+    """[rows, books - 1, vocab] after the codes of float32; None of a form that does not keep them."""
+    rows = len(truth.codes)
+    if isinstance(form, PersistentCodes):
+        form(**truth.asked(torch.bfloat16))
+        return form.logits[:rows]
+    if isinstance(form, TritonCodes):
+        form(**truth.asked(torch.bfloat16))
+        return form.logits[:, :rows].transpose(0, 1)
+    return None
+
+
+def _print(name: str, times: dict[int, float], rows: Sequence[int]) -> None:
+    print(
+        f"{name:20s}" + "".join(f"{times[each]:9.3f}" if each in times else f"{'-':>9s}" for each in rows), flush=True
+    )
+
+
+def _fastest_rows(times: dict[str, dict[int, float]]) -> int:
+    """The most rows up to which one launch is never slower than the Triton form."""
+    faster = takewhile(lambda rows: times[ONE_LAUNCH][rows] <= times[TRITON][rows], sorted(times[ONE_LAUNCH]))
+    return max(faster, default=0)
+
+
+if __name__ == "__main__":
+    main()

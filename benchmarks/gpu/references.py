@@ -1,0 +1,164 @@
+"""Reference recordings on a GPU: what it takes to encode some, one by one in plain torch, and in captured batches.
+
+    python -m benchmarks.gpu.references FOLDER [--counts 1 2 4 8] [--seconds 3 10 30] [--repeats 10]
+
+FOLDER: a checkpoint that can clone. Times are of noise whose voice nobody has asked for before, alone on the GPU, until
+all voices are on the host, median: ``ms`` on the clock, ``cpu ms`` of the thread that encodes, which other threads may
+want. ``in context`` is the x-vector and the codes. Batches are those that the engine would make of recordings that
+come at once. On a CPU, which has no graphs, it only shows that it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.lib.report import machine
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.cloning.networks import ReferenceNetworks, captured_sizes
+from engine.config import EngineConfig
+from engine.device.selection import choose_device, prepare_torch
+from engine.protocol.request import SAMPLE_RATE
+
+MIB = 1 << 20
+Recordings = Sequence[NDArray[np.float32]]
+
+
+class Taken(NamedTuple):
+    """Milliseconds: on the clock, and of the thread's processor."""
+
+    wall: float
+    cpu: float
+
+
+class Memory:
+    """What is taken of the GPU's memory; of a CPU's nothing is told."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._free = self._now()
+
+    def taken(self) -> float:
+        """MiB since the last call, without what torch only keeps in case."""
+        before, self._free = self._free, self._now()
+        return (before - self._free) / MIB
+
+    def _now(self) -> int:
+        if self._device.type != "cuda":
+            return 0
+        torch.cuda.synchronize(self._device)
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info(self._device)[0]
+
+
+def recordings(count: int, seconds: float) -> Recordings:
+    """Noise."""
+    noise = np.random.default_rng(count).standard_normal((count, round(seconds * SAMPLE_RATE)), np.float32)
+    return list(0.1 * noise)
+
+
+def batches(networks: ReferenceNetworks, given: Recordings) -> Iterator[Recordings]:
+    """As the desk makes them."""
+    while given:
+        count = networks.together([len(each) for each in given])
+        yield given[:count]
+        given = given[count:]
+
+
+def encode(networks: ReferenceNetworks, given: Recordings, codes: bool) -> None:
+    """All of them."""
+    for batch in batches(networks, given):
+        networks.encode(batch, [codes] * len(batch))
+
+
+def time_calls(call: Callable[[], object], repeats: int) -> Taken:
+    """The medians, after one call that does not count."""
+    call()
+    walls, cpus = [], []
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.thread_time()
+        call()
+        walls.append(1e3 * (time.perf_counter() - wall))
+        cpus.append(1e3 * (time.thread_time() - cpu))
+    return Taken(statistics.median(walls), statistics.median(cpus))
+
+
+def load(checkpoint: Checkpoint, device: torch.device, *, captured: bool) -> ReferenceNetworks:
+    """The networks, and a line of what they took."""
+    memory, began = Memory(device), time.monotonic()
+    networks = ReferenceNetworks(checkpoint, device)
+    if not networks.can_clone:
+        raise SystemExit(f"{checkpoint.folder} cannot clone")
+    print(f"weights: {memory.taken():.0f} MiB, {time.monotonic() - began:.1f} s")
+    if captured:
+        began, sizes = time.monotonic(), captured_sizes()
+        networks.capture(sizes)
+        taken = time.monotonic() - began
+        print(f"batches of {len(sizes.all)} sizes: {memory.taken():.0f} MiB beside the weights, {taken:.1f} s")
+    return networks
+
+
+def longest_of_plain(networks: ReferenceNetworks, device: torch.device) -> None:
+    """A line of what 30 s take at their height, without graphs."""
+    if device.type != "cuda":
+        return
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    encode(networks, recordings(1, 30), networks.can_clone_in_context)
+    print(f"30 s in plain torch: {(torch.cuda.max_memory_allocated(device) - before) / MIB:.0f} MiB beside the weights")
+
+
+def time_all(
+    plain: ReferenceNetworks,
+    captured: ReferenceNetworks,
+    counts: Sequence[int],
+    seconds: Sequence[float],
+    repeats: int,
+) -> None:
+    """A line for each number and length."""
+    print("| recordings | s | voice | plain ms | cpu ms | batches | ms | cpu ms | ms each |\n" + 9 * "|---" + "|")
+    for codes in (False, True) if plain.can_clone_in_context else (False,):
+        for length in seconds:
+            for count in counts:
+                given = recordings(count, length)
+                alone = time_calls(lambda given=given, codes=codes: encode(plain, given, codes), repeats)  # type: ignore[misc]
+                made = " + ".join(str(len(batch)) for batch in batches(captured, given))
+                graphs = time_calls(lambda given=given, codes=codes: encode(captured, given, codes), repeats)  # type: ignore[misc]
+                print(
+                    f"| {count} | {length:g} | {'in context' if codes else 'x-vector'} | {alone.wall:.2f} "
+                    f"| {alone.cpu:.2f} | {made} | {graphs.wall:.2f} | {graphs.cpu:.2f} | {graphs.wall / count:.2f} |",
+                    flush=True,
+                )
+
+
+def main() -> None:
+    """Load both, and time."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))
+    parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--seconds", type=float, nargs="+", default=[3, 10, 30])
+    parser.add_argument("--repeats", type=int, default=10)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    config = EngineConfig(model=given.folder, device=given.device)
+    device = choose_device(config)
+    prepare_torch(config)
+    print(machine(), device)
+    checkpoint = open_checkpoint(given.folder)
+    captured = load(checkpoint, device, captured=True)
+    plain = load(checkpoint, device, captured=False)
+    longest_of_plain(plain, device)
+    time_all(plain, captured, given.counts, given.seconds, given.repeats)
+
+
+if __name__ == "__main__":
+    main()

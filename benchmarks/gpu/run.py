@@ -1,0 +1,183 @@
+"""Everything that is shown on a GPU, in one run: the tests it has, what each stage takes, and servers under load.
+
+    python -m benchmarks.gpu.run OUT [--part NAME]... [--checkpoints FOLDER] [--minutes 4]
+
+OUT gets the output of each part, NAME.txt, and its figures, NAME.json. A part that fails, or takes longer than it may,
+or whose checkpoint cannot be made, does not keep the others from running; the last lines say which did, and the exit
+status is 1. A part that needs more GPUs than there are is left out, which is said, too. Full-size random checkpoints
+are made in FOLDER where they are not there yet (5 GB and 3 GB each).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from string import Formatter
+from typing import NamedTuple
+
+import torch
+
+from benchmarks.lib.serving import ROOT
+
+_CONFIG = "--config configs/h200-1.7b.yaml --json {json}"
+_SERVE = f"benchmarks.http.serve {_CONFIG} --frames text"
+_SOME_LOADS = "--voice ryan -c 1 -c 64 -c 256 --rate 20"
+_LOADS = 4
+"""The load itself, and three times that for judging it."""
+_MIXED = f"benchmarks.mixed.run {_CONFIG} --model {{both}} --minutes {{minutes}}"
+
+
+class Part(NamedTuple):
+    """What is run: words after ``python -m``, with the names of ``_CHECKPOINTS`` for their folders.
+
+    seconds: how long it may take, beside ``loads`` times what is asked of a mixed load. environment: what is in it
+    besides. gpus: how many it needs.
+    """
+
+    command: str
+    seconds: float
+    environment: Mapping[str, str] = {}
+    gpus: int = 1
+    loads: int = 0
+
+
+_PROCESS = {"SONANT_ENGINE__CODE2WAV__PLACEMENT": "process"}
+PARTS = {
+    "tests": Part("pytest -q -p no:cacheprovider tests/gpu", 300, {"TEST_DEVICE": "cuda"}),
+    "tests-vllm": Part(
+        "pytest -q -p no:cacheprovider tests/vllm",
+        400,
+        {"TEST_DEVICE": "cuda", "TRITON_F32_DEFAULT": "ieee"},  # else its attention rounds float32 to 10 bits
+    ),
+    "parity": Part(
+        "pytest -q -p no:cacheprovider tests/parity tests/unit/test_native_talker.py", 400, {"TEST_DEVICE": "cuda"}
+    ),
+    "step": Part("benchmarks.gpu.step {named} --parts --first --json {json}", 300),
+    "step-0.6b": Part("benchmarks.gpu.step {named06} --parts --first --json {json}", 300),
+    "step-reproducible": Part("benchmarks.gpu.step {named} --reproducible --rows 1,256 --first --json {json}", 300),
+    "step-fp8": Part(
+        "benchmarks.gpu.step {named} --fp8 --slots 256 --rows 1,8,16,32 --parts --first --json {json}", 300
+    ),
+    "predictor": Part("benchmarks.gpu.code_predictor {named} --cublas all --plain --errors", 250),
+    "predictor-errors": Part("benchmarks.gpu.predictor_errors", 100),
+    "code2wav": Part("benchmarks.gpu.code2wav {clones} --errors", 300),
+    "references": Part("benchmarks.gpu.references {clones}", 200),
+    "serve": Part(f"{_SERVE} --model {{named}} --voice ryan --plan gpu", 500),
+    "serve-0.6b": Part(f"{_SERVE} --model {{named06}} {_SOME_LOADS}", 300),
+    "serve-fp8": Part(
+        f"{_SERVE} --model {{named}} --voice ryan -c 1 -c 8 --rate 20",
+        300,
+        {"SONANT_ENGINE__TALKER__VLLM__FP8_PREDICTOR": "true"},
+    ),
+    "serve-process": Part(f"{_SERVE} --model {{named}} {_SOME_LOADS}", 300, _PROCESS),
+    "serve-process-mps": Part(f"benchmarks.lib.mps {_SERVE} --model {{named}} {_SOME_LOADS}", 300, _PROCESS),
+    "serve-other-gpu": Part(
+        f"{_SERVE} --model {{named}} {_SOME_LOADS}", 300, _PROCESS | {"SONANT_ENGINE__CODE2WAV__GPU": "1"}, gpus=2
+    ),
+    "tight": Part(
+        f"{_SERVE} --model {{named}} --voice ryan -c 256 --all-answered", 300, {"SONANT_ENGINE__GPU_MEMORY_GIB": "24"}
+    ),
+    "clone": Part(f"{_SERVE} --model {{clones}} --piece clone", 200),
+    "clone-0.6b": Part(f"{_SERVE} --model {{clones06}} --piece clone", 200),
+    "held": Part(
+        f"{_SERVE} --model {{named}} --voice ryan --piece held --first 900 --most 2000",
+        400,
+        {
+            "SONANT_ENGINE__TALKER__SLOTS": "512",
+            "SONANT_ENGINE__CODE2WAV__STREAMS": "1024",
+            "SONANT_LIMITS__MAX_RUNNING": "1024",
+        },
+    ),
+    "mixed": Part(_MIXED, 900, loads=_LOADS),
+    "mixed-reproducible": Part(f"{_MIXED} --reproducible", 900, loads=_LOADS),
+}
+"""In the order in which they are run."""
+
+_CHECKPOINTS = {
+    "named": "1.7b-custom_voice",
+    "clones": "1.7b-base",
+    "both": "1.7b-both",
+    "named06": "0.6b-custom_voice",
+    "clones06": "0.6b-base",
+}
+"""Name -> size and kind, see ``benchmarks.lib.fullsize``."""
+_MAKING_S = 600.0
+
+
+def main() -> None:
+    """Run what was asked for, in order, and say what became of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; all when left out")
+    parser.add_argument("--checkpoints", type=Path, help="when left out OUT/checkpoints")
+    parser.add_argument("--minutes", type=float, default=4, help="of each mixed load")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    failed, told, gpus = False, [""], torch.cuda.device_count()
+    for name in given.part or PARTS:
+        part, began = PARTS[name], time.monotonic()
+        if part.gpus > max(1, gpus):
+            told.append(f"{name}: left out, as it needs {part.gpus} GPUs, and there are {gpus}")
+            print(told[-1], flush=True)
+            continue
+        code = whole(name, part, given.out, given.checkpoints or given.out / "checkpoints", given.minutes)
+        failed = failed or code != 0
+        told.append(f"{name}: {f'FAILED ({code})' if code else 'done'} after {time.monotonic() - began:.0f} s")
+    print("\n".join(told))
+    raise SystemExit(failed)
+
+
+def whole(name: str, part: Part, out: Path, checkpoints: Path, minutes: float) -> int:
+    """Run a part, after what makes the checkpoints that it names; the exit status of what failed, or 0."""
+    words = {"json": str(out / f"{name}.json"), "minutes": str(minutes)}
+    for checkpoint in (field for _, field, _, _ in Formatter().parse(part.command) if field in _CHECKPOINTS):
+        kind = _CHECKPOINTS[checkpoint]
+        words[checkpoint] = str(checkpoints / kind)
+        if (checkpoints / kind / "config.json").exists():  # it comes last
+            continue
+        making = ["benchmarks.lib.checkpoints", f"full-size-{kind}", words[checkpoint]]
+        if code := run(making, out / f"{name}.txt", _MAKING_S):
+            return code
+    command = part.command.format_map(words).split()
+    print(f"== {name}: python -m {' '.join(command)}", flush=True)
+    return run(command, out / f"{name}.txt", part.seconds + 60 * minutes * part.loads, part.environment)
+
+
+def run(command: list[str], copy: Path, seconds: float, environment: Mapping[str, str] = {}) -> int:
+    """Run a module with its output here and in ``copy``; its exit status, negative where a signal ended it.
+
+    seconds: when it is ended. environment: what is in it besides.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    ends = ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds + 30))
+    timers = [threading.Timer(after, os.killpg, (process.pid, number)) for number, after in ends]
+    for timer in timers:
+        timer.start()
+    assert process.stdout is not None
+    with copy.open("w") as file, process.stdout as output:
+        for line in output:
+            print(line, end="", flush=True)
+            file.write(line)
+    code = process.wait()
+    for timer in timers:
+        timer.cancel()
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""Adversarial clients: idle connections, half-sent requests, slow readers, floods, files that crash decoders.
+
+    python -m benchmarks.http.adversarial ADDRESS [--clients 200] [--seconds 600] [--speaking 4] [--seed 1]
+
+Each client makes one attack after another until the time is over; then every connection is reset at once. Prints how
+often each attack was made, as JSON. ``--speaking`` bounds how many of them request speech at a time, since more would
+measure load and not abuse. The clients connect from eight loopback addresses other than 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from urllib.parse import urlsplit
+
+from tests.server.dangerous_recordings import DANGEROUS
+
+_LONG = "This is said to somebody who does not listen, and it goes on for as long as nobody hangs up. " * 20
+_SMALL_WINDOW = 4096
+"""Bytes that the system may take for a client that does not read."""
+_LONGEST_STALL = 90.0
+"""Seconds; the server should have given such a client up before."""
+_ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
+"""Where clients connect from: per-client limits hold for each of these."""
+_HELD_BODY = 2**20
+"""Bytes of a body that is never completed."""
+_ANSWER_S = 20.0
+_BURST = 50
+"""Requests, messages or connections of one attack."""
+
+
+@dataclass
+class Hostile:
+    """One client: where it connects, and its own source of chance."""
+
+    host: str
+    port: int
+    random: Random
+
+    async def say_nothing(self) -> None:
+        """Connect, and wait for the server to hang up."""
+        await self._until_hung_up(b"")
+
+    async def stop_in_head(self) -> None:
+        """Half of a request's head."""
+        await self._until_hung_up(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Ty")
+
+    async def stop_in_body(self) -> None:
+        """Half of a request's body, and then a byte now and then."""
+        async with self._connected() as connection:
+            await self._send(connection, _head(4000) + b'{"input": "')
+            end = time.monotonic() + self.random.uniform(1, _LONGEST_STALL)
+            while time.monotonic() < end:
+                await self._send(connection, b"a")
+                await self._hesitate(0.2, 2)
+
+    async def talk_nonsense(self) -> None:
+        """What is no HTTP."""
+        await self._until_hung_up(self.random.randbytes(self.random.randint(1, 5000)) + b"\r\n\r\n")
+
+    async def open_session(self) -> None:
+        """A live session that never says anything, or half a frame."""
+        await self._until_hung_up(_handshake(self.random) + self.random.choice((b"", b"\x81\xfe\x10\x00\0\0\0\0{")))
+
+    async def read_slowly(self) -> None:
+        """Take speech at a tenth of the pace it is played at, then hang up."""
+        async with self._connected(_SMALL_WINDOW) as connection:
+            await self._send(connection, _speech())
+            async with asyncio.timeout(self.random.uniform(5, 40)):
+                while await self._read(connection, 1024):
+                    await self._hesitate(0.2, 0.2)
+
+    async def stall(self) -> None:
+        """Ask for speech and take nothing of it."""
+        async with self._connected(_SMALL_WINDOW) as connection:
+            await self._send(connection, _speech())
+            await asyncio.sleep(self.random.uniform(5, _LONGEST_STALL))
+
+    async def vanish(self) -> None:
+        """Ask for speech, hear its beginning, and be gone."""
+        async with self._connected() as connection:
+            await self._send(connection, _speech())
+            await self._read(connection, 4096)
+
+    async def trickle_text(self) -> None:
+        """A live session that sends a word every few seconds and so keeps the talker waiting."""
+        async with self._session() as connection:
+            await self._send(connection, _frame(json.dumps({"type": "session.config"}).encode()))
+            async with asyncio.timeout(self.random.uniform(5, _LONGEST_STALL)):
+                while True:
+                    await self._send(connection, _frame(json.dumps({"type": "input.text", "text": "again "}).encode()))
+                    await self._read(connection, 65_536)
+                    await self._hesitate(2, 10)
+
+    async def send_dangerous_recording(self) -> None:
+        """A recording that crashes its decoder, or makes it allocate gigabytes."""
+        recording = base64.b64encode(self.random.choice(list(DANGEROUS.values()))).decode()
+        body = json.dumps({"input": "Hello.", "ref_audio": f"data:audio/ogg;base64,{recording}"}).encode()
+        await self._until_hung_up(_head(len(body)) + body)
+
+    async def hold_body(self) -> None:
+        """A megabyte of a body whose rest never comes."""
+        await self._until_hung_up(_head(16 * 2**20 - 1) + b'{"input": "' + b"a" * _HELD_BODY)
+
+    async def flood_pings(self) -> None:
+        """WebSocket pings by the megabyte; none of the pongs is read."""
+        async with self._session(_SMALL_WINDOW) as connection, asyncio.timeout(self.random.uniform(1, 10)):
+            while True:
+                await self._send(connection, _frame(b"p" * 125, opcode=9) * 100)
+                await self._hesitate(0.1, 0.2)
+
+    async def send_long_names(self) -> None:
+        """Paths of 60 kB, and a live message with a field name of 1 MB."""
+        for _ in range(_BURST // 10):
+            await self._until_answered(f"GET /{'x' * 60_000} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        async with self._session() as connection, asyncio.timeout(_ANSWER_S):
+            await self._send(connection, _frame(json.dumps({"type": "cancel", "y" * 2**20: 1}).encode()))
+            while await self._read(connection, 65_536):
+                pass
+
+    async def hoard_connections(self) -> None:
+        """Many idle connections at once."""
+        async with AsyncExitStack() as stack:
+            for _ in range(_BURST):
+                await stack.enter_async_context(self._connected())
+            await self._hesitate(1, 30)
+
+    async def rebind(self) -> None:
+        """Requests for private data under a foreign host name."""
+        for path in ("/v1/audio/voices", "/metrics", "/v1/audio/speech/req_1", "/v1/models"):
+            await self._until_answered(f"GET {path} HTTP/1.1\r\nHost: rebound.example\r\n\r\n".encode())
+
+    async def smuggle(self) -> None:
+        """Content-Length beside Transfer-Encoding, absolute-form targets, pipelined requests."""
+        both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        await self._until_answered(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\n" + both)
+        await self._until_answered(b"GET http://x/health HTTP/1.1\r\nHost: y\r\n\r\n" * _BURST)
+
+    async def _until_answered(self, data: bytes) -> None:
+        """Send ``data`` and read the beginning of the answer."""
+        async with self._connected() as connection, asyncio.timeout(_ANSWER_S):
+            await self._send(connection, data)
+            await self._read(connection, 65_536)
+
+    @asynccontextmanager
+    async def _session(self, window: int | None = None) -> AsyncIterator[socket.socket]:
+        """A live session, its handshake answered."""
+        async with self._connected(window) as connection:
+            await self._send(connection, _handshake(self.random))
+            await self._read(connection, 4096)
+            yield connection
+
+    async def _hesitate(self, least: float, most: float) -> None:
+        await asyncio.sleep(self.random.uniform(least, most))
+
+    async def _until_hung_up(self, data: bytes) -> None:
+        """Send ``data`` and nothing more; leave when the server does, or before."""
+        async with self._connected() as connection:
+            await self._send(connection, data)
+            async with asyncio.timeout(self.random.uniform(1, _LONGEST_STALL)):
+                while await self._read(connection, 4096):
+                    pass
+
+    @asynccontextmanager
+    async def _connected(self, window: int | None = None) -> AsyncIterator[socket.socket]:
+        """A connection that is reset, not closed, when it is left."""
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if window:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            connection.bind((self.random.choice(_ADDRESSES), 0))
+            await asyncio.get_running_loop().sock_connect(connection, (self.host, self.port))
+            yield connection
+
+    async def _send(self, connection: socket.socket, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(connection, data)
+
+    async def _read(self, connection: socket.socket, most: int) -> bytes:
+        return await asyncio.get_running_loop().sock_recv(connection, most)
+
+
+Deed = Callable[[Hostile], Awaitable[None]]
+QUIET: tuple[Deed, ...] = (
+    Hostile.say_nothing,
+    Hostile.stop_in_head,
+    Hostile.stop_in_body,
+    Hostile.talk_nonsense,
+    Hostile.open_session,
+    Hostile.send_dangerous_recording,
+    Hostile.hold_body,
+    Hostile.flood_pings,
+    Hostile.send_long_names,
+    Hostile.hoard_connections,
+    Hostile.rebind,
+    Hostile.smuggle,
+)
+"""What costs no speech."""
+LOUD: tuple[Deed, ...] = (Hostile.read_slowly, Hostile.stall, Hostile.vanish, Hostile.trickle_text)
+"""What does."""
+
+
+def _head(length: int) -> bytes:
+    return (
+        "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def _handshake(random: Random) -> bytes:
+    key = base64.b64encode(random.randbytes(16)).decode()
+    return (
+        "GET /v1/audio/speech/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
+
+
+def _frame(payload: bytes, opcode: int = 1) -> bytes:
+    """A whole masked WebSocket frame (RFC 6455, 5.2); the mask is zero."""
+    length = len(payload)
+    if length < 126:
+        size = struct.pack(">B", 0x80 | length)
+    elif length < 2**16:
+        size = struct.pack(">BH", 0x80 | 126, length)
+    else:
+        size = struct.pack(">BQ", 0x80 | 127, length)
+    return bytes([0x80 | opcode]) + size + bytes(4) + payload
+
+
+def _speech() -> bytes:
+    body = json.dumps({"input": _LONG, "response_format": "pcm", "split": "sentence"}).encode()
+    return _head(len(body)) + body
+
+
+@dataclass
+class Crowd:
+    """Many of them. done: how often each thing was; speaking: how many may have speech made at a time."""
+
+    address: str
+    speaking: int
+    seed: int
+    done: Counter[str] = field(default_factory=Counter)
+
+    async def run(self, clients: int, seconds: float) -> None:
+        """``clients`` of them for so long."""
+        self._turns = asyncio.Semaphore(self.speaking)
+        members = [asyncio.create_task(self._one(number)) for number in range(clients)]
+        await asyncio.wait(members, timeout=seconds)
+        for member in members:
+            member.cancel()
+        await asyncio.gather(*members, return_exceptions=True)
+
+    async def _one(self, number: int) -> None:
+        url = urlsplit(self.address)
+        random = Random(f"{self.seed} {number}")
+        client = Hostile(url.hostname or "", url.port or 0, random)
+        while True:
+            await asyncio.sleep(random.uniform(0, 2))
+            if random.random() < 0.5 and not self._turns.locked():
+                async with self._turns:
+                    await self._do(random.choice(LOUD), client)
+            else:
+                await self._do(random.choice(QUIET), client)
+
+    async def _do(self, deed: Deed, client: Hostile) -> None:
+        self.done[deed.__name__] += 1
+        try:
+            await deed(client)
+        except (OSError, TimeoutError):
+            self.done["hung up on"] += 1
+
+
+def main() -> None:
+    """Be hostile for a while."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("address")
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--speaking", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    if urlsplit(given.address).hostname not in ("127.0.0.1", "::1", "localhost"):
+        parser.error("ADDRESS must be this machine's own: a server of somebody else's is no place for this")
+    crowd = Crowd(given.address, given.speaking, given.seed)
+    asyncio.run(crowd.run(given.clients, given.seconds))
+    print(json.dumps(crowd.done))
+
+
+if __name__ == "__main__":
+    main()

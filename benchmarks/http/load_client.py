@@ -1,0 +1,87 @@
+"""What the load client behind ``sonant bench`` itself costs: CPU time of a request, and of a piece of its answer.
+
+    python -m benchmarks.http.load_client [--at-once 64] [--requests 512] [--pieces 100]
+
+A server of the bare minimum, in a process of its own, answers each request at once with pieces of 80 ms of audio, one
+every 20 ms. Two runs, with one piece and with many, tell the cost of a request from that of a piece.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+from contextlib import suppress
+
+from benchmarks.lib.serving import ROOT
+from server.bench.client import Client
+from server.bench.run import Run, run
+from server.bench.workload import SENTENCES, Asking, Closed
+
+_PIECE = b"\x00\x20" * 1920
+_EVERY_S = 0.02
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request; its path says how many pieces it wants."""
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        await reader.readexactly(int(head.partition("Content-Length: ")[2].split()[0]))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(int(head.split("/")[1].split()[0])):
+            writer.write(b"%x\r\n%b\r\n" % (len(_PIECE), _PIECE))
+            await asyncio.sleep(_EVERY_S)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+    writer.close()
+
+
+async def serve() -> None:
+    """Tells its port on standard output and serves until it is ended."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def asked(port: int, pieces: int, load: Closed) -> Run:
+    """Every request of ``load``, each for so many pieces."""
+    client = Client(f"http://127.0.0.1:{port}/{pieces}", None, patience=120, rate=24_000, audible=0.01)
+    done = await run(load, client, Asking(SENTENCES))
+    failed = [trace for trace in done.traces if trace.outcome != "ok"]
+    if failed:
+        raise SystemExit(f"{len(failed)} failed: {failed[0].outcome}, {failed[0].detail}")
+    return done
+
+
+def main() -> None:
+    """Two runs and what follows from them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--at-once", type=int, default=64)
+    parser.add_argument("--requests", type=int, default=512)
+    parser.add_argument("--pieces", type=int, default=100)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        asyncio.run(serve())
+        return
+    command = [sys.executable, "-m", "benchmarks.http.load_client", "--serve"]
+    load = Closed(given.at_once, given.requests)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline())
+            asyncio.run(asked(port, 1, Closed(given.at_once, given.at_once)))
+            few, many = (asyncio.run(asked(port, pieces, load)) for pieces in (1, given.pieces))
+        finally:
+            server.terminate()
+    piece = (many.busy - few.busy) / given.requests / (given.pieces - 1)
+    request = few.busy / given.requests - piece
+    print(f"a request {1e3 * request:.2f} ms, a piece {1e6 * piece:.0f} us of CPU time")
+    print(
+        f"{given.at_once} at once, {given.at_once / _EVERY_S:,.0f} pieces a second: busy {many.busy / many.seconds:.0%}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""A deployment from its start to its limits: start to ready, then loads over HTTP, and how busy the GPU was.
+
+    python -m benchmarks.http.serve [--config FILE] [--model FOLDER] [--piece NAME] [--json FILE] [options of sonant
+    bench]
+
+Starts ``sonant serve`` with the configuration on a free port and lets ``sonant bench`` ask it: the loads of the
+options, else ``--plan gpu``. With ``--piece``, parts of a plan that each take less than four minutes and print what
+they find when they have it:
+
+- alone: one request after the other; open: 1, 6, 10, 20 and 40 a second; closed: 8, 32, 64, 128 and 256 at once
+- clone: a stored voice of a synthetic recording, cloned in context, one at a time and 20 a second
+- held: how many listeners are supplied in real time (``benchmarks.http.capacity``)
+
+Printed too is how the engine divides a GPU's memory, where it says so. With ``--all-answered`` the exit status is 1
+unless every request is answered with speech to its end.
+
+Untrained weights end an utterance at random, or never: ``--frames text`` cuts each to a length that follows from its
+text. The same plan against a server that runs already, of whatever make:
+
+    sonant bench --plan gpu --frames text -s http://127.0.0.1:8091 --voice ryan --body '{"stream_format": "audio"}'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.http import capacity as held
+from benchmarks.lib.gpu_watch import GpuWatch, watched
+from benchmarks.lib.recording import TRANSCRIPT, write_recording
+from benchmarks.lib.report import machine
+from benchmarks.lib.serving import ROOT, served
+
+_LOADS = ("--plan", "--rate", "-c", "--concurrency", "--listeners")
+_CLONE = "bench-clone"
+_PIECES = {
+    "alone": "-c 1 -n 40",
+    "open": "--rate 1 --rate 6 --rate 10 --rate 20 --rate 40",
+    "closed": "-c 8 -c 32 -c 64 -c 128 -c 256",
+    "clone": "-c 1 --rate 20",
+    "held": "",
+}
+
+
+def main() -> None:
+    """Start, measure, tell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
+    parser.add_argument("--model", help="a checkpoint folder, or a hub name, in the place of the configuration's")
+    parser.add_argument("--piece", action="append", choices=_PIECES, help="may be repeated")
+    parser.add_argument("--voice", action="append", default=[], help="of every piece but the clone; may be repeated")
+    parser.add_argument("--all-answered", action="store_true", help="exit with 1 if any request is not")
+    parser.add_argument("--json", type=Path, help="a file for every figure")
+    held.add_options(parser)
+    given, options = parser.parse_known_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends, too
+    flags = ["--model", given.model] if given.model else []
+    print("{cpu}, {cores} cores; Python {python}, torch {torch}".format(**machine()), flush=True)
+    with tempfile.TemporaryDirectory() as folder, watched() as gpus:
+        os.environ["SONANT_VOICES__FOLDER"] = str(Path(folder, "voices"))
+        log = Path(folder, "log")
+        with served(given.config, log, *flags) as (address, seconds):
+            memory = memory_told(log.read_text())
+            print("\n".join([f"start to ready {seconds:.1f} s", *memory]), flush=True)
+            report = {"config": given.config.name, "machine": machine(), "start_to_ready_seconds": round(seconds, 2)}
+            report |= {"gpu_memory": memory, "loads": []}
+            for piece in given.piece or [None]:
+                measure(piece, address, given, options, report, gpus)
+                if given.json:
+                    given.json.write_text(json.dumps(report, indent=1) + "\n")
+    if given.all_answered and (amiss := unanswered(report["loads"])):
+        raise SystemExit(f"not all were answered: {amiss}")
+
+
+def memory_told(log: str) -> list[str]:
+    """What a server's log says of the GPU's memory: nothing, or one line."""
+    return re.findall(r"GPU memory: [^\n\"]*", log)[:1]
+
+
+def unanswered(loads: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Load -> how its requests ended, where not all were answered with speech to its end."""
+    return {load["load"]: load["outcomes"] for load in loads if set(load["outcomes"]) != {"ok"}}
+
+
+def measure(
+    piece: str | None,
+    address: str,
+    given: argparse.Namespace,
+    options: list[str],
+    report: dict[str, Any],
+    gpus: GpuWatch,
+) -> None:
+    """One piece, or what the options say; its figures go into ``report`` and onto the screen."""
+    voices = [word for voice in given.voice for word in ("--voice", voice)]
+    if piece == "held":
+        report["held"] = held.search(address, given, [*voices, *options])
+        return
+    if piece == "clone":
+        store_clone(address)
+        voices = ["--voice", _CLONE]
+    loads = _PIECES[piece].split() if piece else []
+    if not piece and not any(option.partition("=")[0] in _LOADS for option in options):
+        loads = ["--plan", "gpu"]
+    for load in asked(address, [*loads, *voices, *options]):
+        load["gpus"] = gpus_during(load, gpus)
+        report["loads"].append(load | {"piece": piece})
+        for gpu, figures in load["gpus"].items():
+            told = "{busy_percent} % busy, {busiest_percent} at most, {memory_mib:,.0f} MiB, {power_watts} W"
+            print(f"{load['load']}: GPU {gpu} " + told.format(**figures), flush=True)
+
+
+def asked(address: str, options: list[str]) -> list[dict[str, Any]]:
+    """The loads that ``sonant bench`` puts on ``address``; its tables go where ours go."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "bench.json")
+        command = [sys.executable, "-m", "server.cli", "bench", "--server", address, "--json", str(file), *options]
+        done = subprocess.run(command, cwd=ROOT)
+        if not file.exists():
+            raise SystemExit(done.returncode or "sonant bench has measured nothing")
+        loads: list[dict[str, Any]] = json.loads(file.read_text())["loads"]
+        return loads
+
+
+def store_clone(address: str) -> None:
+    """Store the voice that the clones speak with."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "voice.wav")
+        write_recording(file)
+        command = [
+            sys.executable,
+            "-m",
+            "server.cli",
+            "voices",
+            "add",
+            _CLONE,
+            str(file),
+            "--ref-text",
+            TRANSCRIPT,
+        ]
+        subprocess.run([*command, "--consent", "nobody's", "--server", address], cwd=ROOT, check=True)
+
+
+def gpus_during(load: dict[str, Any], gpus: GpuWatch) -> dict[str, dict[str, float]]:
+    """GPU -> how busy it was while ``load`` ran."""
+    return gpus.between(load["began"], load["began"] + load["wall_seconds"])
+
+
+if __name__ == "__main__":
+    main()

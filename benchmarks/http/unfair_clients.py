@@ -1,0 +1,129 @@
+"""How long one request waits while every seat is held by clients that keep the engine waiting.
+
+    python -m benchmarks.http.unfair_clients [--seats 8] [--settle 30] [--most 150]
+
+Each attack runs on a server of its own with a small random checkpoint and default limits:
+
+- ``trickle``: live sessions that send one word every 10 s;
+- ``slow``: streams whose client takes 4,000 bytes a second, a twelfth of real time;
+- ``hog``: one client, 127.0.0.1, that reads as fast as it plays and keeps as many requests open as the server takes;
+  the other client, 127.0.0.2, comes last.
+
+After ``--settle`` seconds another client asks for one short utterance; printed are the status of its reply and the
+seconds until it is complete, or until ``--most`` have passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import yaml
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
+
+from benchmarks.lib import serving
+from tests.support.random_checkpoint import write_checkpoint
+
+_SPEECH = "/v1/audio/speech"
+_ENDLESS = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1, "max_new_tokens": 4000}
+"""Sampling that makes a random checkpoint speak for minutes: what was said once is likelier ever after."""
+_PCM_BYTES_PER_S = 48_000
+
+
+def trickle(address: str, over: threading.Event) -> None:
+    """One live session that sends a word every 10 s."""
+    try:
+        with connect(address.replace("http", "ws", 1) + f"{_SPEECH}/stream", ping_interval=None) as session:
+            config = {"type": "session.config", "response_format": "pcm", **_ENDLESS}
+            session.send(json.dumps(config))
+            sent = -math.inf
+            while not over.is_set():
+                if time.monotonic() - sent > 10.0:
+                    session.send(json.dumps({"type": "input.text", "text": "word "}))
+                    sent = time.monotonic()
+                with suppress(TimeoutError):
+                    session.recv(timeout=1.0)
+    except (WebSocketException, OSError):
+        return
+
+
+def slow(address: str, over: threading.Event) -> None:
+    """One stream of which 4,000 bytes are taken each second."""
+    _read(address, over, rate=4000, window=16_384)
+
+
+def hog(address: str, over: threading.Event) -> None:
+    """One stream that is taken as fast as it plays."""
+    _read(address, over, rate=_PCM_BYTES_PER_S, window=65_536)
+
+
+def _read(address: str, over: threading.Event, rate: int, window: int) -> None:
+    url = urlsplit(address)
+    body = json.dumps({"input": "Hello there.", "response_format": "pcm", **_ENDLESS}).encode()
+    head = f"POST {_SPEECH} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
+    try:
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+            connection.connect((url.hostname, url.port))
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            while not over.wait(0.5) and connection.recv(rate // 2, socket.MSG_WAITALL):
+                pass
+    except OSError:
+        return
+
+
+def waited(attack: Callable[[str, threading.Event], None], clients: int, given: argparse.Namespace) -> str:
+    """The status of another client's reply, and the seconds until it was complete."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "checkpoint").mkdir()
+        write_checkpoint(folder / "checkpoint", "pocket")
+        model = {"model": str(folder / "checkpoint"), "device": "cpu", "threads": 1, "talker": {"slots": given.seats}}
+        (folder / "config.yaml").write_text(yaml.safe_dump({"engine": model}))
+        over = threading.Event()
+        with serving.served(folder / "config.yaml", folder / "log") as (address, _):
+            threads = [threading.Thread(target=attack, args=(address, over)) for _ in range(clients)]
+            for thread in threads:
+                thread.start()
+            time.sleep(given.settle)
+            other = httpx.HTTPTransport(local_address="127.0.0.2")
+            body = {"input": "Hello there.", "response_format": "pcm", "max_new_tokens": 24}
+            begun = time.perf_counter()
+            try:
+                with httpx.Client(base_url=address, transport=other, timeout=given.most) as client:
+                    status = str(client.post(_SPEECH, json=body).status_code)
+            except httpx.TimeoutException:
+                status = "none"
+            seconds = time.perf_counter() - begun
+            over.set()
+        for thread in threads:
+            thread.join()
+    return f"status {status} after {seconds:6.1f} s"
+
+
+def main() -> None:
+    """One line for each attack."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seats", type=int, default=8)
+    parser.add_argument("--settle", type=float, default=30.0)
+    parser.add_argument("--most", type=float, default=150.0)
+    parser.add_argument("--attacks", nargs="*", default=["trickle", "slow", "hog"])
+    given = parser.parse_args()
+    for attack, clients in ((trickle, given.seats), (slow, given.seats), (hog, given.seats + 56)):
+        if attack.__name__ in given.attacks:
+            print(f"{attack.__name__:8} {clients:3} clients: {waited(attack, clients, given)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Random checkpoints of the published sizes, in the published layout: good for timing and for nothing else.
+
+    python -m benchmarks.lib.fullsize OUT [--size 1.7b] [--kind custom_voice]
+
+Every tensor has its published shape. A kind more than there is, ``both``, has named voices and clones too. The
+tokenizer is a small one, but each word of the load client's sentences is one token of it, as of the published one, so
+prompts have as many rows. The codec head's row of eos is zero, so top-k 50 of logits that are spread as widely as real
+ones never draws it: how long an utterance is, is its ``max_new_tokens`` alone. 2.5 GB (0.6b) and 4.5 GB (1.7b), drawn
+on the GPU where there is one, in seconds; other numbers than a CPU's, which takes a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from engine.checkpoint.config import read_codec, read_model
+from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.strict_json import Keys
+from engine.protocol.request import SAMPLE_RATE
+from server.bench.workload import SENTENCES
+from tests.support.random_checkpoint.codec_configs import CODEC, FEATURE_EXTRACTOR, MODELSCOPE
+from tests.support.random_checkpoint.configs import CODEBOOK, GENERATION, PROCESSOR, model_config
+from tests.support.random_checkpoint.files import write_json
+from tests.support.random_checkpoint.tokenizer import write_tokenizer
+from tests.support.random_checkpoint.weights import write_weights
+
+KINDS = ("custom_voice", "base", "both")
+
+
+class _Size(NamedTuple):
+    """name: in config.json. hidden, intermediate: the talker's."""
+
+    name: str
+    hidden: int
+    intermediate: int
+
+
+_SIZES = {"0.6b": _Size("0b6", 1024, 3072), "1.7b": _Size("1b7", 2048, 6144)}
+SIZES = tuple(_SIZES)
+_CODEBOOK = 2048
+_ATTENTION = {"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
+_PREDICTOR = _ATTENTION | {
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 5,
+    "layer_types": ["full_attention"] * 5,
+    "vocab_size": _CODEBOOK,
+}
+_TALKER = _ATTENTION | {
+    "num_hidden_layers": 28,
+    "vocab_size": _CODEBOOK + 1024,
+    "text_hidden_size": 2048,
+    "text_vocab_size": 151936,
+}
+_MROPE_SECTION = [24, 20, 20]
+_CODEC_DECODER = {
+    "codebook_dim": 512,
+    "codebook_size": _CODEBOOK,
+    "decoder_dim": 1536,
+    "head_dim": 64,
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "latent_dim": 1024,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 16,
+    "semantic_codebook_size": 2 * _CODEBOOK,
+    "sliding_window": 72,
+    "vector_quantization_hidden_dimension": 512,
+}
+_CODEC_ENCODER = {
+    "codebook_dim": 256,
+    "codebook_size": _CODEBOOK,
+    "head_dim": 64,
+    "hidden_size": 512,
+    "intermediate_size": 2048,
+    "num_attention_heads": 8,
+    "num_filters": 64,
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 8,
+    "upsample_groups": 512,
+    "vector_quantization_hidden_dimension": 256,
+}
+_LAST_CONV = "decoder.decoder.6.conv.weight"
+
+
+def full_size_model(tokens: dict[str, int], size: str = "0.6b", kind: str = "custom_voice") -> dict[str, Any]:
+    """config.json of one of ``SIZES`` and ``KINDS``, with a tokenizer of ``tokens``."""
+    name, hidden, intermediate = _SIZES[size]
+    published = "base" if kind == "base" else "custom_voice"
+    config = model_config(name, published, clones=kind != "custom_voice", marked=True, tokens=tokens)
+    talker = _with_published_ids(config["talker_config"]) | _TALKER
+    talker |= {"hidden_size": hidden, "intermediate_size": intermediate}
+    talker["rope_scaling"] |= {"mrope_section": _MROPE_SECTION}
+    talker["code_predictor_config"] |= _PREDICTOR
+    if kind != "custom_voice":
+        config["speaker_encoder_config"] = {"enc_dim": hidden, "sample_rate": SAMPLE_RATE}
+    return config | {"talker_config": talker}
+
+
+def full_size_codec() -> dict[str, Any]:
+    """speech_tokenizer/config.json as published."""
+    return CODEC | {
+        "decoder_config": CODEC["decoder_config"] | _CODEC_DECODER,
+        "encoder_config": CODEC["encoder_config"] | _CODEC_ENCODER,
+    }
+
+
+def write_full_size(folder: Path, size: str = "0.6b", kind: str = "custom_voice") -> None:
+    """Write the checkpoint, config.json last."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
+    _write_codec(folder / "speech_tokenizer", device)
+    config = full_size_model(write_tokenizer(folder, words_of=SENTENCES), size, kind)
+    model = read_model(Keys(config, folder / "config.json"))
+    weights, eos = folder / "model.safetensors", model.talker.ids.eos
+    write_weights(weights, model_shapes(model), "full-size", torch.bfloat16, eos=eos, eos_gain=0.0, device=device)
+    write_json(folder / "generation_config.json", GENERATION)
+    write_json(folder / "preprocessor_config.json", PROCESSOR)
+    write_json(folder / "config.json", config)
+
+
+def _write_codec(folder: Path, device: torch.device) -> None:
+    config = full_size_codec()
+    shapes = codec_shapes(read_codec(Keys(config, folder / "config.json")))
+    weights = folder / "model.safetensors"
+    write_weights(weights, shapes, "full-size codec", torch.float32, last_conv=_LAST_CONV, device=device)
+    write_json(folder / "config.json", config)
+    write_json(folder / "configuration.json", MODELSCOPE)
+    write_json(folder / "preprocessor_config.json", FEATURE_EXTRACTOR)
+
+
+def _with_published_ids(talker: dict[str, Any]) -> dict[str, Any]:
+    """The small configuration's ids follow its small codebook; here they follow the published one."""
+
+    def shifted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: shifted(each) for name, each in value.items()}
+        return value + _CODEBOOK - CODEBOOK
+
+    return {
+        key: shifted(value) if key.startswith("codec_") or key == "spk_id" else value for key, value in talker.items()
+    }
+
+
+def main() -> None:
+    """Write one, and say how large it is and how long it took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="the folder")
+    parser.add_argument("--size", choices=SIZES, default="1.7b")
+    parser.add_argument("--kind", choices=KINDS, default="custom_voice")
+    given = parser.parse_args()
+    began = time.perf_counter()
+    write_full_size(given.out, given.size, given.kind)
+    size = sum(file.stat().st_size for file in given.out.rglob("*") if file.is_file())
+    print(f"{given.out}: {given.size} {given.kind}, {size / 1e9:.2f} GB, {time.perf_counter() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""A ``sonant serve`` process to measure."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120.0
+START_S = 1800.0
+"""A large checkpoint may have to be downloaded, and its kernels compiled."""
+
+
+@contextmanager
+def served(
+    config: Path,
+    log: Path,
+    *flags: str,
+    cores: Collection[int] | None = None,
+    program: Sequence[str] = ("server.cli",),
+) -> Iterator[tuple[str, float]]:
+    """A server on a free port: its address, and how many seconds it took to be ready.
+
+    log: what it prints. cores: where it may run. program: the module that is run as ``sonant``, and what precedes its
+    arguments.
+    """
+    command = [sys.executable, "-m", *program, "serve", "--config", str(config), "--port", "0", *flags]
+    started = time.perf_counter()
+    with log.open("w") as printed:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=printed)
+    try:
+        if cores is not None:
+            os.sched_setaffinity(process.pid, cores)
+        address = _wait_for(log, r"on (http://[^\s\"]+)", process)
+        _wait_for(log, "(is ready on)", process)
+        with httpx.Client(base_url=address) as client:
+            client.get("/ready").raise_for_status()
+        yield address, time.perf_counter() - started
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+def started() -> psutil.Process:
+    """The server that this process has started: its supervisor."""
+    return next(each for each in psutil.Process().children() if "serve" in each.cmdline())
+
+
+def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
+    """The pattern's group, as soon as the log has it."""
+    deadline = time.monotonic() + START_S
+    while not (found := re.search(pattern, log.read_text())):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"the server did not start:\n{log.read_text()}")
+        time.sleep(0.01)
+    return found.group(1)

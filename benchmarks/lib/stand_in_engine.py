@@ -1,0 +1,210 @@
+"""The engine without its models, for benchmarks of everything else.
+
+    python -m benchmarks.lib.stand_in_engine MODULE [ARGUMENTS]
+
+Runs MODULE (server.cli, engine.worker, engine.code2wav.process) as ``python -m`` would, and so the processes that it
+starts. In them the vLLM talker's core draws a frame of every utterance in each step, and Code2Wav's decoder returns
+samples that are all alike; both wait by sleeping, as one waits for a GPU. Stages, links, client and server are real.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from engine.talker.gpu_step.inputs import Utterance
+
+STEP_MS, BATCH_MS, SWITCH_MS = "STAND_IN_STEP_MS", "STAND_IN_BATCH_MS", "STAND_IN_SWITCH_MS"
+"""Environment variables: how long a step of the talker takes, a batch of Code2Wav, and Python's switch interval."""
+LAUNCHES = "STAND_IN_LAUNCHES"
+"""Another: how often a step calls torch, which lets go of the interpreter's lock each time, as for a kernel."""
+PAUSES = "STAND_IN_PAUSES"
+"""Another: a file of float32, how many steps there were and then for each the seconds from its end to the next."""
+MOST_PAUSES = 1_000_000
+_CODE2WAV_THREAD = "code2wav"
+"""What the decoder calls its thread, so that it can be told from outside whose CPU time that is."""
+_LARGE = 30 << 20
+"""Bytes that are freed at once, as loading weights does: from then on malloc keeps so much for what comes."""
+_MODULES = frozenset({"engine.worker", "engine.code2wav.process"})
+
+
+def is_code2wav(pid: int, thread: int) -> bool:
+    """Whether it is Code2Wav's thread of a process."""
+    return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip() == _CODE2WAV_THREAD
+
+
+@dataclass(slots=True)
+class _Request:
+    """What the talker looks at of a vLLM request."""
+
+    request_id: str
+    num_prompt_tokens: int
+    num_computed_tokens: int
+    left: int
+    output: SimpleNamespace
+
+
+class _Core:
+    """Stands in for ``TalkerCore``: a step is drawn while the one before is taken, as with vLLM."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._seconds, self._next = _seconds(STEP_MS), 0.0
+        self._launches, self._tensor = int(os.environ[LAUNCHES]), torch.zeros(16)
+        self._pauses = np.memmap(os.environ[PAUSES], np.float32, "r+", shape=(1 + MOST_PAUSES,))
+        self._requests: dict[str, _Request] = {}
+        self._drawn: list[SimpleNamespace] = []
+        self._standing: Callable[[], Collection[str]] = list
+
+    def let_stand(self, standing: Callable[[], Collection[str]]) -> None:
+        self._standing = standing
+
+    def add(self, utterance: Utterance) -> _Request:
+        codes = np.ones((1, 16), np.int32)
+        output = SimpleNamespace(
+            request_id=utterance.key,
+            new_token_ids=[1],
+            new_logprobs=SimpleNamespace(logprob_token_ids=codes),
+            finished=False,
+        )
+        length = len(utterance.prompt.text)
+        request = _Request(utterance.key, length, length - 1, utterance.sampling.max_new_tokens, output)
+        self._requests[utterance.key] = request
+        return request
+
+    def abort(self, key: str) -> None:
+        del self._requests[key]
+        self._drawn = [output for output in self._drawn if output.request_id != key]
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self._drawn)
+
+    def step(self) -> tuple[list[Any], bool]:
+        from engine.talker.vllm.step_output import drawn_of
+
+        self._wait()
+        drawn, self._drawn = self._drawn, []
+        standing = self._standing()
+        for request in list(self._requests.values()):
+            if request.request_id in standing:
+                continue
+            request.num_computed_tokens += 1
+            request.left -= 1
+            if not request.left:
+                request.output = SimpleNamespace(**{**vars(request.output), "finished": True})
+                del self._requests[request.request_id]
+            self._drawn.append(request.output)
+        return drawn_of(drawn), bool(self._drawn)
+
+    def _wait(self) -> None:
+        """Until the step before is over, which began when this was called last."""
+        for _ in range(self._launches):
+            self._tensor.add_(1)
+        now = time.monotonic()
+        if self._drawn and self._pauses[0] < MOST_PAUSES:
+            self._pauses[0] += 1
+            self._pauses[int(self._pauses[0])] = now - self._next
+        time.sleep(self._seconds)
+        self._next = now + self._seconds
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A batch whose samples are there at ``moment``, on the clock of ``time.monotonic``."""
+
+    samples: NDArray[np.int16]
+    moment: float
+
+    @property
+    def landed(self) -> bool:
+        return time.monotonic() >= self.moment
+
+    def collect(self) -> NDArray[np.int16]:
+        if not self.landed:
+            time.sleep(max(0.0, self.moment - time.monotonic()))
+        return self.samples
+
+
+class _Decoder:
+    """Stands in for ``GraphedDecoder``."""
+
+    padded = True
+    hits = misses = 0
+
+    def __init__(self, rows: int) -> None:
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(_CODE2WAV_THREAD)
+        self._free = list(range(rows))
+        self._samples = np.full((rows, 24 * 1920), 3277, np.int16)
+        np.ones(_LARGE, np.uint8)
+        self._seconds = _seconds(BATCH_MS)
+
+    @property
+    def free_rows(self) -> int:
+        return len(self._free)
+
+    def begin(self, context: object) -> int:
+        return self._free.pop()
+
+    def end(self, row: int) -> None:
+        self._free.append(row)
+
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> _Flight:
+        return _Flight(self._samples[: len(rows), : codes.shape[1] * 1920], time.monotonic() + self._seconds)
+
+
+def _seconds(variable: str) -> float:
+    return float(os.environ[variable]) / 1000
+
+
+def _talker(checkpoint: Any, config: Any, *_: Any) -> Any:
+    from engine.talker.vllm.talker import VllmTalker
+
+    return VllmTalker(_Core(), config.talker, eos=checkpoint.model.talker.ids.eos)  # type: ignore[arg-type]
+
+
+def _spawn(command: Sequence[str], sides: Iterable[Any], **options: Any) -> subprocess.Popen[Any]:
+    """``engine.transfer.spawn``, of a process that has the stand-ins too."""
+    from engine.transfer import spawn
+
+    at = next(place for place, word in enumerate(command) if word in _MODULES)
+    return spawn([*command[:at], "benchmarks.lib.stand_in_engine", *command[at:]], sides, **options)
+
+
+def _replace(module: str, **parts: Any) -> None:
+    for name, part in parts.items():
+        setattr(import_module(module), name, part)
+
+
+def main() -> None:
+    """Put the stand-ins in place and run the module."""
+    module, *sys.argv[1:] = sys.argv[1:]
+    if module == "server.cli":
+        _replace("engine.client.process", spawn=_spawn)
+    else:
+        sys.setswitchinterval(_seconds(SWITCH_MS))
+        _replace("engine.code2wav.launch", spawn=_spawn, load_decoder=lambda config: _Decoder(config.code2wav_streams))
+    if module == "engine.worker":
+        _replace(module, load_talker=_talker)
+    import_module(module).main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""What is said under mixed load: a few dozen lines, by named voices and clones, at once and as text comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from benchmarks.lib.recording import TRANSCRIPT, recorded
+from engine.client.client import EngineClient
+from engine.protocol.request import SAMPLE_RATE, EngineInfo, SamplingParams, SpeechRequest, Voice
+from server.bench.workload import FRAMES_A_CHARACTER, SENTENCES
+
+_PITCHES = (110.0, 160.0, 220.0)
+_SECONDS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A request and how it is asked for. request: with all of its text; pieces: that text as it comes, where live."""
+
+    kind: str
+    request: SpeechRequest
+    pieces: Sequence[str] = ()
+
+
+async def recorded_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]:
+    """Voices of synthetic recordings, by turns without codes and with them; none where there are no clones."""
+    if info.embedding_width is None:
+        return []
+    voices = []
+    for pitch in _PITCHES:
+        samples = recorded(_SECONDS, pitch)
+        for codes in (False, True)[: 1 + info.in_context]:
+            transcript = TRANSCRIPT if codes else None
+            voices.append(await engine.encode_reference(samples, SAMPLE_RATE, codes=codes, transcript=transcript))
+    return voices
+
+
+def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, longest: int, seed: int = 1) -> list[Line]:
+    """``count`` lines of up to ``longest`` frames, of every kind the checkpoint has, in turn."""
+    random = Random(seed)
+    without = [voice for voice in voices if voice.codes is None]
+    within = [voice for voice in voices if voice.codes is not None]
+    kinds = ["named", "live", "batch"] if info.speakers else []
+    kinds += ["x-vector", "live clone"] if without else []
+    kinds += ["in context"] if within else []
+    lines = []
+    for number in range(count):
+        kind = kinds[number % len(kinds)]
+        text = " ".join(random.sample(SENTENCES, random.choice((1, 1, 2))))
+        frames = min(longest, max(8, round(FRAMES_A_CHARACTER * len(text))))
+        request = SpeechRequest(
+            text, language="english", sampling=SamplingParams(seed=1000 + number, max_new_tokens=frames + 1)
+        )
+        if kind in ("named", "live", "batch"):
+            request = replace(request, speaker=random.choice(info.speakers), realtime=kind != "batch")
+        else:
+            request = replace(request, voice=random.choice(within if kind == "in context" else without))
+        live = kind.startswith("live")
+        lines.append(Line(kind, replace(request, live=live), _pieces(text, random) if live else ()))
+    return lines
+
+
+def _pieces(text: str, random: Random) -> list[str]:
+    """The text as a language model writes it: some characters at a time, a word and a half at first."""
+    begin = text.index(" ") + 2
+    pieces, rest = [text[:begin]], text[begin:]
+    while rest:
+        size = random.randint(1, 12)
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    return pieces

@@ -1,0 +1,112 @@
+"""Recordings that are encoded while others listen, and whether each becomes the voice that it is alone.
+
+The engine keeps the voices of what it heard last, by their samples' bits. A zero has two signs: each recording ends in
+some zeros whose signs are a number, another one whenever it is asked for. So it is always new to the engine, which has
+to encode it, and always the same to the encoders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.lib.recording import recorded
+from engine.client.client import EngineClient
+from engine.errors import EngineError
+from engine.protocol.request import SAMPLE_RATE, EngineInfo, Voice
+
+_SECONDS = (2.0, 12.0)
+_PITCHES = (100.0, 240.0)
+_BITS = 32
+_COSINE = 0.9999
+
+
+class Recordings:
+    """``count`` recordings of 2 to 12 s, by turns without codes and with them; none where there are no clones.
+
+    share: of a recording's codes that must be those it has alone.
+    """
+
+    def __init__(self, engine: EngineClient, info: EngineInfo, count: int, *, share: float) -> None:
+        self._engine, self._numbers, self._share = engine, itertools.count(), share
+        count = count if info.embedding_width is not None else 0
+        lengths, pitches = np.linspace(*_SECONDS, count), np.linspace(*_PITCHES, count)
+        self._samples = [recorded(length, pitch) for length, pitch in zip(lengths, pitches, strict=True)]
+        self._codes = [bool(number % 2) and info.in_context for number in range(count)]
+        self._own: list[Voice] = []
+        self._taken: list[float] = []
+        self._unlike = 0
+        self._failed: Counter[str] = Counter()
+
+    async def alone(self) -> None:
+        """Every recording, one after the other. Raises EngineError where one cannot be encoded."""
+        self._own = [await self._encode(number) for number in range(len(self._samples))]
+
+    async def together(self, asking: int, seconds: float, seed: int) -> None:
+        """``asking`` at a time, for so long; each asks for recording after recording."""
+        if self._samples:
+            ends = time.monotonic() + seconds
+            await asyncio.gather(*(self._asking(Random(f"{seed} {number}"), ends) for number in range(asking)))
+
+    @property
+    def encoded(self) -> int:
+        """How many so far, beside those alone."""
+        return len(self._taken)
+
+    def found(self) -> dict[str, Any]:
+        """How long it took under load, and how many are not the voice that they are alone, or none.
+
+        told_apart: of the ``different`` ones alone, how many are unlike the next, as all should be.
+        """
+        times = {}
+        if self._taken:
+            shares = {"p50_ms": 50, "p99_ms": 99, "worst_ms": 100}
+            times = {name: round(1000 * float(np.percentile(self._taken, part)), 1) for name, part in shares.items()}
+        others = zip(self._own, self._own[1:] + self._own[:1], strict=True)
+        return {
+            "encoded": self.encoded,
+            **times,
+            "unlike": self._unlike,
+            "different": len(self._own),
+            "told_apart": sum(not alike(one, other, share=self._share) for one, other in others),
+            "failed": dict(self._failed),
+        }
+
+    async def _asking(self, random: Random, ends: float) -> None:
+        while time.monotonic() < ends:
+            number, asked = random.randrange(len(self._samples)), time.monotonic()
+            try:
+                voice = await self._encode(number)
+            except EngineError as failure:
+                self._failed[str(failure)] += 1
+            else:
+                self._taken.append(time.monotonic() - asked)
+                self._unlike += not alike(voice, self._own[number], share=self._share)
+            await asyncio.sleep(random.uniform(0, 0.2))
+
+    async def _encode(self, number: int) -> Voice:
+        samples = unheard(self._samples[number], next(self._numbers))
+        return await self._engine.encode_reference(samples, SAMPLE_RATE, codes=self._codes[number])
+
+
+def unheard(samples: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+    """The samples with zeros at their end, whose signs are the bits of ``number``."""
+    zeros = np.where(number >> np.arange(_BITS) & 1, np.float32(-0.0), np.float32(0.0))
+    return np.concatenate([samples, zeros])
+
+
+def alike(voice: Voice, own: Voice, *, share: float) -> bool:
+    """Whether two voices are one: ``share`` of the codes at least, and x-vectors of one direction."""
+    one, other = voice.embedding.astype(np.float64), own.embedding.astype(np.float64)
+    if not one @ other > _COSINE * np.linalg.norm(one) * np.linalg.norm(other):
+        return False
+    if voice.codes is None or own.codes is None:
+        return voice.codes is own.codes
+    return voice.codes.shape == own.codes.shape and bool((voice.codes == own.codes).mean() >= share)

@@ -1,0 +1,41 @@
+"""Whether samples that were made of the same codes are the same samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.protocol.request import SAMPLES_PER_FRAME, AudioChunk
+
+SILENCE = np.zeros(0, np.int16)
+
+
+class Likeness:
+    """Of a line and an answer that should be that line, chunk by chunk, as far as they have the same codes.
+
+    own: the line. A GPU rounds differently in another batch, so the samples are compared by what differs.
+    """
+
+    def __init__(self, own: AudioChunk) -> None:
+        self._own, self._frames, self._most, self._parted = own, 0, math.nan, False
+
+    def heard(self, chunk: AudioChunk) -> AudioChunk:
+        """The answer's next chunk, without its samples, which nobody needs any more."""
+        begin, self._frames = self._frames, self._frames + len(chunk.codes)
+        self._parted = self._parted or not np.array_equal(self._own.codes[begin : self._frames], chunk.codes)
+        if not self._parted:
+            wanted = self._own.samples[begin * SAMPLES_PER_FRAME : self._frames * SAMPLES_PER_FRAME]
+            self._most = float(np.fmax(self._most, _power(chunk.samples.astype(np.float32) - wanted)))
+        return AudioChunk(SILENCE, chunk.codes)
+
+    @property
+    def decibels(self) -> float:
+        """By which the difference in the worst chunk lies below the line's mean; NaN where no chunk was compared."""
+        if not self._most:
+            return math.inf
+        return float(10 * np.log10(_power(self._own.samples.astype(np.float32)) / self._most))
+
+
+def _power(samples: np.ndarray) -> float:
+    return float(np.square(samples).mean())

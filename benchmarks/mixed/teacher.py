@@ -1,0 +1,122 @@
+"""Whether codes are what a request should have been given: every draw of it, judged after those before it.
+
+The native talker reads prompt and codes at once, so each draw's distribution is known as it should have been after
+what was really drawn before. The number in [0, 1) that decided the draw is known too: it follows from seed, frame and
+codebook. So for each code there is a slip: by how much of the distribution the number lies outside the code's share of
+it, 0 where it lies within. Rounding makes small slips, of a few codes; codes that were drawn after another prompt,
+another history or another seed slip by a third on average, nearly all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks.gpu.fp8_checkpoint import fp8_matrices
+from engine.checkpoint.folder import Checkpoint
+from engine.models.code_predictor import CodePredictor
+from engine.models.qwen3 import whole_utterances
+from engine.models.talker import TalkerModel
+from engine.models.weights import Weights
+from engine.prompt.builder import build_prompt
+from engine.protocol.request import CODEBOOKS, SpeechRequest
+from engine.talker.base import Sampling
+from engine.talker.requests import resolve
+from engine.talker.sampling import Codebook0Rules, Draws, Sampler, uniforms
+
+_TOGETHER = 1024
+"""Frames whose codebooks 1 to 15 are judged together."""
+
+
+class Teacher:
+    """A checkpoint's native talker. positions: how long an utterance can get, prompt and frames.
+
+    fp8: with the matrices of ``talker.vllm.fp8_predictor``.
+    """
+
+    @torch.inference_mode()
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, *, positions: int, fp8: bool = False) -> None:
+        tensors = checkpoint.tensors("talker.")
+        weights = Weights(tensors | fp8_matrices(tensors) if fp8 else tensors, device, torch.float32)
+        self._checkpoint, self._device = checkpoint, device
+        self._shape = checkpoint.model.talker
+        self._model = TalkerModel(weights, self._shape, positions=positions)
+        tables = self._model.code_tables
+        residual = weights.under("code_predictor.")
+        self._predictor = CodePredictor(residual, self._shape, code_tables=tables, rows=1)
+
+    @torch.inference_mode()
+    def slips(self, request: SpeechRequest, utterances: Sequence[NDArray[np.int16]]) -> list[NDArray[np.float64]]:
+        """Of each of ``utterances``, codes [frames, 16] said for ``request``: its slips [frames, 16].
+
+        The text of a live request is all of it.
+        """
+        sampling = resolve(request.sampling, self._checkpoint.generation)
+        codes = [torch.from_numpy(each.astype(np.int64)).to(self._device) for each in utterances]
+        states = self._states(request, codes)
+        counts = [len(each) for each in codes]
+        frames = torch.cat([torch.arange(count, device=self._device) for count in counts])
+        chances = uniforms(torch.full_like(frames, sampling.seed), frames, CODEBOOKS)
+        hidden, joined = torch.cat(states), torch.cat(codes)
+        first = _slips(self._first(hidden, codes, frames, sampling), joined[:, 0], chances[:, 0])
+        others = self._others(hidden, joined, chances, sampling.residual)
+        found = torch.cat((first[:, None], others), 1).cpu().numpy()
+        return list(np.split(found, np.cumsum(counts)[:-1]))
+
+    def _states(self, request: SpeechRequest, codes: Sequence[Tensor]) -> list[Tensor]:
+        """The talker's states [frames, hidden] from which each utterance's frames are drawn."""
+        layout = "streaming" if request.live else request.text_layout
+        whole = replace(request, live=False, text_layout=layout)
+        prompt = build_prompt(whole, self._checkpoint.model, self._checkpoint.tokenizer)
+        opening = self._model.prompt_rows(prompt)
+        longest = max(len(each) for each in codes)
+        pad = self._checkpoint.model.text_ids.tts_pad
+        beside = self._model.text_rows([*prompt.trailing, *[pad] * longest][:longest])
+        length = len(opening) + longest
+        rows = opening.new_zeros(len(codes), length, opening.shape[1])
+        rows[:, : len(opening)] = opening
+        for row, each in zip(rows, codes, strict=True):
+            row[len(opening) : len(opening) + len(each)] = self._model.frame_rows(each) + beside[: len(each)]
+        positions = torch.arange(length, device=self._device).repeat(len(codes))
+        hidden = self._model(rows.flatten(0, 1), positions, whole_utterances(len(codes))).view(len(codes), length, -1)
+        begin = len(opening) - 1
+        return [state[begin : begin + len(each)] for state, each in zip(hidden, codes, strict=True)]
+
+    def _first(self, hidden: Tensor, codes: Sequence[Tensor], frames: Tensor, sampling: Sampling) -> Tensor:
+        """What codebook 0 of every frame is drawn from [rows, vocab]."""
+        ids = self._shape.ids
+        rules = Codebook0Rules(self._shape.vocab, ids.eos, len(frames), self._device)
+        begin = 0
+        for each in codes:
+            earlier, later = torch.triu_indices(len(each), len(each), 1, device=self._device)
+            rules.remember(begin + later, each[earlier, 0])
+            begin += len(each)
+        penalty = torch.full((len(frames), 1), sampling.repetition_penalty, device=self._device)
+        rows = torch.arange(len(frames), device=self._device)
+        logits = rules.apply(self._model.logits(hidden), rows, penalty, frames)
+        return Sampler([sampling.codebook0] * len(frames), self._device).probabilities(logits)
+
+    def _others(self, hidden: Tensor, codes: Tensor, chances: Tensor, draws: Draws) -> Tensor:
+        """Slips [rows, 15] of codebooks 1 to 15."""
+        found = []
+        for parts in zip(*(each.split(_TOGETHER) for each in (hidden, codes, chances)), strict=True):
+            states, given, numbers = parts
+            sampler = Sampler([draws] * given[:, 1:].numel(), self._device)
+            likely = sampler.probabilities(self._predictor.logits(states, given).flatten(0, 1))
+            found.append(_slips(likely, given[:, 1:].flatten(), numbers[:, 1:].flatten()).view(len(given), -1))
+        return torch.cat(found)
+
+
+def _slips(probabilities: Tensor, codes: Tensor, numbers: Tensor) -> Tensor:
+    """By how much each number lies outside its code's share, float64 [rows]."""
+    edges = probabilities.cumsum(-1, dtype=torch.float64)
+    whole = edges[:, -1]
+    above = edges.gather(1, codes[:, None])[:, 0]
+    below = above - probabilities.gather(1, codes[:, None])[:, 0]
+    targets = numbers * whole
+    return torch.maximum(below - targets, targets - above).clamp_(min=0) / whole

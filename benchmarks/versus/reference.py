@@ -1,0 +1,133 @@
+"""This engine and the official reference, side by side on this machine's CPU.
+
+python benchmarks/versus/reference.py [--threads 1,2] [--rounds 3] [--only small,full,code2wav] [-o FILE.json]
+
+Every model is loaded in a process of its own, and the processes are timed in turn, A B A B, so that a machine with
+other work treats all alike. The first start makes an environment for the reference and a random full-size checkpoint,
+under .benchmark/ (4 GB, or more where torch comes with CUDA). The full-size models together take 14 GB of memory.
+On two cores all of it takes six minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import report  # noqa: E402
+from benchmarks.lib.report import Contender, Result  # noqa: E402
+from benchmarks.versus.reference_env import reference_python  # noqa: E402
+from benchmarks.versus.turns import Job, Runner  # noqa: E402
+
+WORK = ROOT / ".benchmark"
+UTTERANCE = {"text": "The quick brown fox jumps over the lazy dog.", "speaker": "ryan", "language": "english"}
+ENGINE, REFERENCE = "benchmarks.versus.engine_runner", "benchmarks.versus.reference_runner"
+
+
+def small(frames: int) -> list[Contender]:
+    """The small checkpoint: what frames cost when the arithmetic costs nothing."""
+    job = Job("", checkpoint("1b7-custom_voice"), 0, frames=frames, **UTTERANCE)
+    return [
+        Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
+        Contender("Sonant engine", ENGINE, replace(job, kind="engine")),
+        Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
+    ]
+
+
+def full(frames: int) -> list[Contender]:
+    """Random weights of the 0.6B model's size. Nothing ends such an utterance but its limit."""
+    job = Job("", checkpoint("full-size"), 0, frames=frames, **UTTERANCE)
+    return [
+        Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
+        Contender("Sonant engine", ENGINE, replace(job, kind="engine")),
+        Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
+        Contender("reference bf16", REFERENCE, replace(job, kind="reference", dtype="bfloat16")),
+    ]
+
+
+def code2wav() -> list[Contender]:
+    """The full-size codec's decoder, in fp32 (its convolutions in bf16 are slower on CPUs)."""
+    job = Job("code2wav", checkpoint("full-size"), 0)
+    return [Contender("Sonant Code2Wav", ENGINE, job), Contender("reference fp32", REFERENCE, job)]
+
+
+def checkpoint(name: str) -> str:
+    """The folder of a random checkpoint.
+
+    It is written in another process, and this one never imports torch: what a parent has used counts as used by the
+    processes it starts.
+    """
+    folder = str(WORK / "models" / name)
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.lib.checkpoints", name, folder], cwd=ROOT, check=True, timeout=600
+    )
+    return folder
+
+
+def race(contenders: list[Contender], threads: int, rounds: int, reference: str) -> list[Result]:
+    """All contenders with as many ``threads``, ``rounds`` turns each, one after the other."""
+    with contextlib.ExitStack() as stack:
+        runners = []
+        for each in contenders:
+            python = reference if each.module == REFERENCE else sys.executable
+            log = WORK / f"{each.name.replace(' ', '-')}.log"
+            runner = Runner(python, each.module, replace(each.job, threads=threads), log)
+            stack.callback(runner.kill)
+            runners.append(runner)
+            runner.wait_ready()
+        results = [Result(each.name, threads) for each in contenders]
+        for _ in range(rounds):
+            for result, runner in zip(results, runners, strict=True):
+                result.add(runner.turn())
+        for result, runner in zip(results, runners, strict=True):
+            result.peak_bytes = runner.finish()
+    return results
+
+
+def main() -> None:
+    """Measure, print the tables, and fail if the engines' codes differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", default="1,2", help="torch threads to try, each side's best counts (1,2)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each process (3)")
+    parser.add_argument("--small-frames", type=int, default=50, help="frames of the small checkpoint's utterance (50)")
+    parser.add_argument("--full-frames", type=int, default=12, help="frames of the full-size utterance (12)")
+    parser.add_argument("--only", default="small,full,code2wav", help="which comparisons (small,full,code2wav)")
+    parser.add_argument("-o", "--output", type=Path, help="also write every measurement to this JSON file")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    if unknown := set(names) - {"small", "full", "code2wav"}:
+        parser.error(f"there is no comparison {', '.join(sorted(unknown))}")
+
+    WORK.mkdir(exist_ok=True)
+    reference = reference_python(WORK / "reference")
+    makers = {
+        "small": lambda: small(options.small_frames),
+        "full": lambda: full(options.full_frames),
+        "code2wav": code2wav,
+    }
+    machine = report.machine()
+    print(report.machine_line(machine))
+    comparisons: dict[str, list[Result]] = {}
+    for name in names:
+        contenders = makers[name]()
+        results = [
+            result
+            for threads in map(int, options.threads.split(","))
+            for result in race(contenders, threads, options.rounds, reference)
+        ]
+        comparisons[name] = results
+        print(report.table(name, results), flush=True)
+    if options.output:
+        report.write(options.output, machine, comparisons)
+    if not report.same_codes(comparisons.get("small", [])):
+        raise SystemExit("the small checkpoint's codes differ between the engine and the reference")
+
+
+if __name__ == "__main__":
+    main()

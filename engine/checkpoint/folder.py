@@ -1,0 +1,163 @@
+"""Opens and checks a checkpoint folder, given its path or its Hugging Face hub name (SPEC 1)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from engine.checkpoint.architecture import CodecArchitecture, ModelArchitecture
+from engine.checkpoint.checksums import SUMS_FILE, Checksums
+from engine.checkpoint.config import GenerationDefaults, read_codec, read_generation_defaults, read_model
+from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.strict_json import read_json
+from engine.checkpoint.tensors import TensorFile
+from engine.errors import CheckpointError
+from engine.prompt.tokenizer import TextTokenizer, check_text_ids
+
+FILES = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer_config.json",
+    "speech_tokenizer/config.json",
+    "speech_tokenizer/model.safetensors",
+)
+"""Every file of a checkpoint that is loaded, and so verified and downloaded; SHA256SUMS is downloaded with them."""
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def find_folder(name: str) -> Path:
+    """The local folder ``name``, else the hub's repository of that name, downloaded where it is not yet.
+
+    Raises CheckpointError saying what to do.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise CheckpointError(f"{name} is a file; give the checkpoint's folder")
+    if not _HUB_NAME.fullmatch(name):
+        raise CheckpointError(f"there is no folder {name}, and it is no hub name such as Qwen/Qwen3-TTS-12Hz-0.6B-Base")
+    return _download(name)
+
+
+def _download(name: str) -> Path:
+    # Imported here: it takes a quarter of a second, which a local folder need not wait for.
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=[*FILES, SUMS_FILE]))
+    except Exception as error:  # the hub's own, its HTTP library's and the system's errors
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise CheckpointError(
+            f"there is no folder {name}, and the Hugging Face hub could not give it ({reason[0]}). Check "
+            "the name; without a connection, download it elsewhere and give the folder; if it is private, "
+            "set HF_TOKEN"
+        ) from error
+
+
+_log = logging.getLogger(__name__)
+NEVER_SAMPLED = 1024
+"""The talker's last ids, which no step may draw but for eos (SPEC 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose files, configurations and tensor headers agree.
+
+    Tensors are read when they are asked for, into memory of their own, so that a file that is overwritten or truncated
+    later changes nothing. Each request reads its file anew: ask for a part once.
+    """
+
+    folder: Path
+    model: ModelArchitecture
+    codec: CodecArchitecture
+    generation: GenerationDefaults
+    tokenizer: TextTokenizer
+    _model_file: TensorFile
+    _codec_file: TensorFile
+
+    def tensors(self, prefix: str) -> dict[str, torch.Tensor]:
+        """Tensors of model.safetensors under a dotted prefix such as "talker.model.".
+
+        The prefix is taken off the names; the dtype is the stored one. Raises CheckpointError where the file does not
+        match its checksum, or has changed since the checkpoint was opened.
+        """
+        return self._model_file.read(_dotted(prefix), model_shapes(self.model))
+
+    def codec_tensors(self, prefix: str) -> dict[str, torch.Tensor]:
+        """The same of speech_tokenizer/model.safetensors, such as "decoder."."""
+        return self._codec_file.read(_dotted(prefix), codec_shapes(self.codec))
+
+    def prefetch(self) -> None:
+        """Start reading all of model.safetensors in a thread: ``tensors`` then reads the file only once."""
+        self._model_file.prefetch(model_shapes(self.model).keys())
+
+    def codec_embedding(self) -> torch.Tensor:
+        """The talker's embedding of codebook 0 and the codec-side ids, speakers among them: [vocab, hidden]."""
+        return self._model_file.peek("talker.model.codec_embedding.weight")
+
+
+def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
+    """Find and check a checkpoint: a folder, or a hub name such as "Qwen/Qwen3-TTS-12Hz-0.6B-Base".
+
+    Only safetensors are ever read. Files are verified while they are read where they have checksums (see
+    ``engine.checkpoint.checksums``), unless ``verify`` is false. Raises CheckpointError naming the file and the key or
+    tensor.
+    """
+    folder = find_folder(name_or_folder)
+    checksums = Checksums.of(folder, enabled=verify)
+    if unlisted := checksums.unlisted(FILES):
+        _log.warning("%s does not list %s, which is loaded unverified", folder / SUMS_FILE, ", ".join(unlisted))
+    model = read_model(read_json(folder / "config.json", checksums))
+    codec = read_codec(read_json(folder / "speech_tokenizer" / "config.json", checksums))
+    _check_codebooks(folder, model, codec)
+    tokenizer = TextTokenizer(folder, checksums)
+    check_text_ids(folder, tokenizer, model.text_ids, model.talker.text_vocab, checksums)
+    model_file = TensorFile(folder / "model.safetensors", checksums)
+    codec_file = TensorFile(folder / "speech_tokenizer" / "model.safetensors", checksums)
+    model, codec = _as_held(model, model_file, codec, codec_file)
+    model_file.check(model_shapes(model))
+    codec_file.check(codec_shapes(codec))
+    generation = read_generation_defaults(folder, checksums)
+    return Checkpoint(folder, model, codec, generation, tokenizer, model_file, codec_file)
+
+
+def _as_held(
+    model: ModelArchitecture, model_file: TensorFile, codec: CodecArchitecture, codec_file: TensorFile
+) -> tuple[ModelArchitecture, CodecArchitecture]:
+    """Without the encoders that a config describes but whose tensors were left out.
+
+    Fine-tuning tools drop the speaker encoder and keep its configuration.
+    """
+    if not model_file.has_any("speaker_encoder."):
+        model = replace(model, speaker_encoder=None)
+    if not codec_file.has_any("encoder."):
+        codec = replace(codec, encoder=None)
+    return model, codec
+
+
+def _check_codebooks(folder: Path, model: ModelArchitecture, codec: CodecArchitecture) -> None:
+    """Every code that talker and code predictor can draw must be in the codec's books."""
+    size = codec.decoder.codebook_size
+    talker = model.talker
+    drawn = {"the talker": talker.vocab - NEVER_SAMPLED, "the code predictor": talker.predictor.vocab}
+    if codec.encoder is not None:
+        drawn["the speech encoder"] = codec.encoder.codebook_size
+    for part, codes in drawn.items():
+        if codes != size:
+            raise CheckpointError(
+                f"{folder}: {part} makes {codes} codes a codebook, but speech_tokenizer/config.json's "
+                f"decoder_config.codebook_size is {size}"
+            )
+
+
+def _dotted(prefix: str) -> str:
+    return prefix if prefix.endswith(".") or not prefix else prefix + "."

@@ -1,0 +1,1 @@
+"""The engine's client: everything that other processes use. Imports no torch."""

@@ -1,0 +1,1 @@
+"""Voices from reference recordings."""

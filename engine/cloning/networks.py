@@ -1,0 +1,240 @@
+"""The speaker encoder and the speech encoder (SPEC 7 and 8), run one recording at a time or in captured batches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.checkpoint.folder import Checkpoint
+from engine.device.streams import CudaLane, HostLane, Lane, Mark
+from engine.models.speaker_encoder import SpeakerEncoder
+from engine.models.speech_encoder import SpeechEncoder
+from engine.protocol.request import CODEBOOKS, SAMPLE_RATE, SAMPLES_PER_FRAME, Voice
+
+_COUNTS = (1, 2, 4, 8)
+_SECONDS = (4, 8, 12, 16, 22, 30)
+_MOST_SECONDS = 32
+"""Of a batch: its largest tensors are 196 MB."""
+_WASTE = 1.5
+"""How much more than its recordings' own batches a batch may be, for what is saved by having one."""
+
+
+class BatchSizes:
+    """(recordings, samples of each) of the batches there are. A recording that is shorter is filled up."""
+
+    def __init__(self, sizes: Iterable[tuple[int, int]]) -> None:
+        self.all = sorted(sizes, key=_area)
+
+    def smallest(self, count: int, longest: int) -> tuple[int, int] | None:
+        """The batch in which ``count`` recordings of at most ``longest`` samples cost least, if there is one."""
+        return next((size for size in self.all if size[0] >= count and size[1] >= longest), None)
+
+    def together(self, lengths: Iterable[int]) -> int:
+        """How many of the first recordings, of so many samples, are best one batch: 0 if none holds the first."""
+        best, longest, alone = 0, 0, 0
+        for count, length in enumerate(lengths, 1):
+            longest = max(longest, length)
+            size, own = self.smallest(count, longest), self.smallest(1, length)
+            if size is None or own is None:
+                break
+            alone += _area(own)
+            if _area(size) <= _WASTE * alone:
+                best = count
+        return best
+
+
+def captured_sizes() -> BatchSizes:
+    """Those that a GPU has: 30 s of one recording, 4 s of eight."""
+    return BatchSizes(
+        (count, seconds * SAMPLE_RATE) for count in _COUNTS for seconds in _SECONDS if count * seconds <= _MOST_SECONDS
+    )
+
+
+class EncodedFlight:
+    """A batch on its way."""
+
+    def __init__(self, encoded: Tensor, mark: Mark) -> None:
+        self._encoded, self._mark = encoded, mark
+
+    def collect(self) -> NDArray[np.generic]:
+        """What became of the recordings, a row each, when it is there. Good until the encoder's next batch."""
+        self._mark.synchronize()
+        return self._encoded.numpy()
+
+
+class GraphedEncoder:
+    """An encoder's batches of all ``sizes``, captured in ``lane``.
+
+    work: recordings float32 [rows, n], and what of each is its own as int64 [rows], to a tensor [rows, *shape(n)] of
+    ``dtype``. It must not wait for the device. shortest: samples of a recording that it can take.
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self,
+        work: Callable[[Tensor, Tensor], Tensor],
+        lane: Lane,
+        sizes: BatchSizes,
+        *,
+        shape: Callable[[int], tuple[int, ...]],
+        dtype: torch.dtype,
+        shortest: int,
+    ) -> None:
+        self._work, self._lane, self._sizes, self._shape, self._shortest = work, lane, sizes, shape, shortest
+        samples, rows = max(map(_area, sizes.all)), max(count for count, _ in sizes.all)
+        encoded = max(count * int(np.prod(shape(longest))) for count, longest in sizes.all)
+        self._up, self._up_lengths = lane.pinned(samples, torch.float32), lane.pinned(rows, torch.int64)
+        self._down = lane.pinned(encoded, dtype)
+        with lane.inside():
+            self._samples = torch.zeros(samples, device=lane.device)
+            self._lengths = torch.zeros(rows, dtype=torch.int64, device=lane.device)
+            self._encoded = torch.zeros(encoded, dtype=dtype, device=lane.device)
+            self._launches = {size: self._captured(size) for size in reversed(sizes.all)}
+            lane.mark().synchronize()
+
+    @torch.inference_mode()
+    def launch(self, recordings: Sequence[NDArray[np.float32]]) -> EncodedFlight:
+        """Begin with recordings of which ``sizes`` has a batch. The one before must have been collected."""
+        size = self._sizes.smallest(len(recordings), max(map(len, recordings)))
+        if size is None:
+            raise ValueError(f"no batch of {len(recordings)} recordings as long as these was captured")
+        self._fill(recordings, size)
+        shape = (len(recordings), *self._shape(size[1]))
+        encoded = int(np.prod(shape))
+        with self._lane.inside():
+            self._samples[: _area(size)].copy_(self._up[: _area(size)], non_blocking=True)
+            self._lengths[: size[0]].copy_(self._up_lengths[: size[0]], non_blocking=True)
+            self._launches[size]()
+            self._down[:encoded].copy_(self._encoded[:encoded], non_blocking=True)
+            mark = self._lane.mark()
+        return EncodedFlight(self._down[:encoded].view(shape), mark)
+
+    def _fill(self, recordings: Sequence[NDArray[np.float32]], size: tuple[int, int]) -> None:
+        """The batch in pinned memory. What is left of the one before is behind an end, or in a short row of nobody."""
+        rows, lengths = self._up[: _area(size)].view(size).numpy(), self._up_lengths.numpy()
+        lengths[:] = self._shortest
+        for row, recording in zip(rows, recordings, strict=False):
+            row[: len(recording)] = recording
+        lengths[: len(recordings)] = [len(recording) for recording in recordings]
+
+    def _captured(self, size: tuple[int, int]) -> Callable[[], None]:
+        count, longest = size
+        samples, lengths = self._samples[: _area(size)].view(size), self._lengths[:count]
+        shape = (count, *self._shape(longest))
+        encoded = self._encoded[: int(np.prod(shape))].view(shape)
+        lengths.fill_(longest)
+
+        def work() -> None:
+            encoded.copy_(self._work(samples, lengths))
+
+        return self._lane.captured(work)
+
+
+def _area(size: tuple[int, int]) -> int:
+    return size[0] * size[1]
+
+
+SHORTEST = SAMPLE_RATE // 10
+"""Fewer samples are less than the speaker encoder's widest kernels."""
+_log = logging.getLogger(__name__)
+
+
+class ReferenceNetworks:
+    """A checkpoint's, on ``device``. Not thread-safe.
+
+    can_clone, can_clone_in_context: which of them it has. On a GPU they work in a lane of their own, so that no step
+    waits for it; who waits for a recording sleeps.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
+        model, codec = checkpoint.model.speaker_encoder, checkpoint.codec.encoder
+        self.can_clone = model is not None
+        self.can_clone_in_context = model is not None and codec is not None
+        self._lane = _lane_on(device)
+        self._sizes = BatchSizes([])
+        self._vectors: GraphedEncoder | None = None
+        self._codes: GraphedEncoder | None = None
+        with self._lane.inside():
+            if model is not None:
+                self._speaker = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), model, device=device)
+            if model is not None and codec is not None:
+                self._speech = SpeechEncoder(checkpoint.codec_tensors("encoder."), codec, device=device)
+            self._lane.mark().synchronize()
+
+    def capture(self, sizes: BatchSizes) -> None:
+        """Batches of ``sizes`` are one launch each from now on. Nothing else may use the GPU meanwhile.
+
+        What their work takes of its memory is kept for them.
+        """
+        if not self.can_clone:
+            return
+        began = time.monotonic()
+        if self.can_clone_in_context:
+            self._codes = GraphedEncoder(
+                self._speech.batch, self._lane, sizes, shape=_codes_shape, dtype=torch.int64, shortest=SHORTEST
+            )
+        width = self._speaker.architecture.width
+        self._vectors = GraphedEncoder(
+            self._speaker.batch, self._lane, sizes, shape=lambda _: (width,), dtype=torch.float32, shortest=SHORTEST
+        )
+        self._sizes = sizes
+        self.give_back()
+        taken = time.monotonic() - began
+        _log.info("the reference encoders captured batches of %d sizes in %.1f s", len(sizes.all), taken)
+
+    def together(self, lengths: Sequence[int]) -> int:
+        """How many of the first recordings, of so many samples, are best given to ``encode`` together: one or more."""
+        return max(1, self._sizes.together(lengths))
+
+    @torch.inference_mode()
+    def encode(self, recordings: Sequence[NDArray[np.float32]], codes: Sequence[bool]) -> list[Voice]:
+        """The voices of recordings of ``SHORTEST`` samples or more; those with ``codes`` for in-context cloning."""
+        if self._vectors is not None and self._sizes.smallest(len(recordings), max(map(len, recordings))):
+            return self._encode_batch(self._vectors, recordings, codes)
+        with self._lane.inside():
+            voices = [self._encode_one(*each) for each in zip(recordings, codes, strict=True)]
+        self.give_back()
+        return voices
+
+    def give_back(self) -> None:
+        """The memory of a GPU that torch keeps when work is done; captured batches keep theirs.
+
+        What one long recording took would stay torch's for good, and others need the GPU too.
+        """
+        if self._lane.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _encode_batch(
+        self, vectors: GraphedEncoder, recordings: Sequence[NDArray[np.float32]], codes: Sequence[bool]
+    ) -> list[Voice]:
+        in_context = [index for index, wanted in enumerate(codes) if wanted]
+        flight = vectors.launch(recordings)
+        frames: dict[int, NDArray[np.int64]] = {}
+        if in_context and self._codes is not None:
+            heard = self._codes.launch([recordings[index] for index in in_context]).collect()
+            for index, row in zip(in_context, heard, strict=True):
+                frames[index] = row[: _frames(len(recordings[index]))].astype(np.int64)
+        return [Voice(vector.astype(np.float32), frames.get(index)) for index, vector in enumerate(flight.collect())]
+
+    def _encode_one(self, recording: NDArray[np.float32], codes: bool) -> Voice:
+        samples = torch.from_numpy(np.array(recording))
+        vector = self._speaker(samples).cpu().numpy()
+        return Voice(vector, self._speech(samples).cpu().numpy() if codes else None)
+
+
+def _lane_on(device: torch.device) -> Lane:
+    return CudaLane(device, sleeping=True, urgent=False) if device.type == "cuda" else HostLane()
+
+
+def _frames(samples: int) -> int:
+    return -(-samples // SAMPLES_PER_FRAME)
+
+
+def _codes_shape(samples: int) -> tuple[int, int]:
+    return _frames(samples), CODEBOOKS

@@ -1,0 +1,18 @@
+"""Resamples reference recordings to 24 kHz. Imports no torch."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+
+def resample(samples: NDArray[np.float32], rate: int, target: int) -> NDArray[np.float32]:
+    """Mono samples at another rate, ceil(n * target / rate) of them, as the reference has them made."""
+    if rate == target:
+        return np.array(samples, np.float32)
+    length = ceil(len(samples) * target / rate)
+    heard = soxr.resample(samples, rate, target, quality="HQ")[:length]
+    return np.pad(heard, (0, length - len(heard))).astype(np.float32)

@@ -1,0 +1,138 @@
+"""Decodes chunks of many streams on a CPU; each stream's decoder state is a row of an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.code2wav.prefix_cache import Primed
+from engine.models.code2wav import Code2WavModel
+from engine.models.code2wav_blocks import StateShape
+from engine.protocol.request import CODEBOOKS
+from engine.protocol.samples import to_int16
+
+
+class Arena:
+    """Rows of stream state: [rows, *shape] for every remembered tensor (SPEC 9.2)."""
+
+    def __init__(self, states: Sequence[StateShape], rows: int, device: torch.device) -> None:
+        self._device = device
+        self._tensors = [torch.zeros((rows, *state.shape), dtype=state.dtype, device=device) for state in states]
+        self._free = list(range(rows))
+
+    @property
+    def free_rows(self) -> int:
+        """How many more streams can begin."""
+        return len(self._free)
+
+    def acquire(self) -> int:
+        """A row for a stream that begins: all zero."""
+        row = self._free.pop()
+        for tensor in self._tensors:
+            tensor[row] = 0
+        return row
+
+    def release(self, row: int) -> None:
+        """The stream of ``row`` is over."""
+        self._free.append(row)
+
+    def gather(self, rows: Sequence[int]) -> list[Tensor]:
+        """The state of ``rows``: one tensor [len(rows), *shape] each. A single row's is not a copy."""
+        if len(rows) == 1:
+            return [tensor[rows[0]].unsqueeze(0) for tensor in self._tensors]
+        index = torch.tensor(rows, device=self._device)
+        return [tensor.index_select(0, index) for tensor in self._tensors]
+
+    def scatter(self, rows: Sequence[int], state: Sequence[Tensor]) -> None:
+        """Replace the state of ``rows``."""
+        if len(rows) == 1:
+            for tensor, new in zip(self._tensors, state, strict=True):
+                tensor[rows[0]] = new[0]
+            return
+        index = torch.tensor(rows, device=self._device)
+        for tensor, new in zip(self._tensors, state, strict=True):
+            tensor.index_copy_(0, index, new)
+
+
+class Landed:
+    """The ``Flight`` of a batch that is done."""
+
+    landed = True
+
+    def __init__(self, samples: NDArray[np.int16]) -> None:
+        self._samples = samples
+
+    def collect(self) -> NDArray[np.int16]:
+        """See Flight."""
+        return self._samples
+
+
+class StreamDecoder:
+    """The ``Decoder`` of a CPU, and the definition of every other: float32, in plain torch."""
+
+    padded = False
+
+    def __init__(self, model: Code2WavModel, rows: int) -> None:
+        self._model = model
+        self._arena = Arena(model.states, rows, model.device)
+        self._primed = Primed()
+
+    @property
+    def hits(self) -> int:
+        """See Decoder."""
+        return self._primed.hits
+
+    @property
+    def misses(self) -> int:
+        """See Decoder."""
+        return self._primed.misses
+
+    @property
+    def free_rows(self) -> int:
+        """See Decoder."""
+        return self._arena.free_rows
+
+    @torch.inference_mode()
+    def begin(self, context: NDArray[np.int16] | None) -> int:
+        """See Decoder."""
+        state = None if context is None else self._primed.after(context, lambda: self._prime(context))
+        row = self._arena.acquire()
+        if state is not None:
+            self._arena.scatter([row], state)
+        return row
+
+    def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
+        """Decode batches of (streams, frames), so that no listener waits for what is made on first use."""
+        for streams, frames in shapes:
+            rows = [self.begin(None) for _ in range(streams)]
+            self.decode(rows, np.zeros((streams, frames, CODEBOOKS), np.int16))
+            for row in rows:
+                self.end(row)
+
+    def end(self, row: int) -> None:
+        """See Decoder."""
+        self._arena.release(row)
+
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> Landed:
+        """See Decoder."""
+        return Landed(to_int16(self.decode(rows, codes)))
+
+    @torch.inference_mode()
+    def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        """See Decoder."""
+        frames = torch.from_numpy(codes.astype(np.int64)).to(self._model.device)
+        samples, state = self._model.decode(frames, self._arena.gather(rows))
+        self._arena.scatter(rows, state)
+        heard: NDArray[np.float32] = samples.cpu().numpy()
+        return heard
+
+    def _prime(self, context: NDArray[np.int16]) -> list[Tensor]:
+        frames = torch.from_numpy(context.astype(np.int64))[None].to(self._model.device)
+        blank = [
+            torch.zeros((1, *each.shape), dtype=each.dtype, device=self._model.device) for each in self._model.states
+        ]
+        return [tensor.clone() for tensor in self._model.prime(frames, blank)]

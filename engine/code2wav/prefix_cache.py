@@ -1,0 +1,32 @@
+"""Caches the decoder state after a reference, for the voices used most recently."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+_KEPT = 16
+
+
+class Primed:
+    """hits, misses: how often a state was at hand, and how often it had to be made."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[bytes, list[Tensor]] = OrderedDict()
+        self.hits = self.misses = 0
+
+    def after(self, context: NDArray[np.int16], make: Callable[[], list[Tensor]]) -> list[Tensor]:
+        """The state after the frames ``context`` [R, 16]."""
+        key = hashlib.sha256(context.tobytes()).digest()
+        state = self._states.pop(key, None)
+        self.hits += state is not None
+        self.misses += state is None
+        self._states[key] = make() if state is None else state
+        if len(self._states) > _KEPT:
+            self._states.popitem(last=False)
+        return self._states[key]

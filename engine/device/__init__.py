@@ -1,0 +1,1 @@
+"""Devices: selection, memory, streams."""

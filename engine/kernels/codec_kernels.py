@@ -1,0 +1,298 @@
+"""The Triton kernels of Code2Wav: attention, matrix products, and row-wise operations."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+_MOST: tl.constexpr = tl.constexpr(65504.0)
+"""The largest number of float16."""
+
+
+@triton.jit
+def rounded(y, place):
+    """y in the type that ``place`` points to. What is no number remains none.
+
+    In float16 what is too large is the largest number there is: of an infinity later layers would make what is no
+    number, and it would stay in the stream's memory.
+    """
+    if place.dtype.element_ty == tl.float16:
+        y = tl.maximum(y.to(tl.float32), -_MOST, propagate_nan=tl.PropagateNan.ALL)
+        y = tl.minimum(y, _MOST, propagate_nan=tl.PropagateNan.ALL)
+    return y.to(place.dtype.element_ty)
+
+
+@triton.jit
+def swiglu(gate, up):
+    """silu(gate) * up, in float32."""
+    return gate / (1.0 + tl.exp(-gate)) * up
+
+
+@triton.jit
+def swiglu_rows(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Of x [rows, 2 WIDTH], gate then up: out [rows, WIDTH]. Row program_id(0), columns of program_id(1)."""
+    row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    gate = tl.load(x_ptr + row * 2 * WIDTH + at, inside, 0.0).to(tl.float32)
+    up = tl.load(x_ptr + row * 2 * WIDTH + WIDTH + at, inside, 0.0).to(tl.float32)
+    tl.store(out_ptr + row * WIDTH + at, rounded(swiglu(gate, up), out_ptr), inside)
+
+
+@triton.jit
+def _rotated(low, high, positions, frequencies):
+    """Both halves of rows [n, HALF] turned to their positions."""
+    angles = positions[:, None].to(tl.float32) * frequencies[None, :]
+    cosine, sine = tl.cos(angles), tl.sin(angles)
+    return low * cosine - high * sine, high * cosine + low * sine
+
+
+@triton.jit(do_not_specialize=["frames", "window", "cache_stream"])
+def window_attention(
+    qkv_ptr, out_ptr, keys_ptr, values_ptr, row_ptr, positions_ptr, frequencies_ptr,
+    frames, window, cache_stream, softmax_scale,
+    HEADS: tl.constexpr, HALF: tl.constexpr, RING: tl.constexpr, FRAMES: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """New frames of one stream and head: they look at the ring and at each other, and enter the ring.
+
+    qkv: [streams, frames, 3, HEADS, 2 HALF]; out: [streams, frames, HEADS, 2 HALF]; keys, values: one layer's
+    [HEADS, RING, 2 HALF] of row 0, ``cache_stream`` elements from a row to the next. A position p is in slot p % RING;
+    RING >= window - 1 + frames, so that no slot is written that a query still needs.
+    """
+    stream, head = tl.program_id(0), tl.program_id(1)
+    row = tl.load(row_ptr + stream)
+    position = tl.load(positions_ptr + row)
+    new, half, slot = tl.arange(0, FRAMES), tl.arange(0, HALF), tl.arange(0, RING)
+    given = new < frames
+    frequencies = tl.load(frequencies_ptr + half)
+    width = 2 * HALF
+    at = ((stream * frames + new) * (3 * HEADS) + head) * width
+    low, shown = at[:, None] + half[None, :], given[:, None]
+    kind = HEADS * width
+    query_low = tl.load(qkv_ptr + low, mask=shown, other=0.0).to(tl.float32) * softmax_scale
+    query_high = tl.load(qkv_ptr + low + HALF, mask=shown, other=0.0).to(tl.float32) * softmax_scale
+    key_low = tl.load(qkv_ptr + low + kind, mask=shown, other=0.0).to(tl.float32)
+    key_high = tl.load(qkv_ptr + low + kind + HALF, mask=shown, other=0.0).to(tl.float32)
+    value_low = tl.load(qkv_ptr + low + 2 * kind, mask=shown, other=0.0)
+    value_high = tl.load(qkv_ptr + low + 2 * kind + HALF, mask=shown, other=0.0)
+    query_low, query_high = _rotated(query_low, query_high, position + new, frequencies)
+    key_low, key_high = _rotated(key_low, key_high, position + new, frequencies)
+    query_low, query_high = rounded(query_low, keys_ptr), rounded(query_high, keys_ptr)
+    key_low, key_high = rounded(key_low, keys_ptr), rounded(key_high, keys_ptr)
+
+    cache = row * cache_stream + head * (RING * width)
+    last = position - 1
+    held = last - (last - slot + RING) % RING
+    kept = (held >= 0) & (held > position - window)
+    place = cache + slot[:, None] * width + half[None, :]
+    past_low = tl.load(keys_ptr + place, mask=kept[:, None], other=0.0)
+    past_high = tl.load(keys_ptr + place + HALF, mask=kept[:, None], other=0.0)
+    past = tl.dot(query_low, tl.trans(past_low), input_precision=PRECISION)
+    past = tl.dot(query_high, tl.trans(past_high), past, input_precision=PRECISION)
+    seen = kept[None, :] & (held[None, :] > (position + new)[:, None] - window)
+    past = tl.where(seen, past, float("-inf"))
+    own = tl.dot(query_low, tl.trans(key_low), input_precision=PRECISION)
+    own = tl.dot(query_high, tl.trans(key_high), own, input_precision=PRECISION)
+    seen = (new[None, :] <= new[:, None]) & (new[None, :] > new[:, None] - window)
+    own = tl.where(seen, own, float("-inf"))
+    most = tl.maximum(tl.max(past, 1), tl.max(own, 1))
+    past, own = tl.exp(past - most[:, None]), tl.exp(own - most[:, None])
+    whole = tl.sum(past, 1) + tl.sum(own, 1)
+    past, own = past.to(keys_ptr.dtype.element_ty), own.to(keys_ptr.dtype.element_ty)
+    past_low = tl.load(values_ptr + place, mask=kept[:, None], other=0.0)
+    past_high = tl.load(values_ptr + place + HALF, mask=kept[:, None], other=0.0)
+    mixed_low = tl.dot(past, past_low, input_precision=PRECISION)
+    mixed_high = tl.dot(past, past_high, input_precision=PRECISION)
+    mixed_low = tl.dot(own, value_low, mixed_low, input_precision=PRECISION) / whole[:, None]
+    mixed_high = tl.dot(own, value_high, mixed_high, input_precision=PRECISION) / whole[:, None]
+    out = ((stream * frames + new) * HEADS + head)[:, None] * width + half[None, :]
+    tl.store(out_ptr + out, rounded(mixed_low, out_ptr), mask=shown)
+    tl.store(out_ptr + out + HALF, rounded(mixed_high, out_ptr), mask=shown)
+    place = cache + ((position + new) % RING)[:, None] * width + half[None, :]
+    tl.store(keys_ptr + place, key_low, mask=shown)
+    tl.store(keys_ptr + place + HALF, key_high, mask=shown)
+    tl.store(values_ptr + place, value_low, mask=shown)
+    tl.store(values_ptr + place + HALF, value_high, mask=shown)
+
+
+NOTHING: tl.constexpr = tl.constexpr(0)
+SNAKE: tl.constexpr = tl.constexpr(1)
+GELU: tl.constexpr = tl.constexpr(2)
+
+
+@triton.jit
+def sine_squared(x):
+    """sin(x)^2 in float32, by reduction to half a period: within 1e-6 as far as x itself is exact, and at most 1."""
+    turns = tl.floor(x * 0.3183098861837907 + 0.5)
+    rest = (x - turns * 3.140625) - turns * 9.6765358979311599796e-4
+    z = rest * rest
+    p = -2.505210838544172e-8
+    p = p * z + 2.755731922398589e-6
+    p = p * z - 1.984126984126984e-4
+    p = p * z + 8.333333333333333e-3
+    p = p * z - 1.666666666666667e-1
+    sine = rest + rest * z * p
+    return tl.minimum(sine * sine, 1.0)
+
+
+@triton.jit
+def activated(y, n, inside, frequency_ptr, gain_ptr, ACTIVATION: tl.constexpr):
+    """SnakeBeta or GELU of y [BM, BN], whose columns are n."""
+    if ACTIVATION == SNAKE:
+        frequency = tl.load(frequency_ptr + n, mask=inside, other=0.0)
+        gain = tl.load(gain_ptr + n, mask=inside, other=0.0)
+        y += sine_squared(y * frequency[None, :]) * gain[None, :]
+    if ACTIVATION == GELU:
+        y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
+    return y
+
+
+@triton.jit(do_not_specialize=["dilation", "length", "rows"])
+def causal_product(
+    x_ptr, w_ptr, bias_ptr, scale_ptr, residual_ptr, raw_ptr, act_ptr, frequency_ptr, gain_ptr,
+    rows, length, N, K, inputs, dilation, x_stream, residual_stream, raw_stream, act_stream,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr, SCALE: tl.constexpr,
+    RESIDUAL: tl.constexpr, RAW: tl.constexpr, ACT: tl.constexpr, ACTIVATION: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """y = x W + bias, then scaled and added to a residual, kept as it is (RAW), activated (ACT), or both.
+
+    x: [streams, length + history, inputs]; w: [K = taps * inputs, N]; y: [streams, length, N], rows of N elements;
+    *_stream: elements from a stream to the next; rows: streams * length.
+    """
+    blocks = tl.cdiv(N, BN)
+    at = tl.program_id(0)
+    n = (at % blocks) * BN + tl.arange(0, BN)
+    m = (at // blocks) * BM + tl.arange(0, BM)
+    inside = n < N
+    used = m < rows
+    row = tl.minimum(m, rows - 1)
+    stream, column = row // length, row % length
+    x_rows = x_ptr + (stream * x_stream + column * inputs)[:, None]
+    w_columns = w_ptr + (n % N)[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        offsets = (k // inputs) * (dilation * inputs) + k % inputs
+        if EVEN:
+            a = tl.load(x_rows + offsets[None, :])
+            b = tl.load(w_columns + k[:, None] * N)
+        else:
+            a = tl.load(x_rows + offsets[None, :], mask=k[None, :] < K, other=0.0)
+            b = tl.load(w_columns + k[:, None] * N, mask=k[:, None] < K, other=0.0)
+        total = tl.dot(a, b, total, input_precision=PRECISION)
+    y = total + tl.load(bias_ptr + n, mask=inside, other=0.0)[None, :]
+    shown = used[:, None] & inside[None, :]
+    if SCALE:
+        y *= tl.load(scale_ptr + n, mask=inside, other=0.0)[None, :]
+    if RESIDUAL:
+        place = (stream * residual_stream + column * N)[:, None] + n[None, :]
+        y += tl.load(residual_ptr + place, mask=shown, other=0.0).to(tl.float32)
+    if RAW:
+        place = (stream * raw_stream + column * N)[:, None] + n[None, :]
+        tl.store(raw_ptr + place, rounded(y, raw_ptr), mask=shown)
+    if ACT:
+        place = (stream * act_stream + column * N)[:, None] + n[None, :]
+        y = activated(y, n, inside, frequency_ptr, gain_ptr, ACTIVATION)
+        tl.store(act_ptr + place, rounded(y, act_ptr), mask=shown)
+
+
+@triton.jit(do_not_specialize=["frames", "out_stream"])
+def sum_codebooks(
+    codes_ptr, table_ptr, out_ptr, frames, out_stream, entries,
+    BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """A frame's latent: codes [streams, frames, BOOKS] -> out [streams, frames, WIDTH], sums of rows of the table."""
+    at = tl.program_id(0)
+    channel = tl.arange(0, BLOCK)
+    inside = channel < WIDTH
+    total = tl.zeros((BLOCK,), tl.float32)
+    for book in tl.static_range(BOOKS):
+        entry = tl.load(codes_ptr + at * BOOKS + book) + book * entries
+        total += tl.load(table_ptr + entry * WIDTH + channel, mask=inside, other=0.0).to(tl.float32)
+    place = (at // frames) * out_stream + (at % frames) * WIDTH + channel
+    tl.store(out_ptr + place, rounded(total, out_ptr), mask=inside)
+
+
+@triton.jit
+def rms_norm(x_ptr, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """RMSNorm of x [rows, WIDTH]."""
+    channel = tl.arange(0, BLOCK)
+    inside = channel < WIDTH
+    place = tl.program_id(0) * WIDTH + channel
+    x = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    scale = 1.0 / tl.sqrt(tl.sum(x * x, 0) / WIDTH + eps)
+    y = x * scale * tl.load(gain_ptr + channel, mask=inside, other=0.0)
+    tl.store(out_ptr + place, rounded(y, out_ptr), mask=inside)
+
+
+@triton.jit(do_not_specialize=["length", "x_stream"])
+def depthwise_norm(
+    x_ptr, w_ptr, bias_ptr, gain_ptr, shift_ptr, out_ptr, length, x_stream, eps,
+    TAPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Depthwise convolution of x [streams, TAPS - 1 + length, WIDTH], then LayerNorm -> [streams, length, WIDTH]."""
+    at = tl.program_id(0)
+    channel = tl.arange(0, BLOCK)
+    inside = channel < WIDTH
+    first = x_ptr + (at // length) * x_stream + (at % length) * WIDTH + channel
+    y = tl.load(bias_ptr + channel, mask=inside, other=0.0)
+    for tap in tl.static_range(TAPS):
+        x = tl.load(first + tap * WIDTH, mask=inside, other=0.0).to(tl.float32)
+        y += x * tl.load(w_ptr + tap * WIDTH + channel, mask=inside, other=0.0)
+    mean = tl.sum(y, 0) / WIDTH
+    y = tl.where(inside, y - mean, 0.0)
+    y *= 1.0 / tl.sqrt(tl.sum(y * y, 0) / WIDTH + eps)
+    y = y * tl.load(gain_ptr + channel, mask=inside, other=0.0) + tl.load(shift_ptr + channel, mask=inside, other=0.0)
+    tl.store(out_ptr + at * WIDTH + channel, rounded(y, out_ptr), mask=inside)
+
+
+@triton.jit(do_not_specialize=["rows", "length", "x_stream"])
+def last_convolution(
+    x_ptr, w_ptr, bias_ptr, out_ptr, rows, length, x_stream,
+    TAPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """The one-channel convolution of x [streams, TAPS - 1 + length, WIDTH] -> samples [streams, length] in [-1, 1].
+
+    As int16 they are parts of 32767, rounded half to even: adding 1.5 * 2^23 leaves a float32 no fraction. What is no
+    number is -32768.
+    """
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    used = m < rows
+    row = tl.minimum(m, rows - 1)
+    channel = tl.arange(0, BLOCK)
+    inside = channel < WIDTH
+    first = x_ptr + ((row // length) * x_stream + (row % length) * WIDTH)[:, None] + channel[None, :]
+    total = tl.zeros((BM, BLOCK), tl.float32)
+    for tap in tl.static_range(TAPS):
+        x = tl.load(first + tap * WIDTH, mask=inside[None, :], other=0.0).to(tl.float32)
+        total += x * tl.load(w_ptr + tap * WIDTH + channel, mask=inside, other=0.0)[None, :]
+    y = tl.sum(total, 1) + tl.load(bias_ptr)
+    number = y == y
+    y = tl.where(number, tl.minimum(tl.maximum(y, -1.0), 1.0), y)
+    if out_ptr.dtype.element_ty == tl.int16:
+        y = tl.where(number, (y * 32767.0 + 12582912.0) - 12582912.0, -32768.0)
+    tl.store(out_ptr + m, y.to(out_ptr.dtype.element_ty), mask=used)
+
+
+@triton.jit(do_not_specialize=["columns_stream"])
+def move_columns(
+    columns_ptr, work_ptr, row_ptr, plan_ptr, columns_stream,
+    SAVE: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """What the convolutions remember, between the streams' memory and the beginnings or (SAVE) ends of their inputs.
+
+    plan: int64 [layers, 5]: offset in a stream's memory, elements, and in ``work`` the first stream's input, elements
+    from a stream to the next, elements from an input's beginning to what is saved of it.
+    """
+    stream, layer, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    row = tl.load(row_ptr + stream)
+    plan = plan_ptr + layer * 5
+    size = tl.load(plan + 1)
+    columns = columns_ptr + row * columns_stream + tl.load(plan)
+    work = work_ptr + tl.load(plan + 2) + stream * tl.load(plan + 3)
+    for start in range(part * BLOCK, size, PARTS * BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < size
+        if SAVE:
+            tl.store(columns + at, tl.load(work + tl.load(plan + 4) + at, mask=inside), mask=inside)
+        else:
+            tl.store(work + at, tl.load(columns + at, mask=inside), mask=inside)

@@ -1,0 +1,317 @@
+"""Code2Wav as it runs on a GPU: row-major, activations fused into products, stream state on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from engine.checkpoint.architecture import DecoderArchitecture
+from engine.kernels.codec_ops import Caches, Ops, Product, rounded
+from engine.models.code2wav import latent_table
+from engine.protocol.request import MOST_CHUNK_FRAMES
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A residual unit: seven taps, then one."""
+
+    wide: Product
+    narrow: Product
+
+
+@dataclass(frozen=True)
+class Block:
+    """An upsampling and its residual units. rate: columns made of one."""
+
+    up: Product
+    rate: int
+    units: list[Unit]
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """A column doubled (``repeat``), then ConvNeXt."""
+
+    repeat: Product
+    rate: int
+    depthwise: Tensor
+    bias: Tensor
+    norm: tuple[Tensor, Tensor]
+    widen: Product
+    narrow: Product
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of the transformer."""
+
+    norm: Tensor
+    qkv: Product
+    out: Product
+    post_norm: Tensor
+    gate_up: Product
+    down: Product
+
+
+@dataclass(frozen=True)
+class Input:
+    """A buffer that begins with a layer's memory: ``history`` columns of ``width`` before ``columns`` a frame."""
+
+    history: int
+    width: int
+    columns: int
+
+
+class RowWeights:
+    """The decoder's weights, as products. dtype: of what is multiplied and of what is kept between layers."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        architecture: DecoderArchitecture,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        read = _Reader({name: tensor.to(device, torch.float32) for name, tensor in tensors.items()}, dtype)
+        self.architecture, self.device, self.dtype = architecture, device, dtype
+        self.table = rounded(latent_table(read.tensors, architecture), dtype)
+        shape = architecture.transformer
+        name = "pre_transformer"
+        self.pre_conv = read.convolution("pre_conv.conv")
+        self.enter = read.linear(f"{name}.input_proj")
+        self.layers = [read.layer(f"{name}.layers.{index}") for index in range(shape.layers)]
+        self.norm = read[f"{name}.norm.weight"]
+        self.leave = read.linear(f"{name}.output_proj")
+        exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
+        self.frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
+        self.mixers = [read.mixer(f"upsample.{at}", rate) for at, rate in enumerate(architecture.upsampling_ratios)]
+        first = read.convolution("decoder.0.conv")
+        self.first = read.snaked(first, "decoder.1.block.0")
+        rates = architecture.upsample_rates
+        self.blocks = [read.block(at + 1, rate, last=at + 1 == len(rates)) for at, rate in enumerate(rates)]
+        last = f"decoder.{len(rates) + 2}.conv"
+        self.last = read[f"{last}.weight"][0].T.contiguous()
+        self.last_bias = read[f"{last}.bias"]
+
+    def inputs(self) -> list[Input]:
+        """The buffers with a memory, in the order the layers run."""
+        inputs = [Input(self.pre_conv.history, self.pre_conv.inputs, 1)]
+        columns = 1
+        for mixer in self.mixers:
+            columns *= mixer.rate
+            inputs.append(Input(len(mixer.depthwise) - 1, mixer.depthwise.shape[1], columns))
+        inputs.append(Input(self.first.history, self.first.inputs, columns))
+        for block in self.blocks:
+            inputs.append(Input(block.up.history, block.up.inputs, columns))
+            columns *= block.rate
+            inputs += [Input(unit.wide.history, unit.wide.inputs, columns) for unit in block.units]
+        return [*inputs, Input(len(self.last) - 1, self.last.shape[1], columns)]
+
+
+class _Reader:
+    """Tensors by name -> products."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+        self.tensors, self._dtype = tensors, dtype
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def product(self, matrix: Tensor, bias: Tensor | None, taps: int = 1, dilation: int = 1) -> Product:
+        given = torch.zeros(matrix.shape[1], device=matrix.device) if bias is None else bias
+        return Product(rounded(matrix, self._dtype).contiguous(), given.contiguous(), taps, dilation)
+
+    def linear(self, *names: str) -> Product:
+        weight = torch.cat([self[f"{name}.weight"] for name in names])
+        return self.product(weight.T, self.tensors.get(f"{names[0]}.bias"))
+
+    def convolution(self, name: str, dilation: int = 1) -> Product:
+        weight = self[f"{name}.weight"]
+        return self.product(weight.permute(2, 1, 0).flatten(0, 1), self[f"{name}.bias"], weight.shape[2], dilation)
+
+    def transposed(self, name: str, rate: int) -> Product:
+        """Stride ``rate``, a kernel of one or two strides: columns of the result are (rate, out)."""
+        weight = self[f"{name}.weight"]
+        taps = weight.shape[2] // rate
+        parts = weight.unflatten(2, (taps, rate)).flip(2)
+        return self.product(parts.permute(2, 0, 3, 1).flatten(2).flatten(0, 1), self[f"{name}.bias"].repeat(rate), taps)
+
+    def snaked(self, product: Product, name: str, rate: int = 1) -> Product:
+        frequency = self[f"{name}.alpha"].exp().repeat(rate)
+        gain = (1.0 / (self[f"{name}.beta"].exp() + 1e-9)).repeat(rate)
+        return replace(product, activation="snake", frequency=frequency, gain=gain)
+
+    def layer(self, name: str) -> Layer:
+        return Layer(
+            self[f"{name}.input_layernorm.weight"],
+            self.linear(*(f"{name}.self_attn.{part}_proj" for part in "qkv")),
+            replace(self.linear(f"{name}.self_attn.o_proj"), scale=self[f"{name}.self_attn_layer_scale.scale"]),
+            self[f"{name}.post_attention_layernorm.weight"],
+            self.linear(f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"),
+            replace(self.linear(f"{name}.mlp.down_proj"), scale=self[f"{name}.mlp_layer_scale.scale"]),
+        )
+
+    def mixer(self, name: str, rate: int) -> Mixer:
+        return Mixer(
+            self.transposed(f"{name}.0.conv", rate),
+            rate,
+            self[f"{name}.1.dwconv.conv.weight"].squeeze(1).T.contiguous(),
+            self[f"{name}.1.dwconv.conv.bias"],
+            (self[f"{name}.1.norm.weight"], self[f"{name}.1.norm.bias"]),
+            replace(self.linear(f"{name}.1.pwconv1"), activation="gelu"),
+            replace(self.linear(f"{name}.1.pwconv2"), scale=self[f"{name}.1.gamma"]),
+        )
+
+    def block(self, index: int, rate: int, *, last: bool) -> Block:
+        name = f"decoder.{index}.block"
+        after = f"decoder.{index + 1}" if last else f"decoder.{index + 1}.block.0"
+        following = [f"{name}.3.act1", f"{name}.4.act1", after]
+        units = []
+        for unit, next_snake in enumerate(following):
+            prefix = f"{name}.{unit + 2}"
+            wide = self.snaked(self.convolution(f"{prefix}.conv1.conv", 3**unit), f"{prefix}.act2")
+            units.append(Unit(wide, self.snaked(self.convolution(f"{prefix}.conv2.conv"), next_snake)))
+        return Block(self.snaked(self.transposed(f"{name}.1.conv", rate), f"{name}.2.act1", rate), rate, units)
+
+
+class StreamMemory:
+    """What is remembered of every stream, a row each, and one row more for streams that are not there."""
+
+    def __init__(self, weights: RowWeights, rows: int) -> None:
+        shape, device, dtype = weights.architecture.transformer, weights.device, weights.dtype
+        ring = 1 << (weights.architecture.sliding_window - 2 + MOST_CHUNK_FRAMES).bit_length()
+        size = (rows + 1, shape.layers, shape.heads, ring, shape.head_dim)
+        self.spare = rows
+        self.columns = torch.zeros(
+            rows + 1, sum(each.history * each.width for each in weights.inputs()), dtype=dtype, device=device
+        )
+        self.caches = Caches(
+            torch.zeros(size, dtype=dtype, device=device),
+            torch.zeros(size, dtype=dtype, device=device),
+            torch.zeros(rows + 1, dtype=torch.int64, device=device),
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Of all rows."""
+        return sum(each.nbytes for each in (self.columns, self.caches.keys, self.caches.values))
+
+    def of(self, row: int) -> list[Tensor]:
+        """All that is remembered of the stream in ``row``."""
+        caches = self.caches
+        return [self.columns[row], caches.keys[row], caches.values[row], caches.positions[row]]
+
+    def clear(self, row: int) -> None:
+        """A stream will begin in ``row``. Its keys and values need no clearing: positions say which there are."""
+        self.columns[row].zero_()
+        self.caches.positions[row].zero_()
+
+
+class Workspace:
+    """The buffers with a memory of a batch of ``streams`` with ``frames`` each, all in one tensor."""
+
+    def __init__(self, weights: RowWeights, streams: int, frames: int, work: Tensor) -> None:
+        self.work = work
+        plan, buffers, offset, at = [], [], 0, 0
+        for each in weights.inputs():
+            columns = each.history + frames * each.columns
+            size = each.history * each.width
+            plan.append((offset, size, at, columns * each.width, (columns - each.history) * each.width))
+            buffers.append(work[at : at + streams * columns * each.width].view(streams, columns, each.width))
+            offset += size
+            at += -(-streams * columns * each.width // 64) * 64
+        self.plan = torch.tensor(plan, device=work.device)
+        self._histories = [each.history for each in weights.inputs()]
+        self.buffers = buffers
+
+    @staticmethod
+    def size(weights: RowWeights, streams: int, frames: int) -> int:
+        """Elements."""
+        sizes = [streams * (each.history + frames * each.columns) * each.width for each in weights.inputs()]
+        return sum(-(-size // 64) * 64 for size in sizes)
+
+    def fresh(self, index: int, rate: int = 1) -> Tensor:
+        """Where buffer ``index``'s new columns go; rate: as rows of so many columns."""
+        buffer = self.buffers[index]
+        new = buffer[:, self._histories[index] :]
+        streams, columns, width = new.shape
+        return new.as_strided(
+            (streams, columns // rate, width * rate), (buffer.stride(0), width * rate, 1), new.storage_offset()
+        )
+
+
+class RowDecoder:
+    """Decode batches of streams whose memory is on the device."""
+
+    def __init__(self, weights: RowWeights, ops: Ops) -> None:
+        self._weights, self._ops = weights, ops
+
+    def decode(self, codes: Tensor, rows: Tensor, memory: StreamMemory, space: Workspace, samples: Tensor) -> None:
+        """codes int64 [streams, frames, 16] that come next in ``rows`` -> samples [streams, frames * 1920].
+
+        samples: float32 or int16, see ``Ops.last_convolution``.
+        Everything is on the device, and nothing waits: a CUDA graph can hold it.
+        """
+        self._ops.move_columns(memory.columns, space.work, rows, space.plan, save=False)
+        self._upsample(self._latents(codes, rows, memory, space), space, samples)
+        self._ops.move_columns(memory.columns, space.work, rows, space.plan, save=True)
+        moved = torch.full_like(rows, codes.shape[1])
+        memory.caches.positions.index_put_((rows,), memory.caches.positions[rows] + moved)
+
+    def _latents(self, codes: Tensor, rows: Tensor, memory: StreamMemory, space: Workspace) -> Tensor:
+        ops, weights = self._ops, self._weights
+        shape, window = weights.architecture.transformer, weights.architecture.sliding_window
+        ops.sum_codebooks(codes, weights.table, space.fresh(0))
+        x = self._raw(space.buffers[0], weights.pre_conv)
+        x = self._raw(x, weights.enter)
+        for index, layer in enumerate(weights.layers):
+            qkv = self._raw(ops.rms_norm(x, layer.norm, shape.eps), layer.qkv).unflatten(2, (3, shape.heads, -1))
+            mixed = ops.attention(qkv, memory.caches, index, rows, weights.frequencies, window)
+            x = self._raw(mixed, layer.out, residual=x)
+            gated = ops.swiglu(self._raw(ops.rms_norm(x, layer.post_norm, shape.eps), layer.gate_up))
+            x = self._raw(gated, layer.down, residual=x)
+        return self._raw(ops.rms_norm(x, weights.norm, shape.eps), weights.leave)
+
+    def _upsample(self, x: Tensor, space: Workspace, samples: Tensor) -> None:
+        ops, weights = self._ops, self._weights
+        at = 1
+        for mixer in weights.mixers:
+            ops.product(x, mixer.repeat, raw=space.fresh(at, mixer.rate))
+            y = ops.depthwise_norm(space.buffers[at], mixer.depthwise, mixer.bias, mixer.norm, 1e-6)
+            wide = y.new_empty((*y.shape[:2], mixer.widen.matrix.shape[1]))
+            ops.product(y, mixer.widen, act=wide)
+            to = space.fresh(at + 1) if mixer is weights.mixers[-1] else torch.empty_like(y)
+            ops.product(wide, mixer.narrow, residual=space.fresh(at), raw=to)
+            x, at = to, at + 1
+        ops.product(space.buffers[at], weights.first, act=space.fresh(at + 1))
+        at += 1
+        for block in weights.blocks:
+            at = self._block(block, space, at)
+        ops.last_convolution(space.buffers[at], weights.last, weights.last_bias, samples)
+
+    def _block(self, block: Block, space: Workspace, at: int) -> int:
+        """From buffer ``at`` to the one whose number is returned."""
+        ops = self._ops
+        narrow = space.buffers[at]
+        streams, columns = narrow.shape[0], narrow.shape[1] - block.up.history
+        x = narrow.new_empty((streams, columns, block.up.matrix.shape[1]))
+        ops.product(narrow, block.up, raw=x, act=space.fresh(at + 1, block.rate))
+        x = x.view(streams, columns * block.rate, -1)
+        for unit in block.units:
+            at += 1
+            y = torch.empty_like(x)
+            ops.product(space.buffers[at], unit.wide, act=y)
+            following = torch.empty_like(x) if unit is not block.units[-1] else None
+            ops.product(y, unit.narrow, residual=x, raw=following, act=space.fresh(at + 1))
+            x = x if following is None else following
+        return at + 1
+
+    def _raw(self, x: Tensor, product: Product, residual: Tensor | None = None) -> Tensor:
+        """The product as it is."""
+        y = x.new_empty((x.shape[0], x.shape[1] - product.history, product.matrix.shape[1]))
+        self._ops.product(x, product, residual=residual, raw=y)
+        return y

@@ -1,0 +1,1 @@
+"""Text to the talker's prompt. Imports no torch."""

@@ -1,0 +1,144 @@
+"""Qwen2's byte-level BPE over vocab.json and merges.txt (SPEC 1.3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unicodedata import combining
+
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+from engine.checkpoint.architecture import TextIds
+from engine.checkpoint.checksums import Checksums, unverified
+from engine.checkpoint.strict_json import read_json
+from engine.errors import CheckpointError, RequestError
+
+SPLIT_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Qwen2's own. Loading a local folder through transformers can put Mistral's in its place; the
+checkpoints were trained with this one."""
+
+SPECIAL_TOKENS = {
+    "im_start": "<|im_start|>",
+    "im_end": "<|im_end|>",
+    "tts_pad": "<tts_pad>",
+    "tts_bos": "<tts_text_bos>",
+    "tts_eos": "<tts_text_eod>",
+}
+"""How tokenizer_config.json spells each of ``TextIds``."""
+
+
+class TextTokenizer:
+    """Text to token ids. It knows no special tokens, so no text can become one."""
+
+    def __init__(self, folder: Path, checksums: Checksums | None = None) -> None:
+        """Read vocab.json and merges.txt of ``folder``, verified where ``checksums`` are given.
+
+        Raises CheckpointError naming the file.
+        """
+        checksums = checksums or unverified(folder)
+        vocab, merges = folder / "vocab.json", folder / "merges.txt"
+        ids, pairs = read_json(vocab, checksums).values, _merges(checksums.read(merges), merges)
+        try:
+            model = models.BPE(ids, pairs)
+        except Exception as error:  # the library raises nothing more precise
+            raise CheckpointError(f"{vocab} and {merges.name} are no byte-level BPE: {error}") from error
+        self._tokenizer = Tokenizer(model)
+        self._words = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False)
+        self._tokenizer.normalizer = normalizers.NFC()
+        self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
+        self.vocab: dict[str, int] = self._tokenizer.get_vocab()
+        missing = set(pre_tokenizers.ByteLevel.alphabet()) - self.vocab.keys()
+        if missing:
+            raise CheckpointError(f"{vocab} lacks a token for {len(missing)} of the 256 bytes")
+
+    def settled(self, text: str) -> int:
+        """Return how many characters of ``text``, in NFC, have the same tokens whatever follows.
+
+        These are all but the last word, and the word before trailing combining marks, which later ones could reorder.
+        """
+        starts = [start for _, (start, _) in self._words.pre_tokenize_str(text)]
+        while starts and all(map(combining, text[starts[-1] :])):
+            starts.pop()
+        return starts[-1] if starts else 0
+
+    def encode(self, text: str, param: str = "input") -> list[int]:
+        """The ids of ``text``.
+
+        Raises RequestError, naming the request field ``param``, for text that has no UTF-8 form.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestError(
+                f"{param} holds an unpaired surrogate at character {error.start}", param=param
+            ) from error
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+
+def _merges(data: bytes, file: Path) -> list[tuple[str, str]]:
+    """The pairs of a merges.txt: two tokens a line, in the order in which they are merged."""
+    try:
+        lines = data.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{file} is not a text file") from None
+    pairs = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#version"):
+            continue
+        pair = line.split(" ")
+        if len(pair) != 2:
+            raise CheckpointError(f"{file}, line {number}: must be two tokens with a space between them")
+        pairs.append((pair[0], pair[1]))
+    return pairs
+
+
+def check_text_ids(
+    folder: Path, tokenizer: TextTokenizer, ids: TextIds, text_vocab: int, checksums: Checksums | None = None
+) -> None:
+    """Raise CheckpointError where vocabulary, config.json's ids and tokenizer_config.json disagree."""
+    largest = max(tokenizer.vocab.values())
+    if largest >= text_vocab:
+        raise CheckpointError(
+            f"{folder / 'vocab.json'} has the id {largest}, but config.json's text_vocab_size is {text_vocab}"
+        )
+    for name in ("assistant", "user"):
+        if len(tokenizer.encode(f"{name}\n")) != 2:
+            raise CheckpointError(f"{folder / 'vocab.json'} has no token {name!r}, which every prompt needs")
+    _check_special_tokens(folder, tokenizer, ids, checksums or unverified(folder))
+
+
+def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds, checksums: Checksums) -> None:
+    added = _added_tokens(folder, checksums)
+    ordinary = {token_id: token for token, token_id in tokenizer.vocab.items()}
+    for name, token in SPECIAL_TOKENS.items():
+        token_id: int = getattr(ids, name)
+        where = f"config.json gives {name}_token_id as {token_id}"
+        if ordinary.get(token_id, token) != token:
+            raise CheckpointError(
+                f"{folder / 'vocab.json'}: {where}, which is the ordinary token {ordinary[token_id]!r}"
+            )
+        if added is not None and added.get(token_id) != token:
+            found = "not there" if token_id not in added else repr(added[token_id])
+            raise CheckpointError(
+                f"{folder / 'tokenizer_config.json'}: {where}; it should be {token!r}, but is {found}"
+            )
+
+
+def _added_tokens(folder: Path, checksums: Checksums) -> dict[int, str] | None:
+    """Token by id, from tokenizer_config.json; None when the file or its list is not there."""
+    file = folder / "tokenizer_config.json"
+    if not file.exists() and not checksums.lists(file):
+        return None
+    config = read_json(file, checksums)
+    if not config.has("added_tokens_decoder"):
+        return None
+    table = config.object("added_tokens_decoder")
+    return {int(key): table.object(key).text("content") for key in table.values if key.isdecimal()}

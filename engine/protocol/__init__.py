@@ -1,0 +1,1 @@
+"""Requests, answers and messages between the server and the engine process. Imports no torch."""

@@ -1,0 +1,1 @@
+"""The operating system: processes, CPU cores, files, logs. Imports no torch."""

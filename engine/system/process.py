@@ -1,0 +1,69 @@
+"""What every process of the engine does first: logging, signals, its parent's death, the garbage collector."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+
+from engine.system.logs import LogFormat, set_up_logging
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def prepare_process(log_format: LogFormat, parent: int) -> None:
+    """Log to standard error, end with the parent, and leave Ctrl-C and SIGTERM to it.
+
+    A service manager sends SIGTERM to every process of a service, and running utterances are to end first.
+
+    Args:
+        log_format: lines for people, or JSON lines.
+        parent: see ``die_with_parent``.
+    """
+    set_up_logging(log_format)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    die_with_parent(parent)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends. Exit at once if the parent has already ended.
+
+    Works in every state of this process: stopped, stuck in native code, holding the GIL. Linux only: elsewhere it does
+    nothing, and a process notices the end of its parent by the end of file on their connection.
+
+    The kernel sends the signal when the *thread* that started this process ends. Start such a process in a thread that
+    lives as long as its own process, in practice the main thread: ``EngineClient`` starts and restarts the engine in
+    the event loop, the engine starts Code2Wav in its main thread. ``asyncio.to_thread`` and thread pools are wrong.
+
+    Args:
+        parent: the parent's process id, from ``os.getpid()`` in the parent before it started this process. Without it,
+            a parent that ended before this call could not be told from a live one.
+    """
+    if sys.platform != "linux":
+        return
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent has ended (a "child subreaper"). Linux only."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *3 * [ctypes.c_ulong(0)])
+
+
+def keep_what_is_loaded() -> None:
+    """Spare the garbage collector what is there now, for good.
+
+    Whenever a quarter as much has been made since, it would look through all of it, and stop every thread meanwhile.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,116 @@
+"""Drawing a row's code without sorting: ``engine.talker.gpu_step.slots.draw``, a program a row."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from engine.talker.fused.launches.products import summed
+
+CODEBOOKS: tl.constexpr = tl.constexpr(16)
+LEAST: tl.constexpr = tl.constexpr(-2147483648)
+
+
+@triton.jit
+def _mixed(z):
+    """SplitMix64's output function."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+@triton.jit
+def uniform(seed, frame, book):
+    """float64 in [0, 1) of (seed, frame, book), as ``engine.talker.sampling.uniforms`` has it."""
+    counter = (frame * CODEBOOKS + book + 1).to(tl.uint64)
+    bits = _mixed(_mixed(seed.to(tl.uint64)) + counter * 0x9E3779B97F4A7C15)
+    return (bits >> 32).to(tl.float64) * 2.3283064365386963e-10
+
+
+@triton.jit
+def _kth_largest(order, k, top):
+    """The greatest t of which at least k entries of ``order`` (int32) are >= t; top: the greatest entry.
+
+    Any other t that parts the same entries from the rest may stand for it.
+    """
+    low = tl.full((), LEAST, tl.int64)
+    high = top.to(tl.int64)
+    while low < high:
+        middle = (low + high + 1) >> 1
+        count = tl.sum((order >= middle).to(tl.int32))
+        low = tl.where(count >= k, middle, low)
+        high = tl.where(count > k, high, tl.where(count == k, middle, middle - 1))
+    return low
+
+
+@triton.jit
+def _tail_end(order, weight, limit, top):
+    """The least t for which entries <= t weigh more than ``limit``; ``top`` is the greatest entry."""
+    low = tl.full((), LEAST, tl.int64)
+    high = top.to(tl.int64)
+    while low < high:
+        middle = (low + high) >> 1
+        heavy = tl.sum(tl.where(order <= middle, weight, 0.0)) > limit
+        high = tl.where(heavy, middle, high)
+        low = tl.where(heavy, low, middle + 1)
+    return high
+
+
+@triton.jit
+def _without_tail(weight, order, kept, top, v, top_p):
+    """Of the likeliest ids the fewest that reach top_p; equal ones fall in the order of their ids, the last never."""
+    limit = (1.0 - top_p).to(tl.float64) * tl.sum(weight)
+    edge = _tail_end(order, weight, limit, top)
+    below = tl.sum(tl.where(order < edge, weight, 0.0))
+    at_edge = kept & (order == edge)
+    reached = below + tl.cumsum(tl.where(at_edge, weight, 0.0))
+    last = tl.max(tl.where(order == top, v, -1))
+    dropped = ((order < edge) | (at_edge & (reached <= limit))) & (v != last)
+    return tl.where(dropped, 0.0, weight)
+
+
+@triton.jit
+def drawn_code(logits, v, temperature, top_k, top_p, chance, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """The code of a row's logits float32 [BLOCK], which are -inf from VOCAB on; v: their numbers."""
+    greedy = temperature == 0.0
+    scores = tl.math.div_rn(logits, tl.where(greedy, 1.0, temperature) + tl.zeros((BLOCK,), tl.float32))
+    bits = scores.to(tl.int32, bitcast=True)
+    order = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    top = tl.max(order)
+    kept = v >= 0
+    if (top_k > 0) & (top_k < VOCAB):
+        kept = order >= _kth_largest(order, top_k, top)
+    weight = tl.where(kept, tl.exp(scores - tl.max(scores)), 0.0).to(tl.float64)
+    if top_p < 1.0:
+        weight = _without_tail(weight, order, kept, top, v, top_p)
+    mass = tl.cumsum(weight)
+    drawn = tl.sum((mass <= chance * tl.max(mass)).to(tl.int32))
+    return tl.minimum(tl.where(greedy, tl.argmax(scores, 0, tie_break_left=True), drawn), VOCAB - 1)
+
+
+@triton.jit(do_not_specialize=["book", "offset"])
+def draw_rows(
+    scores_ptr, apart, temperature_ptr, top_k_ptr, top_p_ptr, seeds_ptr, frames_ptr, forced_ptr, logits_ptr, codes_ptr,
+    inputs_ptr, offset, x_ptr, book, FORCED: tl.constexpr, BOOKS: tl.constexpr, VOCAB: tl.constexpr,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr, WIDTH_BLOCK: tl.constexpr, NEXT: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """Draw the code of ``book`` for row program_id(0), note it, and with NEXT set x to its embedding.
+
+    scores float32 [PARTS, rows, VOCAB], parts ``apart``, whose sums are the logits; codes [rows, BOOKS]; inputs at
+    ``offset``: the table of that book. FORCED: the code is there already, and the logits are kept in [rows, VOCAB].
+    """
+    row, v = tl.program_id(0), tl.arange(0, BLOCK)
+    logits = summed(scores_ptr + row * VOCAB + v, apart, PARTS, v < VOCAB)
+    if FORCED:
+        tl.store(logits_ptr + row * VOCAB + v, logits, v < VOCAB)
+        code = tl.load(forced_ptr + row * BOOKS + book).to(tl.int32)
+    else:
+        logits = tl.where(v < VOCAB, logits, float("-inf"))
+        chance = uniform(tl.load(seeds_ptr + row), tl.load(frames_ptr + row), book)
+        temperature, top_k = tl.load(temperature_ptr + row), tl.load(top_k_ptr + row)
+        code = drawn_code(logits, v, temperature, top_k, tl.load(top_p_ptr + row), chance, VOCAB, BLOCK)
+    tl.store(codes_ptr + row * BOOKS + book, code.to(tl.int64))
+    if NEXT:
+        w = tl.arange(0, WIDTH_BLOCK)
+        embedded = tl.load(inputs_ptr + (offset + code).to(tl.int64) * WIDTH + w, w < WIDTH, 0.0)
+        tl.store(x_ptr + row * WIDTH + w, embedded.to(tl.float32), w < WIDTH)

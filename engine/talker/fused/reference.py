@@ -1,0 +1,100 @@
+"""Reference implementation of the fused code predictor, in plain PyTorch."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.talker.fused.weights import PredictorWeights
+from engine.talker.gpu_step.sampler import Chance
+from engine.talker.gpu_step.slots import RowDraws, draw
+
+
+class Twin:
+    """Codes 1 to 15 of up to ``rows`` rows and the sum of all sixteen embeddings.
+
+    Whatever enters a matrix product, and cached keys and values, are rounded to the weights' type; everything else is
+    float32. In float32 that is the engine's code predictor; in bfloat16 it is nearer to float32 than rounding after
+    every operation is, and it is what the kernels do.
+    One pass a position, 0 to 15: the sixteenth code is drawn of position 15, and position 0 has no head.
+    """
+
+    def __init__(self, weights: PredictorWeights, rows: int) -> None:
+        self.weights = weights
+        shape = weights.shape
+        size = (shape.layers, rows, shape.kv_heads, weights.books, shape.head_dim)
+        self._keys = torch.zeros(size, device=weights.device, dtype=weights.dtype)
+        self._values = torch.zeros_like(self._keys)
+
+    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance) -> tuple[Tensor, Tensor]:
+        """See ``engine.talker.gpu_step.sampler.ResidualCodes``."""
+        codes, embedding, _ = self.run(hidden, first, draws, chance)
+        return codes, embedding
+
+    def run(
+        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance, forced: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Codes int64 [rows, books], embedding [rows, talker hidden], logits float32 [rows, books - 1, vocab].
+
+        forced: int64 [rows, books], taken instead of what would be drawn (teacher forcing).
+        """
+        weights, chances = self.weights, chance.uniforms()
+        codes, logits = [first], []
+        self._position(self._entrance(hidden), 0)
+        for book in range(1, weights.books):
+            x = weights.inputs[codes[-1] + weights.offsets[book - 1]].float()
+            state = _rms_norm(self._position(x, book), weights.norm, weights.shape.eps)
+            scores = self._product(state, weights.heads[book - 1])
+            logits.append(scores)
+            codes.append(draw(scores, draws, chances[:, book]) if forced is None else forced[:, book])
+        frames = torch.stack(codes, 1)
+        embedding = weights.tables[frames + weights.offsets].float().sum(1).to(weights.dtype)
+        return frames, embedding, torch.stack(logits, 1)
+
+    def _entrance(self, hidden: Tensor) -> Tensor:
+        """Talker states [rows, talker hidden] in the predictor's width, rounded as the tables are."""
+        weights = self.weights
+        if weights.project is None or weights.project_bias is None:
+            return hidden.float()
+        projected = self._product(hidden.float(), weights.project) + weights.project_bias
+        return projected.to(weights.dtype).float()
+
+    def _position(self, x: Tensor, position: int) -> Tensor:
+        """x float32 [rows, hidden] of one position through all layers."""
+        weights, eps = self.weights, self.weights.shape.eps
+        for layer in range(weights.shape.layers):
+            qkv = self._product(_rms_norm(x, weights.input_norm[layer], eps), weights.qkv[layer])
+            x = x + self._product(self._attention(qkv, layer, position), weights.out[layer])
+            gate_up = self._product(_rms_norm(x, weights.post_norm[layer], eps), weights.gate_up[layer])
+            gate, up = gate_up.chunk(2, -1)
+            x = x + self._product(F.silu(gate) * up, weights.down[layer])
+        return x
+
+    def _product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """x float32 [rows, in] rounded, times weight [out, in], in float32."""
+        return F.linear(x.to(weight.dtype).float(), weight.float())
+
+    def _attention(self, qkv: Tensor, layer: int, position: int) -> Tensor:
+        """Keys and values of ``position`` are kept; [rows, heads * d] looks at all up to it."""
+        weights, shape, rows = self.weights, self.weights.shape, len(qkv)
+        parts = (shape.heads, shape.kv_heads, shape.kv_heads)
+        query, key, value = qkv.view(rows, -1, shape.head_dim).split(parts, 1)
+        query = self._turn(_rms_norm(query, weights.q_norm[layer], shape.eps), position)
+        key = self._turn(_rms_norm(key, weights.k_norm[layer], shape.eps), position)
+        self._keys[layer, :rows, :, position] = key.to(weights.dtype)
+        self._values[layer, :rows, :, position] = value.to(weights.dtype)
+        keys = self._keys[layer, :rows, :, : position + 1].float()
+        values = self._values[layer, :rows, :, : position + 1].float()
+        grouped = query.view(rows, shape.kv_heads, -1, shape.head_dim)
+        scores = grouped @ keys.transpose(-1, -2) * shape.head_dim**-0.5
+        return (torch.softmax(scores, -1) @ values).flatten(1)
+
+    def _turn(self, x: Tensor, position: int) -> Tensor:
+        cos, sin = self.weights.cos[position], self.weights.sin[position]
+        low, high = x.chunk(2, -1)
+        return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+
+
+def _rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * gain

@@ -1,0 +1,251 @@
+"""Builds the input rows of a step on the device, and tracks the utterances they belong to."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.models.talker import CodecSide
+from engine.prompt.builder import NOTHING, Prompt
+from engine.protocol.request import CODEBOOKS, FinishReason
+from engine.talker.base import Sampling, TalkerOutput
+from engine.talker.gpu_step.slots import Slots, Uploader
+
+_NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowIds:
+    """What input rows are the sum of: ids of both sides [n] (or NOTHING), and for some of them codes or a voice.
+
+    codes: [m, 16], of the rows from ``codes_row`` on; voice: [hidden], of the row ``voice_row``.
+    """
+
+    text: NDArray[np.int64]
+    codec: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    codes_row: int
+    voice: NDArray[np.float32] | None
+    voice_row: int
+
+
+@dataclass(slots=True, eq=False)
+class Utterance:
+    """What is known of an utterance.
+
+    key: its name inside vLLM, never used twice. text: the ids beside its frames so far; text_open: more will come.
+    frames: the codes [16] of every frame made. outputs: what has been made and not yet handed out.
+    """
+
+    stream: int
+    key: str
+    prompt: Prompt
+    sampling: Sampling
+    text: list[int]
+    text_open: bool
+    frames: list[NDArray[np.int16]] = field(default_factory=list)
+    outputs: deque[TalkerOutput] = field(default_factory=deque)
+    finished: bool = False
+
+    def append_text(self, ids: list[int], *, last: bool) -> None:
+        """More ids beside the frames. A closed text is a ValueError."""
+        if not self.text_open:
+            raise ValueError("the text of this utterance is already complete")
+        self.text.extend(ids)
+        self.text_open = not last
+
+    def knows_text(self, frame: int) -> bool:
+        """Whether it is known what stands beside ``frame``."""
+        return not self.text_open or frame < len(self.text)
+
+    def draw(self, codes: NDArray[np.int16]) -> None:
+        """A frame has been made."""
+        self.frames.append(codes.copy())  # a row of its step's array, which it would keep alive
+        self.outputs.append(TalkerOutput(self.stream, codes))
+
+    def finish(self, reason: FinishReason) -> None:
+        """There will be no more frames."""
+        self.finished = True
+        self.outputs.append(TalkerOutput(self.stream, None, reason))
+
+    def rows(self, first: int, stop: int, text_pad: int) -> RowIds:
+        """The ids of the input rows at positions ``first`` to ``stop``: of the prompt, and after it of frames made."""
+        prompt, length = self.prompt, len(self.prompt.text)
+        frames = range(max(first - length, 0), max(stop - length, 0))
+        beside = [self.text[frame] if frame < len(self.text) else text_pad for frame in frames]
+        start = max(first, length if prompt.codes is None else prompt.codes_row)
+        speaks = prompt.embedding is not None and first <= prompt.embedding_row < stop
+        return RowIds(
+            text=np.concatenate((prompt.text[first:stop], np.array(beside, np.int64))),
+            codec=np.concatenate((prompt.codec[first:stop], np.full(len(beside), NOTHING, np.int64))),
+            codes=self._codes(start, max(start, stop)),
+            codes_row=start - first,
+            voice=prompt.embedding if speaks else None,
+            voice_row=prompt.embedding_row - first,
+        )
+
+    def _codes(self, start: int, stop: int) -> NDArray[np.int64]:
+        """The codes [stop - start, 16] of positions that have some: a reference ends its prompt, frames follow."""
+        length = len(self.prompt.text)
+        reference = _NO_CODES if self.prompt.codes is None else self.prompt.codes
+        before = length - len(reference)
+        frames = self.frames[max(start - length, 0) : max(stop - length, 0)]
+        made = np.array(frames, np.int64).reshape(-1, CODEBOOKS)
+        return np.concatenate((reference[start - before : stop - before], made))
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRows:
+    """Which rows a step has. All [n], one for each request of the batch.
+
+    slots: also on the device, as ``device_slots``. starts: the first of its input rows; counts: how many.
+    positions: of the first in its utterance; reading: whether they are of what it has before it makes a next frame.
+    """
+
+    slots: NDArray[np.int64]
+    device_slots: Tensor
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    reading: NDArray[np.bool_]
+
+
+class StepInputs:
+    """Fills the buffer of input rows.
+
+    text_table: [text vocab + 1, hidden], text ids' rows and one of zeros for NOTHING. Utterances join and leave on
+    the host; what the device must know of them goes there with the next step, in one transfer.
+    """
+
+    def __init__(self, slots: Slots, text_table: Tensor, codec: CodecSide, *, text_pad: int) -> None:
+        self._slots, self._text_table, self._codec = slots, text_table, codec
+        self._text_pad = text_pad
+        self._upload = Uploader(text_table.device)
+        self._at: dict[int, Utterance] = {}
+        self._joining: list[tuple[int, int]] = []
+        self._text_sent: dict[int, int] = {}
+
+    def join(self, slot: int, utterance: Utterance, drawn: int) -> None:
+        """An utterance takes a slot, with ``drawn`` frames behind it if it has been there before."""
+        self._at[slot] = utterance
+        self._joining.append((slot, drawn))
+        self._text_sent[slot] = 0
+
+    def leave(self, slot: int) -> None:
+        """Its slot is free."""
+        self._at.pop(slot, None)
+        self._text_sent.pop(slot, None)
+
+    def fill(self, out: Tensor, step: StepRows) -> None:
+        """Write the step's input rows into ``out`` [rows, hidden]."""
+        self._tell_news()
+        if not step.reading.any():
+            out[: len(step.slots)] = self._fed_back(step.device_slots)
+            return
+        fed = np.flatnonzero(~step.reading)
+        read, places = self._read(step)
+        coded, codes, voiced, voices = _parts(read, places)
+        wanted = (
+            *(step.starts[fed], step.slots[fed]),
+            *(np.concatenate(places or [_NONE]), _joined(read, "text"), _joined(read, "codec")),
+            *(coded, codes, voiced, voices),
+        )
+        fed_at, fed_slots, at, text, codec, coded_at, codes_up, voiced_at, voices_up = self._upload(*wanted)
+        if len(fed):
+            out.index_copy_(0, fed_at, self._fed_back(fed_slots))
+        if len(at):
+            out.index_copy_(0, at, self._prompt_rows(text, codec))
+        if len(coded):
+            out.index_add_(0, coded_at, self._codec.frame_rows(codes_up.view(len(coded), -1)))
+        if len(voiced):
+            rows = voices_up.view(torch.float32).view(len(voiced), -1)
+            out.index_add_(0, voiced_at, rows.to(out.dtype))
+
+    def _read(self, step: StepRows) -> tuple[list[RowIds], list[NDArray[np.int64]]]:
+        """What is read of utterances in this step, and into which rows."""
+        read, places = [], []
+        for row in np.flatnonzero(step.reading):
+            utterance = self._at.get(int(step.slots[row]))
+            if utterance is None:
+                continue
+            first, count, start = int(step.positions[row]), int(step.counts[row]), int(step.starts[row])
+            read.append(utterance.rows(first, first + count, self._text_pad))
+            places.append(np.arange(start, start + count, dtype=np.int64))
+        return read, places
+
+    def _fed_back(self, slots: Tensor) -> Tensor:
+        """The newest frames of slots [n] as input rows, each with its text."""
+        return self._slots.frame[slots] + self._text_table[self._slots.text_beside_newest(slots)]
+
+    def _prompt_rows(self, text: Tensor, codec: Tensor) -> Tensor:
+        nothing = len(self._text_table) - 1
+        rows = self._text_table[text.masked_fill(text == NOTHING, nothing)]
+        absent = (codec == NOTHING)[:, None]
+        return rows + self._codec.id_rows(codec.clamp(0)).masked_fill(absent, 0)
+
+    def _tell_news(self) -> None:
+        """Bring the device up to date: who has joined, and which text has come since the last step."""
+        places, ids = self._news_of_text()
+        joining, self._joining = self._joining, []
+        here = [(slot, drawn, self._at[slot]) for slot, drawn in joining if slot in self._at]
+        if not here and not len(ids):
+            return
+        parameters = [Slots.parameters(utterance.sampling) for _, _, utterance in here]
+        seen = [(slot, codes[0]) for slot, drawn, utterance in here for codes in utterance.frames[:drawn]]
+        uploaded = self._upload(
+            np.array([slot for slot, _, _ in here], np.int64),
+            np.array([drawn for _, drawn, _ in here], np.int64),
+            np.array([whole for whole, _ in parameters], np.int64),
+            np.array([real for _, real in parameters], np.float64).view(np.int64),
+            np.array(seen, np.int64).reshape(-1, 2).T,
+            places,
+            ids,
+        )
+        slots, drawn, whole, real, seen_at, places_up, ids_up = uploaded
+        if here:
+            shape = (len(here), -1)
+            self._slots.join(slots, drawn, whole.view(shape), real.view(torch.float64).view(shape))
+        if seen:
+            self._slots.rules.remember(*seen_at.view(2, -1))
+        if len(ids):
+            self._slots.write_text(places_up, ids_up)
+
+    def _news_of_text(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Text that the device does not have yet: places and ids."""
+        places, ids = [_NONE], [_NONE]
+        for slot, sent in list(self._text_sent.items()):
+            utterance = self._at[slot]
+            where = self._slots.places_of_text(slot, sent, len(utterance.text) - sent)
+            places.append(where)
+            ids.append(np.array(utterance.text[sent : sent + len(where)], np.int64))
+            self._text_sent[slot] = len(utterance.text)
+            if not utterance.text_open:
+                del self._text_sent[slot]
+        return np.concatenate(places), np.concatenate(ids)
+
+
+def _parts(
+    read: list[RowIds], places: list[NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Rows with codes, and the codes; rows with a voice, and the voices, two values a word."""
+    coded = [where[ids.codes_row : ids.codes_row + len(ids.codes)] for ids, where in zip(read, places, strict=True)]
+    voiced = [where[ids.voice_row] for ids, where in zip(read, places, strict=True) if ids.voice is not None]
+    voices = [ids.voice.view(np.int64) for ids in read if ids.voice is not None]
+    return (
+        np.concatenate([_NONE, *coded]),
+        np.concatenate([_NONE, *(ids.codes.ravel() for ids in read)]),
+        np.array(voiced, np.int64),
+        np.concatenate([_NONE, *voices]),
+    )
+
+
+def _joined(read: list[RowIds], side: str) -> NDArray[np.int64]:
+    return np.concatenate([_NONE, *(getattr(ids, side) for ids in read)])

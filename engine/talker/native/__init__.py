@@ -1,0 +1,1 @@
+"""The talker in plain PyTorch."""

@@ -1,0 +1,59 @@
+"""Keys and values of the utterances that decode together, one slot each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.checkpoint.architecture import Transformer
+from engine.models.qwen3 import Attention, attend, causal_mask
+
+
+class SlotCache:
+    """[layers][slots, kv_heads, context, head_dim] keys and values.
+
+    On a CPU memory is touched as positions fill, so a long context costs nothing until it is used. Every row attends
+    to its own slot in a call of its own: its result cannot depend on the other rows of the batch.
+    """
+
+    def __init__(self, shape: Transformer, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> None:
+        size = (slots, shape.kv_heads, context, shape.head_dim)
+        self._keys = [torch.empty(size, device=device, dtype=dtype) for _ in range(shape.layers)]
+        self._values = [torch.empty(size, device=device, dtype=dtype) for _ in range(shape.layers)]
+        self._kv_heads, self._groups = shape.kv_heads, shape.heads // shape.kv_heads
+
+    def prefill(self, slot: int, start: int, count: int) -> Attention:
+        """Attention of ``count`` consecutive prompt rows of one slot, the first at position ``start``."""
+        stop = start + count
+        first = self._keys[0]
+        mask = causal_mask(count, start, first.device, first.dtype).repeat(self._groups, 1)
+
+        def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            keys, values = self._keys[layer][slot], self._values[layer][slot]
+            keys[:, start:stop] = key.transpose(0, 1)
+            values[:, start:stop] = value.transpose(0, 1)
+            grouped = query.unflatten(1, (self._kv_heads, self._groups)).permute(1, 2, 0, 3).flatten(1, 2)
+            mixed = attend(grouped, keys[:, :stop], values[:, :stop], mask)
+            return mixed.unflatten(1, (self._groups, count)).permute(2, 0, 1, 3).flatten(1)
+
+        return attention
+
+    def decode(self, slots: Sequence[int], positions: Sequence[int]) -> Attention:
+        """Attention of one new row of each of ``slots``, at ``positions``."""
+        places = list(zip(slots, positions, strict=True))
+
+        def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            keys, values = self._keys[layer], self._values[layer]
+            grouped = query.unflatten(1, (self._kv_heads, self._groups))
+            mixed = []
+            for row, (slot, position) in enumerate(places):
+                own_keys, own_values = keys[slot], values[slot]
+                own_keys[:, position] = key[row]
+                own_values[:, position] = value[row]
+                stop = position + 1
+                mixed.append(attend(grouped[row], own_keys[:, :stop], own_values[:, :stop]).flatten())
+            return torch.stack(mixed)
+
+        return attention

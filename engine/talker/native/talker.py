@@ -1,0 +1,206 @@
+"""The talker in plain PyTorch: slot cache, continuous batching, chunked prefill. The reference for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.config import TalkerConfig
+from engine.models.code_predictor import CodePredictor
+from engine.models.talker import TalkerModel
+from engine.prompt.builder import Prompt
+from engine.protocol.request import CODEBOOKS, FinishReason
+from engine.talker.base import Sampling, TalkerOutput
+from engine.talker.native.slot_cache import SlotCache
+from engine.talker.native.text_queue import TextQueue
+from engine.talker.sampling import Codebook0Rules, Sampler, uniforms
+
+_PREFILL_ROWS = 64
+
+
+@dataclass(slots=True, eq=False)
+class _Utterance:
+    """What a slot holds. prompt: rows [P, hidden] until all are read. frame: embedding of the newest frame."""
+
+    stream: int
+    slot: int
+    sampling: Sampling
+    text: TextQueue
+    prompt: Tensor | None
+    position: int = 0
+    frames: int = 0
+    frame: Tensor | None = None
+
+
+class NativeTalker:
+    """See ``engine.talker.base.Talker``. Not thread-safe: one thread admits, steps and cancels."""
+
+    @torch.inference_mode()
+    def __init__(self, model: TalkerModel, predictor: CodePredictor, config: TalkerConfig, *, text_pad: int) -> None:
+        self.context = config.context
+        self._model, self._predictor = model, predictor
+        self._chunk = config.prefill_chunk or _PREFILL_ROWS
+        shape = model.architecture
+        self._cache = SlotCache(shape.transformer, config.slots, config.context, model.device, model.dtype)
+        self._rules = Codebook0Rules(shape.vocab, shape.ids.eos, config.slots, model.device)
+        self._eos = shape.ids.eos
+        self._pad = model.text_rows([text_pad])[0]
+        self._free = list(range(config.slots))
+        self._utterances: dict[int, _Utterance] = {}
+        self._tail = _Tail([], model.device)
+
+    @property
+    def free_slots(self) -> int:
+        """How many more utterances can be admitted now."""
+        return len(self._free)
+
+    @torch.inference_mode()
+    def admit(self, stream: int, prompt: Prompt, sampling: Sampling, *, text_open: bool = False) -> None:
+        """Start an utterance in a free slot; it joins the next step."""
+        trailing = self._model.text_rows(prompt.trailing)
+        text = TextQueue(trailing, self._pad, closed=not text_open)
+        rows = self._model.prompt_rows(prompt)
+        slot = self._free.pop()
+        self._rules.forget(torch.tensor([slot], device=self._model.device))
+        self._utterances[stream] = _Utterance(stream, slot, sampling, text, rows)
+
+    @torch.inference_mode()
+    def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
+        """Text ids that follow those of the prompt; ``last`` closes it. Void for an utterance that has ended."""
+        utterance = self._utterances.get(stream)
+        if utterance is not None:
+            utterance.text.append(self._model.text_rows(ids), last=last)
+
+    def cancel(self, stream: int) -> None:
+        """Forget an utterance; its slot is free at once."""
+        utterance = self._utterances.pop(stream, None)
+        if utterance is not None:
+            self._free.append(utterance.slot)
+
+    def runnable(self, held: Collection[int]) -> bool:
+        """Whether a step would do anything while the streams ``held`` stand still."""
+        return any(
+            utterance.prompt is not None or self._can_decode(utterance, held) for utterance in self._utterances.values()
+        )
+
+    @torch.inference_mode()
+    def step(self, held: Collection[int]) -> list[TalkerOutput]:
+        """One step of every stream that is not ``held``: prompts are read on, the others make one frame."""
+        decoding = [each for each in self._utterances.values() if self._can_decode(each, held)]
+        read, states = self._prefill(budget=self._chunk)
+        if decoding:
+            states.append(self._decode(decoding))
+        drawing = read + decoding
+        return self._draw(drawing, torch.cat(states)) if drawing else []
+
+    def _can_decode(self, utterance: _Utterance, held: Collection[int]) -> bool:
+        return utterance.prompt is None and utterance.stream not in held and utterance.text.has(utterance.frames - 1)
+
+    def _prefill(self, budget: int) -> tuple[list[_Utterance], list[Tensor]]:
+        """Read prompts, oldest first, about ``budget`` rows, so that no step is long and none is deaf to a cancel.
+
+        An utterance's chunks end at fixed rows of its prompt, whatever else is running. Returns the utterances whose
+        prompt is read, and their last hidden state [1, hidden] each.
+        """
+        read: list[_Utterance] = []
+        states: list[Tensor] = []
+        for utterance in self._utterances.values():
+            while utterance.prompt is not None and budget > 0:
+                prompt, start = utterance.prompt, utterance.position
+                rows = prompt[start : start + self._chunk]
+                attention = self._cache.prefill(utterance.slot, start, len(rows))
+                hidden = self._model(rows, slice(start, start + len(rows)), attention)
+                utterance.position += len(rows)
+                budget -= len(rows)
+                if utterance.position == len(prompt):
+                    utterance.prompt = None
+                    read.append(utterance)
+                    states.append(hidden[-1:])
+        return read, states
+
+    def _decode(self, utterances: Sequence[_Utterance]) -> Tensor:
+        """Feed the newest frame of each utterance, with its text; returns hidden states [rows, hidden]."""
+        rows = [_known(each.frame) + each.text.row(each.frames - 1) for each in utterances]
+        positions = [each.position for each in utterances]
+        attention = self._cache.decode([each.slot for each in utterances], positions)
+        for each in utterances:
+            each.position += 1
+        where = slice(positions[0], positions[0] + 1) if len(rows) == 1 else torch.tensor(positions)
+        return self._model(torch.stack(rows), where, attention)
+
+    def _draw(self, utterances: list[_Utterance], states: Tensor) -> list[TalkerOutput]:
+        """Draw a frame from the hidden state of each utterance [rows, hidden], or find that it ends."""
+        tail = self._tail_for(utterances)
+        frames = torch.tensor([each.frames for each in utterances], device=states.device)
+        chances = uniforms(tail.seeds, frames, CODEBOOKS)
+        logits = self._rules.apply(self._model.logits(states), tail.slots, tail.penalty, frames)
+        first = tail.codebook0(logits, chances[:, 0])
+        self._rules.remember(tail.slots, first)
+        endings = [self._ending(each, code) for each, code in zip(utterances, first.tolist(), strict=True)]
+        going = [row for row, ending in enumerate(endings) if ending is None]
+        outputs = self._finish(utterances, endings)
+        if going:
+            if len(going) < len(utterances):
+                rows = torch.tensor(going, device=states.device)
+                states, first, chances = states[rows], first[rows], chances[rows]
+                utterances = [utterances[row] for row in going]
+                tail = self._tail_for(utterances)
+            codes = self._predictor(states, first, lambda book, scores: tail.residual(scores, chances[:, book]))
+            outputs += self._emit(utterances, codes)
+        return outputs
+
+    def _ending(self, utterance: _Utterance, first: int) -> FinishReason | None:
+        """Why the utterance ends with this codebook-0 token, which then is no frame (SPEC 4)."""
+        if first == self._eos:
+            return FinishReason.STOP
+        full = utterance.position >= self.context
+        if full or utterance.frames + 1 >= utterance.sampling.max_new_tokens:
+            return FinishReason.LENGTH
+        return None
+
+    def _finish(self, utterances: Sequence[_Utterance], endings: Sequence[FinishReason | None]) -> list[TalkerOutput]:
+        outputs = []
+        for utterance, ending in zip(utterances, endings, strict=True):
+            if ending is not None:
+                self.cancel(utterance.stream)
+                outputs.append(TalkerOutput(utterance.stream, None, ending))
+        return outputs
+
+    def _emit(self, utterances: Sequence[_Utterance], codes: Tensor) -> list[TalkerOutput]:
+        embeddings = self._model.frame_rows(codes)
+        for utterance, embedding in zip(utterances, embeddings.unbind(0), strict=True):
+            utterance.frame = embedding
+            utterance.frames += 1
+        host = codes.cpu().numpy().astype(np.int16)
+        return [TalkerOutput(each.stream, host[row]) for row, each in enumerate(utterances)]
+
+    def _tail_for(self, utterances: Sequence[_Utterance]) -> _Tail:
+        """The batch's parameters as tensors, made anew only when the batch changes."""
+        if utterances != self._tail.utterances:
+            self._tail = _Tail(utterances, self._model.device)
+        return self._tail
+
+
+class _Tail:
+    """How the rows of one batch are drawn."""
+
+    def __init__(self, utterances: Sequence[_Utterance], device: torch.device) -> None:
+        self.utterances = list(utterances)
+        if not utterances:
+            return
+        sampling = [each.sampling for each in utterances]
+        self.slots = torch.tensor([each.slot for each in utterances], device=device)
+        self.seeds = torch.tensor([each.seed for each in sampling], device=device)
+        self.penalty = torch.tensor([[each.repetition_penalty] for each in sampling], device=device)
+        self.codebook0 = Sampler([each.codebook0 for each in sampling], device)
+        self.residual = Sampler([each.residual for each in sampling], device)
+
+
+def _known(frame: Tensor | None) -> Tensor:
+    """The embedding of an utterance's newest frame, which it has once its prompt is read."""
+    assert frame is not None
+    return frame

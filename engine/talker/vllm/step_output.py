@@ -1,0 +1,30 @@
+"""The codes of one vLLM step, as the talker reads them. Does not import vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import EngineFailed
+
+
+class Drawn(NamedTuple):
+    """The codes int16 [16] that a request drew in a step; ``last``: vLLM has let it go."""
+
+    key: str
+    codes: NDArray[np.int16]
+    last: bool
+
+
+def drawn_of(outputs: Sequence[Any]) -> list[Drawn]:
+    """The codes in a step's ``EngineCoreOutput`` objects, as rows of one array. Raises EngineFailed for one without."""
+    if not outputs:
+        return []
+    for output in outputs:
+        if not output.new_token_ids:
+            raise EngineFailed(f"vLLM gave an utterance up: {output.finish_reason}")
+    codes = np.concatenate([output.new_logprobs.logprob_token_ids for output in outputs]).astype(np.int16)
+    return [Drawn(output.request_id, row, output.finished) for output, row in zip(outputs, codes, strict=True)]

@@ -1,0 +1,61 @@
+"""``WS /v1/audio/speech/stream``: live text in, audio out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from fastapi import APIRouter, WebSocket
+from starlette.exceptions import HTTPException
+
+from engine.errors import EngineError
+from server.errors import ApiError, ClientLeft, Failure, failure_of
+from server.http.clients import client_of
+from server.live.session import Session
+from server.services import Services
+from server.telemetry.record import RequestRecord
+
+router = APIRouter()
+log = logging.getLogger("sonant.requests")
+
+_POLICY, _FAILED, _RESTART = 1008, 1011, 1012
+"""Close codes (RFC 6455, 7.4.1, and IANA's list): what the client sent cannot be done; the server failed; it stops."""
+_STOPPING = frozenset({"draining", "stopped"})
+
+
+@router.websocket("/v1/audio/speech/stream")
+async def speak_live(socket: WebSocket) -> None:
+    """Messages of ``server.live.messages`` in; ``audio.start``, audio, ``audio.done`` and ``error`` out."""
+    services: Services = socket.app.state.services
+    record: RequestRecord = socket.state.record
+    services.admission.check_open()
+    client = client_of(socket.scope)
+    with services.sessions.entered(client):
+        services.outcomes.begun(record)
+        session = Session(socket, services, record, client)
+        try:
+            await session.accept()
+            await session.run()
+        except ClientLeft as error:
+            record.failed(error)
+        except (Exception, asyncio.CancelledError) as error:
+            if not isinstance(error, ApiError | EngineError | asyncio.CancelledError):
+                log.exception("id=%s an unexpected failure", record.id)
+            record.settled(error)
+            await _take_leave(session, failure_of(error))
+            if isinstance(error, asyncio.CancelledError):
+                raise
+
+
+@router.websocket("/{path:path}")
+async def nothing_there(socket: WebSocket, path: str) -> None:
+    """There is no other WebSocket. Without this the handshake would be refused with a bare 403."""
+    raise HTTPException(404)
+
+
+async def _take_leave(session: Session, failure: Failure) -> None:
+    code = _RESTART if failure.code in _STOPPING else _FAILED if failure.status >= 500 else _POLICY
+    with contextlib.suppress(ClientLeft):
+        await session.learn({"type": "error", **failure.body()})
+        await session.close(code)

@@ -1,0 +1,151 @@
+"""The parts of the OpenAPI description that FastAPI cannot derive, and the Allow header of a 405."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.routing import Match
+
+from server.api.responses import BatchResults, ErrorBody
+from server.audio.encoders import FORMATS
+from server.http.keys import OPEN_PATHS
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def allowed_methods(request: Request) -> str:
+    """The ``Allow`` of a 405 for ``request``."""
+
+    def answers(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+
+    return ", ".join(filter(answers, _METHODS))
+
+
+Responses = dict[int | str, dict[str, Any]]
+
+_WHEN = {
+    400: "A value is wrong, missing, unknown or not available.",
+    401: "The server has keys, and the request brought none of them.",
+    403: "Without keys: the Host is not a name of this server, or a browser asks for a page of another site.",
+    404: "There is no such thing.",
+    408: "The request did not arrive in time.",
+    409: "The name is taken, or there is no room.",
+    413: "The body is too large, or holds too many values.",
+    415: "The body is not of this content type, or is compressed.",
+    429: "Every place is taken, also in line.",
+    500: "The server failed on this request.",
+    503: "The engine is starting or restarting, the server is stopping, or it is busy.",
+    504: "It took too long.",
+    507: "The server cannot store the upload.",
+}
+_RETRY_AFTER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}}
+BODY_ERRORS = (400, 408, 413, 415)
+"""What every route may answer that takes a body."""
+
+
+def errors(*statuses: int) -> Responses:
+    """The ``responses`` of a route that may fail with ``statuses``, each in the one error shape."""
+    described: Responses = {}
+    for status in statuses:
+        described[status] = {"description": _WHEN[status], "model": ErrorBody}
+        if status in (429, 503):
+            described[status]["headers"] = _RETRY_AFTER
+    return described
+
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_KINDS = ("speech.audio.delta", "speech.audio.done", "error")
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "enum": list(_KINDS)},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+_EVENTS = {"itemSchema": _EVENT}
+_AUDIO_HEADERS = {
+    "X-Sample-Rate": {"description": "Hz", "schema": {"type": "integer"}},
+    "X-Channels": {"schema": {"type": "integer", "enum": [1]}},
+    "X-Finish-Reason": {
+        "description": "of a whole body; a chunked stream sends it as a trailer to clients that accept trailers",
+        "schema": {"type": "string", "enum": ["stop", "length"]},
+    },
+}
+SPEECH_RESPONSE: Responses = {
+    200: {
+        "description": "Speech, by response_format and stream_format.",
+        "headers": _AUDIO_HEADERS,
+        "content": {**{kind.media_type: _BINARY for kind in FORMATS.values()}, "text/event-stream": _EVENTS},
+    }
+}
+BATCH_RESPONSE: Responses = {200: {"description": "A result for each item, in order.", "model": BatchResults}}
+
+
+class Described(FastAPI):
+    """An application whose description says of keys what is so, and nothing of the 422 that it never sends."""
+
+    has_keys = False
+
+    def openapi(self) -> dict[str, Any]:
+        """The description; made once."""
+        if self.openapi_schema is None:
+            schema = super().openapi()
+            for path, operations in schema["paths"].items():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    if self.has_keys:
+                        operation["responses"].pop("403", None)
+                    if not self.has_keys or path in OPEN_PATHS:
+                        operation["responses"].pop("401", None)
+                    else:
+                        operation["security"] = [{"key": []}]
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schema["components"]["schemas"].pop(unused, None)
+            if self.has_keys:
+                schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+def body_of(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route whose JSON body is ``model``."""
+    return json_body(schema_of(model), example)
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of ``model``, with no reference in it."""
+    schema = model.model_json_schema()
+    inlined: dict[str, Any] = _inlined(schema, schema.get("$defs", {}))
+    inlined.pop("$defs", None)
+    return inlined
+
+
+def json_body(schema: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route whose JSON body has that schema."""
+    content = {"application/json": {"schema": schema, "example": example}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def form_of(fields: dict[str, str], required: list[str]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route whose body is a form: an ``audio_sample``, and texts with what they mean."""
+    properties: dict[str, Any] = {name: {"type": "string", "description": text} for name, text in fields.items()}
+    properties["audio_sample"] = {"type": "string", "format": "binary", "description": "a recording"}
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
+    """``node`` with each reference replaced by what it refers to: OpenAPI keeps its schemas elsewhere."""
+    if isinstance(node, list):
+        return [_inlined(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _inlined(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    return {name: _inlined(value, definitions) for name, value in node.items()}

@@ -1,0 +1,30 @@
+"""``GET /v1/audio/speech/{request_id}``: what became of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from server.api.openapi import errors
+from server.api.responses import Outcome
+from server.errors import ApiError, shown
+from server.services import ServicesOf
+
+router = APIRouter()
+
+
+@router.head("/v1/audio/speech/{request_id}", include_in_schema=False)
+@router.get(
+    "/v1/audio/speech/{request_id}",
+    response_model=Outcome,
+    response_model_exclude_unset=True,
+    responses=errors(404, 503),
+)
+async def retrieve_outcome(request_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
+    """What the log tells of a speech request of this key: while it runs, and for an hour after its end."""
+    record = services.outcomes.find(request_id, request.state.record.owner)
+    if record is None:
+        message = f"There is no request '{shown(request_id)}' of the last hour."
+        raise ApiError(message, status=404, param="request_id", code="request_not_found")
+    return {"object": "audio.speech.outcome", **record.facts()}

@@ -1,0 +1,180 @@
+"""Response models of the JSON endpoints; the OpenAPI description is generated from them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorFields(_Shape):
+    """What went wrong."""
+
+    message: str
+    type: str = Field(description="invalid_request_error, rate_limit_error or server_error")
+    param: str | None = Field(description="the request field at fault")
+    code: str | None = Field(description="a stable word for programs")
+
+
+class ErrorBody(_Shape):
+    """The one shape of every error."""
+
+    error: ErrorFields
+
+
+class ModelCard(_Shape):
+    """The served model."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    task_types: tuple[Literal["CustomVoice", "VoiceDesign", "Base"], ...]
+    languages: tuple[str, ...]
+    speakers: tuple[str, ...]
+    embedding_width: int | None = Field(description="of a speaker embedding; null where none is accepted")
+    in_context: bool = Field(description="whether clones hear ref_text")
+    sample_rate: int
+    trained: bool
+    description: str | None
+
+
+class ModelList(_Shape):
+    """All models: one."""
+
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class BuiltInVoice(_Shape):
+    """One of the checkpoint's speakers."""
+
+    id: str
+    object: Literal["audio.voice"]
+    name: str
+    created_at: int
+    type: Literal["built_in"]
+
+
+class StoredVoiceCard(_Shape):
+    """A stored voice."""
+
+    id: str
+    object: Literal["audio.voice"]
+    name: str
+    created_at: int
+    type: Literal["audio_sample", "speaker_embedding", "blend"]
+    model: str = Field(description="the checkpoint it was made with")
+    embedding_width: int
+    compatible: bool = Field(description="whether this checkpoint can speak with it")
+    in_context: bool
+    ref_text: str | None
+    consent: str | None
+    shared: bool = Field(description="every key may use and delete it; false: the key that stored it alone")
+
+
+class VoiceList(_Shape):
+    """All voices, in one page."""
+
+    object: Literal["list"]
+    data: list[BuiltInVoice | StoredVoiceCard]
+    first_id: str | None
+    last_id: str | None
+    has_more: Literal[False]
+
+
+class DeletedVoice(_Shape):
+    """What is left of a deleted voice."""
+
+    id: str
+    object: Literal["audio.voice.deleted"]
+    deleted: Literal[True]
+
+
+class VoiceEmbedding(_Shape):
+    """An embedding for the speech request's field of that name."""
+
+    object: Literal["audio.voice.embedding"]
+    model: str
+    speaker_embedding: list[float]
+
+
+class Usage(_Shape):
+    """Tokens read and codec frames made."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class ItemSpoken(_Shape):
+    """An item of a batch, with its file in base64."""
+
+    index: int
+    request_id: str
+    status: Literal["success"]
+    audio_data: str
+    media_type: str
+    sample_rate: int
+    finish_reason: Literal["stop", "length"]
+    usage: Usage
+
+
+class ItemFailed(_Shape):
+    """An item of a batch that could not be spoken."""
+
+    index: int
+    request_id: str
+    status: Literal["error"]
+    error: ErrorFields
+
+
+class BatchResults(_Shape):
+    """A result for each item, in order."""
+
+    id: str
+    object: Literal["audio.speech.batch"]
+    results: list[ItemSpoken | ItemFailed]
+    total: int
+    succeeded: int
+    failed: int
+
+
+class Outcome(_Shape):
+    """What became of a request; what did not happen is left out."""
+
+    object: Literal["audio.speech.outcome"]
+    id: str
+    status: int | None = None
+    outcome: str
+    task: str | None = None
+    voice: str | None = None
+    characters: int | None = None
+    seconds: float
+    first_audio: float | None = None
+    onset: float | None = None
+    audio: float | None = None
+    rtf: float | None = None
+    underruns: int | None = None
+    finish: Literal["stop", "length", "cancelled"] | None = None
+    error: str | None = None
+    param: str | None = None
+
+
+class Health(_Shape):
+    """The process is up."""
+
+    status: Literal["ok"]
+
+
+class Ready(_Shape):
+    """The whole pipeline answers."""
+
+    status: Literal["ready"]
+    model: str
+    requests: int = Field(description="running and in line")
+    engine: dict[str, int] = Field(description="figures of both stages")

@@ -1,0 +1,72 @@
+"""``POST /v1/audio/speech``: text in, speech out."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from server.api.json_body import LARGE, json_bytes, json_object
+from server.api.models import check_model
+from server.api.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
+from server.api.requests import SpeechBody, parse_speech
+from server.http.clients import client_of
+from server.http.disconnect import unless_client_leaves
+from server.services import services_of
+from server.settings import Settings
+from server.synthesis.start import opened, rendering_of
+from server.synthesis.streaming import MEDIA_TYPE, StreamedSpeech, error_event, speech_events, whole_audio, with_pings
+from server.telemetry.record import RequestRecord
+
+router = APIRouter()
+
+_PATH = "/v1/audio/speech"
+_EXAMPLE = {"input": "Hello there.", "response_format": "mp3"}
+
+
+@router.post(
+    _PATH,
+    response_class=Response,
+    responses=SPEECH_RESPONSE | errors(*BODY_ERRORS, 404, 429, 503, 504),
+    openapi_extra=body_of(SpeechBody, _EXAMPLE),
+)
+async def create_speech(request: Request) -> Response:
+    """Speech in the asked format: chunks as they are made, server-sent events, or one whole body.
+
+    The status line waits for the first sound, so that whatever fails before it has a status of its own.
+    """
+    services = await services_of(request)
+    settings = services.settings
+    raw = await json_bytes(request)
+    record: RequestRecord = request.state.record
+    services.outcomes.begun(record)
+    body = await asyncio.to_thread(_parse, raw, settings) if len(raw) > LARGE else _parse(raw, settings)
+    check_model(body.model, settings)
+    with ExitStack() as held:
+        seat = held.enter_context(services.admission.seat(client_of(request.scope)))
+        with seat.evictable():
+            opening = opened(body, services, record, held, seat)
+            utterance = await unless_client_leaves(request.receive, opening)
+            rendering = rendering_of(body, services, held)
+            if not body.stream:
+                return await unless_client_leaves(request.receive, whole_audio(utterance, rendering))
+        patience = settings.limits.stalled_seconds
+        if body.stream_format == "sse":
+            events = with_pings(speech_events(utterance, rendering, record))
+            held_all = held.pop_all()
+            return StreamedSpeech(
+                events, rendering, record, held_all, patience, seat, media_type=MEDIA_TYPE, error_event=error_event
+            )
+        return StreamedSpeech(utterance.encoded(rendering), rendering, record, held.pop_all(), patience, seat)
+
+
+direct = Route(_PATH, create_speech, methods=["POST"], include_in_schema=False)
+"""The same without FastAPI's way to it, which this function has no use for: its one parameter is the request. To stand
+before all other routes; the router's own describes it."""
+
+
+def _parse(raw: bytes, settings: Settings) -> SpeechBody:
+    return parse_speech(json_object(raw), settings.limits, settings.ignored_fields)

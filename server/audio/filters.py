@@ -1,0 +1,93 @@
+"""Streaming audio filters: resampling, and time stretching that preserves pitch."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import av
+import numpy as np
+import soxr
+from av.audio.frame import AudioFrame
+from av.filter import Graph
+from numpy.typing import NDArray
+
+
+class Resampler:
+    """A stream of soxr's, which gives what it would give for the whole."""
+
+    def __init__(self, rate: int, target: int) -> None:
+        self._stream = soxr.ResampleStream(rate, target, 1, dtype="float32", quality="HQ")
+
+    def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What these samples complete."""
+        return self._resampled(samples, last=False)
+
+    def flush(self) -> NDArray[np.float32]:
+        """The rest, after the last sample."""
+        return self._resampled(np.zeros(0, np.float32), last=True)
+
+    def _resampled(self, samples: NDArray[np.float32], last: bool) -> NDArray[np.float32]:
+        made: NDArray[np.float32] = self._stream.resample_chunk(np.ascontiguousarray(samples), last=last)
+        return made
+
+
+_BLOCK = 480
+"""The filter is fed so many samples at a time (20 ms at 24 kHz): its output depends on how it is fed, and the same
+samples shall give the same, however they come."""
+
+
+class Stretch:
+    """FFmpeg's ``atempo`` (waveform similarity overlap-add), in steps of at most a factor of two.
+
+    Beyond two the filter would skip samples, and below a half it does not go.
+    """
+
+    def __init__(self, speed: float, rate: int) -> None:
+        self._rate, self._fed = rate, 0
+        self._held = np.zeros(0, np.float32)
+        self._graph = Graph()
+        source = self._graph.add_abuffer(format="flt", sample_rate=rate, layout="mono", time_base=Fraction(1, rate))
+        tempos = [self._graph.add("atempo", f"{step:.9f}") for step in _steps(speed)]
+        self._graph.link_nodes(source, *tempos, self._graph.add("abuffersink")).configure()
+
+    def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What these samples complete."""
+        self._held = np.concatenate([self._held, samples])
+        ready = len(self._held) // _BLOCK * _BLOCK
+        blocks, self._held = self._held[:ready], self._held[ready:]
+        return _joined([self._fed_with(block) for block in blocks.reshape(-1, _BLOCK)])
+
+    def flush(self) -> NDArray[np.float32]:
+        """The rest, after the last sample."""
+        last = [self._fed_with(self._held)] if len(self._held) else []
+        self._graph.push(None)
+        return _joined([*last, self._pulled()])
+
+    def _fed_with(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+        frame = AudioFrame.from_ndarray(block[np.newaxis], format="flt", layout="mono")
+        frame.sample_rate = self._rate
+        frame.pts = self._fed
+        self._fed += len(block)
+        self._graph.push(frame)
+        return self._pulled()
+
+    def _pulled(self) -> NDArray[np.float32]:
+        frames: list[NDArray[np.float32]] = []
+        while True:
+            try:
+                frame = self._graph.pull()
+            except (av.BlockingIOError, av.EOFError):
+                return _joined(frames)
+            assert isinstance(frame, AudioFrame)
+            frames.append(frame.to_ndarray()[0])
+
+
+def _steps(speed: float) -> list[float]:
+    """Equal factors between a half and two whose product is ``speed``."""
+    count = max(1, math.ceil(abs(math.log2(speed))))
+    return [speed ** (1 / count)] * count
+
+
+def _joined(parts: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return np.concatenate([np.zeros(0, np.float32), *parts])

@@ -1,0 +1,120 @@
+"""Runs a workload against a server: who sends a request, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from server.bench.client import Client
+from server.bench.realtime_client import BYTES_A_SAMPLE, Player
+from server.bench.trace import Trace
+from server.bench.workload import Asking, Audience, Closed, Load, Open
+
+_FINE = 0.005
+"""Seconds before a moment from which on a thread waits for it: the event loop's own timers are up to 1 ms late."""
+_TRY_AGAIN = 1.0
+"""Seconds after which a listener asks again who was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All requests of one load, in the order in which they should have come.
+
+    began: on the traces' clock; date: the same as Unix time. seconds: until the last answer's end. busy: seconds of
+    CPU time that this process took meanwhile.
+    """
+
+    load: Load
+    traces: list[Trace]
+    began: float
+    date: float
+    seconds: float
+    busy: float
+
+
+async def run(load: Load, client: Client, asking: Asking) -> Run:
+    """Everything that ``load`` asks for, to its end."""
+    date, began, busy = time.time(), time.perf_counter(), time.process_time()
+    if isinstance(load, Open):
+        traces = await _run_open(load, client, asking)
+    elif isinstance(load, Closed):
+        traces = await _run_closed(load, client, asking)
+    else:
+        traces = await _run_audience(load, client, asking)
+    seconds, busy = time.perf_counter() - began, time.process_time() - busy
+    return Run(load, sorted(traces, key=lambda trace: trace.number), began, date, seconds, busy)
+
+
+async def _run_open(load: Open, client: Client, asking: Asking) -> list[Trace]:
+    """Each request comes at its moment, however many are still being answered, and its clock starts at that moment."""
+    traces = []
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for number, at in enumerate(load.arrivals()):
+            body = asking.body(number)
+            await _until(began + at)
+            trace = Trace(number, began + at, time.perf_counter(), asking.frames_of(number))
+            traces.append(trace)
+            group.create_task(client.ask(body, trace))
+    return traces
+
+
+async def _run_closed(load: Closed, client: Client, asking: Asking) -> list[Trace]:
+    traces: list[Trace] = []
+    last = time.perf_counter() + (load.seconds if load.seconds is not None else float("inf"))
+
+    async def ask_again_and_again(numbers: Iterator[int]) -> None:
+        for number in numbers:
+            body = asking.body(number)
+            now = time.perf_counter()
+            if now >= last:
+                return
+            trace = Trace(number, now, now, asking.frames_of(number))
+            traces.append(trace)
+            await client.ask(body, trace)
+
+    numbers = load.numbers()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(load.at_once):
+            group.create_task(ask_again_and_again(numbers))
+    return traces
+
+
+async def _run_audience(load: Audience, client: Client, asking: Asking) -> list[Trace]:
+    traces: list[Trace] = []
+    began = time.perf_counter()
+    last = began + (load.seconds if load.seconds is not None else float("inf"))
+    numbers = load.numbers()
+
+    async def listen(listener: int) -> None:
+        due = began + load.spread * listener / load.listeners
+        while due < last and (number := next(numbers, None)) is not None:
+            body = asking.body(number)
+            await asyncio.sleep(due - time.perf_counter())
+            now = time.perf_counter()
+            trace = Trace(number, now, now, asking.frames_of(number))
+            traces.append(trace)
+            await client.ask(body, trace)
+            due = max(time.perf_counter(), _played(trace))
+
+    async with asyncio.TaskGroup() as group:
+        for listener in range(load.listeners):
+            group.create_task(listen(listener))
+    return traces
+
+
+def _played(trace: Trace) -> float:
+    """When somebody who plays what came has heard all of it; whoever was given nothing tries again later."""
+    player, end = Player(trace.rate), trace.ended + (0.0 if trace.pieces else _TRY_AGAIN)
+    for moment, size in trace.pieces:
+        end = player.take(moment, size) + size / (BYTES_A_SAMPLE * trace.rate)
+    return end
+
+
+async def _until(moment: float) -> None:
+    if (left := moment - time.perf_counter()) > _FINE:
+        await asyncio.sleep(left - _FINE)
+    if (left := moment - time.perf_counter()) > 0:
+        await asyncio.to_thread(time.sleep, left)

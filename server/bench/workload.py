@@ -1,0 +1,215 @@
+"""Workloads: which texts and voices are requested, and when requests start."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SENTENCES = (
+    "The train to the coast leaves at nine, so we should be at the station by half past eight.",
+    "She opened the window and listened to the rain on the roof.",
+    "Please remember to bring the blue folder to the meeting tomorrow morning.",
+    "A small bakery on the corner sells the best bread in town.",
+    "The committee will publish its report before the end of the month.",
+    "He walked along the river until the lights of the city disappeared.",
+    "Your order has been shipped and should arrive within three working days.",
+    "We measured the temperature twice, and both readings were the same.",
+    "The museum is closed on Mondays, but the garden stays open all week.",
+    "If you need more time, just send me a message before noon.",
+    "The old bridge was built from stone that came from the next valley.",
+    "I have never seen a sky as clear as the one above the desert.",
+    "Turn left after the library and you will see the entrance on your right.",
+    "The children planted two trees behind the school last spring.",
+    "Most of the noise came from the engine, not from the wind.",
+    "Thank you for calling, how can I help you today?",
+    "The first chapter explains why the experiment failed so often.",
+    "They agreed to meet again when the results were ready.",
+    "Coffee tastes better when the water is not quite boiling.",
+    "The pilot told us that we would land a few minutes early.",
+)
+
+
+def read_texts(path: Path) -> tuple[str, ...]:
+    """The lines of a file that say something, each a text. Raises OSError, or ValueError where there is none."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: not a text in UTF-8") from None
+    texts = tuple(line.strip() for line in lines if line.strip())
+    if not texts:
+        raise ValueError(f"{path}: no text in it")
+    return texts
+
+
+FRAMES_A_CHARACTER = 0.85
+"""Codec frames that a text takes to say, of 80 ms each."""
+_FEWEST_FRAMES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Bodies of speech requests: texts and voices in turn, each with a seed of its own.
+
+    fields: the same in every body; they win, and one that is None takes the field out.
+    frames: what an utterance is cut to, or ``"text"`` for ``FRAMES_A_CHARACTER``; sent as ``frames_field``.
+    """
+
+    texts: Sequence[str]
+    voices: Sequence[str] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    frames: int | Literal["text"] | None = None
+    frames_field: str = "max_new_tokens"
+    first_seed: int = 1
+
+    def body(self, number: int) -> bytes:
+        """The JSON of request ``number``."""
+        own: dict[str, Any] = {
+            "input": self._text(number),
+            "response_format": "pcm",
+            "stream": True,
+            "seed": self.first_seed + number,
+            self.frames_field: self.frames_of(number),
+        }
+        if self.voices:
+            own["voice"] = self.voices[number % len(self.voices)]
+        return json.dumps({name: value for name, value in {**own, **self.fields}.items() if value is not None}).encode()
+
+    def frames_of(self, number: int) -> int | None:
+        """Frames that request ``number`` is cut to; None where the model decides."""
+        if self.frames == "text":
+            return max(_FEWEST_FRAMES, round(FRAMES_A_CHARACTER * len(self._text(number))))
+        return self.frames
+
+    def _text(self, number: int) -> str:
+        return self.texts[number % len(self.texts)]
+
+
+def reference(source: str) -> str:
+    """A recording as a request carries it: an address as it is, a file with its bytes. Raises OSError."""
+    if source.startswith(("http://", "https://", "data:", "file:")):
+        return source
+    return "data:audio/wav;base64," + base64.b64encode(Path(source).read_bytes()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Requests come at ``rate`` a second whether or not the ones before are answered, as strangers do.
+
+    It ends after ``requests`` of them or ``seconds``, whichever is first. Poisson arrivals, drawn from ``seed``,
+    or ``even`` ones.
+    """
+
+    rate: float
+    requests: int | None = None
+    seconds: float | None = None
+    even: bool = False
+    seed: int = 7
+
+    def __str__(self) -> str:
+        return f"{self.rate:g} a second"
+
+    def arrivals(self) -> Iterator[float]:
+        """Seconds after the beginning at which a request comes; the first comes at once."""
+        for _, at in zip(_numbers(self.requests), self._moments(), strict=False):
+            if self.seconds is not None and at >= self.seconds:
+                return
+            yield at
+
+    def _moments(self) -> Iterator[float]:
+        if self.even:
+            return (number / self.rate for number in itertools.count())
+        draw = random.Random(self.seed)
+        return itertools.accumulate((draw.expovariate(self.rate) for _ in itertools.count()), initial=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """``at_once`` clients, each of which asks again as soon as it has its answer.
+
+    It ends when ``requests`` have been asked, or nobody asks any more after ``seconds``.
+    """
+
+    at_once: int
+    requests: int | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.at_once} at once"
+
+    def numbers(self) -> Iterator[int]:
+        """One for each request, to be drawn by whichever client is free."""
+        return iter(_numbers(self.requests))
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """``listeners``, each of whom asks again when the answer has been played to its end, not when it has come.
+
+    So each is one who listens all the time, and all together are given as many seconds of audio a second. They begin
+    evenly over ``spread`` seconds, as long as a sentence takes, and nobody asks any more after ``seconds``.
+    """
+
+    listeners: int
+    requests: int | None = None
+    seconds: float | None = None
+    spread: float = 4.0
+
+    def __str__(self) -> str:
+        return f"{self.listeners} listeners"
+
+    def numbers(self) -> Iterator[int]:
+        """One for each request, to be drawn by whichever listener asks next."""
+        return iter(_numbers(self.requests))
+
+
+Load = Open | Closed | Audience
+
+
+def _numbers(count: int | None) -> Iterator[int]:
+    return itertools.count() if count is None else iter(range(count))
+
+
+_FEWEST = 40
+"""Requests of a load: the 95th percentile of fewer is one of the two worst."""
+
+
+def open_load(rate: float, requests: int | None, seconds: float | None, *, even: bool, seed: int) -> Open:
+    """A rate for as long as is said: 20 s when nothing is, but at least ``_FEWEST`` requests."""
+    if requests is None and seconds is None:
+        requests = max(_FEWEST, round(20 * rate))
+    return Open(rate, requests, seconds, even, seed)
+
+
+def closed_load(at_once: int, requests: int | None, seconds: float | None) -> Closed:
+    """So many at once for as long as is said: four requests each when nothing is, but at least ``_FEWEST``."""
+    if requests is None and seconds is None:
+        requests = max(_FEWEST, 4 * at_once)
+    return Closed(at_once, requests, seconds)
+
+
+def audience(listeners: int, requests: int | None, seconds: float | None) -> Audience:
+    """So many listeners for as long as is said: 20 s when nothing is."""
+    return Audience(listeners, requests, 20.0 if requests is None and seconds is None else seconds)
+
+
+_PLANS: dict[str, tuple[Iterable[float], Iterable[int]]] = {
+    "cpu": ((0.5, 1, 2), (1, 2, 4, 8)),
+    "gpu": ((1, 6, 10, 20, 40), (1, 8, 32, 64, 128, 256)),
+}
+"""Name -> requests a second, requests at once."""
+
+PLANS = tuple(_PLANS)
+"""The names there are."""
+
+
+def planned(name: str, requests: int | None, seconds: float | None, *, even: bool, seed: int) -> list[Load]:
+    """The loads of a plan, gentle ones first."""
+    rates, counts = _PLANS[name]
+    opened = [open_load(rate, requests, seconds, even=even, seed=seed) for rate in rates]
+    return [*opened, *(closed_load(count, requests, seconds) for count in counts)]

@@ -1,0 +1,1 @@
+"""The ``sonant`` command line, one module for each command."""

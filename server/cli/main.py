@@ -1,0 +1,51 @@
+"""``sonant``: the command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from server.cli.bench import bench
+from server.cli.doctor import doctor
+from server.cli.say import say
+from server.cli.serve import serve
+from server.cli.voices import app as voices
+from server.version import version
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sonant {version()}")
+        raise typer.Exit
+
+
+def _sonant(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """A speech server for Qwen3-TTS."""
+
+
+app = typer.Typer(
+    name="sonant",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.callback()(_sonant)
+app.command()(serve)
+app.command()(say)
+app.command()(bench)
+app.command()(doctor)
+app.add_typer(voices, name="voices")
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Offline synthesis: one utterance with the same engine and no server, for ``sonant say``."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.client.client import EngineClient
+from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
+from engine.protocol.samples import to_float32
+from server.api.requests import SpeechBody, parse_speech
+from server.audio.encoders import FORMATS
+from server.audio.pipeline import Chain
+from server.long_text.splitting import check_split, submitted
+from server.references.bounds import refusal
+from server.references.library import ReferenceLibrary
+from server.settings import Limits, Settings
+from server.startup import START_SECONDS
+from server.synthesis.engine_request import speech_request
+from server.synthesis.utterance import Speech
+
+_OWN_LIMITS = Limits(
+    max_input_chars=10**6,
+    max_instructions_chars=10**6,
+    reference_min_seconds=0.0,
+    reference_max_seconds=3600.0,
+    reference_max_bytes=2**30,
+)
+"""One's own files and texts on one's own machine need none of the wire's bounds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spoken:
+    """An utterance: what was asked on the wire and of the engine, samples [T * 1920], their codes int64 [T, 16]."""
+
+    body: SpeechBody
+    request: SpeechRequest
+    samples: NDArray[np.int16]
+    codes: NDArray[np.int64]
+
+    def write_audio(self, path: Path) -> None:
+        """The file that was asked for: its format, speed and sample rate."""
+        kind = FORMATS[self.body.response_format]
+        chain = Chain(kind, speed=self.body.speed, rate=self.body.sample_rate, whole=True)
+        try:
+            path.write_bytes(chain.encode(self.samples) + chain.finish())
+        finally:
+            chain.close()
+
+    def write_dump(self, path: Path) -> None:
+        """Codes and samples, and of a clone its embedding and, if in context, its reference codes."""
+        arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "wav": to_float32(self.samples)}
+        if self.request.voice is not None:
+            arrays["spk_embedding"] = self.request.voice.embedding
+            if self.request.voice.codes is not None:
+                arrays["ref_codes"] = self.request.voice.codes
+        with path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+
+async def say(
+    settings: Settings,
+    fields: dict[str, Any],
+    *,
+    greedy: bool,
+    on_ready: Callable[[EngineInfo], None],
+    on_frames: Callable[[int], None],
+) -> Spoken:
+    """Speak ``fields`` (those of a speech request that are not None) with an engine of this process.
+
+    ``on_ready`` hears of the loaded checkpoint, ``on_frames`` the frames made so far.
+    Raises ApiError or EngineError.
+    """
+    settings = settings.model_copy(update={"limits": _OWN_LIMITS})
+    given = {name: value for name, value in fields.items() if value is not None}
+    body = parse_speech({**given, "stream": False}, settings.limits)
+    engine = EngineClient(settings.engine)
+    references = ReferenceLibrary(engine, settings, _decode_own_file)
+    await engine.start()
+    try:
+        await engine.wait_ready(START_SECONDS)
+        on_ready(engine.info)
+        asked = await speech_request(body, engine, settings, references)
+        check_split(body, asked)
+        asked = replace(asked, sampling=replace(asked.sampling, greedy=asked.sampling.greedy or greedy))
+        samples, codes = await _collect(submitted(body, asked, engine), on_frames)
+        return Spoken(body, asked, samples, codes)
+    finally:
+        await engine.close()
+
+
+async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
+    """Decode in this process: the file is the user's own, and may need more memory and time than a worker allows.
+
+    libsndfile is imported here because the HTTP process imports this module, and must not load it.
+    """
+    from server.references.decoders import decode_samples
+
+    try:
+        return await asyncio.to_thread(decode_samples, data, _OWN_LIMITS)
+    except MemoryError:
+        raise refusal("decoding it takes more memory than there is", "reference_too_complex") from None
+
+
+async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+    chunks: list[AudioChunk] = []
+    frames = 0
+    try:
+        async for chunk in stream:
+            chunks.append(chunk)
+            frames += len(chunk.codes)
+            on_frames(frames)
+    finally:
+        stream.cancel()
+    samples = np.concatenate([np.zeros(0, np.int16), *(chunk.samples for chunk in chunks)])
+    codes = np.concatenate([np.zeros((0, CODEBOOKS), np.int16), *(chunk.codes for chunk in chunks)])
+    return samples, codes.astype(np.int64)
+
+
+def recording_url(path: Path) -> str:
+    """A recording on this machine as a request carries it. Raises OSError."""
+    return "data:;base64," + base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,161 @@
+"""``sonant serve``."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+
+from engine.system.logs import set_up_logging
+from server.app import create_app
+from server.cli.console import note, plain_errors
+from server.http.connection_table import ConnectionTable
+from server.http.connections import connections
+from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
+from server.http.keys import load_keys
+from server.http.shutdown import Server, untold
+from server.http.supervisor import Heartbeat, Supervisor
+from server.http.websockets import websocket_connections
+from server.settings import Settings, SettingsError, load_settings
+
+log = logging.getLogger("sonant")
+
+_KEEP_ALIVE_SECONDS = 30
+"""Longer than clients keep an idle connection (httpx: 5), so that none writes into one just closed."""
+_UNSENT_BYTES = 256 * 1024
+"""Unsent bytes that the kernel buffers for a connection. Unbounded they reach megabytes, a minute of speech, before
+the server sees that a client does not read."""
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file of settings; configs/pocket.yaml when not given.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free port.")] = None,
+    model: Annotated[str | None, typer.Option(help="A checkpoint folder, or a Hugging Face hub name.")] = None,
+    keys_file: Annotated[
+        Path | None, typer.Option(help="A file of keys, one a line, that requests must bring.")
+    ] = None,
+    allow_unauthenticated: Annotated[
+        bool, typer.Option("--allow-unauthenticated", help="Listen beyond this machine also without any key.")
+    ] = False,
+) -> None:
+    """Serve a Qwen3-TTS checkpoint over HTTP."""
+    flags: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "engine": {"model": model} if model else None,
+        "keys_file": keys_file,
+        "allow_unauthenticated": allow_unauthenticated or None,
+    }
+    with plain_errors("sonant serve"):
+        settings = load_settings(config, {name: value for name, value in flags.items() if value is not None})
+        protected = bool(load_keys(settings))
+        listener = _listen(settings)
+        _check_exposure(listener, settings, protected)
+    _set_up_logging(settings)
+    tell = log.info if settings.log_format == "json" else note
+    tell(f"Sonant serves {settings.model_name} on {_address(listener)}")
+    if not protected and not _is_loopback(listener):
+        tell("Warning: anyone who reaches this address can use the server; it asks for no key.")
+    supervisor = Supervisor(
+        partial(_run, settings, listener, tell),
+        stall_seconds=settings.limits.http_stall_seconds,
+        drain_seconds=settings.limits.drain_seconds,
+    )
+    raise typer.Exit(supervisor.run())
+
+
+def _set_up_logging(settings: Settings) -> None:
+    """uvicorn's entries only where they add something to the lines of the requests."""
+    set_up_logging(settings.log_format)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(untold)
+
+
+def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None], heartbeat: Heartbeat) -> int:
+    """Serve until told to stop, in the HTTP process. Returns its exit code: 1 when the engine could not start."""
+    failed = False
+
+    def stop() -> None:
+        nonlocal failed
+        failed = server.should_exit = True
+
+    try:
+        with plain_errors("sonant serve"):
+            app = create_app(settings, on_engine_failure=stop)
+    except typer.Exit as error:
+        return error.exit_code
+    limits = settings.limits
+    capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
+    table = ConnectionTable(capacity, limits.client_share)
+    server = Server(
+        uvicorn.Config(
+            app,
+            http=connections(limits.request_seconds, table),
+            ws=websocket_connections(table, app.state.bodies),
+            backlog=ACCEPT_BATCH,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            ws_max_size=settings.limits.max_body_bytes,
+            ws_per_message_deflate=False,  # audio is packed already, and text could be a bomb
+            ws_ping_interval=None,  # a pong waits behind audio that plays in real time: limits.stalled_seconds tells
+        ),
+        app.state.admission,
+        app.state.sessions,
+        settings.limits.drain_seconds,
+        tell,
+        heartbeat,
+    )
+    server.run([listener])
+    return int(failed)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """A listening socket, so that the address is known, or refused, before anything is loaded.
+
+    Its connections inherit its options: asyncio would leave them with Nagle's algorithm, 40 ms late.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        reason = str(error.strerror or error).partition(" (")[0]
+        raise OSError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # the kernel drops what a stalled listener still has to take
+        stalled = int(settings.limits.stalled_seconds * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+    return listener
+
+
+def _check_exposure(listener: socket.socket, settings: Settings, protected: bool) -> None:
+    """Raises SettingsError where other machines could use a server without a key, and nobody has said they may."""
+    if protected or settings.allow_unauthenticated or _is_loopback(listener):
+        return
+    listener.close()
+    raise SettingsError(
+        f"{settings.host} can be reached from other machines, and the server has no key: set SONANT_API_KEY or "
+        "keys_file, or let everybody in with --allow-unauthenticated (allow_unauthenticated: true)"
+    )
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback

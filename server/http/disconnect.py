@@ -1,0 +1,50 @@
+"""Cancels work when the client disconnects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TypeVar
+
+from starlette.types import Receive
+
+from server.errors import ApiError, ClientLeft
+
+T = TypeVar("T")
+
+
+async def unless_client_leaves(receive: Receive, work: Awaitable[T]) -> T:
+    """The result of ``work``, which is cancelled as soon as the client closes its connection.
+
+    Raises ClientLeft, or whatever ``work`` raises. The request's body must have been read.
+    """
+    working = asyncio.current_task()
+    assert working is not None
+    cancellations = working.cancelling()
+    watch = asyncio.ensure_future(_until_disconnect(receive))
+    left = done = False
+
+    def leave(_: asyncio.Task[None]) -> None:
+        nonlocal left
+        if not done:
+            left = working.cancel()
+
+    watch.add_done_callback(leave)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if left and working.cancelling() == cancellations + 1:  # nobody else wants it to end
+            raise ClientLeft from None
+        raise
+    finally:
+        done = True
+        watch.cancel()
+        if left:
+            working.uncancel()
+
+
+async def _until_disconnect(receive: Receive) -> None:
+    with suppress(ApiError):  # a body that goes on where it had ended
+        while (await receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,92 @@
+"""Keeps pages of other sites away from a server that asks for no key."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from server.errors import ApiError, failure_of, shown
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST = re.compile(r"(?:\[(?P<v6>[^\s\[\]]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::\d*)?")
+
+
+class OwnPagesOnly:
+    """Refuses requests that a browser sends for a page of another site.
+
+    Host is checked on every request, since a page whose name is pointed at this server after it was loaded (DNS
+    rebinding) may read all that is answered. Origin is checked where a request acts: browsers send WebSocket handshakes
+    and forms of any page without asking the server first.
+
+    names: host names of this server, beside addresses, localhost, names without a dot, and this machine's own name.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
+        self._app = app
+        machine = socket.gethostname()
+        self._names = frozenset(name.lower().rstrip(".") for name in ("localhost", machine, f"{machine}.local", *names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        scope["state"]["record"].failed(refusal)
+        await failure_of(refusal).response()(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> ApiError | None:
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host and not self._is_own_host(host):  # HTTP/1.0 needs no Host; browsers always send one
+            return _foreign_host(host)
+        if origin is None or (scope["type"] == "http" and scope["method"] in _SAFE_METHODS):
+            return None
+        if self._is_own_origin(origin, host):
+            return None
+        message = "Pages of other sites may not use this server; own_names is the setting of its own names."
+        return ApiError(message, status=403, code="foreign_origin")
+
+    def _is_own_origin(self, origin: str, host: str) -> bool:
+        try:
+            url = urlsplit(origin)
+            return url.netloc.lower() == host.lower() and self._is_own_host(url.netloc)
+        except ValueError:
+            return False
+
+    def _is_own_host(self, host: str) -> bool:
+        """Whether ``host``, with or without a port, cannot be a name that somebody else controls."""
+        parts = _HOST.fullmatch(host)
+        if parts is None:
+            return False
+        if parts["name"] is None:
+            return _is_address(parts["v6"])
+        name = parts["name"].lower()
+        if "." not in name:  # a service of a container network, or a machine: public names have a dot
+            return True
+        name = name.removesuffix(".")
+        return name in self._names or name.endswith(".localhost") or _is_address(name)
+
+
+def _foreign_host(host: str) -> ApiError:
+    name = shown(re.sub(r":\d*$", "", host))
+    message = (
+        f"This server asks for no key and does not answer to the Host '{name}'. If it is this server's own name, add "
+        f"it to the setting own_names (own_names: ['{name}'], or SONANT_OWN_NAMES='[\"{name}\"]'); or use its IP "
+        "address, or give the server a key (SONANT_API_KEY)."
+    )
+    return ApiError(message, status=403, code="foreign_host")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,301 @@
+"""The supervisor of ``sonant serve``: it runs the HTTP process and restarts it when it crashes or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import os
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from engine.system.process import adopt_orphans, die_with_parent
+
+STOP_SIGNAL = signal.SIGUSR1
+"""How the supervisor tells the HTTP process to stop; a second one means at once.
+
+The HTTP process ignores SIGINT, SIGTERM and SIGHUP: a service manager (or ``pkill``) may send them to every process of
+the service, and one received both directly and through the supervisor would count as two.
+"""
+CRASHED = 70
+"""Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
+_STACK_SIGNAL = signal.SIGUSR2
+_HEARTBEAT_S = 5.0
+_FIRST_BACKOFF_S = 0.5
+_LONGEST_BACKOFF_S = 30.0
+_HEALTHY_S = 60.0
+"""After serving for so long, the next restart begins with the shortest backoff again."""
+_STARTS = 3
+"""How often the HTTP process is started before the supervisor gives up, when it has never served a request."""
+_START_S = 120.0
+"""Longest time from the start of the HTTP process to its first heartbeat."""
+_STOP_GRACE_S = 10.0
+"""What the HTTP process may take to end beyond ``limits.drain_seconds``."""
+_DESCENDANTS_S = 10.0
+"""Longest wait for the processes that a dead HTTP process left behind."""
+_STACK_S = 0.5
+
+_log = logging.getLogger("sonant")
+
+
+class Heartbeat:
+    """The HTTP process's end of the pipe on which it tells the supervisor that its event loop runs."""
+
+    def __init__(self, descriptor: int, interval: float) -> None:
+        self._descriptor, self._interval = descriptor, interval
+        os.set_blocking(descriptor, False)
+
+    async def run(self) -> None:
+        """Send a byte every ``interval`` seconds from the event loop. End the process if the supervisor has ended."""
+        while True:
+            try:
+                os.write(self._descriptor, b"\0")
+            except BlockingIOError:
+                pass  # the supervisor is stopped, and has enough to read
+            except BrokenPipeError:
+                os._exit(1)
+            await asyncio.sleep(self._interval)
+
+
+class Supervisor:
+    """Runs ``front`` in a child process, restarts it when it crashes or hangs, and forwards stop signals to it.
+
+    Args:
+        front: runs in the child. Returns an exit code; 0 and 1 end the supervisor with the same code, anything else
+            and every signal is a crash. It must run the ``Heartbeat`` in its event loop.
+        stall_seconds: a child without a heartbeat for so long is killed.
+        drain_seconds: a child told to stop may take so long, and a fixed grace period more, before it is killed.
+    """
+
+    def __init__(self, front: Callable[[Heartbeat], int], *, stall_seconds: float, drain_seconds: float) -> None:
+        self._front = front
+        self._stall_seconds, self._drain_seconds = stall_seconds, drain_seconds
+        self._interval = min(_HEARTBEAT_S, stall_seconds / 4)
+        self._stops = [each for each in _stop_signals() if signal.getsignal(each) is not signal.SIG_IGN]
+        self._deadline: float | None = None
+        self._served_since: float | None = None
+        self._ever_served = False
+
+    def run(self) -> int:
+        """Run until a stop signal, or until the child ends with 0 or 1. Returns the exit code of the whole command.
+
+        Call it in the main thread, before this process has an event loop or threads that hold locks.
+        """
+        adopt_orphans()
+        gc.freeze()  # the garbage collector would write to pages that are shared with the child
+        self._signals = self._catch_signals()
+        backoff, starts = _FIRST_BACKOFF_S, 0
+        while True:
+            starts += 1
+            try:
+                reason = self._run_once()
+            except OSError as error:
+                reason = f"cannot be started: {error.strerror}"
+            if isinstance(reason, int):
+                return reason
+            if not self._ever_served and starts >= _STARTS:
+                _log.error("the HTTP process %s; it failed %d times before it served, giving up", reason, starts)
+                return 1
+            if self._served_since is not None and time.monotonic() - self._served_since > _HEALTHY_S:
+                backoff = _FIRST_BACKOFF_S
+            _log.error("the HTTP process %s; restarting it in %.1f s", reason, backoff)
+            if self._stopped_within(backoff):
+                return 0
+            backoff = min(2 * backoff, _LONGEST_BACKOFF_S)
+
+    def _run_once(self) -> int | str:
+        """One life of the child: the exit code with which the supervisor ends, or why the child must be restarted."""
+        self._served_since = None
+        child, heartbeats = self._fork()
+        try:
+            code = self._watch(child, heartbeats)
+        finally:
+            os.close(heartbeats)
+            _end_session(child)
+        if code in (0, 1):
+            return code
+        reason = f"(pid {child}) {_described(code)}"
+        if self._deadline is None:
+            return reason
+        if code == -STOP_SIGNAL:  # it was still starting
+            return 0
+        _log.error("the HTTP process %s while it was stopping", reason)
+        return 1
+
+    def _watch(self, child: int, heartbeats: int) -> int:
+        """Wait for the child's end, as in ``subprocess``: an exit code, or minus a signal's number.
+
+        Silence counts only while this process runs, too: when all of a service is paused, nothing has hung.
+        """
+        silent, limit, tick = 0.0, max(_START_S, self._stall_seconds), 2 * self._interval
+        watched = [self._signals, heartbeats]
+        looked = time.monotonic()
+        while True:
+            ready, _, _ = select.select(watched, [], [], self._until_deadline(min(tick, limit - silent)))
+            now = time.monotonic()
+            silent, looked = silent + min(now - looked, tick), now
+            if heartbeats in ready:
+                if os.read(heartbeats, 4096):
+                    silent, limit, self._ever_served = 0.0, self._stall_seconds, True
+                    self._served_since = self._served_since or now
+                else:
+                    watched.remove(heartbeats)  # end of file: the child is ending
+            if (code := _reaped(child)) is not None:
+                return code
+            for _ in range(self._stops_received(ready)):
+                self._forward_stop(child)
+            if silent >= limit:
+                self._kill_hung(child, limit)
+                silent = 0.0
+            elif self._deadline is not None and now > self._deadline:
+                _log.error("the HTTP process (pid %d) did not end in time and is killed", child)
+                os.kill(child, signal.SIGKILL)
+                self._deadline = now + _STOP_GRACE_S
+
+    def _forward_stop(self, child: int) -> None:
+        grace = _STOP_GRACE_S + (self._drain_seconds if self._deadline is None else 0)
+        deadline = time.monotonic() + grace
+        self._deadline = deadline if self._deadline is None else min(deadline, self._deadline)
+        os.kill(child, STOP_SIGNAL)
+
+    def _kill_hung(self, child: int, limit: float) -> None:
+        """Kill the child; if it can still handle a signal, it prints the stacks of its threads before."""
+        _log.error("the HTTP process (pid %d) sent no heartbeat for %g s; killing it", child, limit)
+        os.kill(child, _STACK_SIGNAL)
+        time.sleep(_STACK_S)
+        os.kill(child, signal.SIGKILL)
+
+    def _stopped_within(self, seconds: float) -> bool:
+        """Wait between two lives of the child. Returns whether a stop signal came."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            ready, _, _ = select.select([self._signals], [], [], left)
+            if self._stops_received(ready):
+                return True
+        return False
+
+    def _stops_received(self, ready: list[int]) -> int:
+        return sum(number in self._stops for number in os.read(self._signals, 4096)) if self._signals in ready else 0
+
+    def _until_deadline(self, tick: float) -> float:
+        return tick if self._deadline is None else max(0.0, min(tick, self._deadline - time.monotonic()))
+
+    def _catch_signals(self) -> int:
+        """Have Python write each signal's number to a pipe. Returns the end to read from."""
+        receiver, self._signals_in = os.pipe()
+        os.set_blocking(self._signals_in, False)
+        signal.set_wakeup_fd(self._signals_in, warn_on_full_buffer=False)
+        for number in (*self._stops, signal.SIGCHLD):
+            signal.signal(number, _no_handler)
+        return receiver
+
+    def _fork(self) -> tuple[int, int]:
+        """Start the child. Returns its process id and the descriptor of its heartbeats. Raises OSError."""
+        parent = os.getpid()
+        heartbeats, sender = os.pipe()
+        # The child shares the pipe of the signals until it has closed it: it must not receive any before.
+        caught = {*self._stops, signal.SIGCHLD, STOP_SIGNAL, _STACK_SIGNAL}
+        signal.pthread_sigmask(signal.SIG_BLOCK, caught)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads: OpenBLAS ends its own at a fork
+                child = os.fork()
+            if child == 0:
+                self._become_front(parent, sender, (heartbeats, self._signals, self._signals_in), caught)
+        except OSError:
+            os.close(heartbeats)
+            raise
+        finally:
+            os.close(sender)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
+        return child, heartbeats
+
+    def _become_front(
+        self, parent: int, sender: int, foreign: tuple[int, ...], caught: set[signal.Signals]
+    ) -> NoReturn:
+        """Run the front in the child and exit, whatever happens.
+
+        A session of its own keeps a terminal's signals away, and names everything that the child starts.
+        """
+        code = CRASHED
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number in _stop_signals():
+                signal.signal(number, signal.SIG_IGN)
+            for descriptor in foreign:
+                os.close(descriptor)
+            faulthandler.enable()
+            faulthandler.register(_STACK_SIGNAL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
+            die_with_parent(parent)
+            code = self._front(Heartbeat(sender, self._interval))
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else CRASHED
+        except BaseException:
+            _log.exception("the HTTP process failed")
+        finally:
+            with suppress(Exception):
+                logging.shutdown()
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def _stop_signals() -> tuple[signal.Signals, ...]:
+    return signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+def _no_handler(number: int, frame: FrameType | None) -> None:
+    """The number is in the pipe of ``signal.set_wakeup_fd``."""
+
+
+def _reaped(child: int) -> int | None:
+    """Reap every child that has ended, adopted ones too. Returns the exit code of ``child`` if it is one of them."""
+    code = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == child:
+                code = os.waitstatus_to_exitcode(ended[1])
+    return code
+
+
+def _end_session(leader: int) -> None:
+    """Kill what is left of the child's session, the engine first of all, and wait until its memory is free."""
+    deadline = time.monotonic() + _DESCENDANTS_S
+    while members := list(_session(leader)):
+        for member in members:
+            with suppress(OSError):
+                os.kill(member, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            _log.warning("processes of the HTTP process %d do not end: %s", leader, members)
+            return
+        time.sleep(0.02)
+        _reaped(leader)
+
+
+def _session(leader: int) -> Iterator[int]:
+    """Process ids of a session; none where there is no /proc."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getsid(int(entry.name)) == leader:
+                yield int(entry.name)
+
+
+def _described(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

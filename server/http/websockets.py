@@ -1,0 +1,178 @@
+"""WebSocket connections: a handshake that fails gets the one error shape."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from server.errors import ApiError, Failure, failure_of
+from server.http.body_budget import SMALL, BodyAccount, BodyBudget
+from server.http.clients import address_key
+from server.http.closing import LingeringClose
+from server.http.connection_table import ConnectionTable
+from server.telemetry.request_log import new_request_id
+
+_CLOSE_SECONDS = 2.0
+"""A client that does not answer the close is let go after so long."""
+_DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
+_FRAGMENT_BYTES = 64
+"""What a fragment of a message takes beside its data, so that endless empty fragments are counted too."""
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """uvicorn's protocol with limits on what it holds in memory. Also answers a handshake that cannot be read.
+
+    It relies on these parts of uvicorn, which tests/server/test_uvicorn_hooks.py checks: the attributes ``conn``,
+    ``writable``, ``close_sent`` and ``handshake_complete``; ``handle_ping``, called once a ping was parsed and its
+    pong is in ``conn``; ``handle_parser_exception``, which sends what is in ``conn`` and ends the session.
+
+    table: the open connections; budget: for the bytes of messages.
+    """
+
+    conn: _Handshake
+    table: ConnectionTable
+    budget: BodyBudget
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.conn = _Handshake(max_size=config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self.close_timeout = _CLOSE_SECONDS
+        self.lost = asyncio.Event()
+        self._account: BodyAccount | None = None
+        self._late_pong = b""
+
+    def data_received(self, data: bytes) -> None:
+        """More of the handshake, or frames."""
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.transport.write(self.conn.reject(400, str(self.conn.handshake_exc)).serialize())
+            self.transport.close()
+        self._count_bytes()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self.table.remove(self.transport)
+        if self._account is not None:
+            self._account.close()
+        super().connection_lost(exc)
+        self.lost.set()
+
+    def handle_ping(self) -> None:
+        """Answer a ping, or keep the answer while the client does not read: only to the latest (RFC 6455, 5.5.3).
+
+        Pongs that are written regardless of back-pressure would pile up without bound.
+        """
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self._late_pong = b"".join(self.conn.data_to_send())
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self._late_pong and not self.close_sent and not self.transport.is_closing():
+            self.transport.write(self._late_pong)
+        self._late_pong = b""
+        super().resume_writing()
+
+    def _count_bytes(self) -> None:
+        """Charge what the client's messages take to the budget; a message that exceeds it ends the session."""
+        if self._account is None:
+            self._account = self.budget.account(address_key(self.client[0] if self.client else ""))
+        try:
+            self._account.resize(self.conn.held)
+        except ApiError as refusal:
+            self._refuse(refusal)
+
+    def _refuse(self, refusal: ApiError) -> None:
+        if not self.handshake_complete or self.close_sent or self.conn.state is not State.OPEN:
+            self.transport.abort()
+            return
+        self.conn.send_text(json.dumps({"type": "error", **failure_of(refusal).body()}).encode())
+        self.conn.send_close(CloseCode.TRY_AGAIN_LATER)
+        for data in self.conn.data_to_send():
+            self.transport.write(data)
+        self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.TRY_AGAIN_LATER})
+        self.close_timer = LingeringClose(self.transport, self, _CLOSE_SECONDS).timer
+
+    def send_receive_event_to_app(self) -> None:
+        """A message is complete. Text that is none ends the session, and is no failure of the server."""
+        if self.curr_msg_data_type == "bytes" or _is_text(b"".join(self.frames)):
+            super().send_receive_event_to_app()
+            return
+        self.frames = []
+        if self.conn.state is State.OPEN:  # else the client's own close is next
+            self.conn.send_close(CloseCode.INVALID_DATA)
+            self.handle_parser_exception()
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Handshake(ServerProtocol):
+    """websockets' protocol, which also knows how many bytes of messages it, and then the application, holds."""
+
+    _partial_frame = 0
+    _partial_message = 0
+    _large_message = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the incomplete frame and message, and of the last large message, which the session keeps."""
+        return self._partial_frame + self._partial_message + self._large_message
+
+    def receive_data(self, data: bytes | bytearray) -> None:
+        """Parse more input."""
+        self._partial_frame += len(data)
+        super().receive_data(data)
+
+    def events_received(self) -> list[Any]:
+        """Everything that was parsed since the last call."""
+        events = super().events_received()
+        for event in events:
+            self._partial_frame = 0
+            if isinstance(event, Frame) and event.opcode in _DATA:
+                self._partial_message += len(event.data) + _FRAGMENT_BYTES
+                if event.fin:
+                    if self._partial_message > SMALL:
+                        self._large_message = self._partial_message
+                    self._partial_message = 0
+        return events
+
+    def reject(self, status: int, text: str) -> Response:
+        """The refusal of a handshake."""
+        response = super().reject(status, text)
+        code = "not_found" if status == 404 else "invalid_handshake"
+        failure = Failure(status, f"The WebSocket handshake failed: {text.strip()}", code=code)
+        response.body = bytes(failure.response().body)
+        response.headers["X-Request-Id"] = new_request_id()
+        for name, value in (("Content-Length", str(len(response.body))), ("Content-Type", "application/json")):
+            del response.headers[name]
+            response.headers[name] = value
+        return response
+
+
+def websocket_connections(table: ConnectionTable, budget: BodyBudget) -> type[WebSocketConnection]:
+    """The protocol class for uvicorn, with that table and that budget."""
+    return type("WebSocketConnection", (WebSocketConnection,), {"table": table, "budget": budget})

@@ -1,0 +1,1 @@
+"""Speech synthesis for a request: admission, start, deadlines, streaming."""

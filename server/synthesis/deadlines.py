@@ -1,0 +1,22 @@
+"""The deadline for the first audio of a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from server.errors import ApiError
+
+
+@asynccontextmanager
+async def first_sound_within(seconds: float) -> AsyncIterator[None]:
+    """What is done inside must be done in time. Raises ApiError 504."""
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            yield
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        message = f"There was nothing to hear within {seconds:g} s."
+        raise ApiError(message, status=504, code="deadline_exceeded") from None

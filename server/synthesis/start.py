@@ -1,0 +1,57 @@
+"""Starts synthesis: from a validated body to an utterance at its first audio."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from engine.protocol.request import SpeechRequest
+from server.api.requests import SpeechBody
+from server.audio.encoders import FORMATS
+from server.audio.pipeline import Rendering
+from server.long_text.splitting import check_split, submitted
+from server.services import Services
+from server.synthesis.admission import Seat
+from server.synthesis.deadlines import first_sound_within
+from server.synthesis.engine_request import speech_request, task_of
+from server.synthesis.utterance import Utterance
+from server.telemetry.record import Playback, RequestRecord
+
+
+async def opened(body: SpeechBody, services: Services, record: RequestRecord, held: ExitStack, seat: Seat) -> Utterance:
+    """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time.
+
+    What is wrong with a request is found before its turn comes.
+    """
+    settings = services.settings
+    async with first_sound_within(settings.limits.first_sound_seconds):
+        asked = await speech_request(body, services.engine, settings, services.references, record.owner)
+        check_split(body, asked)
+        describe(record, body, asked)
+        record.characters = len(body.input)
+        record.playback = Playback() if body.stream else None
+        await seat.turn()
+        stream = submitted(body, asked, services.engine)
+        utterance = Utterance(stream, record, seat, trim=settings.trim_leading_silence)
+        held.callback(utterance.close)
+        await utterance.open()
+    return utterance
+
+
+def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rendering:
+    """The file in the making; ``held`` closes it."""
+    rendering = Rendering(
+        FORMATS[body.response_format],
+        services.audio_threads,
+        speed=body.speed,
+        rate=body.sample_rate,
+        whole=not body.stream,
+    )
+    held.callback(rendering.close)
+    return rendering
+
+
+def describe(record: RequestRecord, body: SpeechBody, asked: SpeechRequest) -> None:
+    """Tell the log and the metrics who is to speak, and how fast."""
+    brought = (body.ref_audio, body.speaker_embedding, body.voices)
+    named = None if any(each is not None for each in brought) else body.voice
+    record.task, record.voice, record.speed = task_of(asked), asked.speaker or named, body.speed

@@ -1,0 +1,183 @@
+"""The Prometheus page at ``/metrics``: figures of requests and of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from server.http.body_budget import BodyBudget
+from server.live.sessions import Sessions
+from server.synthesis.admission import Admission
+from server.telemetry.record import RequestRecord
+from server.version import version
+
+_LINKS = ("frames", "audio")
+_CACHES = ("reference", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """What is known of the engine.
+
+    up: whether it can speak, as far as is known; restarts: how often its process was replaced, by reason; figures: of
+    its stages, None while they cannot be had.
+    """
+
+    up: bool
+    restarts: Mapping[str, int]
+    figures: Mapping[str, int] | None
+
+
+def engine_metrics(engine: EngineFigures) -> Iterator[Metric]:
+    """The metrics of ``engine``; those of its stages are left out while there are no figures."""
+    yield GaugeMetricFamily("sonant_engine_up", "Whether the engine answers and its models make audio.", int(engine.up))
+    yield _restarts(engine.restarts)
+    figures = engine.figures
+    if figures is None:
+        return
+    yield GaugeMetricFamily("sonant_talker_slots_used", "Utterances that the talker speaks.", figures["talker_slots"])
+    yield GaugeMetricFamily(
+        "sonant_talker_waiting", "Utterances that wait for a slot of the talker.", figures["talker_waiting"]
+    )
+    yield GaugeMetricFamily("sonant_code2wav_rows_used", "Utterances that Code2Wav decodes.", figures["code2wav_rows"])
+    yield SummaryMetricFamily(
+        "sonant_talker_batch_size",
+        "Utterances in a step of the talker; its sum is the frames made.",
+        figures["talker_steps"],
+        figures["talker_step_rows"],
+    )
+    yield SummaryMetricFamily(
+        "sonant_code2wav_batch_size",
+        "Utterances in a batch of Code2Wav.",
+        figures["code2wav_batches"],
+        figures["code2wav_batch_rows"],
+    )
+    yield _ring_fill(figures)
+    yield _cache_lookups(figures)
+
+
+def _restarts(counts: Mapping[str, int]) -> Metric:
+    restarts = CounterMetricFamily(
+        "sonant_engine_restarts",
+        "Engine processes that were replaced because they ended (crashed), did not answer or load in time (stalled), "
+        "or made no audio (failed).",
+        labels=["reason"],
+    )
+    for reason, count in counts.items():
+        restarts.add_metric([reason], count)
+    return restarts
+
+
+def _ring_fill(figures: Mapping[str, int]) -> Metric:
+    fill = GaugeMetricFamily(
+        "sonant_ring_fill_ratio", "How full the shared-memory ring between two stages is.", labels=["link"]
+    )
+    for link in _LINKS:
+        fill.add_metric([link], figures[f"{link}_ring_used"] / max(1, figures[f"{link}_ring_size"]))
+    return fill
+
+
+def _cache_lookups(figures: Mapping[str, int]) -> Metric:
+    lookups = CounterMetricFamily(
+        "sonant_cache_lookups",
+        "Recordings whose voice (reference), or whose decoder state (context), was at hand or had to be made.",
+        labels=["cache", "result"],
+    )
+    for cache in _CACHES:
+        lookups.add_metric([cache, "hit"], figures[f"{cache}_hits"])
+        lookups.add_metric([cache, "miss"], figures[f"{cache}_misses"])
+    return lookups
+
+
+_LATENCIES = (0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 30, 60, 120)
+_DURATIONS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
+_FACTORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.5, 2, 5)
+_UNKNOWN = "unknown"
+
+
+class Metrics:
+    """Figures in a registry of this server's own."""
+
+    def __init__(self, admission: Admission, sessions: Sessions, bodies: BodyBudget) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._engine = _EngineCollector()
+        registry.register(self._engine)
+        ProcessCollector(registry=registry)
+        Gauge("sonant_info", "The version that runs.", ["version"], registry=registry).labels(version()).set(1)
+        running = Gauge("sonant_requests_running", "Speech requests whose turn has come.", registry=registry)
+        running.set_function(lambda: admission.running)
+        waiting = Gauge("sonant_requests_waiting", "Speech requests in line.", registry=registry)
+        waiting.set_function(lambda: admission.waiting)
+        self._requests = Counter(
+            "sonant_requests", "Speech requests that are over.", ["outcome", "task"], registry=registry
+        )
+        open_sessions = Gauge("sonant_live_sessions_open", "Live sessions now.", registry=registry)
+        open_sessions.set_function(lambda: len(sessions))
+        body_bytes = Gauge("sonant_body_bytes", "Bytes of request bodies that are held now.", registry=registry)
+        body_bytes.set_function(lambda: bodies.held)
+        self._sessions = Counter("sonant_live_sessions", "Live sessions that are over.", ["outcome"], registry=registry)
+        self._seconds = self._histogram("sonant_request_seconds", "From a request to its end.", _DURATIONS)
+        self._first_audio = self._histogram(
+            "sonant_time_to_first_audio_seconds", "Until the first bytes of audio could leave.", _LATENCIES
+        )
+        self._onset = self._histogram(
+            "sonant_audible_onset_seconds", "Until somebody who plays from the first byte hears a sound.", _LATENCIES
+        )
+        self._factor = self._histogram(
+            "sonant_real_time_factor", "Seconds spent waiting for the engine for a second of audio.", _FACTORS
+        )
+        self._audio = Counter("sonant_audio_seconds", "Seconds of speech made.", ["task"], registry=registry)
+        self._characters = Counter("sonant_characters", "Characters of text accepted.", ["task"], registry=registry)
+        self._underruns = Counter(
+            "sonant_underruns", "Gaps that a listener who plays from the first byte would hear.", registry=registry
+        )
+        self._dry = Counter("sonant_underrun_seconds", "The length of those gaps.", registry=registry)
+
+    def ended(self, record: RequestRecord) -> None:
+        """A speech request is over. An utterance counts like a request, so what had several counts by them alone."""
+        if record.is_session:
+            self._sessions.labels(record.outcome).inc()
+        elif not record.parts:
+            self._count(record)
+
+    def _count(self, record: RequestRecord) -> None:
+        task = record.task or _UNKNOWN
+        self._requests.labels(record.outcome, task).inc()
+        if record.task is None:
+            return
+        self._characters.labels(task).inc(record.characters or 0)
+        self._seconds.labels(task).observe(record.seconds)
+        self._audio.labels(task).inc(record.audio_seconds)
+        if record.first_audio is not None and record.onset is not None:
+            self._first_audio.labels(task).observe(record.first_audio)
+            self._onset.labels(task).observe(record.onset)
+        if record.real_time_factor is not None:
+            self._factor.labels(task).observe(record.real_time_factor)
+        if record.playback is not None:
+            self._underruns.inc(record.playback.underruns)
+            self._dry.inc(record.playback.dry_seconds)
+
+    def page(self, accept: str, engine: EngineFigures) -> tuple[bytes, str]:
+        """The page and its media type."""
+        self._engine.figures = engine
+        encode, media_type = choose_encoder(accept)
+        return encode(self._registry), media_type
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, ["task"], registry=self._registry, buckets=buckets)
+
+
+class _EngineCollector(Collector):
+    """What is known of the engine."""
+
+    figures = EngineFigures(up=False, restarts={}, figures=None)
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures as metrics."""
+        return engine_metrics(self.figures)

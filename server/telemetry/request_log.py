@@ -1,0 +1,92 @@
+"""Middleware that gives each request its id and one log line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Iterator
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.errors import failure_of
+from server.telemetry.observers import Journal
+from server.telemetry.record import WEBSOCKET, RequestRecord
+
+log = logging.getLogger("sonant.requests")
+
+_HEADER = "X-Request-Id"
+_HEADER_BYTES = _HEADER.lower().encode()
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_LONGEST_TRACE = 128
+_STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+_SWITCHED = 101
+_DRAWN_AT_ONCE = 256
+
+
+class RequestLog:
+    """Gives each request its id, in the reply too; enters it when it ends; answers what nothing caught.
+
+    So with WebSockets until they are accepted. From then on they answer for themselves.
+    """
+
+    def __init__(self, app: ASGIApp, journal: Journal) -> None:
+        self._app = app
+        self._journal = journal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        trace = headers.get("traceparent", "")[:_LONGEST_TRACE]
+        method, client = scope.get("method", WEBSOCKET), scope.get("client") or ("",)
+        record = RequestRecord(_request_id(headers), method, scope["path"], trace, client[0])
+        scope.setdefault("state", {})["record"] = record
+        started = False
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] in _STARTS:
+                started = True
+                record.status = record.status or message.get("status", _SWITCHED)
+                message["headers"] = [*message.get("headers", ()), (_HEADER_BYTES, record.id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except (Exception, asyncio.CancelledError) as error:
+            stopped = isinstance(error, asyncio.CancelledError)
+            if not stopped:
+                log.exception("id=%s an unexpected failure", record.id)
+            record.failed(error)
+            if not started:
+                await failure_of(error).response()(scope, receive, send_with_id)
+            if stopped:
+                raise
+        finally:
+            self._journal.ended(record)
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get(_HEADER, "")
+    return given if _SANE_ID.fullmatch(given) else new_request_id()
+
+
+def new_request_id() -> str:
+    """For a request that brought none."""
+    return f"req_{next(_drawn)}"
+
+
+def _draw() -> Iterator[str]:
+    """32 random digits at a time. The system is asked for many at once: each question costs more than an id."""
+    while True:
+        digits = secrets.token_hex(16 * _DRAWN_AT_ONCE)
+        for start in range(0, len(digits), 32):
+            yield digits[start : start + 32]
+
+
+_drawn = _draw()

@@ -1,0 +1,58 @@
+"""OpenTelemetry: a span for each speech request, sent where OTEL_EXPORTER_OTLP_ENDPOINT says.
+
+The packages are those of the ``otel`` extra; nothing else imports this module.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from server.telemetry.record import RequestRecord
+from server.version import version
+
+_EXPORT_SECONDS = 3.0
+"""A collector that does not answer holds up the server's end for no longer."""
+_OUR_FAULT = frozenset({"failed", "timed_out", "unavailable"})
+
+
+class Tracing:
+    """Makes the span of a request when it is over, and sends spans from a thread of its own."""
+
+    def __init__(self) -> None:
+        name = os.environ.get("OTEL_SERVICE_NAME") or "sonant"
+        self._provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": version()}))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_EXPORT_SECONDS)))
+        self._tracer = self._provider.get_tracer("sonant")
+
+    def ended(self, record: RequestRecord) -> None:
+        """A speech request is over."""
+        started = time.time_ns() - _nanoseconds(record.seconds)
+        span = self._tracer.start_span(
+            f"{record.method} {record.path}",
+            context=TraceContextTextMapPropagator().extract({"traceparent": record.traceparent}),
+            kind=SpanKind.SERVER,
+            attributes={f"sonant.{name}": fact for name, fact in record.facts().items()},
+            start_time=started,
+        )
+        for event, seconds in (("first_audio", record.first_audio), ("onset", record.onset)):
+            if seconds is not None:
+                span.add_event(event, timestamp=started + _nanoseconds(seconds))
+        if record.outcome in _OUR_FAULT:
+            span.set_status(StatusCode.ERROR, record.failure)
+        span.end(started + _nanoseconds(record.seconds))
+
+    def close(self) -> None:
+        """Send what has not been sent yet. Blocks."""
+        self._provider.shutdown()
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)

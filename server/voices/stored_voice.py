@@ -1,0 +1,272 @@
+"""One stored voice, and the safetensors file it is.
+
+Tensors: ``embedding`` float32 [width] and, for in-context cloning, ``codes`` int16 [frames, 16]. The rest is
+metadata. No other program's file is read: ``format`` says whose it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from engine.protocol.request import CODEBOOKS, Voice
+from engine.system.regular_file import NotRegularFileError, open_regular
+from server.voices.embeddings import MAX_WIDTH, embedding_fault
+
+SUFFIX = ".safetensors"
+Origin = Literal["audio_sample", "speaker_embedding", "blend"]
+"""What a voice was made from."""
+
+_FORMAT = "sonant-voice-1"
+_ORIGINS: dict[str, Origin] = {
+    "audio_sample": "audio_sample",
+    "speaker_embedding": "speaker_embedding",
+    "blend": "blend",
+}
+MAX_TRANSCRIPT = 4096
+"""Characters. A recording of 30 s holds about 600. The engine tokenizes the transcript anew for each request, and other
+requests wait meanwhile."""
+MAX_CONSENT = 256
+
+_MAX_MODEL = 256
+_MAX_BYTES = 4 * 1024 * 1024
+_MAX_HEADER = 64 * 1024
+"""Bytes: the longest texts, six bytes a character where JSON escapes them, fit twice."""
+_FIRST_READ = 16 * 1024
+"""Bytes: the header of nearly every voice."""
+_LATEST = 2**53
+_KEY_ID_LENGTH = 16
+
+
+class VoiceFileError(Exception):
+    """A file is no stored voice."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceHeader:
+    """What a list tells of a stored voice, with the fields of StoredVoice."""
+
+    name: str
+    origin: Origin
+    created_at: int
+    model: str
+    width: int
+    in_context: bool
+    transcript: str | None
+    consent: str | None
+    maker: str | None
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredVoice:
+    """A voice with a name.
+
+    embedding: float32 [width]; codes: int16 [frames, 16] of the recording, with what is said in it, or both None.
+    created_at: seconds since 1970; model: the checkpoint it was made with; consent: whatever the client gave as such.
+    maker: the id of the key that stored it, where there was one; shared: every key may use it. Where the file lies says
+    whether it is shared, not what is in it.
+    """
+
+    name: str
+    origin: Origin
+    created_at: int
+    model: str
+    embedding: NDArray[np.float32]
+    codes: NDArray[np.int16] | None = None
+    transcript: str | None = None
+    consent: str | None = None
+    maker: str | None = None
+    shared: bool = True
+
+    @property
+    def width(self) -> int:
+        """Numbers of the embedding."""
+        return len(self.embedding)
+
+    @property
+    def in_context(self) -> bool:
+        """Whether it can be cloned in context."""
+        return self.codes is not None
+
+    def voice(self, *, in_context: bool) -> Voice:
+        """What the engine speaks with; ``in_context`` takes the recording's codes along, where there are any."""
+        if self.codes is None or not in_context:
+            return Voice(self.embedding)
+        return Voice(self.embedding, self.codes.astype(np.int64), self.transcript)
+
+    def to_bytes(self) -> bytes:
+        """The whole file."""
+        tensors: dict[str, NDArray[np.generic]] = {"embedding": np.ascontiguousarray(self.embedding, np.float32)}
+        if self.codes is not None:
+            tensors["codes"] = np.ascontiguousarray(self.codes, np.int16)
+        texts = {
+            "format": _FORMAT,
+            "name": self.name,
+            "origin": self.origin,
+            "created_at": str(self.created_at),
+            "model": self.model,
+            "width": str(self.width),
+            "transcript": self.transcript,
+            "consent": self.consent,
+            "maker": self.maker,
+        }
+        return save(tensors, {key: text for key, text in texts.items() if text is not None})
+
+    @staticmethod
+    def from_bytes(data: bytes, name: str, *, shared: bool = True) -> StoredVoice:
+        """The inverse of ``to_bytes``; ``name`` is the file's. Raises VoiceFileError."""
+        fields = _header(data[:8], data[8 : 8 + _MAX_HEADER])
+        texts = _texts(fields)
+        try:
+            tensors = load(data)
+        except (SafetensorError, ValueError) as error:
+            raise VoiceFileError(f"not a whole voice: {error}") from None
+        if "embedding" not in tensors:
+            raise VoiceFileError("it has no embedding")
+        embedding, codes = tensors["embedding"], tensors.get("codes")
+        _check_tensors(embedding, codes)
+        return StoredVoice(name=name, embedding=embedding, codes=codes, shared=shared, **texts)
+
+
+def read_voice(path: Path, *, shared: bool = True) -> StoredVoice:
+    """The voice in a file, named after the file. Read in one go: whoever replaces it meanwhile does no harm.
+
+    Raises VoiceFileError, and OSError where there is none.
+    """
+    with _opened(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise VoiceFileError("too large for a voice")
+    return StoredVoice.from_bytes(data, path.name.removesuffix(SUFFIX), shared=shared)
+
+
+def read_header(path: Path, *, shared: bool = True) -> VoiceHeader:
+    """Read what a list shows of the voice in a file: its texts and shapes, and not its codes.
+
+    Raises VoiceFileError, and OSError where there is none.
+    """
+    with _opened(path) as (descriptor, size):
+        start = os.pread(descriptor, _FIRST_READ, 0)
+        length = int.from_bytes(start[:8], "little")
+        if 8 + length > len(start) and length <= _MAX_HEADER:
+            start = os.pread(descriptor, 8 + length, 0)
+        fields = _header(start[:8], start[8:])
+        texts = _texts(fields)
+        ends = [8 + length]
+        width, at = _layout(fields, "embedding", "F32", 1, 4, ends)
+        if not 1 <= width <= MAX_WIDTH:
+            raise VoiceFileError(f"an embedding of {width} numbers")
+        if "codes" in fields:
+            _layout(fields, "codes", "I16", 2, 2 * CODEBOOKS, ends)
+        if max(ends) != size:
+            raise VoiceFileError("not a whole voice: its length is not that of its tensors")
+        numbers = os.pread(descriptor, 4 * width, at)
+    if len(numbers) != 4 * width:
+        raise VoiceFileError("not a whole voice: it ends early")
+    _check_embedding(np.frombuffer(numbers, np.float32))
+    name = path.name.removesuffix(SUFFIX)
+    return VoiceHeader(name=name, width=width, in_context="codes" in fields, shared=shared, **texts)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, int]]:
+    """A descriptor and the size of a regular file. Raises VoiceFileError or OSError."""
+    try:
+        file = open_regular(path)
+    except NotRegularFileError as error:
+        raise VoiceFileError(str(error.strerror)) from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise VoiceFileError("too large for a voice")
+        yield file.fileno(), size
+
+
+def _header(prefix: bytes, data: bytes) -> dict[str, Any]:
+    """The JSON object that a safetensors file begins with: tensors by name. Raises VoiceFileError."""
+    length = int.from_bytes(prefix, "little")
+    if not 0 < length <= _MAX_HEADER:
+        raise VoiceFileError(f"not a whole voice: a header of {length} bytes, at most {_MAX_HEADER} are read")
+    if len(prefix) < 8 or len(data) < length:
+        raise VoiceFileError("not a whole voice: it ends early")
+    try:
+        fields = json.loads(data[:length])
+    except (ValueError, RecursionError):
+        raise VoiceFileError("not a whole voice: its header is not JSON") from None
+    if not isinstance(fields, dict):
+        raise VoiceFileError("not a whole voice: its header is not an object")
+    return fields
+
+
+def _texts(fields: dict[str, Any]) -> dict[str, Any]:
+    """What the metadata says, as fields of a voice. Raises VoiceFileError."""
+    texts = fields.get("__metadata__")
+    if not isinstance(texts, dict) or texts.get("format") != _FORMAT:
+        raise VoiceFileError("another kind of file")
+    try:
+        origin, created_at = _ORIGINS[texts["origin"]], int(texts["created_at"])
+    except (KeyError, TypeError, ValueError):
+        raise VoiceFileError("its origin or date is not valid") from None
+    if not 0 <= created_at < _LATEST or "model" not in texts:
+        raise VoiceFileError("its date is not valid, or it names no model")
+    return {
+        "origin": origin,
+        "created_at": created_at,
+        "model": _text(texts, "model", _MAX_MODEL) or "",
+        "transcript": _text(texts, "transcript", MAX_TRANSCRIPT),
+        "consent": _text(texts, "consent", MAX_CONSENT),
+        "maker": _text(texts, "maker", _KEY_ID_LENGTH),
+    }
+
+
+def _text(texts: dict[str, Any], name: str, most: int) -> str | None:
+    text = texts.get(name)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise VoiceFileError(f"its {name} is not a text")
+    if len(text) > most:
+        raise VoiceFileError(f"its {name} has {len(text)} characters; at most {most} are accepted")
+    return text
+
+
+def _layout(
+    fields: dict[str, Any], name: str, dtype: str, dimensions: int, row_bytes: int, ends: list[int]
+) -> tuple[int, int]:
+    """Rows of a tensor and where its bytes begin in the file; appends their end to ``ends``. Raises VoiceFileError."""
+    try:
+        tensor = fields[name]
+        shape, (begin, end) = tensor["shape"], tensor["data_offsets"]
+        rows = int(shape[0])
+        whole = tensor["dtype"] == dtype and shape == [rows, CODEBOOKS][:dimensions]
+        whole = whole and isinstance(begin, int) and begin >= 0 and end - begin == rows * row_bytes
+    except (KeyError, TypeError, ValueError, IndexError):
+        whole = False
+    if not whole:
+        raise VoiceFileError(f"its {name} is not as it should be")
+    ends.append(ends[0] + end)
+    return rows, ends[0] + begin
+
+
+def _check_tensors(embedding: NDArray[np.generic], codes: NDArray[np.generic] | None) -> None:
+    if embedding.dtype != np.float32 or embedding.ndim != 1 or not 1 <= embedding.size <= MAX_WIDTH:
+        raise VoiceFileError("its embedding is not a row of float32 numbers")
+    _check_embedding(embedding.astype(np.float32, copy=False))
+    if codes is not None and (codes.dtype != np.int16 or codes.ndim != 2 or codes.shape[1] != CODEBOOKS):
+        raise VoiceFileError(f"its codes are not int16 frames of {CODEBOOKS}")
+
+
+def _check_embedding(embedding: NDArray[np.float32]) -> None:
+    if (fault := embedding_fault(embedding)) is not None:
+        raise VoiceFileError(f"its embedding cannot be used: {fault}")

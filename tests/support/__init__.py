@@ -1,0 +1,1 @@
+"""What tests, benchmarks and training share and production never imports."""

@@ -1,0 +1,80 @@
+"""Matrices in eight bits: numbers that bfloat16 holds, no further from the weights than four significant bits are."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.talker.fused.fp8 import PoorFit, narrowed, rounded, scale_of, unit
+from engine.talker.fused.persistent import pack
+from tests.predictors import relative
+from tests.unit.fused.emulated import SMALL, WITHOUT_PROJECTION, weights_of
+
+MATRICES = ("project", "qkv", "out", "gate_up", "down", "heads")
+
+
+@pytest.fixture(scope="module")
+def weights():
+    return weights_of(SMALL)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_weights_have_four_significant_bits(dtype):
+    weights = weights_of(SMALL, dtype)
+    fewer = rounded(weights)
+    for name in MATRICES:
+        before, after = getattr(weights, name), getattr(fewer, name)
+        assert after.dtype == dtype
+        assert 0.01 < relative(after, before) < 0.03
+        large = before.abs() > 1e-3
+        assert ((after - before).abs()[large] <= before.abs()[large] / 16).all()
+    assert torch.equal(fewer.tables, weights.tables)
+
+
+def test_what_is_rounded_stays_as_it_is(weights):
+    once = rounded(weights)
+    twice = rounded(once)
+    assert all(torch.equal(getattr(once, name), getattr(twice, name)) for name in MATRICES)
+
+
+def test_a_predictor_that_projects_nothing_is_rounded_too():
+    assert rounded(weights_of(WITHOUT_PROJECTION)).project is None
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.1, 30.0])
+def test_weights_are_held_however_large(weights, size):
+    scaled = replace(weights, **{name: getattr(weights, name) * size for name in MATRICES})
+    fewer = rounded(scaled)
+    assert max(relative(getattr(fewer, name), getattr(scaled, name)) for name in MATRICES) < 0.03
+
+
+@pytest.mark.parametrize("spoilt", [3e4, 1e5, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["qkv", "heads"])
+def test_one_number_that_would_spoil_the_scale_of_all_is_told(weights, name, spoilt):
+    matrix = getattr(weights, name).clone()
+    matrix.view(-1)[-1] = spoilt
+    with pytest.raises(PoorFit, match="off"):
+        rounded(replace(weights, **{name: matrix}))
+
+
+def test_weights_of_zero_are_held(weights):
+    nothing = replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in MATRICES})
+    assert not rounded(nothing).heads.any()
+
+
+def test_a_byte_of_the_stream_is_a_weight(weights):
+    fewer = rounded(weights)
+    scale, whole = scale_of(fewer), pack(fewer, SMALL)
+    narrow = narrowed(whole, scale)
+    assert narrow.numel() == whole.numel()
+    assert narrow.is_contiguous()
+    numbers = narrow.view(torch.float8_e4m3fn).float() * 2.0**-scale
+    lane, one, other = numbers[1, 2, 3].view(32, 2, 8)[5], whole[1, 2, 6].float(), whole[1, 2, 7].float()
+    order = [0, 2, 1, 3, 4, 6, 5, 7]
+    assert torch.equal(lane[0], one.view(32, 8)[5][order])
+    assert torch.equal(lane[1], other.view(32, 8)[5][order])
+
+
+def test_what_bits_are_multiplied_by_is_a_power_of_two_twice():
+    words = torch.tensor([unit(9), unit(-7)], dtype=torch.int64).to(torch.int32).view(torch.bfloat16)
+    assert words.tolist() == [2.0**111, 2.0**111, 2.0**127, 2.0**127]

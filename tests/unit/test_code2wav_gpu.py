@@ -1,0 +1,239 @@
+"""Code2Wav as a GPU runs it makes the definition's samples: in rows, in captured batches, through the stage."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from engine.code2wav.gpu import GraphedDecoder, captured_sizes
+from engine.code2wav.stage import Code2WavStage
+from engine.config import Code2WavConfig
+from engine.device.streams import HostLane
+from engine.kernels.codec_ops import TorchOps
+from engine.kernels.codec_tiles import choose_tile
+from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
+from engine.protocol.messages import Announcement
+from engine.protocol.request import AudioChunk, Completion, FinishReason
+from engine.protocol.samples import NO_NUMBER, to_int16
+from engine.transfer import Kind, Wakeup, pair
+from tests.codecs import CPU, SMALL, decibels, defined, heard, some_codes, tensors_of
+
+PATIENCE = 20
+FRAMES = 40
+ROWS = 5
+SIZES = captured_sizes(ROWS, max_chunk_frames=6, max_batch_frames=24)
+EXACT = 1e-5
+"""Sums have another order than the definition's."""
+STEP = 1 / 32767
+
+
+def row_weights(dtype=torch.float32, changed=()):
+    with torch.inference_mode():
+        return RowWeights(tensors_of(SMALL) | dict(changed), SMALL, device=CPU, dtype=dtype)
+
+
+def graphed(dtype=torch.float32, changed=()):
+    return GraphedDecoder(row_weights(dtype, changed), TorchOps(), HostLane(), rows=ROWS, sizes=SIZES)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Codes of three streams, and what the definition makes of them at once."""
+    codes = some_codes(SMALL, 3, FRAMES)
+    return codes, heard(defined(SMALL, 3), codes)
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 2, 4, 8, 16, 32), (24, 25), tuple(range(1, FRAMES))])
+def test_rows_make_the_definitions_samples_in_any_chunks(whole, cuts):
+    codes, truth = whole
+    weights = row_weights()
+    memory, decoder = StreamMemory(weights, 4), RowDecoder(weights, TorchOps())
+    rows = torch.tensor([2, memory.spare, 0, 3])
+    cuts = cuts or (20,)  # one chunk is of 24 frames at most
+    pieces = []
+    for piece in np.split(codes, cuts, axis=1):
+        frames = piece.shape[1]
+        given = torch.from_numpy(np.insert(piece, 1, 0, axis=0).astype(np.int64))
+        work = torch.full((Workspace.size(weights, 4, frames),), float("nan"))
+        samples = torch.empty(4, frames * 1920)
+        with torch.inference_mode():
+            decoder.decode(given, rows, memory, Workspace(weights, 4, frames, work), samples)
+        pieces.append(samples[[0, 2, 3]].numpy())
+    assert np.abs(np.concatenate(pieces, axis=1) - truth).max() < EXACT
+
+
+def test_half_precision_is_heard_40_decibels_below(whole):
+    codes, truth = whole
+    assert decibels(heard(graphed(torch.float16), codes, (1, 3, 9)), truth) > 40
+
+
+def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(whole):
+    """Sound it is, and the stream's memory is of numbers."""
+    codes, _ = whole
+    names = ["decoder.0.conv.weight", "pre_transformer.layers.0.mlp.up_proj.weight", "upsample.1.0.conv.weight"]
+    loud = graphed(torch.float16, {name: tensors_of(SMALL)[name] * 1e6 for name in names})
+    assert np.abs(heard(loud, codes, (1, 3, 9))).max() <= 1
+    row = loud.begin(None)
+    loud.decode([row], codes[:1])
+    assert max(tensor.abs().max() for tensor in loud._memory.of(row)[:3]) == torch.finfo(torch.float16).max
+
+
+def test_samples_of_weights_that_are_no_numbers_are_told_from_sound(whole):
+    codes, _ = whole
+    spoilt = graphed(torch.float16, {"decoder.0.conv.bias": torch.full((64,), torch.nan)})
+    assert (spoilt.launch([spoilt.begin(None)], codes[:1, :2]).collect() == NO_NUMBER).all()
+
+
+@pytest.mark.parametrize("cuts", [(1, 2, 4, 8), (6, 12, 18), ()])
+def test_filled_up_batches_make_the_definitions_samples(whole, cuts):
+    codes, truth = whole
+    assert np.abs(heard(graphed(), codes, cuts) - truth).max() < STEP
+
+
+def test_a_row_is_blank_for_the_next_stream(whole):
+    codes, truth = whole
+    decoder = graphed()
+    for _ in range(3):
+        assert np.abs(heard(decoder, codes[:, :9]) - truth[:, : 9 * 1920]).max() < STEP
+    assert decoder.free_rows == ROWS
+
+
+@pytest.mark.parametrize("reference", [1, 7, 31])
+def test_a_reference_is_remembered_as_if_it_had_been_decoded(whole, reference):
+    codes, truth = whole
+    decoder = graphed()
+    for attempt in range(2):
+        rest = heard(decoder, codes[:1, reference:], context=codes[0, :reference])
+        assert np.abs(rest - truth[:1, reference * 1920 :]).max() < STEP
+        assert (decoder.hits, decoder.misses) == (attempt, 1)
+
+
+def test_streams_that_begin_and_end_beside_one_another_do_not_disturb_each_other(whole):
+    codes, truth = whole
+    decoder = graphed()
+    first = decoder.begin(None)
+    pieces = [decoder.decode([first], codes[:1, :4])]
+    other = decoder.begin(codes[1, :5])
+    both = decoder.decode([other, first], np.stack((codes[1, 5:7], codes[0, 4:6])))
+    decoder.end(other)
+    late = decoder.begin(None)
+    again = decoder.decode([late, first], np.stack((codes[2, :2], codes[0, 6:8])))
+    heard_first = np.concatenate([pieces[0][0], both[1], again[1]])
+    assert np.abs(heard_first - truth[0, : 8 * 1920]).max() < STEP
+    assert np.abs(both[0] - truth[1, 5 * 1920 : 7 * 1920]).max() < STEP
+    assert np.abs(again[0] - truth[2, : 2 * 1920]).max() < STEP
+
+
+def test_a_batch_that_was_not_captured_is_refused():
+    decoder = graphed()
+    with pytest.raises(ValueError, match="no batch of 2 streams with 5 frames"):
+        decoder.launch([0, 1], some_codes(SMALL, 2, 5))
+    with pytest.raises(ValueError, match="no batch of 30 streams with up to 2 frames"):
+        decoder.decode(range(30), some_codes(SMALL, 30, 2))
+
+
+def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
+    codes, truth = whole
+    decoder = graphed()
+    recall = decoder._recall
+
+    def broken(row, context):
+        recall(row, context)
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(decoder, "_recall", broken)
+    with pytest.raises(RuntimeError, match="no memory"):
+        decoder.begin(codes[1, :5])
+    assert decoder.free_rows == ROWS
+    assert np.abs(decoder.decode([decoder.begin(None)], codes[:1])[0] - truth[0]).max() < STEP
+
+
+def test_every_batch_that_the_schedule_may_ask_for_is_captured():
+    for streams, chunk, batch in ((1, 1, 1), (5, 6, 24), (16, 12, 24), (64, 24, 256), (512, 12, 512)):
+        sizes = set(captured_sizes(streams, chunk, batch))
+        assert {frames for count, frames in sizes if count == 1} >= {1, 2, 24}
+        assert all(count * frames <= max(batch, 24) for count, frames in sizes)
+        assert max(count for count, frames in sizes if frames == 1) >= min(streams, batch, 256) // 2
+
+
+class SlowFlight:
+    """A batch that has not landed when it is launched, as a GPU's."""
+
+    landed = False
+
+    def __init__(self, flight):
+        self.collect = flight.collect
+
+
+class SlowDecoder(GraphedDecoder):
+    def launch(self, rows, codes):
+        return SlowFlight(super().launch(rows, codes))
+
+
+@pytest.mark.parametrize("kind", [GraphedDecoder, SlowDecoder])
+def test_the_stage_sends_what_the_definition_makes(whole, kind):
+    codes, truth = whole
+    decoder = kind(row_weights(), TorchOps(), HostLane(), rows=ROWS, sizes=SIZES)
+    talker, own_frames = pair(window=64)
+    own_audio, client = pair(window=64)
+    wakeup, listening = Wakeup(), Wakeup()
+    frames, audio = own_frames.attach(wakeup), own_audio.attach(wakeup)
+    config = Code2WavConfig(streams=ROWS, max_chunk_frames=6, max_batch_frames=24)
+    stage = threading.Thread(target=Code2WavStage(decoder, config, frames=frames, audio=audio, wakeup=wakeup).run)
+    stage.start()
+    contexts = {1: None, 2: codes[1, :9], 3: None}
+    chunks = {stream: [] for stream in contexts}
+    ended = set()
+    with talker.attach(Wakeup()) as speaking, client.attach(listening) as ear:
+
+        def over():
+            for record in ear.receive():
+                if record.kind is Kind.DATA:
+                    chunks[record.stream].append(AudioChunk.from_bytes(record.payload, record.units))
+                    ear.release(record.stream, record.units)
+                elif record.kind is Kind.END:
+                    ended.add(record.stream)
+            return len(ended) == len(contexts)
+
+        for stream, context in contexts.items():
+            speaking.open(stream, Announcement(True, context).to_bytes())
+        for at in range(FRAMES):
+            for stream, context in contexts.items():
+                if at >= (0 if context is None else len(context)):
+                    speaking.send(stream, codes[stream - 1, at].tobytes(), 1)
+        for stream in contexts:
+            speaking.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
+        assert listening.wait_for(over, PATIENCE)
+    stage.join(PATIENCE)
+    frames.close()
+    audio.close()
+    for stream, context in contexts.items():
+        begun = 0 if context is None else len(context)
+        samples = np.concatenate([chunk.samples for chunk in chunks[stream]])
+        expected = to_int16(truth[stream - 1, begun * 1920 :]).astype(int)
+        assert np.abs(samples - expected).max() <= 1
+        assert np.array_equal(np.concatenate([chunk.codes for chunk in chunks[stream]]), codes[stream - 1, begun:])
+    assert decoder.free_rows == ROWS
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_tiles_fit_the_products_they_are_for(itemsize):
+    for rows in (1, 16, 100, 4096, 10**6):
+        for columns in (96, 192, 288, 1024, 6144):
+            for depth in (96, 672, 4096):
+                tile = choose_tile(rows, columns, depth, itemsize)
+                assert tile.rows <= max(16, rows)
+                assert tile.blocks(rows, columns) * tile.rows * tile.columns >= rows * columns
+    assert choose_tile(1, 1024, 1024, itemsize).rows == 16
+    assert choose_tile(10**6, 1024, 1024, 2).rows == 256
+
+
+@pytest.mark.parametrize("shared", [64, 99, 163, 227])
+def test_tiles_fit_the_shared_memory_that_a_block_may_have(shared):
+    for rows in (1, 16, 100, 4096, 10**6):
+        for columns in (96, 192, 1024, 6144):
+            for depth in (96, 672, 4096):
+                for itemsize in (2, 4):
+                    tile = choose_tile(rows, columns, depth, itemsize, shared * 1024)
+                    assert tile.shared(itemsize) <= shared * 1024
