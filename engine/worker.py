@@ -14,7 +14,7 @@ import torch
 
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.cloning.encoder import ReferenceEncoder
-from engine.cloning.worker import ReferenceDesk
+from engine.cloning.worker import CloningWorker
 from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.device.memory import GpuMemory, out_of_memory
@@ -23,9 +23,9 @@ from engine.errors import EngineError, EngineFailed, SetupError
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
-from engine.system.process import keep_what_is_loaded, prepare_process
+from engine.system.process import freeze_gc, prepare_process
 from engine.talker.loading import import_ahead, load_talker, warm_up
-from engine.talker.requests import Intake, resolve
+from engine.talker.requests import RequestReader, resolve
 from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
@@ -75,7 +75,7 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         _log.exception("the engine could not be loaded")
         requests.fail(READY, EngineFailed(f"the engine could not be loaded: {error}").to_bytes())
     else:
-        keep_what_is_loaded()
+        freeze_gc()
         requests.end(READY, info.to_bytes())
         _step_until_alone(stage)
     finally:
@@ -122,8 +122,8 @@ def _load(
     warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
     if memory is not None:
         memory.tell()
-    desk = ReferenceDesk(encoder, requests)
-    intake = Intake(requests, checkpoint, talker.context, desk)
+    desk = CloningWorker(encoder, requests)
+    intake = RequestReader(requests, checkpoint, talker.context, desk)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
 

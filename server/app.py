@@ -17,14 +17,14 @@ from starlette.exceptions import HTTPException
 from engine.client.client import EngineClient
 from engine.errors import EngineError
 from engine.system.cores import available_cores
-from engine.system.process import keep_what_is_loaded
+from engine.system.process import freeze_gc
 from server.api import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
 from server.api.openapi import Described, allowed_methods, errors
-from server.errors import ApiError, ClientLeft, failure_of
+from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.keys import KeyCheck, load_keys
-from server.http.same_origin import OwnPagesOnly
+from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
 from server.references.decode import Decoder
 from server.references.library import ReferenceLibrary
@@ -33,7 +33,7 @@ from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
 from server.synthesis.admission import Admission
 from server.telemetry.metrics import Metrics
-from server.telemetry.observers import Journal
+from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
 from server.telemetry.request_log import RequestLog
 from server.version import version
@@ -96,7 +96,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
     metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
-    journal = Journal((metrics, remembered, *tracing))
+    journal = RequestObservers((metrics, remembered, *tracing))
     app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
     app.add_middleware(
@@ -108,10 +108,10 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     if keys:
         app.add_middleware(KeyCheck, keys=keys)
     else:
-        app.add_middleware(OwnPagesOnly, names=settings.own_names)
+        app.add_middleware(SameOriginOnly, names=settings.own_names)
     app.add_middleware(RequestLog, journal=journal)
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
-    for kind in (ApiError, ClientLeft, EngineError, RequestValidationError, HTTPException):
+    for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
     for routes in (speech, batch, live, voices, models, operations, outcomes, playground, unsupported):
         app.include_router(routes.router, responses=errors(401, 403, 500))
@@ -144,7 +144,7 @@ async def _greet(engine: EngineClient, settings: Settings, on_failure: Callable[
         log.error("the engine could not start: %s", str(error) or "it took too long")
         on_failure()
         return
-    keep_what_is_loaded()
+    freeze_gc()
     log.info("%s is ready on %s", settings.model_name, engine.info.device)
     if not engine.info.trained:
         log.warning("%s: %s", settings.model_name, UNTRAINED)

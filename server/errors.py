@@ -15,7 +15,7 @@ from engine.errors import CheckpointError, EngineError, EngineUnavailable, Reque
 from server.api_error import RETRY_AFTER as RETRY_AFTER
 from server.api_error import ApiError as ApiError
 
-CLIENT_LEFT = 499
+CLIENT_DISCONNECTED = 499
 
 _LONGEST_NAME = 64
 _LONGEST_PARAM = 160
@@ -32,7 +32,7 @@ _PYDANTIC_CODES = {
 }
 
 
-class ClientLeft(Exception):
+class ClientDisconnected(Exception):
     """The client closed its connection; nobody reads an answer."""
 
 
@@ -80,8 +80,8 @@ def failure_of(error: BaseException) -> Failure:
     match error:
         case ApiError():
             return Failure(error.status, error.message, error.param, error.code, retry_after=error.retry_after)
-        case ClientLeft():
-            return Failure(CLIENT_LEFT, "The client left.", code="client_left")
+        case ClientDisconnected():
+            return Failure(CLIENT_DISCONNECTED, "The client left.", code="client_left")
         case asyncio.CancelledError():
             return Failure(503, "The server is stopping.", code="stopped")
         case RequestValidationError():

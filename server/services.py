@@ -16,7 +16,7 @@ from server.references.library import ReferenceLibrary
 from server.settings import Settings
 from server.synthesis.admission import Admission
 from server.telemetry.metrics import Metrics
-from server.telemetry.observers import Journal
+from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
 
 MAX_VOICES_WAITING = 64
@@ -35,7 +35,7 @@ class Services:
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
-    journal: Journal
+    journal: RequestObservers
     references: ReferenceLibrary
     voice_listing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One list of voices is made at a time: each reads every voice's file."""

@@ -11,7 +11,7 @@ from engine.checkpoint.architecture import CodecIds, CodePredictorArchitecture, 
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.gpu_step.sampler import Chance
+from engine.talker.gpu_step.sampler import RngKey
 from engine.talker.gpu_step.slots import RowDraws
 
 PUBLISHED = Transformer(
@@ -119,7 +119,7 @@ def question(weights: PredictorWeights, rows: int, *, seed: int = 0, mixed: bool
         "hidden": hidden.to(device, weights.dtype),
         "first": first.to(device),
         "draws": RowDraws(temperature.to(device), top_k.to(device), top_p.to(device)),
-        "chance": Chance(seeds.to(device), frames.to(device)),
+        "chance": RngKey(seeds.to(device), frames.to(device)),
     }
 
 
@@ -130,7 +130,7 @@ def some_rows(asked: dict[str, Any], rows: Any) -> dict[str, Any]:
         "hidden": asked["hidden"][rows],
         "first": asked["first"][rows],
         "draws": RowDraws(*(each[rows] for each in draws)),
-        "chance": Chance(*(each[rows] for each in chance)),
+        "chance": RngKey(*(each[rows] for each in chance)),
     }
 
 

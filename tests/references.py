@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.models.ragged import Together
+from engine.models.ragged import FullLengths
 from engine.models.speaker_encoder import LogMel
 from engine.models.speech_encoder import SpeechEncoder
 from engine.protocol.request import Voice
@@ -33,7 +33,7 @@ def padded(recordings: Sequence[NDArray[np.float32]], columns: int, beyond: floa
 
 def log_mel(samples: torch.Tensor, rate: int, bands: int) -> torch.Tensor:
     """float32 samples [n] -> [bands, frames]: of one recording alone."""
-    return LogMel(rate, bands, samples.device)(samples[None], Together())[0]
+    return LogMel(rate, bands, samples.device)(samples[None], FullLengths())[0]
 
 
 @torch.inference_mode()

@@ -35,7 +35,7 @@ from benchmarks.lib.report import machine
 from benchmarks.lib.stand_in_engine import BATCH_MS, LAUNCHES, MOST_PAUSES, PAUSES, STEP_MS, SWITCH_MS, is_code2wav
 from server.bench.client import Client
 from server.bench.trace import Trace
-from server.bench.workload import SENTENCES, Asking
+from server.bench.workload import SENTENCES, Workload
 from tests.support.random_checkpoint import write_checkpoint
 
 CONTEXT = 8192
@@ -85,7 +85,7 @@ def _pauses() -> NDArray[np.float32]:
 async def spoken_to(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
     """Readings ``seconds`` apart, while so many listen."""
     client = Client(address, None, patience=600, rate=24_000, audible=0.01)
-    asking = Asking(SENTENCES, frames=CONTEXT - 512)
+    asking = Workload(SENTENCES, frames=CONTEXT - 512)
     traces = [Trace(number, 0.0, 0.0) for number in range(listeners)]
     asked = [asyncio.create_task(client.ask(asking.body(trace.number), trace)) for trace in traces]
     async with httpx.AsyncClient(base_url=address, timeout=60) as stats:

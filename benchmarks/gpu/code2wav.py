@@ -80,9 +80,9 @@ def launch_seconds(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) 
     taken = []
     for _ in range(REPEATS):
         began = time.perf_counter()
-        flight = decoder.launch(rows, codes)
+        pending = decoder.launch(rows, codes)
         taken.append(time.perf_counter() - began)
-        flight.collect()
+        pending.collect()
     return statistics.median(taken)
 
 

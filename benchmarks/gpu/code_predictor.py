@@ -27,7 +27,7 @@ from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import PredictorWeights, gather
 from engine.talker.gpu_step.graphs import batch_sizes
-from engine.talker.gpu_step.sampler import Chance, PlainFirstCodes, PlainResidualCodes, ResidualCodes
+from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
 from engine.talker.gpu_step.slots import RowDraws, Slots
 
 ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -108,7 +108,7 @@ class Forms:
         first = torch.randint(vocab, (rows,), generator=generator, device=DEVICE)
         ones = torch.ones(rows, device=DEVICE)
         draws = RowDraws(0.9 * ones, torch.full((rows,), 50, device=DEVICE), ones)
-        chance = Chance(first * 7919, torch.zeros_like(first))
+        chance = RngKey(first * 7919, torch.zeros_like(first))
         return milliseconds(lambda: form(hidden, first, draws, chance))
 
     def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:

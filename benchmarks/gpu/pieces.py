@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.talker.fused.dispatch import first_codes
-from engine.talker.gpu_step.sampler import Chance, FrameTail
+from engine.talker.gpu_step.sampler import FrameSampler, RngKey
 from engine.talker.gpu_step.slots import RowDraws
 from engine.talker.vllm.talker import VllmTalker
 
@@ -43,7 +43,7 @@ class Pieces:
         hidden, head = self._tail._hidden[:size], self._model.head
         draw_first = first_codes(self._slots)
         first = draw_first(head(hidden), slots)
-        without_others = FrameTail(head, self._slots, _NoResidual(self._slots.frame[slots]), draw_first)
+        without_others = FrameSampler(head, self._slots, _NoResidual(self._slots.frame[slots]), draw_first)
         return {
             "layers": self._layers(rows),
             "first code": self._timed(lambda: without_others(hidden, slots)),
@@ -76,7 +76,7 @@ class _NoResidual:
     def __init__(self, embedding: Tensor) -> None:
         self._embedding = embedding
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
         return first[:, None].expand(-1, 16), self._embedding
 
 

@@ -25,7 +25,7 @@ from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.fp8 import rounded
-from engine.talker.fused.reference import Twin
+from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import PredictorWeights, gather
 from tests.predictors import PUBLISHED, question, random_weights
 
@@ -60,7 +60,7 @@ class Truth:
         self._rows = rows
         self._asked = question(weights, rows, seed=rows, mixed=True)
         self._asked["hidden"] = self._asked["hidden"].bfloat16().float()  # so that no form has to round it
-        self.codes, _, self.logits = Twin(weights, rows).run(**self._asked)
+        self.codes, _, self.logits = ReferencePredictor(weights, rows).run(**self._asked)
 
     def asked(self, dtype: torch.dtype) -> dict[str, Any]:
         """What a form is called with: the question with the states in its type, and the codes to be taken."""
@@ -68,7 +68,7 @@ class Truth:
 
     def twin(self, weights: PredictorWeights) -> Errors:
         """Those of plain torch."""
-        return compared(Twin(weights, self._rows).run(**self.asked(weights.dtype))[2], self.logits)
+        return compared(ReferencePredictor(weights, self._rows).run(**self.asked(weights.dtype))[2], self.logits)
 
 
 def parts(

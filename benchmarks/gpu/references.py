@@ -32,7 +32,7 @@ MIB = 1 << 20
 Recordings = Sequence[NDArray[np.float32]]
 
 
-class Taken(NamedTuple):
+class CreditBatch(NamedTuple):
     """Milliseconds: on the clock, and of the thread's processor."""
 
     wall: float
@@ -79,7 +79,7 @@ def encode(networks: ReferenceNetworks, given: Recordings, codes: bool) -> None:
         networks.encode(batch, [codes] * len(batch))
 
 
-def time_calls(call: Callable[[], object], repeats: int) -> Taken:
+def time_calls(call: Callable[[], object], repeats: int) -> CreditBatch:
     """The medians, after one call that does not count."""
     call()
     walls, cpus = [], []
@@ -88,7 +88,7 @@ def time_calls(call: Callable[[], object], repeats: int) -> Taken:
         call()
         walls.append(1e3 * (time.perf_counter() - wall))
         cpus.append(1e3 * (time.thread_time() - cpu))
-    return Taken(statistics.median(walls), statistics.median(cpus))
+    return CreditBatch(statistics.median(walls), statistics.median(cpus))
 
 
 def load(checkpoint: Checkpoint, device: torch.device, *, captured: bool) -> ReferenceNetworks:

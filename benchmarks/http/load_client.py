@@ -17,7 +17,7 @@ from contextlib import suppress
 from benchmarks.lib.serving import ROOT
 from server.bench.client import Client
 from server.bench.run import Run, run
-from server.bench.workload import SENTENCES, Asking, Closed
+from server.bench.workload import SENTENCES, Closed, Workload
 
 _PIECE = b"\x00\x20" * 1920
 _EVERY_S = 0.02
@@ -47,7 +47,7 @@ async def serve() -> None:
 async def asked(port: int, pieces: int, load: Closed) -> Run:
     """Every request of ``load``, each for so many pieces."""
     client = Client(f"http://127.0.0.1:{port}/{pieces}", None, patience=120, rate=24_000, audible=0.01)
-    done = await run(load, client, Asking(SENTENCES))
+    done = await run(load, client, Workload(SENTENCES))
     failed = [trace for trace in done.traces if trace.outcome != "ok"]
     if failed:
         raise SystemExit(f"{len(failed)} failed: {failed[0].outcome}, {failed[0].detail}")

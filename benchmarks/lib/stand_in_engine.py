@@ -70,7 +70,7 @@ class _Core:
         self._drawn: list[SimpleNamespace] = []
         self._standing: Callable[[], Collection[str]] = list
 
-    def let_stand(self, standing: Callable[[], Collection[str]]) -> None:
+    def pause(self, standing: Callable[[], Collection[str]]) -> None:
         self._standing = standing
 
     def add(self, utterance: Utterance) -> _Request:
@@ -95,7 +95,7 @@ class _Core:
         return bool(self._drawn)
 
     def step(self) -> tuple[list[Any], bool]:
-        from engine.talker.vllm.step_output import drawn_of
+        from engine.talker.vllm.step_output import step_output_of
 
         self._wait()
         drawn, self._drawn = self._drawn, []
@@ -109,7 +109,7 @@ class _Core:
                 request.output = SimpleNamespace(**{**vars(request.output), "finished": True})
                 del self._requests[request.request_id]
             self._drawn.append(request.output)
-        return drawn_of(drawn), bool(self._drawn)
+        return step_output_of(drawn), bool(self._drawn)
 
     def _wait(self) -> None:
         """Until the step before is over, which began when this was called last."""
@@ -134,11 +134,11 @@ class _Flight:
     moment: float
 
     @property
-    def landed(self) -> bool:
+    def done(self) -> bool:
         return time.monotonic() >= self.moment
 
     def collect(self) -> NDArray[np.int16]:
-        if not self.landed:
+        if not self.done:
             time.sleep(max(0.0, self.moment - time.monotonic()))
         return self.samples
 

@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.client.process import WorkerHandle
-from engine.client.stream import Inbox, SpeechStream, unreachable
+from engine.client.process import EngineProcess
+from engine.client.stream import ResponseQueue, SpeechStream, unreachable
 from engine.client.watchdog import Figures, Reason, Watchdog
 from engine.cloning.resampling import resample
 from engine.config import EngineConfig
@@ -47,9 +47,9 @@ class EngineClient:
         self._failure: EngineError = EngineUnavailable("the engine is starting")
         self._changed = asyncio.Event()
         self._numbers = itertools.count(1)
-        self._inboxes: dict[int, Inbox] = {}
-        self._probes: dict[int, Inbox] = {}
-        self._worker: WorkerHandle | None = None
+        self._open_requests: dict[int, ResponseQueue] = {}
+        self._probes: dict[int, ResponseQueue] = {}
+        self._worker: EngineProcess | None = None
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
         self._restart: asyncio.Task[None] | None = None
@@ -75,7 +75,7 @@ class EngineClient:
     @property
     def open_streams(self) -> int:
         """Requests whose end has not come."""
-        return len(self._inboxes)
+        return len(self._open_requests)
 
     @property
     def restarts(self) -> Mapping[str, int]:
@@ -131,8 +131,8 @@ class EngineClient:
         worker = self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.request_submitted()
-        inbox = self._open(worker, speak(request), self._inboxes)
-        return SpeechStream(inbox)
+        responses = self._open(worker, speak(request), self._open_requests)
+        return SpeechStream(responses)
 
     async def encode_reference(
         self, samples: NDArray[np.float32], sample_rate: int, *, codes: bool, transcript: str | None = None
@@ -165,9 +165,9 @@ class EngineClient:
             return self._with_own(await self._watchdog.fresh_figures())
 
     def _with_own(self, figures: Figures) -> Figures:
-        return figures | {"client_streams": len(self._inboxes)}
+        return figures | {"client_streams": len(self._open_requests)}
 
-    def _ready_worker(self) -> WorkerHandle:
+    def _ready_worker(self) -> EngineProcess:
         """The worker. Raises what keeps it from taking requests."""
         if self._worker is None or self._state != "ready":
             raise self._failure.with_traceback(None)
@@ -181,7 +181,7 @@ class EngineClient:
         asked, timeout = time.monotonic(), _VOICE_STALLS * self._config.stall_seconds
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._open(worker, payload, self._inboxes).ending()
+                answer = await self._open(worker, payload, self._open_requests).ending()
         except TimeoutError:
             if self._voice_answered < asked:
                 self._kill(worker, "stalled", f"its reference encoder has not answered for {timeout:g} s")
@@ -194,19 +194,19 @@ class EngineClient:
         self._voice_answered = time.monotonic()
         return decoded_voice(answer)
 
-    def _open(self, worker: WorkerHandle, payload: bytes, inboxes: dict[int, Inbox]) -> Inbox:
+    def _open(self, worker: EngineProcess, payload: bytes, open_requests: dict[int, ResponseQueue]) -> ResponseQueue:
         number = next(self._numbers)
-        inbox = Inbox(number, worker, inboxes)
+        responses = ResponseQueue(number, worker, open_requests)
         try:
             worker.requests.open(number, payload)
         except TransferError as error:
-            inboxes.pop(number, None)
+            open_requests.pop(number, None)
             raise unreachable(error) from error
-        return inbox
+        return responses
 
     def _launch(self) -> None:
         self._starts += 1
-        holder: list[WorkerHandle] = []
+        holder: list[EngineProcess] = []
 
         def deliver(asked: list[Record], heard: list[Record]) -> None:
             self._loop.call_soon_threadsafe(lambda: self._receive(holder[0], asked, heard))
@@ -214,16 +214,16 @@ class EngineClient:
         def gone() -> None:
             self._loop.call_soon_threadsafe(lambda: self._lose(holder[0], "crashed"))
 
-        self._worker = worker = WorkerHandle(self._config, deliver, gone)
+        self._worker = worker = EngineProcess(self._config, deliver, gone)
         holder.append(worker)
         if self._info is not None:
             self._load_timer = self._loop.call_later(self._config.load_seconds, self._end_overdue_load, worker)
 
-    def _end_overdue_load(self, worker: WorkerHandle) -> None:
+    def _end_overdue_load(self, worker: EngineProcess) -> None:
         if self._worker is worker and self._state == "starting":
             self._kill(worker, "stalled", f"it was not ready within {self._config.load_seconds:g} s")
 
-    def _receive(self, worker: WorkerHandle, asked: list[Record], heard: list[Record]) -> None:
+    def _receive(self, worker: EngineProcess, asked: list[Record], heard: list[Record]) -> None:
         if self._worker is not worker:
             return  # it was killed, and its streams have failed
         for record in asked:
@@ -239,7 +239,7 @@ class EngineClient:
     def _tell_watchdog(self, watchdog: Watchdog, heard: list[Record]) -> None:
         """What the audio link says of the models: audio of a request, or a failure that is not the caller's."""
         for record in heard:
-            if record.stream not in self._inboxes:
+            if record.stream not in self._open_requests:
                 continue
             if record.kind is Kind.DATA:
                 watchdog.audio_came()
@@ -247,11 +247,11 @@ class EngineClient:
                 watchdog.request_failed()
 
     def _put(self, record: Record) -> None:
-        inbox = self._inboxes.get(record.stream) or self._probes.get(record.stream)
-        if inbox is not None:
-            inbox.put(record)
+        responses = self._open_requests.get(record.stream) or self._probes.get(record.stream)
+        if responses is not None:
+            responses.put(record)
 
-    def _hear_readiness(self, worker: WorkerHandle, record: Record) -> None:
+    def _hear_readiness(self, worker: EngineProcess, record: Record) -> None:
         if record.kind is Kind.END:
             info = EngineInfo.from_bytes(record.payload)
             self._verification = self._loop.create_task(self._verify(worker, info))
@@ -262,13 +262,13 @@ class EngineClient:
             else:
                 _log.error("the engine could not start: %s", error)
 
-    async def _verify(self, worker: WorkerHandle, info: EngineInfo) -> None:
+    async def _verify(self, worker: EngineProcess, info: EngineInfo) -> None:
         """A loaded engine is ready once it has spoken a short utterance; the watchdog watches it from now on."""
         self._watchdog = Watchdog(
             self._config,
             info,
             open_stream=lambda payload: self._open(worker, payload, self._probes),
-            in_flight=lambda: len(self._inboxes),
+            in_flight=lambda: len(self._open_requests),
             kill=lambda reason, message: self._kill(worker, reason, message),
         )
         try:
@@ -280,14 +280,14 @@ class EngineClient:
         self._backoff = _FIRST_BACKOFF_S
         self._become("ready", EngineUnavailable("the engine is restarting"))
 
-    def _kill(self, worker: WorkerHandle, reason: Reason, message: str) -> None:
+    def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:
         """Kill the worker with everything it has started. Void where it is lost already."""
         if self._worker is worker:
             _log.error("killing the engine process %d: %s", worker.process.pid, message)
             worker.kill()
             self._lose(worker, reason)
 
-    def _lose(self, worker: WorkerHandle, reason: Reason) -> None:
+    def _lose(self, worker: EngineProcess, reason: Reason) -> None:
         """The worker is gone: its streams fail, and a new one is started after a pause. Void on a second call."""
         if self._worker is not worker:
             return
@@ -301,7 +301,7 @@ class EngineClient:
         self._ending = self._loop.create_task(asyncio.to_thread(worker.close))
         self._restart = self._loop.create_task(self._replace(worker, self._ending, reason))
 
-    async def _replace(self, worker: WorkerHandle, ending: asyncio.Future[None], reason: Reason) -> None:
+    async def _replace(self, worker: EngineProcess, ending: asyncio.Future[None], reason: Reason) -> None:
         await asyncio.wait({ending})
         if self._state == "failed":
             return
@@ -325,8 +325,8 @@ class EngineClient:
             self._load_timer.cancel()
 
     def _fail_all(self, error: EngineError) -> None:
-        for inbox in [*self._inboxes.values(), *self._probes.values()]:
-            inbox.fail(error)
+        for responses in [*self._open_requests.values(), *self._probes.values()]:
+            responses.fail(error)
 
     def _become(self, state: State, failure: EngineError) -> None:
         """Enter a state, and what is raised while it is not "ready"; whoever waits for a change looks again."""

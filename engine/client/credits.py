@@ -7,7 +7,7 @@ import asyncio
 from engine.transfer import Endpoint
 
 
-class Taken:
+class CreditBatch:
     """Gathers what is taken in one turn of the event loop, and tells it at once: the engine is woken once for it."""
 
     def __init__(self, audio: Endpoint) -> None:

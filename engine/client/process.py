@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from engine.client.credits import Taken
+from engine.client.credits import CreditBatch
 from engine.config import EngineConfig
 from engine.transfer import Kind, Record, Side, Wakeup, pair, spawn
 
@@ -32,7 +32,7 @@ Deliver = Callable[[list[Record], list[Record]], None]
 """Takes records of the request link and of the audio link, in the listening thread."""
 
 
-class WorkerHandle:
+class EngineProcess:
     """Starts the engine process and listens to it in a thread until it is gone or closed.
 
     The worker ends when stage 2 does, so the end of the request link is the end of everything, and the reason for a
@@ -67,7 +67,7 @@ class WorkerHandle:
             undo.callback(self.requests.close)
             self.audio = audio.attach(self._wakeup)
             undo.callback(self.audio.close)
-            self.taken = Taken(self.audio)
+            self.taken = CreditBatch(self.audio)
             self._listener.start()
             undo.pop_all()
 

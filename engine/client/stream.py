@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Self
 
-from engine.client.process import WorkerHandle
+from engine.client.process import EngineProcess
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
-from engine.protocol.messages import more_text
+from engine.protocol.messages import text_delta
 from engine.protocol.request import AudioChunk, Completion
 from engine.transfer import Kind, LinkFull, Record, TransferError
 
@@ -20,18 +20,18 @@ def unreachable(error: TransferError) -> EngineUnavailable:
     return EngineUnavailable(f"the engine cannot be reached: {error}")
 
 
-class Inbox:
+class ResponseQueue:
     """The records of one request, in order, until its terminal one.
 
-    It enters itself among ``inboxes`` and leaves when the request is over. Used in the client's event loop.
+    It enters itself among ``open_requests`` and leaves when the request is over. Used in the client's event loop.
     """
 
-    def __init__(self, number: int, worker: WorkerHandle, inboxes: MutableMapping[int, Inbox]) -> None:
+    def __init__(self, number: int, worker: EngineProcess, open_requests: MutableMapping[int, ResponseQueue]) -> None:
         self.number = number
-        self._worker, self._inboxes = worker, inboxes
+        self._worker, self._open_requests = worker, open_requests
         self._records: asyncio.Queue[Record | EngineError] = asyncio.Queue()
         self._unwanted = False
-        inboxes[number] = self
+        open_requests[number] = self
 
     def put(self, record: Record) -> None:
         """A record has come. Data that comes after ``abandon`` is dropped."""
@@ -79,12 +79,12 @@ class Inbox:
 
     def tell(self, payload: bytes) -> None:
         """Send more of the request. Void once it is over."""
-        if not self._unwanted and self.number in self._inboxes:
+        if not self._unwanted and self.number in self._open_requests:
             self._worker.requests.send(self.number, payload, 0)
 
     def abandon(self) -> None:
         """Nobody waits for the answer any more. The terminal record still comes, and closes the inbox."""
-        if not self._unwanted and self.number in self._inboxes:
+        if not self._unwanted and self.number in self._open_requests:
             self._unwanted = True
             while not self._records.empty():
                 self._records.get_nowait()
@@ -93,7 +93,7 @@ class Inbox:
 
     def close(self) -> None:
         """The request is over."""
-        if self._inboxes.pop(self.number, None) is not None and not self._unwanted:
+        if self._open_requests.pop(self.number, None) is not None and not self._unwanted:
             self._worker.requests.end(self.number)
 
 
@@ -105,8 +105,8 @@ class SpeechStream:
     over already. Raises EngineError where the utterance fails.
     """
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, responses: ResponseQueue) -> None:
+        self._inbox = responses
         self._completion: Completion | None = None
 
     @property
@@ -135,7 +135,7 @@ class SpeechStream:
         Never waits. Raises EngineUnavailable where the engine cannot be reached, or takes no more.
         """
         try:
-            self._inbox.tell(more_text(piece, last=last))
+            self._inbox.tell(text_delta(piece, last=last))
         except TransferError as error:
             raise unreachable(error) from error
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.client.stream import Inbox, SpeechStream
+from engine.client.stream import ResponseQueue, SpeechStream
 from engine.config import EngineConfig
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
 from engine.protocol.messages import Ask, ask, speak
@@ -79,7 +79,7 @@ class Watchdog:
         self,
         config: EngineConfig,
         info: EngineInfo,
-        open_stream: Callable[[bytes], Inbox],
+        open_stream: Callable[[bytes], ResponseQueue],
         in_flight: Callable[[], int],
         kill: Callable[[Reason, str], None],
     ) -> None:

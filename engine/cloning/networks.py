@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.checkpoint.folder import Checkpoint
-from engine.device.streams import CudaLane, HostLane, Lane, Mark
+from engine.device.streams import CudaStream, DeviceStream, HostStream, Mark
 from engine.models.speaker_encoder import SpeakerEncoder
 from engine.models.speech_encoder import SpeechEncoder
 from engine.protocol.request import CODEBOOKS, SAMPLE_RATE, SAMPLES_PER_FRAME, Voice
@@ -56,7 +56,7 @@ def captured_sizes() -> BatchSizes:
     )
 
 
-class EncodedFlight:
+class PendingEncoding:
     """A batch on its way."""
 
     def __init__(self, encoded: Tensor, mark: Mark) -> None:
@@ -79,7 +79,7 @@ class GraphedEncoder:
     def __init__(
         self,
         work: Callable[[Tensor, Tensor], Tensor],
-        lane: Lane,
+        lane: DeviceStream,
         sizes: BatchSizes,
         *,
         shape: Callable[[int], tuple[int, ...]],
@@ -99,7 +99,7 @@ class GraphedEncoder:
             lane.mark().synchronize()
 
     @torch.inference_mode()
-    def launch(self, recordings: Sequence[NDArray[np.float32]]) -> EncodedFlight:
+    def launch(self, recordings: Sequence[NDArray[np.float32]]) -> PendingEncoding:
         """Begin with recordings of which ``sizes`` has a batch. The one before must have been collected."""
         size = self._sizes.smallest(len(recordings), max(map(len, recordings)))
         if size is None:
@@ -113,7 +113,7 @@ class GraphedEncoder:
             self._launches[size]()
             self._down[:encoded].copy_(self._encoded[:encoded], non_blocking=True)
             mark = self._lane.mark()
-        return EncodedFlight(self._down[:encoded].view(shape), mark)
+        return PendingEncoding(self._down[:encoded].view(shape), mark)
 
     def _fill(self, recordings: Sequence[NDArray[np.float32]], size: tuple[int, int]) -> None:
         """The batch in pinned memory. What is left of the one before is behind an end, or in a short row of nobody."""
@@ -156,7 +156,7 @@ class ReferenceNetworks:
         model, codec = checkpoint.model.speaker_encoder, checkpoint.codec.encoder
         self.can_clone = model is not None
         self.can_clone_in_context = model is not None and codec is not None
-        self._lane = _lane_on(device)
+        self._lane = _stream_on(device)
         self._sizes = BatchSizes([])
         self._vectors: GraphedEncoder | None = None
         self._codes: GraphedEncoder | None = None
@@ -214,13 +214,13 @@ class ReferenceNetworks:
         self, vectors: GraphedEncoder, recordings: Sequence[NDArray[np.float32]], codes: Sequence[bool]
     ) -> list[Voice]:
         in_context = [index for index, wanted in enumerate(codes) if wanted]
-        flight = vectors.launch(recordings)
+        pending = vectors.launch(recordings)
         frames: dict[int, NDArray[np.int64]] = {}
         if in_context and self._codes is not None:
             heard = self._codes.launch([recordings[index] for index in in_context]).collect()
             for index, row in zip(in_context, heard, strict=True):
                 frames[index] = row[: _frames(len(recordings[index]))].astype(np.int64)
-        return [Voice(vector.astype(np.float32), frames.get(index)) for index, vector in enumerate(flight.collect())]
+        return [Voice(vector.astype(np.float32), frames.get(index)) for index, vector in enumerate(pending.collect())]
 
     def _encode_one(self, recording: NDArray[np.float32], codes: bool) -> Voice:
         samples = torch.from_numpy(np.array(recording))
@@ -228,8 +228,8 @@ class ReferenceNetworks:
         return Voice(vector, self._speech(samples).cpu().numpy() if codes else None)
 
 
-def _lane_on(device: torch.device) -> Lane:
-    return CudaLane(device, sleeping=True, urgent=False) if device.type == "cuda" else HostLane()
+def _stream_on(device: torch.device) -> DeviceStream:
+    return CudaStream(device, sleeping=True, urgent=False) if device.type == "cuda" else HostStream()
 
 
 def _frames(samples: int) -> int:

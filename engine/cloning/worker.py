@@ -32,7 +32,7 @@ class _Asked:
         return key_of(self.wanted) if isinstance(self.wanted, EncodeRequest) else None
 
 
-class ReferenceDesk:
+class CloningWorker:
     """Makes voices in order, and answers each request on the request link.
 
     Voices that are at hand wait for nobody. What waits when its turn comes is encoded together, as far as the encoder
@@ -58,7 +58,7 @@ class ReferenceDesk:
             wanted = EngineFailed(f"the reference could not be read: {error}")
         self._take(_Asked(stream, wanted))
 
-    def introduce(self, stream: int, speaker: str) -> None:
+    def submit_speaker(self, stream: int, speaker: str) -> None:
         """Answer with the voice of a built-in speaker, in the same way."""
         self._take(_Asked(stream, speaker))
 

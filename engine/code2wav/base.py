@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Flight(Protocol):
+class PendingBatch(Protocol):
     """A batch that is being decoded."""
 
     @property
-    def landed(self) -> bool:
+    def done(self) -> bool:
         """Whether its samples are there."""
 
     def collect(self) -> NDArray[np.int16]:
@@ -46,7 +46,7 @@ class Decoder(Protocol):
     def end(self, row: int) -> None:
         """The stream of ``row`` is over."""
 
-    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> Flight:
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> PendingBatch:
         """Begin to decode codes [streams, frames, 16] that come next in ``rows``; frames as in ``CHUNKS``.
 
         On a GPU one batch at a time: the one before must have landed.

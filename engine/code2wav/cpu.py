@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.code2wav.prefix_cache import Primed
+from engine.code2wav.prefix_cache import PrefixCache
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_blocks import StateShape
 from engine.protocol.request import CODEBOOKS
@@ -58,10 +58,10 @@ class Arena:
             tensor.index_copy_(0, index, new)
 
 
-class Landed:
-    """The ``Flight`` of a batch that is done."""
+class CompletedBatch:
+    """The ``PendingBatch`` of a batch that is done."""
 
-    landed = True
+    done = True
 
     def __init__(self, samples: NDArray[np.int16]) -> None:
         self._samples = samples
@@ -79,7 +79,7 @@ class StreamDecoder:
     def __init__(self, model: Code2WavModel, rows: int) -> None:
         self._model = model
         self._arena = Arena(model.states, rows, model.device)
-        self._primed = Primed()
+        self._primed = PrefixCache()
 
     @property
     def hits(self) -> int:
@@ -117,9 +117,9 @@ class StreamDecoder:
         """See Decoder."""
         self._arena.release(row)
 
-    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> Landed:
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> CompletedBatch:
         """See Decoder."""
-        return Landed(to_int16(self.decode(rows, codes)))
+        return CompletedBatch(to_int16(self.decode(rows, codes)))
 
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:

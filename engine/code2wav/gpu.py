@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.code2wav.prefix_cache import Primed
+from engine.code2wav.prefix_cache import PrefixCache
 from engine.code2wav.schedule import CHUNKS, COUNTS
-from engine.device.streams import Lane, Mark
+from engine.device.streams import DeviceStream, Mark
 from engine.kernels.codec_ops import Ops
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
@@ -23,14 +23,14 @@ _ALIGNED = 16
 _log = logging.getLogger(__name__)
 
 
-class GraphFlight:
-    """The ``Flight`` of a batch whose samples come down into pinned memory."""
+class PendingGraphBatch:
+    """The ``PendingBatch`` of a batch whose samples come down into pinned memory."""
 
     def __init__(self, samples: NDArray[np.int16], mark: Mark) -> None:
         self._samples, self._mark = samples, mark
 
     @property
-    def landed(self) -> bool:
+    def done(self) -> bool:
         """See Flight."""
         return self._mark.query()
 
@@ -40,10 +40,10 @@ class GraphFlight:
         return self._samples
 
 
-class _Berth:
+class _StagingBuffer:
     """Pinned memory of a batch on its way."""
 
-    def __init__(self, lane: Lane, given: int, samples: int) -> None:
+    def __init__(self, lane: DeviceStream, given: int, samples: int) -> None:
         self.up, self.down = lane.pinned(given, torch.int64), lane.pinned(samples, torch.int16)
         self.given: NDArray[np.int64] = self.up.numpy()
         self.samples: NDArray[np.int16] = self.down.numpy()
@@ -61,18 +61,18 @@ class GraphedDecoder:
 
     @torch.inference_mode()
     def __init__(
-        self, weights: RowWeights, ops: Ops, lane: Lane, *, rows: int, sizes: Sequence[tuple[int, int]]
+        self, weights: RowWeights, ops: Ops, lane: DeviceStream, *, rows: int, sizes: Sequence[tuple[int, int]]
     ) -> None:
         began = time.monotonic()
         self._weights, self._lane = weights, lane
         self._decoder = RowDecoder(weights, ops)
         self._free = list(range(rows))
-        self._primed = Primed()
+        self._primed = PrefixCache()
         self._sizes = sorted(sizes)
         self._codes_at = -(-max(streams for streams, _ in sizes) // _ALIGNED) * _ALIGNED
         most = max(map(_frames, sizes))
         given, samples = self._codes_at + most * CODEBOOKS, most * SAMPLES_PER_FRAME
-        self._berths = [_Berth(lane, given, samples) for _ in range(2)]
+        self._berths = [_StagingBuffer(lane, given, samples) for _ in range(2)]
         with lane.inside():
             self._memory = StreamMemory(weights, rows)
             self._given = torch.zeros(given, dtype=torch.int64, device=lane.device)
@@ -123,7 +123,7 @@ class GraphedDecoder:
         self._free.append(row)
 
     @torch.inference_mode()
-    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> GraphFlight:
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> PendingGraphBatch:
         """See Decoder."""
         streams, frames = codes.shape[:2]
         size = self._size(streams, frames)
@@ -139,7 +139,7 @@ class GraphedDecoder:
             self._launches[size]()
             berth.down[:samples].copy_(self._samples[:samples], non_blocking=True)
             mark = self._lane.mark()
-        return GraphFlight(berth.samples[:samples].reshape(streams, -1), mark)
+        return PendingGraphBatch(berth.samples[:samples].reshape(streams, -1), mark)
 
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
         """See Decoder. Any number of frames, in pieces of the sizes there are."""

@@ -19,7 +19,7 @@ from engine.device.memory import out_of_memory
 from engine.device.selection import with_gpu
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
-from engine.system.process import keep_what_is_loaded
+from engine.system.process import freeze_gc
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
 _PATIENCE_S = 10.0
@@ -74,7 +74,7 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
         _log.exception("Code2Wav could not be loaded")
         frames.fail(READY, EngineFailed(f"Code2Wav could not be loaded: {error}").to_bytes())
     else:
-        keep_what_is_loaded()
+        freeze_gc()
         frames.end(READY)
         Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup).run()
 

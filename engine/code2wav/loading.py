@@ -24,7 +24,7 @@ from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.schedule import batch_limit, urgent_shapes
 from engine.config import Code2WavConfig, EngineConfig
 from engine.device.selection import choose_device, prepare_torch
-from engine.device.streams import CudaLane
+from engine.device.streams import CudaStream
 from engine.errors import SetupError
 from engine.kernels.codec_tiles import AMPLE
 from engine.kernels.fallback import reason_for_plain
@@ -106,7 +106,7 @@ _NARROWEST_HALF = 16
 
 
 @dataclass(frozen=True)
-class Form:
+class Backend:
     """dtype: what is multiplied; plain: why not by Triton's kernels in captured graphs, or None; sizes: of those."""
 
     dtype: torch.dtype
@@ -119,21 +119,21 @@ class Form:
         return self.plain is None
 
 
-def choose_form(config: Code2WavConfig, streams: int, device: torch.device, decoder: DecoderArchitecture) -> Form:
+def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, decoder: DecoderArchitecture) -> Backend:
     """Choose for at most ``streams`` at once. Raises SetupError if the configured dtype is not to be had here."""
     plain = _why_plain(device, decoder)
     if plain is not None:
         return without_kernels(config, plain)
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
     sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
-    return Form(dtype, None, sizes)
+    return Backend(dtype, None, sizes)
 
 
-def without_kernels(config: Code2WavConfig, why: str) -> Form:
+def without_kernels(config: Code2WavConfig, why: str) -> Backend:
     """That of plain torch. Raises SetupError if the configured dtype is not to be had so."""
     if config.dtype == "float16":
         raise SetupError(f"engine.code2wav.dtype is float16, which is not to be had here: {why}")
-    return Form(torch.float32, why, [])
+    return Backend(torch.float32, why, [])
 
 
 def _why_plain(device: torch.device, decoder: DecoderArchitecture) -> str | None:
@@ -154,7 +154,7 @@ def load_decoder(config: EngineConfig) -> Decoder:
     """The decoder of the configured checkpoint, ready for every batch. Raises CheckpointError."""
     prepare_torch(config)
     checkpoint, device = open_checkpoint(config.model, verify=config.verify_checksums), choose_device(config)
-    form = choose_form(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
+    form = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
     if form.graphed:
         tensors = checkpoint.codec_tensors("decoder.")
         try:
@@ -178,7 +178,7 @@ def _plain(checkpoint: Checkpoint, device: torch.device, limits: Code2WavConfig,
 
 @torch.inference_mode()
 def graphed_decoder(
-    codec: CodecArchitecture, tensors: Mapping[str, Tensor], form: Form, device: torch.device, rows: int
+    codec: CodecArchitecture, tensors: Mapping[str, Tensor], form: Backend, device: torch.device, rows: int
 ) -> GraphedDecoder:
     """The decoder of a GPU. Raises whatever Triton and CUDA do where its kernels cannot be had.
 
@@ -188,7 +188,7 @@ def graphed_decoder(
 
     shared = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", AMPLE)
     compile_kernels(codec, form.dtype, form.sizes, shared)
-    lane = CudaLane(device, sleeping=available_cores() < _CORES_TO_SPARE, urgent=True)
+    lane = CudaStream(device, sleeping=available_cores() < _CORES_TO_SPARE, urgent=True)
     with lane.inside():
         weights = RowWeights(tensors, codec.decoder, device=device, dtype=form.dtype)
     decoder = GraphedDecoder(weights, TritonOps(shared=shared), lane, rows=rows, sizes=form.sizes)

@@ -13,7 +13,7 @@ from torch import Tensor
 _KEPT = 16
 
 
-class Primed:
+class PrefixCache:
     """hits, misses: how often a state was at hand, and how often it had to be made."""
 
     def __init__(self) -> None:

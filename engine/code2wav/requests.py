@@ -36,7 +36,7 @@ class Stream:
         self.progress.pending = 0
 
 
-class Intake:
+class StreamTable:
     """frames: where codec frames come from; audio: where chunks of samples go."""
 
     def __init__(self, frames: Endpoint, audio: Endpoint) -> None:

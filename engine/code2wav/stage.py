@@ -12,8 +12,8 @@ from math import isinf
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.code2wav.base import Decoder, Flight
-from engine.code2wav.requests import Intake, Stream
+from engine.code2wav.base import Decoder, PendingBatch
+from engine.code2wav.requests import Stream, StreamTable
 from engine.code2wav.schedule import Batch, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
@@ -32,7 +32,7 @@ class _Launched:
 
     streams: dict[int, Stream]
     codes: NDArray[np.int16]
-    flight: Flight
+    pending: PendingBatch
 
 
 class Code2WavStage:
@@ -54,8 +54,8 @@ class Code2WavStage:
         self._rows = decoder.free_rows
         self._schedule = Schedule.of(config, padded=decoder.padded)
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
-        self._intake = Intake(frames, audio)
-        self._streams = self._intake.streams
+        self._table = StreamTable(frames, audio)
+        self._streams = self._table.streams
         self._under_way: _Launched | None = None
         self._failures = 0
         self._batches = 0
@@ -68,20 +68,20 @@ class Code2WavStage:
         ``_FAILED_BATCHES`` failures in a row.
         """
         while self._frames.alive and self._audio.alive:
-            landed = self._await_landing()
-            self._intake.take()
+            done = self._await_pending()
+            self._table.take()
             self._finish_ended()
-            decision = self._decide({} if landed is None else landed.streams)
+            decision = self._decide({} if done is None else done.streams)
             if isinstance(decision, Batch):
                 self._launch(decision)
-            if landed is not None:
-                self._send(landed)
+            if done is not None:
+                self._send(done)
             elif not isinstance(decision, Batch):
                 self._wait(until=decision)
 
     def _finish_ended(self) -> None:
         """Pass on the end of streams that have nothing left to decode."""
-        for number, terminal in self._intake.finished():
+        for number, terminal in self._table.finished():
             probe = self._forget(number).announcement.probe
             if terminal.kind is Kind.FAIL:
                 self._audio.fail(number, terminal.payload)
@@ -122,24 +122,24 @@ class Code2WavStage:
         rows = {number: row for number in batch.streams if (row := self._begun(number)) is not None}
         if not rows:
             return
-        codes = self._intake.next_codes(rows, batch.frames)
+        codes = self._table.next_codes(rows, batch.frames)
         try:
-            flight = self._decoder.launch(list(rows.values()), codes)
+            pending = self._decoder.launch(list(rows.values()), codes)
         except Exception as error:
             self._fail_batch(rows, error)
             return
-        launched = _Launched({number: self._streams[number] for number in rows}, codes, flight)
-        if flight.landed:
+        launched = _Launched({number: self._streams[number] for number in rows}, codes, pending)
+        if pending.done:
             self._send(launched)
         else:
             self._under_way = launched
 
-    def _await_landing(self) -> _Launched | None:
+    def _await_pending(self) -> _Launched | None:
         """The batch that was under way, once its samples are there."""
         launched, self._under_way = self._under_way, None
         if launched is not None:
             try:
-                launched.flight.collect()
+                launched.pending.collect()
             except Exception as error:
                 self._fail_batch(launched.streams, error)
                 return None
@@ -151,7 +151,7 @@ class Code2WavStage:
         self._batches += 1
         self._batch_rows += len(launched.streams)
         now, frames = time.monotonic(), launched.codes.shape[1]
-        samples = launched.flight.collect()
+        samples = launched.pending.collect()
         chunks = zip(launched.streams.items(), AudioChunk.all_to_bytes(samples, launched.codes), strict=True)
         heard = {
             number: chunk
@@ -200,7 +200,7 @@ class Code2WavStage:
             self._forget(number)
 
     def _forget(self, number: int) -> Stream:
-        stream = self._intake.forget(number)
+        stream = self._table.forget(number)
         if stream.row is not None:
             self._decoder.end(stream.row)
         return stream

@@ -23,7 +23,7 @@ class Mark(Protocol):
         """Wait until it is."""
 
 
-class Lane(Protocol):
+class DeviceStream(Protocol):
     """Work on ``device``, in the order it is given."""
 
     device: torch.device
@@ -51,8 +51,8 @@ class _Graph:
         self._graph.replay()
 
 
-class CudaLane:
-    """A ``Lane`` on a GPU. Its graphs run one after another and share their memory: capture the largest first.
+class CudaStream:
+    """A ``DeviceStream`` on a GPU. Its graphs run one after another and share their memory: capture the largest first.
 
     sleeping: whether who waits for a mark sleeps. To be woken takes longer than a small batch's launches; not to
     sleep takes a core for as long as a batch is under way. urgent: whether its work goes before what others have asked
@@ -97,8 +97,8 @@ class _Passed:
         pass
 
 
-class HostLane:
-    """A ``Lane`` without a GPU: everything is done at once."""
+class HostStream:
+    """A ``DeviceStream`` without a GPU: everything is done at once."""
 
     device = torch.device("cpu")
 

@@ -16,10 +16,10 @@ Padding = Literal["constant", "replicate", "reflect"]
 """What stands beyond an end: zeros, the last column, or the columns before it, backwards."""
 
 
-class RowEnds(Protocol):
+class RowLengths(Protocol):
     """Of a batch [rows, channels, columns]; at another rate it has other ends."""
 
-    def at(self, rate: Callable[[Tensor], Tensor]) -> RowEnds:
+    def at(self, rate: Callable[[Tensor], Tensor]) -> RowLengths:
         """The ends of what has ``rate(n)`` columns where these rows have n."""
 
     def padded(self, x: Tensor, left: int, right: int, padding: Padding) -> Tensor:
@@ -35,10 +35,10 @@ class RowEnds(Protocol):
         """What each column is of its row, [.., columns]: one divided by their number, and nothing after the last."""
 
 
-class Together:
-    """The ``RowEnds`` of rows that are full."""
+class FullLengths:
+    """The ``RowLengths`` of rows that are full."""
 
-    def at(self, rate: Callable[[Tensor], Tensor]) -> Together:
+    def at(self, rate: Callable[[Tensor], Tensor]) -> FullLengths:
         """See RowEnds."""
         return self
 
@@ -59,8 +59,8 @@ class Together:
         return torch.full_like(x, 1 / x.shape[-1])
 
 
-class Ragged:
-    """The ``RowEnds`` of rows with lengths of their own: int64 [rows], on the device.
+class RaggedLengths:
+    """The ``RowLengths`` of rows with lengths of their own: int64 [rows], on the device.
 
     All that it asks for can be captured in a CUDA graph, which then holds for any lengths. What ``padded`` is given may
     have anything beyond a row's end, what the others are given only numbers.
@@ -70,9 +70,9 @@ class Ragged:
         self._lengths = lengths[:, None, None]
         self._sources: dict[tuple[int, int, int, Padding], Tensor] = {}
 
-    def at(self, rate: Callable[[Tensor], Tensor]) -> Ragged:
+    def at(self, rate: Callable[[Tensor], Tensor]) -> RaggedLengths:
         """See RowEnds."""
-        return Ragged(rate(self._lengths[:, 0, 0]))
+        return RaggedLengths(rate(self._lengths[:, 0, 0]))
 
     def padded(self, x: Tensor, left: int, right: int, padding: Padding) -> Tensor:
         """See RowEnds."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.checkpoint.architecture import SpeakerEncoderArchitecture
-from engine.models.ragged import Ragged, RowEnds, Together
+from engine.models.ragged import FullLengths, RaggedLengths, RowLengths
 
 _FFT = 1024
 _HOP = 256
@@ -29,7 +29,7 @@ class LogMel:
         self._window = torch.hann_window(_FFT)
         self._waves = None if device.type == "cpu" else windowed_waves().to(device)
 
-    def __call__(self, samples: Tensor, ends: RowEnds) -> Tensor:
+    def __call__(self, samples: Tensor, ends: RowLengths) -> Tensor:
         """float32 samples [rows, n] -> [rows, bands, n / 256]; with ends ``at(frames_of)`` where the rows have n."""
         padding = (_FFT - _HOP) // 2
         padded = ends.padded(samples[:, None], padding, padding, "reflect")[:, 0]
@@ -102,16 +102,16 @@ class SpeakerEncoder:
 
     def __call__(self, samples: Tensor) -> Tensor:
         """Mono float32 samples [n] at the encoder's rate -> x-vector float32 [width]."""
-        return self._encode(samples.to(self.device)[None], Together())[0]
+        return self._encode(samples.to(self.device)[None], FullLengths())[0]
 
     def batch(self, samples: Tensor, lengths: Tensor) -> Tensor:
         """Recordings [rows, n] of ``lengths`` int64 [rows] samples, both on the device -> x-vectors [rows, width].
 
         Each is what it is alone, but for the order of sums. Nothing waits for the device, so it can be captured.
         """
-        return self._encode(samples, Ragged(lengths))
+        return self._encode(samples, RaggedLengths(lengths))
 
-    def _encode(self, samples: Tensor, ends: RowEnds) -> Tensor:
+    def _encode(self, samples: Tensor, ends: RowLengths) -> Tensor:
         x, ends = self._log_mel(samples, ends), ends.at(frames_of)
         x = self._tdnn(x, ends, "blocks.0", self.architecture.dilations[0])
         stages = []
@@ -121,7 +121,7 @@ class SpeakerEncoder:
         x = self._tdnn(torch.cat(stages, 1), ends, "mfa", self.architecture.dilations[-1])
         return self._pointwise(self._attentive_statistics(x, ends), "fc").squeeze(-1)
 
-    def _conv(self, x: Tensor, ends: RowEnds, name: str, dilation: int = 1) -> Tensor:
+    def _conv(self, x: Tensor, ends: RowLengths, name: str, dilation: int = 1) -> Tensor:
         """A convolution that keeps the length: reflected at both ends."""
         weight = self._tensors[f"{name}.weight"]
         padding = (weight.shape[-1] - 1) * dilation
@@ -132,10 +132,10 @@ class SpeakerEncoder:
     def _pointwise(self, x: Tensor, name: str) -> Tensor:
         return F.conv1d(x, self._tensors[f"{name}.weight"], self._tensors[f"{name}.bias"])
 
-    def _tdnn(self, x: Tensor, ends: RowEnds, name: str, dilation: int = 1) -> Tensor:
+    def _tdnn(self, x: Tensor, ends: RowLengths, name: str, dilation: int = 1) -> Tensor:
         return self._conv(x, ends, f"{name}.conv", dilation).relu_()
 
-    def _se_res2net(self, x: Tensor, ends: RowEnds, name: str, dilation: int) -> Tensor:
+    def _se_res2net(self, x: Tensor, ends: RowLengths, name: str, dilation: int) -> Tensor:
         y = self._tdnn(x, ends, f"{name}.tdnn1")
         parts = list(y.chunk(self.architecture.res2net_scale, 1))
         for index in range(1, len(parts)):
@@ -145,7 +145,7 @@ class SpeakerEncoder:
         squeezed = self._pointwise(ends.mean(y), f"{name}.se_block.conv1").relu_()
         return y * self._pointwise(squeezed, f"{name}.se_block.conv2").sigmoid_() + x
 
-    def _attentive_statistics(self, x: Tensor, ends: RowEnds) -> Tensor:
+    def _attentive_statistics(self, x: Tensor, ends: RowLengths) -> Tensor:
         """[rows, channels, n] -> weighted mean and deviation over time [rows, 2 * channels, 1]."""
         mean, deviation = _statistics(x, ends.shares(x))
         context = torch.cat((x, mean.expand_as(x), deviation.expand_as(x)), 1)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import SpeechEncoderArchitecture, Transformer
 from engine.models.qwen3 import Rotary
-from engine.models.ragged import Padding, Ragged, RowEnds, Together
+from engine.models.ragged import FullLengths, Padding, RaggedLengths, RowLengths
 
 PREFIX = "quantizer."
 
@@ -80,7 +80,7 @@ class SpeechEncoder:
 
     def latents(self, samples: Tensor) -> Tensor:
         """The vectors that are quantised, float32 [frames, hidden]."""
-        return self._latents(samples.to(self.device)[None], Together())[0].T
+        return self._latents(samples.to(self.device)[None], FullLengths())[0].T
 
     def batch(self, samples: Tensor, lengths: Tensor) -> Tensor:
         """Recordings [rows, n] of ``lengths`` int64 [rows] samples, both on the device -> codes [rows, frames, 16].
@@ -88,16 +88,16 @@ class SpeechEncoder:
         A row's first ceil(length / 1920) frames are what they are alone, but for the order of sums; what follows is of
         no use. Nothing waits for the device, so it can be captured.
         """
-        latents = self._latents(samples, Ragged(lengths)).transpose(1, 2)
+        latents = self._latents(samples, RaggedLengths(lengths)).transpose(1, 2)
         return self._quantize(latents.flatten(0, 1)).unflatten(0, latents.shape[:2])
 
-    def _latents(self, samples: Tensor, ends: RowEnds) -> Tensor:
+    def _latents(self, samples: Tensor, ends: RowLengths) -> Tensor:
         """Samples [rows, n] -> [rows, hidden, frames]."""
         x, ends = self._convolve(samples[:, None], ends)
         x = self._transform(x.transpose(1, 2)).transpose(1, 2)
         return self._conv(x, ends, "downsample.conv", stride=2, padding="replicate")
 
-    def _convolve(self, x: Tensor, ends: RowEnds) -> tuple[Tensor, RowEnds]:
+    def _convolve(self, x: Tensor, ends: RowLengths) -> tuple[Tensor, RowLengths]:
         """SEANet: samples [rows, 1, n] -> [rows, hidden, n / (product of ratios)], and where those rows end."""
         x = self._conv(x, ends, "encoder.layers.0.conv")
         layer = 1
@@ -109,7 +109,7 @@ class SpeechEncoder:
             layer += 3
         return self._conv(F.elu_(x), ends, f"encoder.layers.{layer + 1}.conv"), ends
 
-    def _conv(self, x: Tensor, ends: RowEnds, name: str, stride: int = 1, padding: Padding = "constant") -> Tensor:
+    def _conv(self, x: Tensor, ends: RowLengths, name: str, stride: int = 1, padding: Padding = "constant") -> Tensor:
         """Causal: padded on the left, and on the right only until the last window is full."""
         weight = self._tensors[f"{name}.weight"]
         left = weight.shape[-1] - stride

@@ -59,13 +59,13 @@ def speak(request: SpeechRequest) -> bytes:
     return ask(Ask.SPEAK, request.to_bytes())
 
 
-def more_text(piece: str, *, last: bool) -> bytes:
+def text_delta(piece: str, *, last: bool) -> bytes:
     """The DATA payload that continues a live utterance's text."""
     return bytes([last]) + piece.encode()
 
 
-def heard_text(payload: bytes) -> tuple[str, bool]:
-    """The inverse of ``more_text``: the piece, and whether it is the last."""
+def parse_text_delta(payload: bytes) -> tuple[str, bool]:
+    """The inverse of ``text_delta``: the piece, and whether it is the last."""
     return payload[1:].decode(), bool(payload[0])
 
 

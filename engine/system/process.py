@@ -60,7 +60,7 @@ def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *3 * [ctypes.c_ulong(0)])
 
 
-def keep_what_is_loaded() -> None:
+def freeze_gc() -> None:
     """Spare the garbage collector what is there now, for good.
 
     Whenever a quarter as much has been made since, it would look through all of it, and stop every thread meanwhile.

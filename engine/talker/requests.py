@@ -15,7 +15,7 @@ from engine.checkpoint.folder import Checkpoint
 from engine.errors import EngineError, EngineFailed, RequestError
 from engine.prompt.builder import Prompt, build_prompt
 from engine.prompt.live_text import LiveText
-from engine.protocol.messages import Ask, asked, heard_text
+from engine.protocol.messages import Ask, asked, parse_text_delta
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.base import Sampling
 from engine.talker.sampling import Draws
@@ -40,7 +40,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 class Utterance:
     """A request the talker can start. context: codes [R, 16] that Code2Wav must have heard before.
 
-    live: its text goes on with ``Words``.
+    live: its text goes on with ``TextDelta``.
     """
 
     stream: int
@@ -52,7 +52,7 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextDelta:
     """More text of a live utterance, as ids of its text side; ``last``: there is no more."""
 
     stream: int
@@ -69,7 +69,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawal:
+class Abort:
     """The client has lost interest in a request, or is done with it."""
 
     stream: int
@@ -82,7 +82,7 @@ class Probe:
     stream: int
 
 
-Intent = Utterance | Words | Refusal | Withdrawal | Probe
+Intent = Utterance | TextDelta | Refusal | Abort | Probe
 
 
 class Desk(Protocol):
@@ -91,7 +91,7 @@ class Desk(Protocol):
     def submit(self, stream: int, payload: bytes) -> None:
         """Encode the recording of an EncodeRequest."""
 
-    def introduce(self, stream: int, speaker: str) -> None:
+    def submit_speaker(self, stream: int, speaker: str) -> None:
         """Answer with the voice of a built-in speaker."""
 
     def withdraw(self, stream: int) -> None:
@@ -101,7 +101,7 @@ class Desk(Protocol):
         """What the statistics tell of it."""
 
 
-class Intake:
+class RequestReader:
     """Reads the request link. desk: encodes recordings, and answers for itself."""
 
     def __init__(self, requests: Endpoint, checkpoint: Checkpoint, context: int, desk: Desk) -> None:
@@ -135,7 +135,7 @@ class Intake:
         if record.kind in (Kind.END, Kind.FAIL):
             self._live.pop(record.stream, None)
             self._desk.withdraw(record.stream)
-            return Withdrawal(record.stream)
+            return Abort(record.stream)
         if record.kind is not Kind.OPEN:
             return None
         kind, body = asked(record.payload)
@@ -145,7 +145,7 @@ class Intake:
             self._desk.submit(record.stream, body)
             return None
         if kind is Ask.SPEAKER:
-            self._desk.introduce(record.stream, body.decode())
+            self._desk.submit_speaker(record.stream, body.decode())
             return None
         try:
             return self._utterance(record.stream, SpeechRequest.from_bytes(body))
@@ -155,17 +155,17 @@ class Intake:
             _log.exception("a prompt could not be built")
             return Refusal(record.stream, EngineFailed(f"the prompt could not be built: {error}"))
 
-    def _words(self, record: Record) -> Words | None:
+    def _words(self, record: Record) -> TextDelta | None:
         """The text of a live utterance goes on; void where it has ended or was refused."""
         live = self._live.get(record.stream)
         if live is None:
             return None
-        piece, last = heard_text(record.payload)
+        piece, last = parse_text_delta(record.payload)
         ids = self._checkpoint.tokenizer.encode(live.add(piece, last=last))
         if last:
             del self._live[record.stream]
             ids.append(self._checkpoint.model.text_ids.tts_eos)
-        return Words(record.stream, ids, last) if ids else None
+        return TextDelta(record.stream, ids, last) if ids else None
 
     def _live_prompt(self, stream: int, request: SpeechRequest) -> Prompt:
         """The prompt of what is settled of a live request's first text, without the mark of its end."""

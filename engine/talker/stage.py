@@ -12,7 +12,7 @@ from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import Announcement
 from engine.protocol.request import Completion, FinishReason
 from engine.talker.base import Talker, TalkerOutput
-from engine.talker.requests import Intake, Intent, Probe, Refusal, Utterance, Withdrawal, Words
+from engine.talker.requests import Abort, Intent, Probe, Refusal, RequestReader, TextDelta, Utterance
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _CODES = np.dtype("<i2")
@@ -35,12 +35,12 @@ class TalkerStage:
     intake: where requests come from; frames: where codec frames go; both are attached to ``wakeup``.
     """
 
-    def __init__(self, talker: Talker, intake: Intake, *, frames: Endpoint, wakeup: Wakeup) -> None:
+    def __init__(self, talker: Talker, intake: RequestReader, *, frames: Endpoint, wakeup: Wakeup) -> None:
         self._talker, self._intake = talker, intake
         self._slots = talker.free_slots
         self._frames, self._wakeup = frames, wakeup
         self._waiting: deque[Utterance] = deque()
-        self._early: dict[int, list[Words]] = {}
+        self._early: dict[int, list[TextDelta]] = {}
         self._running: dict[int, _Running] = {}
         self._failed_steps = 0
         self._steps = 0
@@ -68,19 +68,19 @@ class TalkerStage:
                 self._frames.open(intent.stream, Announcement(intent.realtime, intent.context).to_bytes())
                 self._running[intent.stream] = _Running(intent.prompt.input_tokens)
                 self._waiting.append(intent)
-            case Words():
+            case TextDelta():
                 self._read_on(intent)
             case Refusal():
                 self._frames.open(intent.stream, Announcement(realtime=False).to_bytes())
                 self._frames.fail(intent.stream, intent.error.to_bytes())
-            case Withdrawal():
+            case Abort():
                 self._cancel(intent.stream)
             case Probe():
                 announcement = Announcement(realtime=False, probe=self._figures())
                 self._frames.open(intent.stream, announcement.to_bytes())
                 self._frames.end(intent.stream)
 
-    def _read_on(self, words: Words) -> None:
+    def _read_on(self, words: TextDelta) -> None:
         """More text, for an utterance that may still wait for its slot."""
         running = self._running.get(words.stream)
         if running is None:

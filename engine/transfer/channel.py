@@ -85,7 +85,7 @@ class Channel:
                 self._doorbell.ask_for_room()
                 self._write_out()  # room made after the question rings, which brings another flush
         except LinkCorrupt as error:
-            self.condemn(error)
+            self.abort(error)
 
     def take(self) -> list[Record]:
         """Every whole record that has arrived."""
@@ -96,10 +96,10 @@ class Channel:
             self._doorbell.consumed()
             return [record for entry in entries if (record := self._assemble(entry)) is not None]
         except LinkCorrupt as error:
-            self.condemn(error)
+            self.abort(error)
             return []
 
-    def condemn(self, error: LinkCorrupt) -> None:
+    def abort(self, error: LinkCorrupt) -> None:
         """Gives up a peer that broke the protocol: nothing more is read from it, and both sides hang up."""
         _log.error("link given up: %s", error)
         self._corrupt = True

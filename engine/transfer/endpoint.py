@@ -24,19 +24,19 @@ class Inbox:
         self._incoming = incoming
         self._records: list[Record] = []
         self._credit_came = False
-        self._mourned = False
+        self._open_streams_failed = False
 
     @property
     def news(self) -> bool:
         """Whether ``take`` has something to return, or credit has come since its last call."""
         news = bool(self._records) or self._credit_came or self._channel.ready
-        return news or (self._channel.gone and not self._mourned)
+        return news or (self._channel.gone and not self._open_streams_failed)
 
     def take(self) -> list[Record]:
         """Whatever has arrived, in order; once the peer is gone, the end of everything that was still open."""
         self.read()
-        if self._channel.gone and not self._mourned:
-            self._mourn()
+        if self._channel.gone and not self._open_streams_failed:
+            self._fail_open_streams()
         records, self._records = self._records, []
         self._credit_came = False
         return records
@@ -47,7 +47,7 @@ class Inbox:
             for record in self._channel.take():
                 self._accept(record)
         except LinkCorrupt as error:
-            self._channel.condemn(error)
+            self._channel.abort(error)
 
     def _accept(self, record: Record) -> None:
         if record.kind is Kind.CREDIT:
@@ -61,8 +61,8 @@ class Inbox:
             self._incoming.accept(record)
             self._records.append(record)
 
-    def _mourn(self) -> None:
-        self._mourned = True
+    def _fail_open_streams(self) -> None:
+        self._open_streams_failed = True
         now = time.monotonic()
         self._records += self._incoming.abandon(now) + self._outgoing.abandon(now)
 

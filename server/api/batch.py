@@ -15,7 +15,7 @@ from server.batch.requests import batch_schema, parse_batch
 from server.batch.results import answer
 from server.batch.run import Batch
 from server.http.clients import client_of
-from server.http.disconnect import unless_client_leaves
+from server.http.disconnect import cancel_on_disconnect
 from server.services import ServicesOf
 from server.synthesis.streaming import Streamed
 from server.telemetry.record import RequestRecord
@@ -41,7 +41,7 @@ async def create_batch(request: Request, services: ServicesOf, raw: JsonBytes) -
     _ = services.engine.info
     with ExitStack() as held:
         batch = Batch(asked, services, record, held, client_of(request.scope))
-        results = await unless_client_leaves(request.receive, batch.results())
+        results = await cancel_on_disconnect(request.receive, batch.results())
     body = await asyncio.to_thread(answer, record.id, results)
     headers = {"Content-Length": str(len(body)), "Cache-Control": "no-store"}
     patience = settings.limits.stalled_seconds

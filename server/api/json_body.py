@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect
 
-from server.errors import ApiError, ClientLeft, shown
+from server.errors import ApiError, ClientDisconnected, shown
 
 LARGE = 64 * 1024
 """Bytes above which a body is parsed off the event loop."""
@@ -23,7 +23,7 @@ async def json_bytes(request: Request) -> bytes:
     try:
         raw = await request.body()
     except ClientDisconnect:
-        raise ClientLeft from None
+        raise ClientDisconnected from None
     return raw
 
 

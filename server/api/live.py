@@ -10,7 +10,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.exceptions import HTTPException
 
 from engine.errors import EngineError
-from server.errors import ApiError, ClientLeft, Failure, failure_of
+from server.errors import ApiError, ClientDisconnected, Failure, failure_of
 from server.http.clients import client_of
 from server.live.session import Session
 from server.services import Services
@@ -37,7 +37,7 @@ async def speak_live(socket: WebSocket) -> None:
         try:
             await session.accept()
             await session.run()
-        except ClientLeft as error:
+        except ClientDisconnected as error:
             record.failed(error)
         except (Exception, asyncio.CancelledError) as error:
             if not isinstance(error, ApiError | EngineError | asyncio.CancelledError):
@@ -56,6 +56,6 @@ async def nothing_there(socket: WebSocket, path: str) -> None:
 
 async def _take_leave(session: Session, failure: Failure) -> None:
     code = _RESTART if failure.code in _STOPPING else _FAILED if failure.status >= 500 else _POLICY
-    with contextlib.suppress(ClientLeft):
+    with contextlib.suppress(ClientDisconnected):
         await session.learn({"type": "error", **failure.body()})
         await session.close(code)

@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError, code_of, parameter_of
 from server.settings import Limits
-from server.synthesis.visible_text import is_sayable
+from server.synthesis.visible_text import has_visible_text
 from server.voices.store import NAME as VOICE_NAME
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
@@ -176,7 +176,7 @@ class SpeechBody(SamplingFields):
 
     @model_validator(mode="after")
     def _blank_transcript_is_none(self) -> Self:
-        if self.ref_text is not None and not is_sayable(self.ref_text):
+        if self.ref_text is not None and not has_visible_text(self.ref_text):
             object.__setattr__(self, "ref_text", None)
         return self
 
@@ -245,7 +245,7 @@ def _check_texts(body: SpeechBody, limits: Limits) -> None:
         if text is not None and len(text) > most:
             message = f"Invalid '{name}': {len(text)} characters; at most {most} are accepted."
             raise ApiError(message, param=name, code="string_above_max_length")
-    if not is_sayable(body.input):
+    if not has_visible_text(body.input):
         raise ApiError("Invalid 'input': there is nothing to say.", param="input")
 
 

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Shape(BaseModel):
+class _ResponseModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ErrorFields(_Shape):
+class ErrorFields(_ResponseModel):
     """What went wrong."""
 
     message: str
@@ -20,13 +20,13 @@ class ErrorFields(_Shape):
     code: str | None = Field(description="a stable word for programs")
 
 
-class ErrorBody(_Shape):
+class ErrorBody(_ResponseModel):
     """The one shape of every error."""
 
     error: ErrorFields
 
 
-class ModelCard(_Shape):
+class ModelCard(_ResponseModel):
     """The served model."""
 
     id: str
@@ -43,14 +43,14 @@ class ModelCard(_Shape):
     description: str | None
 
 
-class ModelList(_Shape):
+class ModelList(_ResponseModel):
     """All models: one."""
 
     object: Literal["list"]
     data: list[ModelCard]
 
 
-class BuiltInVoice(_Shape):
+class BuiltInVoice(_ResponseModel):
     """One of the checkpoint's speakers."""
 
     id: str
@@ -60,7 +60,7 @@ class BuiltInVoice(_Shape):
     type: Literal["built_in"]
 
 
-class StoredVoiceCard(_Shape):
+class StoredVoiceCard(_ResponseModel):
     """A stored voice."""
 
     id: str
@@ -77,7 +77,7 @@ class StoredVoiceCard(_Shape):
     shared: bool = Field(description="every key may use and delete it; false: the key that stored it alone")
 
 
-class VoiceList(_Shape):
+class VoiceList(_ResponseModel):
     """All voices, in one page."""
 
     object: Literal["list"]
@@ -87,7 +87,7 @@ class VoiceList(_Shape):
     has_more: Literal[False]
 
 
-class DeletedVoice(_Shape):
+class DeletedVoice(_ResponseModel):
     """What is left of a deleted voice."""
 
     id: str
@@ -95,7 +95,7 @@ class DeletedVoice(_Shape):
     deleted: Literal[True]
 
 
-class VoiceEmbedding(_Shape):
+class VoiceEmbedding(_ResponseModel):
     """An embedding for the speech request's field of that name."""
 
     object: Literal["audio.voice.embedding"]
@@ -103,7 +103,7 @@ class VoiceEmbedding(_Shape):
     speaker_embedding: list[float]
 
 
-class Usage(_Shape):
+class Usage(_ResponseModel):
     """Tokens read and codec frames made."""
 
     input_tokens: int
@@ -111,7 +111,7 @@ class Usage(_Shape):
     total_tokens: int
 
 
-class ItemSpoken(_Shape):
+class ItemSpoken(_ResponseModel):
     """An item of a batch, with its file in base64."""
 
     index: int
@@ -124,7 +124,7 @@ class ItemSpoken(_Shape):
     usage: Usage
 
 
-class ItemFailed(_Shape):
+class ItemFailed(_ResponseModel):
     """An item of a batch that could not be spoken."""
 
     index: int
@@ -133,7 +133,7 @@ class ItemFailed(_Shape):
     error: ErrorFields
 
 
-class BatchResults(_Shape):
+class BatchResults(_ResponseModel):
     """A result for each item, in order."""
 
     id: str
@@ -144,7 +144,7 @@ class BatchResults(_Shape):
     failed: int
 
 
-class Outcome(_Shape):
+class Outcome(_ResponseModel):
     """What became of a request; what did not happen is left out."""
 
     object: Literal["audio.speech.outcome"]
@@ -165,13 +165,13 @@ class Outcome(_Shape):
     param: str | None = None
 
 
-class Health(_Shape):
+class Health(_ResponseModel):
     """The process is up."""
 
     status: Literal["ok"]
 
 
-class Ready(_Shape):
+class Ready(_ResponseModel):
     """The whole pipeline answers."""
 
     status: Literal["ready"]

@@ -14,7 +14,7 @@ from server.api.models import check_model
 from server.api.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
 from server.api.requests import SpeechBody, parse_speech
 from server.http.clients import client_of
-from server.http.disconnect import unless_client_leaves
+from server.http.disconnect import cancel_on_disconnect
 from server.services import services_of
 from server.settings import Settings
 from server.synthesis.start import opened, rendering_of
@@ -49,10 +49,10 @@ async def create_speech(request: Request) -> Response:
         seat = held.enter_context(services.admission.seat(client_of(request.scope)))
         with seat.evictable():
             opening = opened(body, services, record, held, seat)
-            utterance = await unless_client_leaves(request.receive, opening)
+            utterance = await cancel_on_disconnect(request.receive, opening)
             rendering = rendering_of(body, services, held)
             if not body.stream:
-                return await unless_client_leaves(request.receive, whole_audio(utterance, rendering))
+                return await cancel_on_disconnect(request.receive, whole_audio(utterance, rendering))
         patience = settings.limits.stalled_seconds
         if body.stream_format == "sse":
             events = with_pings(speech_events(utterance, rendering, record))

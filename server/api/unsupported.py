@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 
-from server.errors import ApiError, ClientLeft
+from server.errors import ApiError, ClientDisconnected
 
 router = APIRouter(prefix="/v1/audio", include_in_schema=False)
 
@@ -38,4 +38,4 @@ async def _hear_out(request: Request) -> None:
         async for _ in request.stream():
             pass
     except ClientDisconnect:
-        raise ClientLeft from None
+        raise ClientDisconnected from None

@@ -17,7 +17,7 @@ from server.api.requests import BlendBody, parse_blend
 from server.api.responses import BuiltInVoice, DeletedVoice, StoredVoiceCard, VoiceEmbedding, VoiceList
 from server.errors import ApiError
 from server.http.clients import client_of
-from server.http.disconnect import unless_client_leaves
+from server.http.disconnect import cancel_on_disconnect
 from server.services import Services, ServicesOf
 from server.synthesis.admission import Seat
 from server.voices import cards
@@ -204,7 +204,7 @@ async def _made(make: Callable[[], Coroutine[Any, Any, T]], request: Request, se
     """What ``make`` makes when its turn comes, unless the client leaves. Raises ApiError: 429, 503, 504."""
     services.admission.check_open()
     with services.voice_making.seat(client_of(request.scope)) as seat:
-        return await unless_client_leaves(request.receive, _in_turn(make, seat, services))
+        return await cancel_on_disconnect(request.receive, _in_turn(make, seat, services))
 
 
 async def _in_turn(make: Callable[[], Coroutine[Any, Any, T]], seat: Seat, services: Services) -> T:

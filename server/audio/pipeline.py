@@ -21,7 +21,7 @@ PRE_ROLL = SAMPLE_RATE // 50
 """Samples kept before the first audible one when silence is trimmed (20 ms), so that no onset is cut."""
 
 
-async def from_first_sound(chunks: AsyncIterable[AudioChunk], trim: bool) -> AsyncIterator[NDArray[np.int16]]:
+async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> AsyncIterator[NDArray[np.int16]]:
     """The samples of ``chunks``, the first item only once it can be heard.
 
     What was silent before comes with the first item, or only its last ``PRE_ROLL`` samples when ``trim``.

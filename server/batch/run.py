@@ -15,7 +15,7 @@ from server.api.models import check_model
 from server.api.requests import SpeechBody
 from server.batch.requests import Asked
 from server.batch.results import Result, Spoken
-from server.errors import ApiError, ClientLeft, Failure, failure_of
+from server.errors import ApiError, ClientDisconnected, Failure, failure_of
 from server.services import Services
 from server.synthesis.admission import Seat
 from server.synthesis.start import opened, rendering_of
@@ -51,7 +51,7 @@ class ItemRecords:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for index in list(self._open):
-            self.end(index, error or ClientLeft())
+            self.end(index, error or ClientDisconnected())
 
 
 log = logging.getLogger("sonant.requests")

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from server.bench.figures import Figures
 from server.bench.summary import PERCENTS, Spread, Summary
-from server.bench.workload import Audience, Closed, Open
+from server.bench.workload import Closed, Open, RealtimeClients
 from server.version import version
 
 _BUSY = 0.8
@@ -112,7 +112,7 @@ def write_report(path: Path, about: dict[str, Any], results: Sequence[Result]) -
 
 
 def _load(summary: Summary, each: Sequence[Figures]) -> dict[str, Any]:
-    kind = {Open: "open", Closed: "closed", Audience: "audience"}[type(summary.load)]
+    kind = {Open: "open", Closed: "closed", RealtimeClients: "audience"}[type(summary.load)]
     return {
         "load": str(summary.load),
         "kind": kind,

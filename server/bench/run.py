@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from server.bench.client import Client
 from server.bench.realtime_client import BYTES_A_SAMPLE, Player
 from server.bench.trace import Trace
-from server.bench.workload import Asking, Audience, Closed, Load, Open
+from server.bench.workload import Closed, Load, Open, RealtimeClients, Workload
 
 _FINE = 0.005
 """Seconds before a moment from which on a thread waits for it: the event loop's own timers are up to 1 ms late."""
@@ -34,7 +34,7 @@ class Run:
     busy: float
 
 
-async def run(load: Load, client: Client, asking: Asking) -> Run:
+async def run(load: Load, client: Client, asking: Workload) -> Run:
     """Everything that ``load`` asks for, to its end."""
     date, began, busy = time.time(), time.perf_counter(), time.process_time()
     if isinstance(load, Open):
@@ -47,7 +47,7 @@ async def run(load: Load, client: Client, asking: Asking) -> Run:
     return Run(load, sorted(traces, key=lambda trace: trace.number), began, date, seconds, busy)
 
 
-async def _run_open(load: Open, client: Client, asking: Asking) -> list[Trace]:
+async def _run_open(load: Open, client: Client, asking: Workload) -> list[Trace]:
     """Each request comes at its moment, however many are still being answered, and its clock starts at that moment."""
     traces = []
     began = time.perf_counter()
@@ -61,7 +61,7 @@ async def _run_open(load: Open, client: Client, asking: Asking) -> list[Trace]:
     return traces
 
 
-async def _run_closed(load: Closed, client: Client, asking: Asking) -> list[Trace]:
+async def _run_closed(load: Closed, client: Client, asking: Workload) -> list[Trace]:
     traces: list[Trace] = []
     last = time.perf_counter() + (load.seconds if load.seconds is not None else float("inf"))
 
@@ -82,7 +82,7 @@ async def _run_closed(load: Closed, client: Client, asking: Asking) -> list[Trac
     return traces
 
 
-async def _run_audience(load: Audience, client: Client, asking: Asking) -> list[Trace]:
+async def _run_audience(load: RealtimeClients, client: Client, asking: Workload) -> list[Trace]:
     traces: list[Trace] = []
     began = time.perf_counter()
     last = began + (load.seconds if load.seconds is not None else float("inf"))

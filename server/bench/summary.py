@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from server.bench.client import Client
 from server.bench.figures import Figures, figures_of
 from server.bench.run import Run, run
-from server.bench.workload import Asking, Closed, Load
+from server.bench.workload import Closed, Load, Workload
 
 CONTINUOUS = 0.1
 """Seconds of silence in all that a listener is said not to mind: the bound by which servers of speech are compared."""
@@ -117,7 +117,7 @@ _WARM_UP_AT_ONCE = 2
 
 
 async def measure(
-    loads: Sequence[Load], client: Client, asking: Asking, *, warm_up: int, buffer: float
+    loads: Sequence[Load], client: Client, asking: Workload, *, warm_up: int, buffer: float
 ) -> AsyncIterator[tuple[Summary, list[Figures]]]:
     """Each load when it is over, one after the other.
 

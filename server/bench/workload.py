@@ -53,7 +53,7 @@ _FEWEST_FRAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Workload:
     """Bodies of speech requests: texts and voices in turn, each with a seed of its own.
 
     fields: the same in every body; they win, and one that is None takes the field out.
@@ -148,7 +148,7 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
+class RealtimeClients:
     """``listeners``, each of whom asks again when the answer has been played to its end, not when it has come.
 
     So each is one who listens all the time, and all together are given as many seconds of audio a second. They begin
@@ -168,7 +168,7 @@ class Audience:
         return iter(_numbers(self.requests))
 
 
-Load = Open | Closed | Audience
+Load = Open | Closed | RealtimeClients
 
 
 def _numbers(count: int | None) -> Iterator[int]:
@@ -193,9 +193,9 @@ def closed_load(at_once: int, requests: int | None, seconds: float | None) -> Cl
     return Closed(at_once, requests, seconds)
 
 
-def audience(listeners: int, requests: int | None, seconds: float | None) -> Audience:
+def audience(listeners: int, requests: int | None, seconds: float | None) -> RealtimeClients:
     """So many listeners for as long as is said: 20 s when nothing is."""
-    return Audience(listeners, requests, 20.0 if requests is None and seconds is None else seconds)
+    return RealtimeClients(listeners, requests, 20.0 if requests is None and seconds is None else seconds)
 
 
 _PLANS: dict[str, tuple[Iterable[float], Iterable[int]]] = {

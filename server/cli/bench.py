@@ -21,8 +21,8 @@ from server.bench.summary import measure
 from server.bench.workload import (
     PLANS,
     SENTENCES,
-    Asking,
     Load,
+    Workload,
     audience,
     closed_load,
     open_load,
@@ -90,7 +90,7 @@ def bench(
             "ref_text": ref_text,
             "ref_audio": reference(ref_audio) if ref_audio else None,
         }
-        asking = Asking(
+        asking = Workload(
             read_texts(texts) if texts else SENTENCES,
             voice or (),
             {**{name: value for name, value in fields.items() if value is not None}, **_object(body)},
@@ -118,7 +118,7 @@ def bench(
 async def _measured(
     loads: Sequence[Load],
     client: Client,
-    asking: Asking,
+    asking: Workload,
     warm_up: int,
     buffer: float,
     file: Path | None,

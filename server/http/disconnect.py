@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from starlette.types import Receive
 
-from server.errors import ApiError, ClientLeft
+from server.errors import ApiError, ClientDisconnected
 
 T = TypeVar("T")
 
 
-async def unless_client_leaves(receive: Receive, work: Awaitable[T]) -> T:
+async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     """The result of ``work``, which is cancelled as soon as the client closes its connection.
 
     Raises ClientLeft, or whatever ``work`` raises. The request's body must have been read.
@@ -22,7 +22,7 @@ async def unless_client_leaves(receive: Receive, work: Awaitable[T]) -> T:
     working = asyncio.current_task()
     assert working is not None
     cancellations = working.cancelling()
-    watch = asyncio.ensure_future(_until_disconnect(receive))
+    watch = asyncio.ensure_future(_wait_for_disconnect(receive))
     left = done = False
 
     def leave(_: asyncio.Task[None]) -> None:
@@ -35,7 +35,7 @@ async def unless_client_leaves(receive: Receive, work: Awaitable[T]) -> T:
         return await work
     except asyncio.CancelledError:
         if left and working.cancelling() == cancellations + 1:  # nobody else wants it to end
-            raise ClientLeft from None
+            raise ClientDisconnected from None
         raise
     finally:
         done = True
@@ -44,7 +44,7 @@ async def unless_client_leaves(receive: Receive, work: Awaitable[T]) -> T:
             working.uncancel()
 
 
-async def _until_disconnect(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     with suppress(ApiError):  # a body that goes on where it had ended
         while (await receive())["type"] != "http.disconnect":
             pass

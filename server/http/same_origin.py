@@ -17,7 +17,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(?:\[(?P<v6>[^\s\[\]]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::\d*)?")
 
 
-class OwnPagesOnly:
+class SameOriginOnly:
     """Refuses requests that a browser sends for a page of another site.
 
     Host is checked on every request, since a page whose name is pointed at this server after it was loaded (DNS

@@ -13,9 +13,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from server.api.json_body import LARGE
 from server.api.models import check_model
 from server.api.requests import SpeechBody
-from server.errors import ApiError, ClientLeft
+from server.errors import ApiError, ClientDisconnected
 from server.live.messages import Cancel, Configure, Done, Message, Text, parse
-from server.live.utterance import Speaking
+from server.live.utterance import LiveUtterance
 from server.services import Services
 from server.telemetry.record import RequestRecord
 
@@ -27,7 +27,7 @@ class Session:
         self._socket, self._services, self._record, self._client = socket, services, record, client
         self._limits = services.settings.limits
         self._body: SpeechBody | None = None
-        self._speaking: Speaking | None = None
+        self._speaking: LiveUtterance | None = None
         self._spoken = 0
         self._ended_early = False
         """An utterance ended by itself: what still comes of its text is void."""
@@ -48,7 +48,7 @@ class Session:
         """Raises ApiError or EngineError for what ends it, ClientLeft where that is in the middle of an utterance."""
         try:
             await self._run()
-        except ClientLeft as left:
+        except ClientDisconnected as left:
             if self._speaking is not None:
                 await self._speaking.cancel(left)
                 raise
@@ -112,12 +112,12 @@ class Session:
             return
         self._utterance().finish()
 
-    def _utterance(self) -> Speaking:
+    def _utterance(self) -> LiveUtterance:
         """The one that takes text now; a new one where there is none."""
         if self._body is None:
             raise ApiError("The first message is session.config.", param="type")
         if self._speaking is None:
-            self._speaking = Speaking(self._body, self._services, self._record, self._spoken, self, self._client)
+            self._speaking = LiveUtterance(self._body, self._services, self._record, self._spoken, self, self._client)
             self._spoken += 1
         if self._speaking.complete:
             raise ApiError("The utterance's text is complete; wait for audio.done, or cancel.", param="type")
@@ -135,7 +135,7 @@ class Session:
     async def _receive(self) -> Message:
         incoming = await self._socket.receive()
         if incoming["type"] == "websocket.disconnect":
-            raise ClientLeft
+            raise ClientDisconnected
         text, raw = incoming.get("text"), incoming.get("bytes")
         body = text.encode("utf-8", "surrogatepass") if text is not None else raw or b""
         if len(body) > LARGE:
@@ -162,4 +162,4 @@ def _unless_gone() -> Iterator[None]:
     try:
         yield
     except (TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
-        raise ClientLeft from None
+        raise ClientDisconnected from None

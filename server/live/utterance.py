@@ -17,11 +17,11 @@ from server.errors import ApiError
 from server.live.messages import Opening
 from server.services import Services
 from server.synthesis.admission import Seat
-from server.synthesis.deadlines import first_sound_within
+from server.synthesis.deadlines import first_audio_deadline
 from server.synthesis.engine_request import speech_request
 from server.synthesis.start import describe, rendering_of
 from server.synthesis.utterance import Speech, Utterance
-from server.synthesis.visible_text import is_sayable
+from server.synthesis.visible_text import has_visible_text
 from server.telemetry.record import RequestRecord
 
 
@@ -81,7 +81,7 @@ class Listener(Protocol):
         """An event."""
 
 
-class Speaking:
+class LiveUtterance:
     """Speaks while text is added; over when ``task`` is. Its failures are the task's."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Speaking:
 
     def finish(self) -> None:
         """The text is complete. Raises ApiError where there is nothing to say."""
-        if not is_sayable(self._opening.text):
+        if not has_visible_text(self._opening.text):
             raise ApiError("There is nothing to say.", param="text")
         self._complete = True
         if self._live_stream is not None:
@@ -174,7 +174,7 @@ class Speaking:
     async def _opened(self, seat: Seat, held: ExitStack) -> Utterance:
         """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time."""
         settings = self._services.settings
-        async with first_sound_within(settings.limits.first_sound_seconds):
+        async with first_audio_deadline(settings.limits.first_sound_seconds):
             asked = await self._asked()
             await seat.turn()
             self._live_stream = LiveStream(self._submitted(asked), seat, complete=self._complete)

@@ -10,7 +10,7 @@ from server.errors import ApiError
 
 
 @asynccontextmanager
-async def first_sound_within(seconds: float) -> AsyncIterator[None]:
+async def first_audio_deadline(seconds: float) -> AsyncIterator[None]:
     """What is done inside must be done in time. Raises ApiError 504."""
     try:
         async with asyncio.timeout(seconds) as deadline:

@@ -11,7 +11,7 @@ from server.audio.pipeline import Rendering
 from server.long_text.splitting import check_split, submitted
 from server.services import Services
 from server.synthesis.admission import Seat
-from server.synthesis.deadlines import first_sound_within
+from server.synthesis.deadlines import first_audio_deadline
 from server.synthesis.engine_request import speech_request, task_of
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import Playback, RequestRecord
@@ -23,7 +23,7 @@ async def opened(body: SpeechBody, services: Services, record: RequestRecord, he
     What is wrong with a request is found before its turn comes.
     """
     settings = services.settings
-    async with first_sound_within(settings.limits.first_sound_seconds):
+    async with first_audio_deadline(settings.limits.first_sound_seconds):
         asked = await speech_request(body, services.engine, settings, services.references, record.owner)
         check_split(body, asked)
         describe(record, body, asked)

@@ -15,9 +15,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from engine.errors import EngineError
 from server.audio.pipeline import Rendering
-from server.errors import ApiError, ClientLeft, failure_of
+from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.connections import TRAILERS
-from server.http.disconnect import unless_client_leaves
+from server.http.disconnect import cancel_on_disconnect
 from server.synthesis.admission import Seat
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
@@ -136,8 +136,8 @@ class Streamed(Response):
         trailing = self.trailer is not None and TRAILERS in scope.get("extensions", {})
         try:
             with self._held, nullcontext() if self._seat is None else self._seat.evictable():
-                await unless_client_leaves(receive, self._send_all(send, trailing))
-        except (ClientLeft, EngineError) as error:
+                await cancel_on_disconnect(receive, self._send_all(send, trailing))
+        except (ClientDisconnected, EngineError) as error:
             self._record.failed(error)
         except ApiError as eviction:
             if not self._begun:
@@ -167,7 +167,7 @@ class Streamed(Response):
         except TimeoutError:
             if not stalled.expired():
                 raise
-            raise ClientLeft from None
+            raise ClientDisconnected from None
 
     async def _send_last(self, send: Send, piece: bytes) -> None:
         """End the stream with ``piece``, for a client that takes it in time. The seat is free by now."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion
-from server.audio.pipeline import Rendering, from_first_sound, silence_before
+from server.audio.pipeline import Rendering, from_first_audio, silence_before
 from server.synthesis.admission import Seat
 from server.telemetry.record import RequestRecord
 
@@ -37,7 +37,7 @@ class Utterance:
         self._stream = stream
         self._record = record
         self._seat = seat
-        self._blocks = from_first_sound(stream, trim)
+        self._blocks = from_first_audio(stream, trim)
         self._first = _NOTHING
 
     async def open(self) -> None:

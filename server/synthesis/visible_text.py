@@ -8,6 +8,6 @@ _UNSEEN = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
 """Unicode's categories of spaces, ends of lines and paragraphs, controls, and zero-width characters."""
 
 
-def is_sayable(text: str) -> bool:
+def has_visible_text(text: str) -> bool:
     """Whether any character of ``text`` could be seen."""
     return any(unicodedata.category(character) not in _UNSEEN for character in text)

@@ -17,17 +17,17 @@ _QUIET_FOLDER = "/playground/"
 _OF_CLIENTS = frozenset({"voice", "param"})
 
 
-class Watcher(Protocol):
+class Observer(Protocol):
     """Wants to know of every speech request that is over, and of every utterance of one that had several."""
 
     def ended(self, record: RequestRecord) -> None:
         """``record`` is complete."""
 
 
-class Journal:
+class RequestObservers:
     """Ends records: those of requests, and of the utterances in them."""
 
-    def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
+    def __init__(self, watchers: Iterable[Observer] = ()) -> None:
         self._watchers = tuple(watchers)
 
     def ended(self, record: RequestRecord) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine.protocol.request import SAMPLE_RATE, Completion
-from server.errors import CLIENT_LEFT, failure_of, shown
+from server.errors import CLIENT_DISCONNECTED, failure_of, shown
 
 
 class Playback:
@@ -49,7 +49,7 @@ _EVICTIONS = frozenset({"client_too_slow", "seat_recalled"})
 """Codes of requests whose seat was given to another; a stream of theirs may have begun with status 200."""
 _OUTCOMES = {
     429: "turned_away",
-    CLIENT_LEFT: "client_left",
+    CLIENT_DISCONNECTED: "client_left",
     503: "unavailable",
     504: "timed_out",
 }
@@ -173,8 +173,8 @@ class RequestRecord:
         failure = failure_of(error)
         self.failure = failure.code or shown(failure.message, _LONGEST_FAILURE)
         self.param = failure.param
-        if failure.status == CLIENT_LEFT:
-            self.status = CLIENT_LEFT
+        if failure.status == CLIENT_DISCONNECTED:
+            self.status = CLIENT_DISCONNECTED
 
     def settled(self, error: BaseException | None) -> None:
         """What has no status line of its own is over, in ``error`` or well: as if it had been answered with one."""

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import failure_of
-from server.telemetry.observers import Journal
+from server.telemetry.observers import RequestObservers
 from server.telemetry.record import WEBSOCKET, RequestRecord
 
 log = logging.getLogger("sonant.requests")
@@ -32,7 +32,7 @@ class RequestLog:
     So with WebSockets until they are accepted. From then on they answer for themselves.
     """
 
-    def __init__(self, app: ASGIApp, journal: Journal) -> None:
+    def __init__(self, app: ASGIApp, journal: RequestObservers) -> None:
         self._app = app
         self._journal = journal
 

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from engine.errors import RequestError
 from engine.protocol.request import EngineInfo, Voice
 from server.api.requests import Embedding
-from server.errors import ApiError, ClientLeft, code_of, shown
+from server.errors import ApiError, ClientDisconnected, code_of, shown
 from server.references.library import ReferenceLibrary
 from server.settings import Settings
 from server.voices.resolve import check_cloning, embedding_of
@@ -72,7 +72,7 @@ async def read_form(request: Request, names: Collection[str]) -> VoiceForm:
                 else:
                     texts[name] = value
     except ClientDisconnect:
-        raise ClientLeft from None
+        raise ClientDisconnected from None
     except OSError as error:  # an upload above 1 MB is spooled to the folder for temporary files
         log.warning("an upload could not be stored temporarily: %s", error)
         message = "The server has no room for this upload; its folder for temporary files is full or not writable."

@@ -1,7 +1,7 @@
 """``python -m tests.faults.breakable serve ...`` is ``sonant serve ...`` with ``broken_worker`` as engine process."""
 
 from engine import transfer
-from engine.client.client import process as worker_handle
+from engine.client.client import process as engine_process
 
 
 def spawn(command, sides, **options):
@@ -12,5 +12,5 @@ def spawn(command, sides, **options):
 if __name__ == "__main__":
     from server.cli.main import main
 
-    worker_handle.spawn = spawn
+    engine_process.spawn = spawn
     main()

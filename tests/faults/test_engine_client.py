@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from engine.client.client import EngineClient
-from engine.client.process import AUDIO_WINDOW, WorkerHandle
+from engine.client.process import AUDIO_WINDOW, EngineProcess
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable, RequestError
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
@@ -260,7 +260,7 @@ async def test_a_restart_is_tried_again_where_no_process_can_be_started(client, 
         starts.append(arguments)
         if len(starts) == 1:
             raise OSError("no process can be started")
-        return WorkerHandle(*arguments)
+        return EngineProcess(*arguments)
 
     monkeypatch.setattr("engine.client.client.WorkerHandle", start)
     client._worker.process.kill()

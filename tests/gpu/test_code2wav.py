@@ -8,7 +8,7 @@ import torch
 
 from engine.checkpoint.architecture import CodecArchitecture
 from engine.code2wav.gpu import GraphedDecoder
-from engine.code2wav.loading import choose_form, graphed_decoder
+from engine.code2wav.loading import choose_backend, graphed_decoder
 from engine.config import Code2WavConfig
 from engine.kernels.codec_triton import TritonOps
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
@@ -32,7 +32,7 @@ def truth():
 @cache
 def graphed(dtype="float16", streams=STREAMS, chunk=12, batch=256) -> GraphedDecoder:
     config = Code2WavConfig(dtype=dtype, max_chunk_frames=chunk, max_batch_frames=batch)
-    form = choose_form(config, streams, DEVICE, PUBLISHED)
+    form = choose_backend(config, streams, DEVICE, PUBLISHED)
     return graphed_decoder(CodecArchitecture(PUBLISHED, None), tensors_of(PUBLISHED), form, DEVICE, streams)
 
 

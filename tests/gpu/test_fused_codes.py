@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.talker.fused.dispatch import BySize, one_launch, residual_codes
+from engine.talker.fused.dispatch import DispatchBySize, one_launch, residual_codes
 from engine.talker.fused.fp8 import rounded
 from engine.talker.fused.persistent import MOST_ROWS, PersistentCodes
-from engine.talker.fused.reference import Twin
+from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import gather
-from engine.talker.gpu_step.graphs import BucketedTail, batch_sizes
+from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes
 from engine.talker.gpu_step.slots import Slots
 from tests.predictors import PUBLISHED, question, random_talker, relative, some_rows
@@ -65,7 +65,7 @@ def loading():
 
 
 @cache
-def chosen(width) -> BySize:
+def chosen(width) -> DispatchBySize:
     parts = made(width)
     with loading():
         return residual_codes(*parts, batch_sizes(ROWS))
@@ -105,7 +105,7 @@ def test_triton_draws_the_twins_codes_in_float32(width, rows):
     weights = weights_of(width, torch.float32)
     asked = question(weights, rows, seed=rows, mixed=True)
     codes, embedding = triton_of(width, torch.float32)(**asked)
-    twins, twins_embedding = Twin(weights, rows)(**asked)
+    twins, twins_embedding = ReferencePredictor(weights, rows)(**asked)
     assert (codes == twins).all(1).float().mean() >= 1 - 2 / ROWS, "a frame may hang on the last bit of a sum"
     same = (codes == twins).all(1)
     torch.testing.assert_close(embedding[same], twins_embedding[same], rtol=1e-4, atol=1e-4)
@@ -115,11 +115,11 @@ def compare_logits(codes, logits_of, width, rows):
     """With the same codes before them: errors to the twin's and to float32's, and whose likeliest code is float32's."""
     weights, exact = weights_of(width), weights_of(width, torch.float32)
     asked = question(weights, rows, seed=rows, mixed=True)
-    twins, _, near = Twin(weights, rows).run(**asked)
+    twins, _, near = ReferencePredictor(weights, rows).run(**asked)
     codes(**asked, forced=twins)
     logits = logits_of(rows)
     in_float32 = asked | {"hidden": asked["hidden"].float()}
-    far = Twin(exact, rows).run(**in_float32, forced=twins)[2]
+    far = ReferencePredictor(exact, rows).run(**in_float32, forced=twins)[2]
     alike = (logits.argmax(-1) == far.argmax(-1)).float().mean().item()
     return relative(logits, near), relative(logits, far), alike
 
@@ -206,7 +206,7 @@ def test_a_captured_frame_is_the_frame(rows):
         given = some_rows(asked, at)
         return codes(hidden, given["first"], given["draws"], given["chance"])[0]
 
-    run = BucketedTail(tail, batch_sizes(ROWS), scratch=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16)
+    run = GraphedFrameSampler(tail, batch_sizes(ROWS), scratch=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16)
     for first in (0, 3):
         at = torch.arange(first, first + rows, device=DEVICE)
         drawn = run(asked["hidden"][at], at).clone()

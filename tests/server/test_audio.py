@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE, AudioChunk
-from server.audio.pipeline import AUDIBLE, PRE_ROLL, from_first_sound
+from server.audio.pipeline import AUDIBLE, PRE_ROLL, from_first_audio
 
 FRAME = 1920
 
@@ -28,7 +28,7 @@ async def chunks(*blocks: NDArray[np.int16]) -> AsyncIterator[AudioChunk]:
 
 
 async def heard(*blocks: NDArray[np.int16], trim: bool = False) -> list[NDArray[np.int16]]:
-    return [block async for block in from_first_sound(chunks(*blocks), trim)]
+    return [block async for block in from_first_audio(chunks(*blocks), trim)]
 
 
 async def test_nothing_comes_before_the_first_sound_and_nothing_is_lost() -> None:

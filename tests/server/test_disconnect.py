@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from server.errors import ClientLeft
-from server.http.disconnect import unless_client_leaves
+from server.errors import ClientDisconnected
+from server.http.disconnect import cancel_on_disconnect
 
 
 class Client:
@@ -30,7 +30,7 @@ async def test_work_that_ends_first_has_its_result(client: Client) -> None:
         await asyncio.sleep(0)
         return 7
 
-    assert await unless_client_leaves(client.receive, work()) == 7
+    assert await cancel_on_disconnect(client.receive, work()) == 7
 
 
 async def test_work_is_broken_off_when_the_client_leaves(client: Client) -> None:
@@ -44,8 +44,8 @@ async def test_work_is_broken_off_when_the_client_leaves(client: Client) -> None
             broken_off.append(True)
             raise
 
-    with pytest.raises(ClientLeft):
-        await unless_client_leaves(client.receive, work())
+    with pytest.raises(ClientDisconnected):
+        await cancel_on_disconnect(client.receive, work())
     assert broken_off
     assert asyncio.current_task().cancelling() == 0
 
@@ -59,8 +59,8 @@ async def test_a_client_that_leaves_as_the_work_ends_breaks_off_nothing_else(cli
             await asyncio.sleep(0)
         return 7
 
-    with suppress(ClientLeft):
-        assert await unless_client_leaves(client.receive, work()) == 7
+    with suppress(ClientDisconnected):
+        assert await cancel_on_disconnect(client.receive, work()) == 7
     for _ in range(5):
         await asyncio.sleep(0)
     assert asyncio.current_task().cancelling() == 0
@@ -73,7 +73,7 @@ async def test_whoever_cancels_the_request_is_not_told_that_its_client_left(clie
         begun.set()
         await asyncio.get_running_loop().create_future()
 
-    request = asyncio.create_task(unless_client_leaves(client.receive, work()))
+    request = asyncio.create_task(cancel_on_disconnect(client.receive, work()))
     await begun.wait()
     request.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -88,6 +88,6 @@ async def test_work_that_is_late_when_the_client_leaves_has_lost_its_client(clie
             client.gone.set()
             await asyncio.get_running_loop().create_future()
 
-    with pytest.raises((ClientLeft, TimeoutError)):
-        await unless_client_leaves(client.receive, work())
+    with pytest.raises((ClientDisconnected, TimeoutError)):
+        await cancel_on_disconnect(client.receive, work())
     assert asyncio.current_task().cancelling() == 0

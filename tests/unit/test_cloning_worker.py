@@ -11,7 +11,7 @@ import torch
 
 from engine.checkpoint.folder import open_checkpoint
 from engine.cloning.encoder import ReferenceEncoder, key_of
-from engine.cloning.worker import ReferenceDesk
+from engine.cloning.worker import CloningWorker
 from engine.errors import EngineError, EngineFailed, RequestError
 from engine.protocol.messages import EncodeRequest, decoded_voice
 from engine.protocol.request import Voice
@@ -90,11 +90,11 @@ def link() -> Iterator[tuple[Endpoint, Client]]:
 
 
 @pytest.fixture
-def busy(link: tuple[Endpoint, Client]) -> tuple[ReferenceDesk, Encoder, Client]:
+def busy(link: tuple[Endpoint, Client]) -> tuple[CloningWorker, Encoder, Client]:
     """A desk that encodes recording 0 for stream 100 until its encoder may go on."""
     requests, client = link
     encoder = Encoder()
-    desk = ReferenceDesk(encoder, requests)
+    desk = CloningWorker(encoder, requests)
     desk.submit(100, asked(0))
     assert encoder.busy.wait(PATIENCE)
     return desk, encoder, client
@@ -188,8 +188,8 @@ def test_nobody_waits_for_a_recording_that_was_withdrawn(busy):
 def test_speakers_are_introduced_when_it_is_their_turn(busy):
     desk, encoder, client = busy
     desk.submit(1, asked(1))
-    desk.introduce(2, "anna")
-    desk.introduce(3, "nobody")
+    desk.submit_speaker(2, "anna")
+    desk.submit_speaker(3, "nobody")
     desk.submit(4, asked(4))
     encoder.go_on.set()
     client.hear(5)
@@ -208,7 +208,7 @@ def test_what_is_encoded_together_is_what_it_is_alone(link, checkpoints):
     encoder.capture()
     lengths = {1: 24_000, 2: 9_999, 3: 5, 4: 24_000, 5: 50_000}
     asked = {stream: EncodeRequest(recording(length), codes=stream % 2 == 0) for stream, length in lengths.items()}
-    desk = ReferenceDesk(encoder, requests)
+    desk = CloningWorker(encoder, requests)
     for stream, request in asked.items():
         desk.submit(stream, request.to_bytes())
     client.hear(len(asked))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.code2wav import loading
-from engine.code2wav.loading import choose_form, load_decoder
+from engine.code2wav.loading import choose_backend, load_decoder
 from engine.config import Code2WavConfig, EngineConfig
 from engine.errors import CheckpointError, EngineFailed, SetupError
 from tests.codecs import CPU, PUBLISHED, SMALL
@@ -29,22 +29,22 @@ def triton(monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["auto", "float32"])
 def test_a_cpu_runs_plain_torch_in_float32(dtype):
-    form = choose_form(Code2WavConfig(dtype=dtype), 16, CPU, PUBLISHED)
+    form = choose_backend(Code2WavConfig(dtype=dtype), 16, CPU, PUBLISHED)
     assert (form.graphed, form.dtype) == (False, torch.float32)
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("auto", torch.float16), ("float32", torch.float32)])
 def test_a_gpu_with_triton_runs_captured_batches(triton, dtype, expected):
-    form = choose_form(Code2WavConfig(dtype=dtype, max_batch_frames=128), 64, GPU, PUBLISHED)
+    form = choose_backend(Code2WavConfig(dtype=dtype, max_batch_frames=128), 64, GPU, PUBLISHED)
     assert (form.graphed, form.dtype) == (True, expected)
     assert (64, 2) in form.sizes and (64, 3) not in form.sizes and (96, 1) not in form.sizes
 
 
 def test_without_triton_and_for_narrow_heads_a_gpu_runs_plain_torch(triton):
     narrow = replace(SMALL, transformer=replace(SMALL.transformer, head_dim=16))
-    assert choose_form(Code2WavConfig(), 16, GPU, narrow).plain == "the codec's heads have only 16 channels"
+    assert choose_backend(Code2WavConfig(), 16, GPU, narrow).plain == "the codec's heads have only 16 channels"
     triton(False)
-    form = choose_form(Code2WavConfig(), 16, GPU, PUBLISHED)
+    form = choose_backend(Code2WavConfig(), 16, GPU, PUBLISHED)
     assert (form.plain, form.dtype) == ("Triton is not installed", torch.float32)
 
 
@@ -102,7 +102,7 @@ def refuse(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(loading, "choose_device", lambda config: GPU)
-    monkeypatch.setattr(loading, "choose_form", lambda config, *_: choose_form(config, 16, GPU, PUBLISHED))
+    monkeypatch.setattr(loading, "choose_form", lambda config, *_: choose_backend(config, 16, GPU, PUBLISHED))
     monkeypatch.setattr(loading, "graphed_decoder", refused)
     monkeypatch.setattr(loading, "_plain", lambda *_: "plain torch")
 

@@ -9,7 +9,7 @@ import torch
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
-from engine.device.streams import HostLane
+from engine.device.streams import HostStream
 from engine.kernels.codec_ops import TorchOps
 from engine.kernels.codec_tiles import choose_tile
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
@@ -34,7 +34,7 @@ def row_weights(dtype=torch.float32, changed=()):
 
 
 def graphed(dtype=torch.float32, changed=()):
-    return GraphedDecoder(row_weights(dtype, changed), TorchOps(), HostLane(), rows=ROWS, sizes=SIZES)
+    return GraphedDecoder(row_weights(dtype, changed), TorchOps(), HostStream(), rows=ROWS, sizes=SIZES)
 
 
 @pytest.fixture(scope="module")
@@ -160,10 +160,10 @@ def test_every_batch_that_the_schedule_may_ask_for_is_captured():
 class SlowFlight:
     """A batch that has not landed when it is launched, as a GPU's."""
 
-    landed = False
+    done = False
 
-    def __init__(self, flight):
-        self.collect = flight.collect
+    def __init__(self, pending):
+        self.collect = pending.collect
 
 
 class SlowDecoder(GraphedDecoder):
@@ -174,7 +174,7 @@ class SlowDecoder(GraphedDecoder):
 @pytest.mark.parametrize("kind", [GraphedDecoder, SlowDecoder])
 def test_the_stage_sends_what_the_definition_makes(whole, kind):
     codes, truth = whole
-    decoder = kind(row_weights(), TorchOps(), HostLane(), rows=ROWS, sizes=SIZES)
+    decoder = kind(row_weights(), TorchOps(), HostStream(), rows=ROWS, sizes=SIZES)
     talker, own_frames = pair(window=64)
     own_audio, client = pair(window=64)
     wakeup, listening = Wakeup(), Wakeup()

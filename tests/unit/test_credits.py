@@ -2,7 +2,7 @@
 
 import asyncio
 
-from engine.client.credits import Taken
+from engine.client.credits import CreditBatch
 from engine.transfer import StreamError, Wakeup, pair
 
 
@@ -16,7 +16,7 @@ class Audio:
 
 async def test_what_is_taken_in_one_turn_is_told_at_once_and_nothing_twice():
     audio = Audio()
-    taken = Taken(audio)
+    taken = CreditBatch(audio)
     for stream in (1, 2, 1):
         taken.add(stream, 3)
     assert audio.told == []
@@ -40,7 +40,7 @@ async def test_what_one_listener_may_not_give_back_costs_the_others_nothing():
         while received < 6:
             received += len(audio.receive())
             await asyncio.sleep(0)
-        taken = Taken(audio)
+        taken = CreditBatch(audio)
         for stream, units in ((1, 4), (2, 5), (3, 4)):
             taken.add(stream, units)
         await asyncio.sleep(0)

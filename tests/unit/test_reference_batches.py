@@ -9,7 +9,7 @@ import torch
 from engine.checkpoint.folder import open_checkpoint
 from engine.cloning.encoder import ReferenceEncoder, key_of
 from engine.cloning.networks import SHORTEST, BatchSizes, ReferenceNetworks, captured_sizes
-from engine.device.streams import HostLane
+from engine.device.streams import HostStream
 from engine.errors import EngineFailed, RequestError
 from engine.models.speaker_encoder import LogMel, spectrum_by_product, windowed_waves
 from engine.protocol.messages import EncodeRequest
@@ -174,13 +174,13 @@ def test_a_recording_that_breaks_its_batch_fails_alone(checkpoint, monkeypatch, 
     assert isinstance(encoder.encode_all([broken])[0], EngineFailed)
 
 
-class GpuLane(HostLane):
+class GpuLane(HostStream):
     """Says that it is a GPU's."""
 
     device = torch.device("cuda")
 
 
-@pytest.mark.parametrize(("lane", "given_back"), [(GpuLane(), 1), (HostLane(), 0)])
+@pytest.mark.parametrize(("lane", "given_back"), [(GpuLane(), 1), (HostStream(), 0)])
 def test_a_gpus_memory_is_given_back_after_a_recording_of_which_there_is_no_batch(
     checkpoint, monkeypatch, lane, given_back
 ):

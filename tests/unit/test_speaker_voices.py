@@ -14,7 +14,7 @@ import torch
 from engine.checkpoint.folder import open_checkpoint
 from engine.cloning import networks as reference_networks
 from engine.cloning.encoder import ReferenceEncoder
-from engine.device.streams import HostLane
+from engine.device.streams import HostStream
 from engine.errors import RequestError
 from engine.protocol.messages import EncodeRequest
 from tests.support.random_checkpoint import write_checkpoint
@@ -33,7 +33,7 @@ def test_a_speaker_is_its_row_of_the_codec_embedding(tmp_path: Path) -> None:
         encoder.speaker("nobody")
 
 
-class Lane(HostLane):
+class DeviceStream(HostStream):
     """Knows what is asked for within it."""
 
     entered = False
@@ -48,7 +48,7 @@ class Lane(HostLane):
 def test_whatever_encodes_does_so_in_the_encoders_own_lane(
     checkpoints: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lane, seen = Lane(), []
+    lane, seen = DeviceStream(), []
     monkeypatch.setattr(reference_networks, "HostLane", lambda: lane)
 
     class Network:

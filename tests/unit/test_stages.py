@@ -6,7 +6,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from engine.code2wav.cpu import Landed
+from engine.code2wav.cpu import CompletedBatch
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
@@ -14,7 +14,7 @@ from engine.protocol.messages import Announcement, Ask, ask, speak
 from engine.protocol.request import Completion, FinishReason, SamplingParams, SpeechRequest
 from engine.protocol.samples import to_int16
 from engine.talker.base import TalkerOutput
-from engine.talker.requests import Intake
+from engine.talker.requests import RequestReader
 from engine.talker.stage import TalkerStage
 from engine.transfer import Kind, Wakeup, pair
 
@@ -99,7 +99,7 @@ def talker_stage(opened):
     own_frames, code2wav = pair(window=8)
     wakeup, talker = Wakeup(), ScriptedTalker()
     requests, frames = own_requests.attach(wakeup), own_frames.attach(wakeup)
-    intake = Intake(requests, opened["0b6-custom_voice"], talker.context, NoDesk())
+    intake = RequestReader(requests, opened["0b6-custom_voice"], talker.context, NoDesk())
     stage = TalkerStage(talker, intake, frames=frames, wakeup=wakeup)
     failures = []
 
@@ -209,7 +209,7 @@ class ScriptedDecoder:
             raise RuntimeError("an unlucky code")
         samples = np.zeros((len(rows), codes.shape[1] * 1920), np.float32)
         samples[:, 7] = np.where((codes == 14).any((1, 2)), np.nan, 0)
-        return Landed(to_int16(samples))
+        return CompletedBatch(to_int16(samples))
 
 
 @pytest.fixture

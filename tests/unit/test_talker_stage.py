@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from engine.protocol.request import FinishReason
 from engine.talker.base import TalkerOutput
-from engine.talker.requests import Utterance, Words
+from engine.talker.requests import TextDelta, Utterance
 from engine.talker.stage import TalkerStage
 
 
@@ -85,7 +85,9 @@ def played(talker, *turns):
 
 
 def test_text_that_came_early_is_not_kept_for_an_utterance_that_is_refused():
-    stage, sent = played(Talker(refuses=True), [utterance(1), Words(1, [5, 6], last=False)], [Words(1, [7], last=True)])
+    stage, sent = played(
+        Talker(refuses=True), [utterance(1), TextDelta(1, [5, 6], last=False)], [TextDelta(1, [7], last=True)]
+    )
     assert sent == [("open", 1), ("fail", 1)]
     assert not stage._early
 

@@ -10,7 +10,7 @@ from engine.prompt.builder import NOTHING, Prompt
 from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling
 from engine.talker.sampling import Draws
-from engine.talker.vllm.step_output import Drawn
+from engine.talker.vllm.step_output import StepOutput
 from engine.talker.vllm.talker import VllmTalker
 
 EOS = 9_999
@@ -23,7 +23,7 @@ class Core:
     def __init__(self, last=100):
         self.requests, self.drawn, self.last = {}, [], last
 
-    def let_stand(self, standing):
+    def pause(self, standing):
         self.standing = standing
 
     def add(self, utterance):
@@ -48,7 +48,7 @@ class Core:
             request.num_computed_tokens += 1
             frame = request.num_computed_tokens - request.num_prompt_tokens
             ends = frame == self.last
-            self.drawn.append(Drawn(request.key, np.full(16, EOS if ends else frame, np.int16), ends))
+            self.drawn.append(StepOutput(request.key, np.full(16, EOS if ends else frame, np.int16), ends))
             if ends:
                 del self.requests[request.key]
         return drawn, bool(self.drawn)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.client.stream import Inbox
+from engine.client.stream import ResponseQueue
 from engine.client.watchdog import Watchdog
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable
@@ -38,7 +38,7 @@ class Engine:
 
     def open(self, payload):
         number = len(self.inboxes)
-        inbox = self.inboxes[number] = Inbox(number, NO_LINK, {})
+        inbox = self.inboxes[number] = ResponseQueue(number, NO_LINK, {})
         if asked(payload)[0] is Ask.PROBE:
             if self.answers:
                 inbox.put(Record(number, Kind.END, 1, 0, 0.0, json.dumps({"n": number}).encode()))

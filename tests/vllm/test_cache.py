@@ -16,7 +16,7 @@ from tests.vllm.agreement import assert_agree
 @pytest.fixture
 def preemptions(monkeypatch):
     """The requests that vLLM has preempted, as they come."""
-    scheduler = importlib.import_module("engine.talker.vllm.scheduler").StandingScheduler
+    scheduler = importlib.import_module("engine.talker.vllm.scheduler").PausableScheduler
     preempt, seen = scheduler._preempt_request, []
 
     def seen_preempt(self, request, *args, **kwargs):

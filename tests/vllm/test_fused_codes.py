@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from engine.checkpoint.architecture import Transformer
-from engine.talker.fused.dispatch import try_out
-from engine.talker.fused.reference import Twin
+from engine.talker.fused.dispatch import self_check
+from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.tiles import Tile
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.gpu_step.sampler import PlainFirstCodes
@@ -29,7 +29,7 @@ TILES = {
 @pytest.mark.parametrize(("rows", "talker_hidden"), [(1, 96), (5, 96), (3, 128)])
 def test_codebooks_1_to_15(rows, talker_hidden):
     weights = random_weights(SMALL, vocab=100, books=4, talker_hidden=talker_hidden, dtype=torch.float32, device=DEVICE)
-    codes, twin = TritonCodes(weights, 8), Twin(weights, 8)
+    codes, twin = TritonCodes(weights, 8), ReferencePredictor(weights, 8)
     for seed in range(2):
         asked = question(weights, rows, seed=seed, mixed=True)
         drawn, embedding = codes(**asked)
@@ -45,7 +45,7 @@ def test_codebooks_1_to_15(rows, talker_hidden):
 def test_products_that_share_out_their_columns(rows):
     """In float32, as on the GPU only bfloat16 has them: the same codes, and logits but for the order of sums."""
     weights = random_weights(TILED, vocab=96, books=3, talker_hidden=64, dtype=torch.float32, device=DEVICE)
-    codes, twin = TritonCodes(weights, 16, TILES), Twin(weights, 16)
+    codes, twin = TritonCodes(weights, 16, TILES), ReferencePredictor(weights, 16)
     asked = question(weights, rows, mixed=True)
     twins, _, logits = twin.run(**asked)
     assert torch.equal(codes(**asked)[0], twins)
@@ -75,9 +75,9 @@ def test_codebook_0():
 def test_the_launches_can_be_tried_out():
     weights = random_weights(SMALL, vocab=100, books=4, talker_hidden=128, dtype=torch.float32, device=DEVICE)
     for rows in (1, 8):
-        try_out(TritonCodes(weights, 8), rows, weights)
+        self_check(TritonCodes(weights, 8), rows, weights)
     slots = slots_of(architecture(SMALL, vocab=100, books=16, talker_hidden=96))
-    FusedFirstCodes(slots).try_out()
+    FusedFirstCodes(slots).self_check()
     assert not slots.drawn[: slots.scratch].any()
     assert not slots.rules.seen[: slots.scratch].any()
 

@@ -22,11 +22,11 @@ from engine.models.weights import Weights
 from engine.talker.fused.fp8 import PoorFit, rounded
 from engine.talker.fused.persistent import CUDA, KERNEL, MOST_ROWS, PersistentCodes, Sizes, kernel_for, published_sizes
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.gpu_step.sampler import Chance, DrawFirst, PlainFirstCodes, PlainResidualCodes, ResidualCodes
+from engine.talker.gpu_step.sampler import DrawFirst, PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
 from engine.talker.gpu_step.slots import RowDraws, Slots
 
 
-def try_out(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> None:
+def self_check(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> None:
     """One frame of ``rows`` rows of zeros.
 
     Raises what ``codes`` does where kernels cannot be compiled or launched, and EngineFailed where one fails while it
@@ -35,7 +35,7 @@ def try_out(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> None:
     zeros = torch.zeros(rows, device=weights.device, dtype=torch.int64)
     ones = torch.ones(rows, device=weights.device, dtype=torch.float32)
     hidden = torch.zeros(rows, weights.talker_hidden, device=weights.device, dtype=weights.dtype)
-    codes(hidden, zeros, RowDraws(ones, zeros, ones), Chance(zeros, zeros))
+    codes(hidden, zeros, RowDraws(ones, zeros, ones), RngKey(zeros, zeros))
     require_gpu()
 
 
@@ -46,13 +46,13 @@ _CAPABILITY = (9, 0)
 """What persistent.cu is compiled for: sm_90a."""
 
 
-class BySize:
+class DispatchBySize:
     """``few`` up to ``limit`` rows and ``many`` above. Each size's graph holds one of them."""
 
     def __init__(self, few: ResidualCodes, limit: int, many: ResidualCodes) -> None:
         self._few, self._limit, self._many = few, limit, many
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
         """See ``ResidualCodes``."""
         chosen = self._few if len(hidden) <= self._limit else self._many
         return chosen(hidden, first, draws, chance)
@@ -65,7 +65,7 @@ def first_codes(slots: Slots) -> DrawFirst:
             from engine.talker.fused.triton import FusedFirstCodes
 
             fused = FusedFirstCodes(slots)
-            fused.try_out()
+            fused.self_check()
         except Exception as error:
             _log.info("codebook 0 is drawn in plain torch: %s", reason_for_plain(error))
         else:
@@ -141,7 +141,7 @@ def _with_more_rows(
     few: ResidualCodes, weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise
 ) -> ResidualCodes:
     many_sizes = [size for size in sizes if size > MOST_ROWS]
-    return BySize(few, MOST_ROWS, _many_rows(weights, many_sizes, otherwise)) if many_sizes else few
+    return DispatchBySize(few, MOST_ROWS, _many_rows(weights, many_sizes, otherwise)) if many_sizes else few
 
 
 def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise) -> ResidualCodes:
@@ -153,7 +153,7 @@ def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Other
         if reason is None:
             codes = TritonCodes(weights, sizes[-1])
             for size in sizes:
-                try_out(codes, size, weights)
+                self_check(codes, size, weights)
             return codes
     except Exception as error:
         reason = reason_for_plain(error)
@@ -183,7 +183,7 @@ def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool =
     }
     codes = PersistentCodes(weights, sizes, launches)
     for most in needed:
-        try_out(codes, min(most, batches[-1]), weights)
+        self_check(codes, min(most, batches[-1]), weights)
     return codes
 
 

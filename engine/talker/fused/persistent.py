@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.checkpoint.architecture import Transformer
 from engine.talker.fused.fp8 import narrowed, scale_of, unit
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import Chance
+from engine.talker.gpu_step.sampler import RngKey
 from engine.talker.gpu_step.slots import RowDraws
 
 
@@ -177,7 +177,7 @@ class PersistentCodes:
         self._fixed |= {name: getattr(weights, name) for name in _READ}
 
     def __call__(
-        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance, forced: Tensor | None = None
+        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See ``ResidualCodes``. forced: int64 [rows, books], taken instead of what would be drawn."""
         rows = len(hidden)

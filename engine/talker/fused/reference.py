@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import Chance
+from engine.talker.gpu_step.sampler import RngKey
 from engine.talker.gpu_step.slots import RowDraws, draw
 
 
-class Twin:
+class ReferencePredictor:
     """Codes 1 to 15 of up to ``rows`` rows and the sum of all sixteen embeddings.
 
     Whatever enters a matrix product, and cached keys and values, are rounded to the weights' type; everything else is
@@ -27,13 +27,13 @@ class Twin:
         self._keys = torch.zeros(size, device=weights.device, dtype=weights.dtype)
         self._values = torch.zeros_like(self._keys)
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
         """See ``engine.talker.gpu_step.sampler.ResidualCodes``."""
         codes, embedding, _ = self.run(hidden, first, draws, chance)
         return codes, embedding
 
     def run(
-        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance, forced: Tensor | None = None
+        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Codes int64 [rows, books], embedding [rows, talker hidden], logits float32 [rows, books - 1, vocab].
 

@@ -16,7 +16,7 @@ from engine.talker.fused.launches.products import gated_product, part_product
 from engine.talker.fused.launches.sampling import draw_rows
 from engine.talker.fused.tiles import Tiles, most_sums, tile_for, usual_tiles
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import Chance, FirstCodes
+from engine.talker.gpu_step.sampler import FirstCodes, RngKey
 from engine.talker.gpu_step.slots import RowDraws, Slots
 from engine.talker.sampling import Codebook0Rules
 
@@ -83,7 +83,7 @@ class FusedFirstCodes:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
 
-    def try_out(self) -> None:
+    def self_check(self) -> None:
         """One row of zeros, nobody's. Raises whatever Triton does where the launch cannot be compiled or run."""
         slots, seen = self._slots, self._slots.rules.seen
         logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.frame.dtype)
@@ -102,7 +102,7 @@ class FusedFirstCodes:
             SLOTS=slots.scratch + 1, VOCAB=vocab, BLOCK=triton.next_power_of_2(vocab),
             SPECIAL=Codebook0Rules.SPECIAL_IDS, EOS=rules.eos, MIN_TOKENS=Codebook0Rules.MIN_TOKENS, num_warps=8,
         )  # fmt: skip
-        return FirstCodes(codes, RowDraws(real[0], whole[2], real[1]), Chance(whole[0], whole[1]))
+        return FirstCodes(codes, RowDraws(real[0], whole[2], real[1]), RngKey(whole[0], whole[1]))
 
 
 class TritonCodes:
@@ -141,7 +141,7 @@ class TritonCodes:
         self._offsets: list[int] = weights.offsets.tolist()
 
     def __call__(
-        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance, forced: Tensor | None = None
+        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See ``ResidualCodes``. forced: int64 [rows, books], taken instead of what would be drawn."""
         weights, rows = self._weights, len(hidden)
@@ -218,7 +218,7 @@ class TritonCodes:
             PADDED=next_power_of_2(weights.books), POSITIONS=weights.books, PARTS=len(qkv), num_warps=2,
         )  # fmt: skip
 
-    def _draw(self, scores: Tensor, book: int, draws: RowDraws, chance: Chance, forced: Tensor | None) -> None:
+    def _draw(self, scores: Tensor, book: int, draws: RowDraws, chance: RngKey, forced: Tensor | None) -> None:
         weights, width = self._weights, self._weights.shape.hidden
         last = book == weights.books - 1
         draw_rows[(scores.shape[1],)](

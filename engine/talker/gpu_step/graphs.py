@@ -19,7 +19,7 @@ def batch_sizes(slots: int, *, one: bool = False) -> list[int]:
     return [slots] if one else [size for size in _SIZES if size < slots] + [slots]
 
 
-class BucketedTail:
+class GraphedFrameSampler:
     """Runs a tail on the next larger of ``sizes``, in ascending order; surplus rows are the ``scratch`` slot's.
 
     On a GPU a size is one graph, of fixed inputs and outputs; elsewhere it is the same without a graph.

@@ -19,7 +19,7 @@ class FirstCodes(NamedTuple):
 
     codes: Tensor
     draws: RowDraws
-    chance: Chance
+    chance: RngKey
 
 
 class DrawFirst(Protocol):
@@ -38,7 +38,7 @@ class PlainFirstCodes:
     def __call__(self, logits: Tensor, rows: Tensor) -> FirstCodes:
         """See ``DrawFirst``."""
         slots = self._slots
-        chance = Chance(slots.seeds(rows), slots.drawn[rows])
+        chance = RngKey(slots.seeds(rows), slots.drawn[rows])
         first_draws, residual_draws = slots.draws(rows)
         allowed = slots.rules.apply(logits.float(), rows, slots.penalty(rows), chance.frames)
         codes = draw(allowed, first_draws, chance.uniforms()[:, 0])
@@ -47,7 +47,7 @@ class PlainFirstCodes:
         return FirstCodes(codes, residual_draws, chance)
 
 
-class Chance(NamedTuple):
+class RngKey(NamedTuple):
     """Whose turn of the dice it is: seeds int64 [rows], frame numbers int64 [rows]."""
 
     seeds: Tensor
@@ -61,7 +61,7 @@ class Chance(NamedTuple):
 class ResidualCodes(Protocol):
     """What draws the rest of a frame, captured in a graph: no shape and no branch may depend on a value."""
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
         """Talker states [rows, hidden] and codes of codebook 0, int64 [rows].
 
         Returns the frames' codes int64 [rows, 16] and the sum of their embeddings [rows, hidden].
@@ -74,14 +74,14 @@ class PlainResidualCodes:
     def __init__(self, predictor: CodePredictor, codec: CodecSide) -> None:
         self._predictor, self._codec = predictor, codec
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: Chance) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
         """See ``ResidualCodes``."""
         chances = chance.uniforms()
         codes = self._predictor(hidden, first, lambda book, logits: draw(logits, draws, chances[:, book]))
         return codes, self._codec.frame_rows(codes)
 
 
-class FrameTail:
+class FrameSampler:
     """Codebook 0, then the others, then the slots' next state; everything by the rows' slots, on the device alone."""
 
     def __init__(self, head: Linear, slots: Slots, residual: ResidualCodes, first: DrawFirst | None = None) -> None:

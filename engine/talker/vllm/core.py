@@ -28,9 +28,9 @@ from engine.talker.gpu_step.inputs import Utterance
 from engine.talker.vllm import model as loader
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
-from engine.talker.vllm.scheduler import StandingScheduler
+from engine.talker.vllm.scheduler import PausableScheduler
 from engine.talker.vllm.state import UTTERANCE
-from engine.talker.vllm.step_output import Drawn, drawn_of
+from engine.talker.vllm.step_output import StepOutput, step_output_of
 
 _PREFILL_ROWS = {False: 2048, True: 256}
 """Unless set: where steps are as long as they are, and where all are equally long, to be reproducible."""
@@ -76,7 +76,7 @@ class TalkerCore:
         except torch.OutOfMemoryError as error:
             raise out_of_memory("the talker", "talker.slots or talker.context", error) from error
 
-    def let_stand(self, standing: Callable[[], Collection[str]]) -> None:
+    def pause(self, standing: Callable[[], Collection[str]]) -> None:
         """Ask ``standing`` before every step for the keys of requests that are to be left out of it."""
         self._core.scheduler.standing = standing
 
@@ -114,11 +114,11 @@ class TalkerCore:
         """Whether a step has been started whose codes have not been taken."""
         return any(scheduled.total_num_scheduled_tokens for _, scheduled, *_ in self._core.batch_queue)
 
-    def step(self) -> tuple[list[Drawn], bool]:
+    def step(self) -> tuple[list[StepOutput], bool]:
         """Start a step, and take the codes of an earlier one. Also whether anything was started."""
         outputs, started = self._core.step_fn()
         self._core.post_step(model_executed=started)
-        return [drawn for each in (outputs or {}).values() for drawn in drawn_of(each.outputs)], started
+        return [drawn for each in (outputs or {}).values() for drawn in step_output_of(each.outputs)], started
 
     def close(self) -> None:
         """Give the device's memory back."""
@@ -155,7 +155,7 @@ def _arguments(
         "gpu_memory_utilization": 0.01,  # without meaning, as the cache's size is given
         "enable_prefix_caching": config.vllm.prefix_caching,
         "distributed_executor_backend": "uni",
-        "scheduler_cls": StandingScheduler,
+        "scheduler_cls": PausableScheduler,
         "async_scheduling": device.type == "cuda",
         "enforce_eager": device.type == "cpu",
         "additional_config": {BATCHES: batches, FP8: config.vllm.fp8_predictor},

@@ -46,7 +46,7 @@ def fuse(layers: Iterable[Any], dtype: torch.dtype) -> None:
     attentions = [layer.self_attn for layer in layers if layer.self_attn.head_dim in _HEADS]
     try:
         for attention in attentions[:1]:
-            _try_out(attention)
+            _self_check(attention)
     except Exception as error:
         _log.info("norms and rotation of the talker's heads are vLLM's own launches: %s", reason_for_plain(error))
         return
@@ -79,7 +79,7 @@ def _norm_and_rotate(attention: Any, qkv: Tensor, positions: Tensor) -> None:
     )
 
 
-def _try_out(attention: Any) -> None:
+def _self_check(attention: Any) -> None:
     """With the shapes that a step has. Raises whatever the operator does."""
     like = attention.q_norm.weight
     qkv = torch.zeros(_TRIED_ROWS, attention.q_size + 2 * attention.kv_size, dtype=like.dtype, device=like.device)

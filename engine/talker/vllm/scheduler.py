@@ -10,7 +10,7 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
 
-class StandingScheduler(AsyncScheduler):
+class PausableScheduler(AsyncScheduler):
     """Leaves running requests out of a step while they ``stand``: their listener or their text is behind.
 
     They keep their slots and their cache, and cannot be preempted meanwhile.

@@ -12,9 +12,9 @@ from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
 from engine.talker.fused.dispatch import first_codes
-from engine.talker.gpu_step.graphs import BucketedTail
+from engine.talker.gpu_step.graphs import GraphedFrameSampler
 from engine.talker.gpu_step.inputs import StepInputs, StepRows, Utterance
-from engine.talker.gpu_step.sampler import FrameTail
+from engine.talker.gpu_step.sampler import FrameSampler
 from engine.talker.gpu_step.slots import Slots
 
 UTTERANCE = "utterance"
@@ -72,7 +72,7 @@ class TalkerState(DefaultModelState):
 
     def custom_sampler(self, sampler: Any) -> tuple[TalkerSampler, None]:
         """The frame tail instead of vLLM's sampler."""
-        tail = FrameTail(self.model.head, self.slots, self.model.residual, first_codes(self.slots))
+        tail = FrameSampler(self.model.head, self.slots, self.model.residual, first_codes(self.slots))
         return TalkerSampler(tail, self, sampler), None
 
 
@@ -83,13 +83,13 @@ class TalkerSampler:
     order, dropped with an aborted request, and copied to the host behind the step's back.
     """
 
-    def __init__(self, tail: FrameTail, state: TalkerState, base: Any) -> None:
+    def __init__(self, tail: FrameSampler, state: TalkerState, base: Any) -> None:
         self._slots = state.slots
         self._requests = base.req_states
         # vLLM counts no tokens: what was drawn before is in the slots
         self.penalties_state = SimpleNamespace(output_bin_counts=None)
         with torch.inference_mode():
-            self._tail = BucketedTail(
+            self._tail = GraphedFrameSampler(
                 tail,
                 state.model.batches,
                 scratch=state.slots.scratch,

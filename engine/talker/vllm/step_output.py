@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.errors import EngineFailed
 
 
-class Drawn(NamedTuple):
+class StepOutput(NamedTuple):
     """The codes int16 [16] that a request drew in a step; ``last``: vLLM has let it go."""
 
     key: str
@@ -19,7 +19,7 @@ class Drawn(NamedTuple):
     last: bool
 
 
-def drawn_of(outputs: Sequence[Any]) -> list[Drawn]:
+def step_output_of(outputs: Sequence[Any]) -> list[StepOutput]:
     """The codes in a step's ``EngineCoreOutput`` objects, as rows of one array. Raises EngineFailed for one without."""
     if not outputs:
         return []
@@ -27,4 +27,4 @@ def drawn_of(outputs: Sequence[Any]) -> list[Drawn]:
         if not output.new_token_ids:
             raise EngineFailed(f"vLLM gave an utterance up: {output.finish_reason}")
     codes = np.concatenate([output.new_logprobs.logprob_token_ids for output in outputs]).astype(np.int16)
-    return [Drawn(output.request_id, row, output.finished) for output, row in zip(outputs, codes, strict=True)]
+    return [StepOutput(output.request_id, row, output.finished) for output, row in zip(outputs, codes, strict=True)]

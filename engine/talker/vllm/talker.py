@@ -14,7 +14,7 @@ from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling, TalkerOutput
 from engine.talker.gpu_step.inputs import Utterance
 from engine.talker.vllm.installation import prepare_environment, require
-from engine.talker.vllm.step_output import Drawn
+from engine.talker.vllm.step_output import StepOutput
 
 if TYPE_CHECKING:
     from vllm.v1.request import Request
@@ -47,7 +47,7 @@ class VllmTalker:
         self._admitted = 0
         self._held: Collection[int] = ()
         self._fruitless = 0
-        core.let_stand(lambda: self._standing(self._held))
+        core.pause(lambda: self._standing(self._held))
 
     @property
     def free_slots(self) -> int:
@@ -122,7 +122,7 @@ class VllmTalker:
         request = self._requests.get(utterance.key)
         return -1 if request is None else request.num_computed_tokens - request.num_prompt_tokens
 
-    def _take(self, drawn: Drawn) -> None:
+    def _take(self, drawn: StepOutput) -> None:
         """What a request drew is a frame, or its end (SPEC 4: the last token never becomes a frame)."""
         utterance = self._by_key[drawn.key]
         if drawn.codes.item(0) == self._eos:

@@ -11,10 +11,10 @@ import trustme
 from server.bench.client import Client, speech_address
 from server.bench.run import run
 from server.bench.trace import Trace
-from server.bench.workload import Asking, Audience, Closed, Open
+from server.bench.workload import Closed, Open, RealtimeClients, Workload
 from tests.server.bench.stand_in import FRAME, Answer, Asked, silence, sound, standing_in
 
-ASKING = Asking(("Hello there.",))
+ASKING = Workload(("Hello there.",))
 
 
 def client_of(url: str, key: str | None = None, patience: float = 30.0) -> Client:
@@ -247,7 +247,7 @@ async def test_listeners_ask_again_when_they_have_heard_it_all() -> None:
         await request.speak(sound(FRAME), sound(FRAME))
 
     async with standing_in(answer) as server:
-        done = await run(Audience(2, requests=6, spread=0.1), client_of(server.url), ASKING)
+        done = await run(RealtimeClients(2, requests=6, spread=0.1), client_of(server.url), ASKING)
     assert [trace.outcome for trace in done.traces] == ["ok"] * 6
     begun = sorted(trace.pieces[0][0] for trace in done.traces)
     heard = 2 * FRAME / 24_000
@@ -260,5 +260,5 @@ async def test_listeners_who_are_refused_do_not_ask_again_at_once() -> None:
         await request.begin("429 Too Many Requests", Transfer_Encoding="", Content_Length="0")
 
     async with standing_in(answer) as server:
-        done = await run(Audience(3, seconds=0.5, spread=0.1), client_of(server.url), ASKING)
+        done = await run(RealtimeClients(3, seconds=0.5, spread=0.1), client_of(server.url), ASKING)
     assert [trace.outcome for trace in done.traces] == ["429"] * 3

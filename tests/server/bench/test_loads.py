@@ -12,10 +12,10 @@ import pytest
 from server.bench.workload import (
     PLANS,
     SENTENCES,
-    Asking,
     Closed,
     Load,
     Open,
+    Workload,
     audience,
     closed_load,
     open_load,
@@ -75,7 +75,7 @@ def test_every_plan_ends(name: str) -> None:
 
 
 def test_texts_and_voices_take_turns_and_every_request_has_a_seed() -> None:
-    asking = Asking(("One.", "Two."), ("ava", "emma", "adam"), first_seed=5)
+    asking = Workload(("One.", "Two."), ("ava", "emma", "adam"), first_seed=5)
     bodies = [json.loads(asking.body(number)) for number in range(4)]
     assert [body["input"] for body in bodies] == ["One.", "Two.", "One.", "Two."]
     assert [body["voice"] for body in bodies] == ["ava", "emma", "adam", "ava"]
@@ -85,7 +85,7 @@ def test_texts_and_voices_take_turns_and_every_request_has_a_seed() -> None:
 
 
 def test_fields_of_the_caller_win_and_null_takes_one_out() -> None:
-    asking = Asking(("One.",), ("ava",), {"seed": None, "voice": {"id": "v"}, "ignore_eos": True})
+    asking = Workload(("One.",), ("ava",), {"seed": None, "voice": {"id": "v"}, "ignore_eos": True})
     assert json.loads(asking.body(0)) == {
         "input": "One.",
         "voice": {"id": "v"},
@@ -96,8 +96,8 @@ def test_fields_of_the_caller_win_and_null_takes_one_out() -> None:
 
 
 def test_lengths_are_a_number_or_follow_from_the_text() -> None:
-    assert json.loads(Asking(("One.",), frames=63, frames_field="max_tokens").body(0))["max_tokens"] == 63
-    followed = Asking(SENTENCES, frames="text")
+    assert json.loads(Workload(("One.",), frames=63, frames_field="max_tokens").body(0))["max_tokens"] == 63
+    followed = Workload(SENTENCES, frames="text")
     lengths = [followed.frames_of(number) for number in range(len(SENTENCES))]
     assert (min(lengths), max(lengths)) == (41, 76)
     assert json.loads(followed.body(0))["max_new_tokens"] == 76

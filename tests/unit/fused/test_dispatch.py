@@ -12,7 +12,7 @@ from engine.checkpoint.architecture import Transformer
 from engine.errors import EngineFailed, SetupError
 from engine.kernels.nvrtc import KernelError
 from engine.talker.fused import dispatch as choice
-from engine.talker.fused.dispatch import BySize, first_codes, residual_codes, try_out
+from engine.talker.fused.dispatch import DispatchBySize, first_codes, residual_codes, self_check
 from engine.talker.fused.persistent import MOST_ROWS
 from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes
@@ -150,7 +150,7 @@ def test_a_kernel_that_fails_while_it_runs_ends_the_engine(gpu, monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lost)
     weights = random_weights(SMALL, dtype=torch.float32, **SIZES)
     with pytest.raises(EngineFailed, match="only a new engine process can go on: CUDA error"):
-        try_out(lambda *_: None, 2, weights)
+        self_check(lambda *_: None, 2, weights)
 
 
 def test_where_triton_compiles_nothing_codebook_0_is_drawn_in_plain_torch(monkeypatch, caplog):
@@ -158,7 +158,7 @@ def test_where_triton_compiles_nothing_codebook_0_is_drawn_in_plain_torch(monkey
         def __init__(self, slots):
             pass
 
-        def try_out(self):
+        def self_check(self):
             raise RuntimeError("Failed to find C compiler")
 
     module = ModuleType("first_codes")
@@ -177,5 +177,5 @@ def test_batches_up_to_a_limit_have_codes_of_their_own():
     def marked(mark):
         return lambda hidden, first, draws, chance: (torch.full((len(hidden), 4), mark), hidden)
 
-    codes = BySize(marked(1), 2, marked(2))
+    codes = DispatchBySize(marked(1), 2, marked(2))
     assert [int(codes(**question(weights, rows))[0].max()) for rows in (1, 2, 3)] == [1, 1, 2]

@@ -8,7 +8,7 @@ import torch
 
 from engine.talker.fused.fp8 import rounded
 from engine.talker.fused.persistent import PersistentCodes, kernel_for
-from engine.talker.fused.reference import Twin
+from engine.talker.fused.reference import ReferencePredictor
 from tests.predictors import question, relative
 from tests.unit.fused.emulated import LIKE_PUBLISHED, SMALL, WITHOUT_PROJECTION, emulated, weights_of
 
@@ -27,7 +27,7 @@ def test_codes_and_logits_are_the_twins(sizes, rows, tmp_path):
     weights = weights_of(sizes)
     kernel = kernel_for(rows)
     codes = PersistentCodes(weights, sizes, {kernel: emulated(tmp_path, sizes, kernel, seed=rows)})
-    twin, asked = Twin(weights, rows), question(weights, rows, seed=rows, mixed=True)
+    twin, asked = ReferencePredictor(weights, rows), question(weights, rows, seed=rows, mixed=True)
     codes(**asked)
     drawn, embedding = (each.clone() for each in codes(**asked))
     _, _, twins_logits = twin.run(**asked, forced=drawn)

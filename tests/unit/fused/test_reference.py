@@ -6,7 +6,7 @@ import torch
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
-from engine.talker.fused.reference import Twin
+from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import gather
 from engine.talker.gpu_step.sampler import PlainResidualCodes
 from tests.predictors import question, some_rows
@@ -21,7 +21,7 @@ def test_codes_and_embeddings_are_the_plain_code_predictors(variant, opened):
     weights = Weights(checkpoint.tensors("talker."), torch.device("cpu"), torch.float32)
     codec, predictor = CodecSide(weights, talker), weights.under("code_predictor.")
     plain = PlainResidualCodes(CodePredictor(predictor, talker, code_tables=codec.tables, rows=ROWS), codec)
-    twin = Twin(gather(predictor, talker, codec), ROWS)
+    twin = ReferencePredictor(gather(predictor, talker, codec), ROWS)
     for seed, rows in enumerate((1, 3, ROWS)):
         asked = question(twin.weights, rows, seed=seed, mixed=True)
         codes, embedding = plain(**asked)
@@ -34,7 +34,7 @@ def test_rows_do_not_depend_on_each_other(opened):
     checkpoint = opened["0b6-custom_voice"]
     talker = checkpoint.model.talker
     weights = Weights(checkpoint.tensors("talker."), torch.device("cpu"), torch.float32)
-    twin = Twin(gather(weights.under("code_predictor."), talker, CodecSide(weights, talker)), ROWS)
+    twin = ReferencePredictor(gather(weights.under("code_predictor."), talker, CodecSide(weights, talker)), ROWS)
     asked = question(twin.weights, 7, mixed=True)
     together, _ = twin(**asked)
     for rows in (slice(0, 1), slice(2, 5)):

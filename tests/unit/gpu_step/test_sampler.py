@@ -7,7 +7,7 @@ from engine.kernels.linear import Linear
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
-from engine.talker.gpu_step.sampler import FrameTail, PlainResidualCodes
+from engine.talker.gpu_step.sampler import FrameSampler, PlainResidualCodes
 from engine.talker.gpu_step.slots import Slots
 
 NOWHERE = torch.device("meta")
@@ -23,7 +23,7 @@ def test_a_frame_needs_no_value_on_the_host(variant, dtype, opened):
     slots = Slots(8, 64, talker, text_pad=0, device=NOWHERE, dtype=dtype)
     codec = CodecSide(weights, talker)
     predictor = CodePredictor(weights.under("code_predictor."), talker, code_tables=codec.tables, rows=8)
-    tail = FrameTail(Linear(weights["codec_head.weight"]), slots, PlainResidualCodes(predictor, codec))
+    tail = FrameSampler(Linear(weights["codec_head.weight"]), slots, PlainResidualCodes(predictor, codec))
     hidden = torch.empty(4, talker.transformer.hidden, device=NOWHERE, dtype=dtype)
     codes = tail(hidden, torch.empty(4, dtype=torch.int64, device=NOWHERE))
     assert (codes.shape, codes.dtype) == ((4, 16), torch.int64)

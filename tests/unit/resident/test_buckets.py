@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.talker.gpu_step.graphs import BucketedTail, batch_sizes
+from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
 
 SCRATCH = 6
 
@@ -23,7 +23,7 @@ def test_rows_get_their_own_codes_and_the_rest_is_scratch():
         return torch.stack((rows, hidden.sum(1).long()), 1)
 
     sizes = batch_sizes(6)
-    run = BucketedTail(tail, sizes, scratch=SCRATCH, hidden=2, device=torch.device("cpu"), dtype=torch.float32)
+    run = GraphedFrameSampler(tail, sizes, scratch=SCRATCH, hidden=2, device=torch.device("cpu"), dtype=torch.float32)
     for slots in ([5, 0, 3, 1, 2], [4], [1, 3, 5]):
         hidden = torch.tensor([[slot, 10.0] for slot in slots])
         codes = run(hidden, torch.tensor(slots))
