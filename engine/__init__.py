@@ -1,1 +1,1 @@
-"""The speech engine: text in, codec frames and samples out. Never imports ``server``."""
+"""The speech engine: turns text into codec frames and samples. Never imports ``server``."""

@@ -1,4 +1,4 @@
-"""The engine's settings. Free of torch: the HTTP process reads them too."""
+"""The engine's settings. Imports no torch, because the HTTP process reads them too."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class EngineConfig(_Strict):
 
     @property
     def code2wav_streams(self) -> int:
-        """Streams whose decoder state Code2Wav holds at once."""
+        """Maximum number of streams whose decoder state Code2Wav holds at once."""
         return self.code2wav.streams or 2 * self.talker.slots
 
     @model_validator(mode="after")

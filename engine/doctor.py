@@ -1,4 +1,4 @@
-"""What this machine can run: ``python -m engine.doctor``."""
+"""Reports what this machine can run: ``python -m engine.doctor``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _FRAME_MS = 80.0
 
 @dataclass(frozen=True)
 class _Release:
-    """weights_gb: read for one frame, at 2 bytes a weight (SPEC 10); memory_gib: of a server with a few streams."""
+    """A published model.
+
+    weights_gb: GB of weights read for one frame, at 2 bytes per weight (SPEC 10).
+    memory_gib: memory of a server with a few streams.
+    """
 
     name: str
     weights_gb: float
@@ -33,7 +37,7 @@ _RELEASES = (_Release("Qwen3-TTS 0.6B", 3.31, 5.0), _Release("Qwen3-TTS 1.7B", 5
 
 
 def main() -> None:
-    """Print the machine, what the engine would use of it, and what that is enough for."""
+    """Print the machine's hardware and software, its measured memory bandwidth, and which models run in real time."""
     prepare_torch(EngineConfig(model=""))
     for name, value in _machine().items():
         print(f"{name:<20}{value}")
@@ -64,7 +68,10 @@ def _memory_bytes() -> int:
 
 @torch.inference_mode()
 def _weight_bandwidth() -> float:
-    """GB of weights a second through layers that do not fit a cache together, best of three."""
+    """Return the rate at which linear layers read their weights, in GB/s, as the best of three runs.
+
+    The layers together are too large for the CPU cache.
+    """
     layers = [Linear(torch.randn(3072, 1024).bfloat16().float()) for _ in range(48)]
     x = torch.randn(1, 1024)
     best = float("inf")

@@ -1,4 +1,4 @@
-"""What can go wrong in the engine, as types. The server maps each to one HTTP status."""
+"""Exception types of the engine. The server maps each to one HTTP status."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class EngineError(Exception):
-    """Base of every failure the engine reports.
+    """Base class of all errors that the engine reports.
 
-    ``code`` is a stable machine-readable word; ``param`` names the request field at fault, if any.
+    code: a stable, machine-readable identifier. param: the request field that caused the error, if any.
     """
 
     code = "engine_failed"
@@ -21,7 +21,7 @@ class EngineError(Exception):
         self.param = param
 
     def to_bytes(self) -> bytes:
-        """The error as it travels in a FAIL record."""
+        """Serialize the error for a FAIL record."""
         fields = {
             "type": type(self).__name__,
             "message": self.message,
@@ -32,38 +32,38 @@ class EngineError(Exception):
 
     @staticmethod
     def from_bytes(payload: bytes) -> EngineError:
-        """The typed error of a FAIL record's payload."""
+        """Return the error in a FAIL record's payload, with its type. An unknown type becomes EngineFailed."""
         fields: dict[str, Any] = json.loads(payload)
         kind = _KINDS.get(fields["type"], EngineFailed)
         return kind(fields["message"], code=fields["code"], param=fields["param"])
 
 
 class RequestError(EngineError):
-    """The request asks for something this checkpoint or engine cannot do; the caller can mend it."""
+    """The request asks for something that this checkpoint or engine cannot do. The caller can correct it."""
 
     code = "invalid_value"
 
 
 class CheckpointError(EngineError):
-    """A checkpoint folder is missing something or contradicts its own configuration."""
+    """A checkpoint folder is incomplete or inconsistent with its own configuration."""
 
     code = "bad_checkpoint"
 
 
 class SetupError(CheckpointError):
-    """The machine lacks what the configuration asks for; starting again does not help here either."""
+    """The machine lacks something that the configuration needs. Restarting the engine does not help."""
 
     code = "bad_setup"
 
 
 class EngineUnavailable(EngineError):
-    """The engine is starting, restarting or closing: the same request may work later."""
+    """The engine is starting, restarting, overloaded or closed. The same request may succeed later."""
 
     code = "engine_unavailable"
 
 
 class EngineFailed(EngineError):
-    """The engine broke while it worked on this request."""
+    """The engine failed while it processed this request."""
 
 
 _KINDS: dict[str, type[EngineError]] = {

@@ -1,6 +1,6 @@
 """The engine process: ``python -m engine.worker CONFIG REQUESTS_SIDE AUDIO_SIDE PARENT_PID``.
 
-It loads the checkpoint, runs stage 1, starts stage 2, and lives as long as its client.
+It loads the checkpoint, runs stage 1, starts stage 2, and runs as long as its client.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
 FRAME_WINDOW = 64
-"""Frames that Code2Wav may be behind the talker on one stream: 5 s of audio."""
+"""Credit of a frames stream, in frames: how far Code2Wav may be behind the talker (5 s of audio)."""
 _LOAD_PATIENCE_S = 600.0
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Run until the client is gone."""
+    """Run until the client disconnects."""
     given, requests, audio, parent = sys.argv[1:]
     config = EngineConfig.model_validate_json(given)
     prepare_process(config.log_format, int(parent))
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -> None:
-    """Load both stages, tell the client, and step until a neighbour is gone."""
+    """Load both stages, report the result on the READY stream, and step until the client or Code2Wav disconnects."""
     requests.open(READY)
     frames_side, code2wav_side = pair(window=FRAME_WINDOW)
     frames = frames_side.attach(wakeup)
@@ -57,8 +57,8 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         beside = config.code2wav.placement == "thread"
         if beside:
-            import_ahead(config, device)  # two threads that import at once may see modules half made
-        unused.clear()  # launch.start takes both sides over, also where it fails
+            import_ahead(config, device)  # concurrent imports could see partially initialized modules
+        unused.clear()  # launch.start takes ownership of both sides, even if it fails
         join_code2wav = launch.start(config, code2wav_side, audio)
         if not beside:
             import_ahead(config, device)
@@ -88,10 +88,10 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
 
 
 def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:
-    """Until Code2Wav is ready on the GPU.
+    """Wait until Code2Wav is ready on the GPU, and measure its memory.
 
-    What it takes must be known before the talker's cache gets what is left; and while one of them captures CUDA
-    graphs, nothing else may use the GPU.
+    The talker's KV cache gets the remaining memory, so Code2Wav's share must be known first. Also, nothing else may
+    use the GPU while one of them captures CUDA graphs.
     """
     launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
     memory.took("Code2Wav")
@@ -143,7 +143,11 @@ def _load_encoder(
 
 
 def _no_room_for_encoders(config: EngineConfig, error: torch.OutOfMemoryError) -> SetupError:
-    """Of the engine only Code2Wav can be on the talker's GPU, the first, before them."""
+    """Return the error for reference encoders that do not fit on the talker's GPU.
+
+    The talker's GPU is GPU 0. Only Code2Wav can be loaded there before the encoders. If it runs on another GPU,
+    lowering its streams does not help.
+    """
     if config.code2wav.gpu in (None, 0):
         return out_of_memory("the reference encoders", "code2wav.streams", error)
     reason = str(error).partition(". ")[0]
@@ -155,7 +159,7 @@ def _no_room_for_encoders(config: EngineConfig, error: torch.OutOfMemoryError) -
 
 
 def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineInfo:
-    """What clients may know of the checkpoint."""
+    """Return the description of the checkpoint for clients."""
     model = checkpoint.model
     return EngineInfo(
         model=config.model,

@@ -1,1 +1,1 @@
-"""The HTTP server and the command line: requests, bytes, voices. Never imports torch."""
+"""The HTTP server and the command line: requests, audio encoding, voices, telemetry. Never imports torch."""

@@ -1,13 +1,13 @@
-"""The exception for a request that is refused. Free of FastAPI, so that the decoder worker can import it cheaply."""
+"""The exception for a refused request. Does not import FastAPI, so that the decoder worker can import it cheaply."""
 
 from __future__ import annotations
 
 RETRY_AFTER = 2
-"""Seconds after which a refused client may ask again."""
+"""Default value of the Retry-After header, in seconds."""
 
 
 class ApiError(Exception):
-    """A request that is refused, with everything the client is told."""
+    """The refusal of a request, with all fields of the error response."""
 
     def __init__(
         self,

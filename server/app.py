@@ -1,4 +1,4 @@
-"""The application: its life, its middleware, its routes."""
+"""The FastAPI application: lifespan, middleware, routes."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ log = logging.getLogger("sonant")
 
 
 def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """The server for ``settings``. ``on_engine_failure`` is called when the engine cannot start at all.
+    """Create the application for ``settings``. It calls ``on_engine_failure`` when the engine cannot start.
 
-    Raises SettingsError or OSError where its keys cannot be read, or what it asks for is not installed.
+    Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
+    settings need is not installed.
     """
 
     @asynccontextmanager
@@ -120,7 +121,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
 
 
 def _tracing(settings: Settings) -> list[Tracing]:
-    """One where it is asked for, else none. Raises SettingsError."""
+    """Return one Tracing if ``settings.tracing`` is set, else none. Raises SettingsError without OpenTelemetry."""
     if not settings.tracing:
         return []
     try:

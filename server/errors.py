@@ -1,4 +1,4 @@
-"""The one error shape of the wire, and the one place where a failure becomes a status."""
+"""The common error response, and the mapping from exceptions to status codes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CLIENT_DISCONNECTED = 499
 
 _LONGEST_NAME = 64
 _LONGEST_PARAM = 160
-"""Two names, one inside the other."""
+"""Fits two nested field names."""
 _LONGEST_MESSAGE = 4096
-"""A list of 50 voices of 64 characters fits."""
+"""Fits a list of 50 voice names of 64 characters."""
 _NESTED = frozenset({"extra_params", "voice", "voices"})
 _NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -33,12 +33,12 @@ _PYDANTIC_CODES = {
 
 
 class ClientDisconnected(Exception):
-    """The client closed its connection; nobody reads an answer."""
+    """The client closed its connection, so no response can be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure as the client sees it, and the log. Text that a client sent is cut here, however it got in."""
+    """A failure as reported to the client and the log. Truncates the message and param, which may quote the client."""
 
     status: int
     message: str
@@ -53,12 +53,12 @@ class Failure:
             object.__setattr__(self, "param", shown(self.param, _LONGEST_PARAM))
 
     def body(self) -> dict[str, Any]:
-        """``{"error": {...}}``, the same in replies and in events."""
+        """Return ``{"error": {...}}``, the same in responses and in events."""
         fields = {"message": self.message, "type": self._type, "param": self.param, "code": self.code}
         return {"error": fields}
 
     def response(self) -> JSONResponse:
-        """The reply; refusals that will pass say when to ask again, and one for want of a key how to bring it."""
+        """Return the response: with Retry-After for 429 and 503, WWW-Authenticate for 401, and Connection for 408."""
         hints = {}
         if self.status in (429, 503):
             hints["Retry-After"] = str(self.retry_after)
@@ -76,7 +76,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What the client is told of ``error``. Internals of the unexpected stay in the log."""
+    """Return the Failure for ``error``. Details of unexpected errors do not reach the client, only the log."""
     match error:
         case ApiError():
             return Failure(error.status, error.message, error.param, error.code, retry_after=error.retry_after)
@@ -113,7 +113,7 @@ def _failure_of_fields(errors: Sequence[Any]) -> Failure:
 
 
 def parameter_of(location: Sequence[int | str]) -> str | None:
-    """The request field of a pydantic location: the first name, or two where fields are nested."""
+    """Return the request field of a pydantic error location: its first name, or two names for a nested field."""
     names = [shown(part) for part in location if isinstance(part, str) and part not in ("body", "query", "path")]
     return ".".join(names[:2] if names and names[0] in _NESTED else names[:1]) or None
 
@@ -124,7 +124,7 @@ def shown(text: str, most: int = _LONGEST_NAME) -> str:
 
 
 def code_of(kind: str) -> str:
-    """The machine-readable word for a kind of pydantic error."""
+    """Return the ``code`` of an error response for a type of pydantic error."""
     if kind in _PYDANTIC_CODES:
         return _PYDANTIC_CODES[kind]
     return "invalid_type" if kind.endswith(("_type", "_parsing")) else "invalid_value"

@@ -1,4 +1,4 @@
-"""What every route works with, made once for the life of the server."""
+"""The dependencies of the routes, created once at startup."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
 
 MAX_VOICES_WAITING = 64
-"""Recordings that wait to become voices; the engine encodes one at a time."""
+"""Maximum number of queued requests that create a voice; the engine encodes one recording at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The settings, the engine, the seats and the live sessions of one server; its threads; what it remembers."""
+    """The shared objects of one server: settings, engine, admission, sessions, threads and telemetry."""
 
     settings: Settings
     engine: EngineClient
@@ -38,14 +38,14 @@ class Services:
     journal: RequestObservers
     references: ReferenceLibrary
     voice_listing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One list of voices is made at a time: each reads every voice's file."""
+    """Limits voice listing to one request at a time, because a listing reads the file of every voice."""
     has_owners: bool = False
-    """Whether several keys are configured, each of which then has voices of its own."""
+    """Whether several API keys are configured; each key then has its own voices."""
     created: int = field(default_factory=lambda: int(time.time()))
 
 
 async def services_of(request: Request) -> Services:
-    """Those of the server that got ``request``."""
+    """Return the services of the application that handles ``request``."""
     services: Services = request.app.state.services
     return services
 

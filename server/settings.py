@@ -1,4 +1,4 @@
-"""The one tree of settings: a YAML file, then SONANT_* variables, then command-line flags."""
+"""The settings: from a YAML file, overridden by SONANT_* variables, overridden by command-line flags."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PREFIX = "SONANT_"
 _NESTED = "__"
 _MAX_CONFIG_BYTES = 1024 * 1024
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
-"""Variables that the client scripts read; they are no settings of the server."""
+"""Variables that the client scripts read; they are not settings of the server."""
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; the message names every key at fault."""
+    """The settings are invalid. The message names every invalid key."""
 
 
 class Limits(BaseModel):
@@ -117,7 +117,7 @@ class Limits(BaseModel):
 
 
 class Settings(BaseSettings):
-    """Everything a deployment decides."""
+    """The settings of one server process."""
 
     model_config = SettingsConfigDict(
         extra="forbid", env_prefix=_PREFIX, env_nested_delimiter=_NESTED, validate_default=True
@@ -172,17 +172,17 @@ class Settings(BaseSettings):
 
     @property
     def engine_config(self) -> EngineConfig:
-        """What the engine of a server is started with: it logs as the server does."""
+        """The configuration of the engine, with the server's log format."""
         return self.engine.model_copy(update={"log_format": self.log_format})
 
     @property
     def max_running(self) -> int:
-        """Speech requests that run at once."""
+        """Maximum number of speech requests that run at once."""
         return self.limits.max_running or self.engine.talker.slots
 
     @property
     def model_name(self) -> str:
-        """The model's name on the wire."""
+        """The name of the model in the API."""
         return self.served_name or Path(self.engine.model).name
 
     @classmethod
@@ -194,15 +194,15 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before variables before the file; no .env file, no secrets folder."""
+        """Order the sources: flags, then variables, then the file. There is no .env file and no secrets folder."""
         return init_settings, env_settings, _AnchoredYaml(settings_cls)
 
 
 class _AnchoredYaml(YamlConfigSettingsSource):
-    """The YAML file, the paths in it taken relative to the file and not to where the server starts."""
+    """The YAML file. Paths in it are relative to the file, not to the working directory."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
-        """Read the file without blocking on a FIFO that takes its place after ``_check_file``."""
+        """Read the file, without blocking if a FIFO has replaced it since ``_check_file``."""
         return yaml.safe_load(read_regular(Path(file_path), _MAX_CONFIG_BYTES)) or {}
 
     def __call__(self) -> dict[str, Any]:
@@ -225,9 +225,9 @@ class _AnchoredYaml(YamlConfigSettingsSource):
 
 
 def anchored(model: str, folder: Path) -> str:
-    """``model`` as an absolute path when it means a folder, else unchanged: a hub name.
+    """Return ``model`` as an absolute path if it is a folder, else unchanged as a hub name.
 
-    It means a folder when it begins with ``.``, ``/`` or ``~``, or when ``folder`` holds it.
+    It is a folder if it starts with ``.``, ``/`` or ``~``, or exists as a folder in ``folder``.
     """
     path = Path(model).expanduser()
     if path.is_absolute() or model.startswith(".") or (folder / path).is_dir():
@@ -236,9 +236,9 @@ def anchored(model: str, folder: Path) -> str:
 
 
 def load_settings(config: Path | None = None, flags: dict[str, Any] | None = None) -> Settings:
-    """The settings of one process. ``flags`` is shaped like the tree and wins over everything.
+    """Load and validate the settings. ``flags`` is nested like the settings and overrides all other sources.
 
-    Raises SettingsError: an unreadable file, an unknown key, a value out of bounds.
+    Raises SettingsError for an unreadable file, an unknown key or an invalid value.
     """
     path = config or _default_config(flags or {})
     if path is not None:
@@ -263,7 +263,7 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
 
 
 def _check_file(path: Path) -> None:
-    """Raise SettingsError where ``path`` is no configuration file that can be read."""
+    """Raise SettingsError if ``path`` is not a readable configuration file."""
     try:
         read_regular(path, _MAX_CONFIG_BYTES)
     except FileNotFoundError:
@@ -275,7 +275,7 @@ def _check_file(path: Path) -> None:
 
 
 def _default_config(flags: dict[str, Any]) -> Path | None:
-    """The file that ships beside the packages. An installed wheel has none: with a model named, none is needed."""
+    """Return the default configuration file. None if it does not exist (in a wheel) and a model is named."""
     named = "model" in flags.get("engine", {}) or f"{_PREFIX}ENGINE{_NESTED}MODEL" in os.environ
     return None if named and not DEFAULT_CONFIG.is_file() else DEFAULT_CONFIG
 

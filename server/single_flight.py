@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class _Work(Generic[T]):
-    """A task, and how many wait for it."""
+    """A task, and the number of its waiters."""
 
     def __init__(self, task: asyncio.Task[T]) -> None:
         self.task = task
@@ -19,12 +19,12 @@ class _Work(Generic[T]):
 
 
 class Shared(Generic[T]):
-    """The last ``kept`` results by their key. Lives in one event loop.
+    """A least-recently-used cache of ``kept`` results by key. Not thread-safe: for one event loop.
 
-    Who asks for a key that is being made waits for the same work; it is given up when the last of them leaves.
-    A failure reaches all who wait for it, and is not kept.
+    Concurrent calls for a key wait for the same task. The task is cancelled when its last waiter is cancelled. A
+    failure reaches all waiters and is not cached.
 
-    hits: how often a result was there, or on its way.
+    hits: number of calls that found a cached result or a task in flight.
     """
 
     def __init__(self, kept: int) -> None:
@@ -34,7 +34,7 @@ class Shared(Generic[T]):
         self.hits = 0
 
     async def get(self, key: bytes, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What ``make`` makes, or made for the same key before. Raises whatever it raises."""
+        """Return the cached result for ``key``, or the result of ``make``. Raises what ``make`` raises."""
         if key in self._results:
             self.hits += 1
             self._results.move_to_end(key)

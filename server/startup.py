@@ -1,7 +1,7 @@
-"""What the server and ``sonant say`` both wait for, and say, when an engine starts."""
+"""Engine startup: the timeout and the warning that the server and ``sonant say`` share."""
 
 from __future__ import annotations
 
 UNTRAINED = "this checkpoint is untrained: its weights are random, and what it says is noise"
 START_SECONDS = 3600.0
-"""A checkpoint may have to be downloaded first."""
+"""Timeout for engine startup, which may include the download of a checkpoint."""

@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """Of the package; "0" where it runs from a tree that was never installed."""
+    """Return the version of the installed package, or "0" if the package is not installed."""
     try:
         return metadata.version("sonant")
     except metadata.PackageNotFoundError:

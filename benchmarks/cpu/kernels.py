@@ -1,9 +1,9 @@
-"""The packed CPU kernels against plain torch, at the full-size models' shapes.
+"""Compares the packed CPU kernels with plain torch, at the shapes of the full-size models.
 
     python benchmarks/cpu/kernels.py [--threads 2]
 
-Every product reads weights that are not in the cache, as a decode step does. "alone = in a batch" says whether a row
-has the same bits whatever else is in the call.
+As in a decode step, every matrix product reads weights that are not in the CPU cache. "alone = in a batch" says whether
+the result of a row is bit-identical regardless of the other rows in the batch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CONVOLUTIONS = (
     ("768 to 768, kernel 7", (768, 768, 7), 32),
     ("96 to 96, kernel 7", (96, 96, 7), 1920),
 )
-"""Name, weight shape [out, in, kernel], columns a frame."""
+"""Name, weight shape [out, in, kernel], columns per frame."""
 
 
 def best(call: Callable[[], object], repeats: int) -> float:
-    """Seconds of one of ``repeats`` calls, in the fastest of several rounds."""
+    """Return the mean seconds per call in the fastest of several rounds of ``repeats`` calls."""
     call()
     times = []
     for _ in range(ROUNDS):
@@ -43,7 +43,7 @@ def best(call: Callable[[], object], repeats: int) -> float:
 
 
 def products(rows: int) -> None:
-    """A 3072 x 1024 product of ``rows`` rows: time, weights read, independence of the rows."""
+    """Print time, weight bandwidth and row independence of a 3072 x 1024 product with ``rows`` rows."""
     weights = [(torch.randn(3072, 1024) * 0.02).bfloat16() for _ in range(COPIES)]
     x = torch.randn(rows, 1024)
     kinds: dict[str, tuple[list[Callable[[Tensor], Tensor]], Tensor, int]] = {
@@ -69,7 +69,7 @@ def _rows_are_independent(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
 
 
 def convolutions(frames: int) -> None:
-    """Code2Wav's layers on a chunk of ``frames`` frames."""
+    """Print the times of Code2Wav's layers for a chunk of ``frames`` frames."""
     for name, shape, columns in CONVOLUTIONS:
         weight, bias = torch.randn(shape) / shape[1] ** 0.5, torch.randn(shape[0])
         x = torch.randn(1, shape[1], columns * frames + shape[2] - 1)
@@ -81,7 +81,7 @@ def convolutions(frames: int) -> None:
 
 @torch.inference_mode()
 def main() -> None:
-    """Print every table."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     torch.set_num_threads(parser.parse_args().threads)

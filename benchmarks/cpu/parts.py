@@ -1,9 +1,9 @@
-"""What a frame costs in each part, on one thread: ``python -m benchmarks.cpu.parts FOLDER``.
+"""Measures the cost of a frame in each stage, on one thread: ``python -m benchmarks.cpu.parts FOLDER``.
 
-CPU time of the thread, not the clock's, so that other work on the machine matters less. For the talker with its code
-predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and the same with every
-matrix product replaced by a constant, which leaves what the many small operations and Python cost. For Code2Wav:
-batches of streams and frames (best).
+Measures CPU time of the thread, not wall-clock time, so that other load on the machine matters less. For the talker
+with its code predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and the same
+with every matrix product replaced by a constant, which leaves the cost of the many small operations and of Python. For
+Code2Wav: batches of streams and frames (best).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPEATS = 12
 
 
 def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int) -> float:
-    """The median step of ``rows`` utterances that begin together, the steps that read prompts left out."""
+    """Return the median milliseconds of a step of ``rows`` utterances that start together, without prefill steps."""
     speaker = next(iter(checkpoint.model.talker.speakers))
     for seed in range(rows):
         request = SpeechRequest(TEXT, speaker=speaker, sampling=SamplingParams(seed=seed, max_new_tokens=FRAMES + 1))
@@ -54,7 +54,7 @@ def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int) -> float:
 
 
 class _Constants:
-    """In place of every product: one constant of the right shape for each."""
+    """Replaces every matrix product by a constant of the same shape."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], Tensor] = {}
@@ -67,7 +67,10 @@ class _Constants:
 
 
 def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:
-    """The best of some decodings of ``frames`` frames of ``streams`` streams."""
+    """Return the minimum milliseconds of decoding ``frames`` frames of ``streams`` streams.
+
+    codes: codebook size.
+    """
     random = np.random.default_rng(0)
     rows = [decoder.begin(None) for _ in range(streams)]
     times = []
@@ -82,7 +85,7 @@ def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:
 
 
 def main() -> None:
-    """Talker, then Code2Wav."""
+    """Measure the talker, then Code2Wav."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a checkpoint with named voices")
     parser.add_argument("--rounds", type=int, default=4)

@@ -1,10 +1,10 @@
-"""The engine alone, without HTTP: N utterances at once, again and again, in each placement of Code2Wav.
+"""Benchmarks the engine without HTTP: N concurrent utterances, repeated, in each placement of Code2Wav.
 
     python benchmarks/cpu/pipeline.py [--model DIR] [--at-once 1 2 4 8] [--threads 1] [--frames 75]
 
-Lengths are forced: every utterance has the same number of frames. For each row: when the first chunk is there (median
-and worst, in ms), seconds of audio made a second, and the share of listeners who would have run out of audio had they
-started to play at their first chunk.
+Lengths are forced: every utterance has the same number of frames. Each row shows the time to the first chunk (median
+and worst, in ms), seconds of audio per second, and the share of clients with an underrun if they start to play at
+their first chunk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ ROUNDS = 4
 
 @dataclass(frozen=True)
 class Listening:
-    """What one listener saw: seconds to the first chunk, frames heard, whether playback would have stalled."""
+    """The result of one client.
+
+    first: seconds to the first chunk. frames: frames received. stalled: whether playback would have had an underrun.
+    """
 
     first: float
     frames: int
@@ -37,7 +40,7 @@ class Listening:
 
 
 async def listen(engine: EngineClient, request: SpeechRequest) -> Listening:
-    """One utterance, taken as fast as it comes."""
+    """Request one utterance and read it as fast as it arrives."""
     asked = time.perf_counter()
     first, frames, stalled = 0.0, 0, False
     async for chunk in engine.submit(request):
@@ -49,13 +52,13 @@ async def listen(engine: EngineClient, request: SpeechRequest) -> Listening:
 
 
 def request_for(info: EngineInfo, frames: int, seed: int) -> SpeechRequest:
-    """An utterance that seldom ends before ``frames``: drawn from all codes, eos is one of hundreds."""
+    """Return a request that seldom ends before ``frames``: sampling is over all codes, and eos is one of hundreds."""
     sampling = SamplingParams(seed=seed, max_new_tokens=frames + 1, temperature=1.5, top_k=0)
     return SpeechRequest(TEXT, speaker=info.speakers[0], sampling=sampling)
 
 
 async def measure(config: EngineConfig, at_once: list[int], frames: int) -> None:
-    """Print a row for each number of simultaneous utterances."""
+    """Print a row for each number of concurrent utterances."""
     engine = EngineClient(config)
     began = time.perf_counter()
     await engine.start()
@@ -82,7 +85,7 @@ async def measure(config: EngineConfig, at_once: list[int], frames: int) -> None
 
 
 def main() -> None:
-    """Both placements, one after the other."""
+    """Measure the placements, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="checkpoint with named voices; a small random one when not given")
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8])

@@ -1,14 +1,14 @@
-"""What the pipeline costs beside its models: microseconds of CPU time a frame and a chunk, in each of its threads.
+"""Measures the cost of the pipeline without its models: CPU time (us) per frame and per chunk, in each thread.
 
     python -m benchmarks.cpu.pipeline_cost [--listeners 1 32 128 256] [--step-ms 12] [--batch-ms 2] [--chunk-frames 12]
 
-A server with ``benchmarks/lib/stand_in_engine.py`` in the place of both models speaks to N listeners for as long as is
-measured, a frame of each in every step, as raw PCM; the listeners are ``sonant bench``'s, in this process. CPU time is
-what the system has counted for each thread. In the table ``talker`` is a frame's share of stage 1, ``code2wav`` a
-chunk's of stage 2, ``rest`` a chunk's of both stages' listening threads, ``http`` a chunk's of the whole HTTP process
-and ``its loop`` that of its event loop; the loads are those of both stages, and of the HTTP process, as parts of a
-core. ``pause`` is how long the GPU would wait between two of the talker's steps, median, 99th percentile and worst, ms:
-Python's time there, and what it waits for the interpreter's lock.
+The server runs with ``benchmarks/lib/stand_in_engine.py`` in place of both models. It streams raw PCM to N clients
+during the whole measurement, one frame of each per step. The clients are those of ``sonant bench``, in this process.
+CPU time is counted by the kernel per thread. In the table, ``talker`` is the time of stage 1 per frame, ``code2wav``
+that of stage 2 per chunk, ``rest`` that of the other engine threads per chunk, ``http`` that of the whole HTTP process
+per chunk, and ``its loop`` that of its event loop. ``engine`` and the second ``http`` are the CPU usage of both stages
+and of the HTTP process, as a share of one core. ``pause`` is the time that the GPU would be idle between two steps of
+the talker (median, 99th percentile and worst, ms): Python's own time, and waiting for the GIL.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONTEXT = 8192
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """CPU seconds of each part up to a moment, and what was made by then."""
+    """CPU seconds of each part, and the numbers of frames, chunks, batches and steps, up to a moment."""
 
     moment: float
     talker: float
@@ -58,7 +58,7 @@ class Reading:
 
 
 def read(server: Processes, made: dict[str, Any]) -> Reading:
-    """``made``: what ``/ready`` says of the engine."""
+    """Return a reading. ``made``: the engine statistics of ``/ready``."""
     threads = {(each.pid, thread.id): thread for each in server.all for thread in each.threads()}
     seconds = {key: thread.user_time + thread.system_time for key, thread in threads.items()}
     http = sum(spent for (pid, _), spent in seconds.items() if pid == server.http.pid)
@@ -83,7 +83,7 @@ def _pauses() -> NDArray[np.float32]:
 
 
 async def spoken_to(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
-    """Readings ``seconds`` apart, while so many listen."""
+    """Return two readings ``seconds`` apart, while ``listeners`` clients receive audio."""
     client = Client(address, None, patience=600, rate=24_000, audible=0.01)
     asking = Workload(SENTENCES, frames=CONTEXT - 512)
     traces = [Trace(number, 0.0, 0.0) for number in range(listeners)]
@@ -94,7 +94,7 @@ async def spoken_to(address: str, listeners: int, seconds: float, server: Proces
             made = (await stats.get("/ready")).raise_for_status().json()["engine"]
             return await asyncio.to_thread(read, server, made)
 
-        while not all(len(trace.pieces) > 3 for trace in traces):  # noqa: ASYNC110 - the load client tells nobody
+        while not all(len(trace.pieces) > 3 for trace in traces):  # noqa: ASYNC110 - the load client has no event for this
             await asyncio.sleep(0.1)
         first = await reading()
         await asyncio.sleep(seconds)
@@ -109,7 +109,7 @@ async def spoken_to(address: str, listeners: int, seconds: float, server: Proces
 
 
 def row(listeners: int, a: Reading, b: Reading) -> str:
-    """What happened between two readings."""
+    """Return the table row for the time between two readings."""
     seconds, frames, chunks = b.moment - a.moment, b.frames - a.frames, b.chunks - a.chunks
     talker, code2wav, loop, http = b.talker - a.talker, b.code2wav - a.code2wav, b.loop - a.loop, b.http - a.http
     rest = b.engine - a.engine - talker - code2wav
@@ -126,7 +126,7 @@ def row(listeners: int, a: Reading, b: Reading) -> str:
 
 
 def measure(given: argparse.Namespace, placement: str, folder: Path, checkpoint: Path) -> None:
-    """A table for one placement of Code2Wav."""
+    """Print the table for one placement of Code2Wav."""
     most = max(given.listeners)
     config = folder / f"{placement}.yaml"
     code2wav = {
@@ -149,7 +149,7 @@ def measure(given: argparse.Namespace, placement: str, folder: Path, checkpoint:
 
 
 def main() -> None:
-    """Both placements, one after the other."""
+    """Measure the placements, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--listeners", type=int, nargs="+", default=[1, 32, 128, 256])
     parser.add_argument("--step-ms", type=float, default=12.0)

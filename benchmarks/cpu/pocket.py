@@ -1,15 +1,15 @@
-"""A served checkpoint as its listeners meet it: start-up, first sound, pace, and how many at once.
+"""Benchmarks a served checkpoint from the client's view: startup, first audio, real-time factor and concurrency.
 
     python -m benchmarks.cpu.pocket [FOLDER] [--cores 0,1] [--at-once 1 2 4 6] [--repeats 8] [--config FILE]
 
 FOLDER defaults to the model of the configuration, configs/pocket.yaml. Prints
 
-- ready: from ``sonant serve`` to a /ready that says yes, best and median of ``--starts``;
-- first sound: from request to the first audible sample in the client's hands, one request at a time;
-- real-time factor: seconds until the last sample of a lone stream, for a second of its audio;
-- at once: N listeners who begin together and play from their first audible sample on. ``late`` is how many of them ran
-  out of audio, and by how much the latest sample missed its time. A number is held when nobody ran out in any round;
-  then it says how much audio the poorest still had.
+- ready: time from ``sonant serve`` to a successful /ready, best and median of ``--starts``;
+- first sound: time from the request to the first audible sample at the client, one request at a time;
+- real-time factor: seconds until the last sample of a single stream, per second of its audio;
+- at once: N clients that start together and play from their first audible sample on. ``late`` is the number of clients
+  with an underrun, and by how much the latest sample missed its deadline. A number is held if no client had an underrun
+  in any round; then it prints the smallest amount of buffered audio of any client.
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Heard:
-    """One listener's times in seconds: first audible sample, last sample, audio in all, how late the latest was."""
+    """The times of one client in seconds.
+
+    first: until the first audible sample. last: until the last sample. audio: length of the audio.
+    late: how late the latest sample was; negative if all were on time.
+    """
 
     first: float
     last: float
@@ -54,7 +58,7 @@ class Heard:
 
 
 async def listen(client: httpx.AsyncClient, text: str, seed: int) -> Heard:
-    """One streamed request; ``late`` is positive when playback ran out of audio."""
+    """Send one streaming request and return its times; ``late`` is positive after an underrun."""
     body = {"input": text, "response_format": "pcm", "seed": seed}
     asked = time.perf_counter()
     first, begun, samples, late = 0.0, 0, 0, float("-inf")
@@ -73,7 +77,7 @@ async def listen(client: httpx.AsyncClient, text: str, seed: int) -> Heard:
 
 
 async def lone(client: httpx.AsyncClient, repeats: int) -> None:
-    """First sound and pace of one stream at a time; the very first request is reported by itself."""
+    """Print first audio and real-time factor of single streams. The very first request is reported separately."""
     fresh = await listen(client, TEXTS[0], 0)
     heard = [await listen(client, TEXTS[turn % len(TEXTS)], turn) for turn in range(repeats)]
     firsts = [1000 * each.first for each in heard]
@@ -83,7 +87,7 @@ async def lone(client: httpx.AsyncClient, repeats: int) -> None:
 
 
 async def together(client: httpx.AsyncClient, count: int, repeats: int) -> None:
-    """``count`` listeners at once, ``repeats`` times."""
+    """Run ``count`` concurrent clients, ``repeats`` times, and print their results."""
     heard: list[Heard] = []
     began = time.perf_counter()
     for turn in range(repeats):
@@ -107,7 +111,7 @@ def _summary(values: Sequence[float], digits: int) -> str:
 
 
 async def measure(address: str, at_once: Sequence[int], repeats: int) -> None:
-    """Everything that is asked of one running server."""
+    """Run all measurements on one running server."""
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=limits) as client:
         await lone(client, repeats)
@@ -116,7 +120,7 @@ async def measure(address: str, at_once: Sequence[int], repeats: int) -> None:
 
 
 def config_for(given: Path, model: Path | None, folder: Path) -> Path:
-    """The configuration with ``model`` in the place of its own."""
+    """Return a configuration file in which ``model`` replaces the model of ``given``."""
     if model is None:
         return given
     settings = yaml.safe_load(given.read_text())
@@ -127,7 +131,7 @@ def config_for(given: Path, model: Path | None, folder: Path) -> Path:
 
 
 def main() -> None:
-    """Start the server a few times, then listen."""
+    """Start the server a few times, then run the measurements on the last one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, nargs="?", help="a checkpoint folder")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")

@@ -1,4 +1,4 @@
-"""What the chunk transfer adapter costs: records a second and round trips, between two processes and in one.
+"""Benchmarks the chunk transfer adapter: records per second and round trips, between two processes and within one.
 
 python benchmarks/cpu/transfer.py [--records N] [--round-trips N]
 """
@@ -29,13 +29,13 @@ FRAME_WITH_AUDIO = FRAME + 1920 * 4
 
 
 def wait(wakeup: Wakeup, endpoint: Endpoint) -> None:
-    """Waits for the next record or credit; the other side must not leave us alone."""
+    """Wait for the next record or credit. Raises SystemExit after ``PATIENCE`` seconds."""
     if not wakeup.wait_for(endpoint.pending, PATIENCE):
         raise SystemExit("nothing arrived")
 
 
 def answer(side: Side) -> None:
-    """The far side: takes everything at once, and sends a record back for each one of stream 0."""
+    """Run the far side: release every record at once, and send back each record of stream 0."""
     wakeup = Wakeup()
     with side.attach(wakeup) as endpoint:
         endpoint.open(0)
@@ -50,7 +50,7 @@ def answer(side: Side) -> None:
 
 @contextlib.contextmanager
 def far_side(placement: str) -> Iterator[tuple[Endpoint, Wakeup]]:
-    """The near side of a link whose far side answers in another process or thread."""
+    """Yield the near side of a link whose far side runs in another process or thread."""
     near, far = pair(window=WINDOW)
     wakeup = Wakeup()
     endpoint = near.attach(wakeup)
@@ -74,7 +74,7 @@ def far_side(placement: str) -> Iterator[tuple[Endpoint, Wakeup]]:
 
 
 def throughput(placement: str, records: int, size: int) -> float:
-    """Records a second of one stream under credit."""
+    """Return the records per second of one stream with credit-based flow control."""
     payload = bytes(size)
     with far_side(placement) as (endpoint, wakeup):
         endpoint.open(1)
@@ -95,7 +95,7 @@ def throughput(placement: str, records: int, size: int) -> float:
 
 
 def round_trips(placement: str, count: int, size: int) -> list[float]:
-    """Seconds from sending one record to an idle far side until its answer is in hand."""
+    """Return the round-trip times in seconds of single records with an idle far side."""
     payload = bytes(size)
     times = []
     with far_side(placement) as (endpoint, wakeup):
@@ -110,7 +110,7 @@ def round_trips(placement: str, count: int, size: int) -> list[float]:
 
 
 def main() -> None:
-    """Measures and prints the table."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--round-trips", type=int, default=5_000)

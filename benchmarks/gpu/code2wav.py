@@ -1,12 +1,12 @@
-"""Code2Wav on a GPU: how long it takes to load, and each batch.
+"""Measures Code2Wav on a GPU: loading time, and the time of each batch size.
 
     python -m benchmarks.gpu.code2wav FOLDER [--dtype float16] [--streams 256] [--max-batch-frames 256] [--only 1x1 ..]
         [--errors]
 
-FOLDER: a checkpoint. A batch's time is a caller's: codes up, decode, samples down, median of 30 and the 95th
-percentile, alone on the GPU. ``launch`` is what of it passes until the caller has asked for all of it; ``gpu`` is
-without the transfers, batches one after another. ``--errors``: and how far each type's samples are off
-(``benchmarks.gpu.code2wav_errors``, which runs on a CPU, too).
+FOLDER: a checkpoint. The time of a batch is that of its caller: copy the codes to the GPU, decode, copy the samples
+back; median of 30 and 95th percentile, on an otherwise idle GPU. ``launch`` is the part until everything is enqueued.
+``gpu`` is the time of consecutive batches without the copies. ``--errors`` adds the error of the samples for each dtype
+(``benchmarks.gpu.code2wav_errors``, which also runs on a CPU).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from engine.protocol.request import CODEBOOKS
 
 REPEATS = 30
 CODES = 512
-"""That every published and shipped codec has."""
+"""Codes that every published and shipped codec has."""
 REFERENCES = (38, 375)
-"""Frames of 3 and 30 seconds."""
+"""Lengths in frames of references of 3 s and 30 s."""
 
 
 def seconds(call: Callable[[], object], repeats: int = REPEATS) -> list[float]:
-    """Of each call, in order of length."""
+    """Return the sorted durations of ``repeats`` calls."""
     taken = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -45,18 +45,18 @@ def seconds(call: Callable[[], object], repeats: int = REPEATS) -> list[float]:
 
 
 def size_of(text: str) -> tuple[int, int]:
-    """(streams, frames) of "1x4"."""
+    """Parse a batch size such as "1x4" to (streams, frames)."""
     streams, frames = map(int, text.split("x"))
     return streams, frames
 
 
 def codes_of(streams: int, frames: int) -> np.ndarray:
-    """Any."""
+    """Return random codes [streams, frames, 16]."""
     return np.random.default_rng(frames).integers(CODES, size=(streams, frames, CODEBOOKS), dtype=np.int16)
 
 
 def time_batches(decoder: GraphedDecoder, sizes: list[tuple[int, int]]) -> None:
-    """A line for each size."""
+    """Print a row for each batch size."""
     print("| streams x frames | ms | 95th percentile | launch | gpu | frames/s |\n|---|---|---|---|---|---|")
     for streams, frames in sizes:
         codes = codes_of(streams, frames)
@@ -76,7 +76,7 @@ def time_batches(decoder: GraphedDecoder, sizes: list[tuple[int, int]]) -> None:
 
 
 def launch_seconds(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) -> float:
-    """Until all of a batch was asked for."""
+    """Return the median seconds until all work of a batch is enqueued."""
     taken = []
     for _ in range(REPEATS):
         began = time.perf_counter()
@@ -87,7 +87,7 @@ def launch_seconds(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) 
 
 
 def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
-    """One launch of several in a row."""
+    """Return the mean seconds of consecutive launches."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with decoder._lane.inside():
         first.record()
@@ -99,7 +99,7 @@ def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
 
 
 def time_beginnings(decoder: GraphedDecoder) -> None:
-    """Until a stream after a reference can be decoded: the reference is new, and known."""
+    """Print the time until a stream with a reference can be decoded, for a cache miss (new) and a cache hit (known)."""
     for frames in REFERENCES:
         codes = codes_of(1, frames)[0]
         began = time.perf_counter()
@@ -117,7 +117,7 @@ def time_beginnings(decoder: GraphedDecoder) -> None:
 
 
 def main() -> None:
-    """Load and time."""
+    """Load the decoder and time it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--dtype", default="auto")

@@ -1,10 +1,10 @@
-"""How far below the signal Code2Wav's error lies in each type, however an utterance is cut into chunks.
+"""Measures the numerical error of Code2Wav for each dtype and several chunk sizes, in dB below the signal.
 
     python -m benchmarks.gpu.code2wav_errors FOLDER [--frames 48] [--chunks 1 4 12 24] [--device cpu]
 
-FOLDER: a checkpoint. The error is that of samples before they become 16 bits, in decibels below the utterance, against
-the definition: plain torch in float32 on the CPU, all of it at once. float16, bfloat16 and float32 are as a GPU is
-served: its kernels, or on a CPU the same steps in plain torch. tf32, on a GPU alone, is plain torch.
+FOLDER: a checkpoint. The error is that of the samples before conversion to 16 bits, in dB below the utterance. The
+reference is plain torch in float32 on the CPU, which decodes the whole utterance at once. float16, bfloat16 and float32
+run the GPU decoder: its kernels, or on a CPU the same steps in plain torch. tf32 (GPU only) is plain torch.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 Samples = NDArray[np.float32]
 Codes = NDArray[np.int16]
 Decode = Callable[[Sequence[Codes]], Samples]
-"""Pieces [frames, 16] of one utterance -> its samples."""
+"""Decodes the pieces [frames, 16] of one utterance to its samples."""
 
 
 class Codec:
-    """A checkpoint's decoder in every type. tensors: without their ``decoder.`` prefix."""
+    """A checkpoint's decoder, in every dtype."""
 
     def __init__(self, folder: str, device: torch.device) -> None:
         checkpoint = open_checkpoint(folder)
@@ -44,12 +44,12 @@ class Codec:
         self._tensors, self._device = checkpoint.codec_tensors("decoder."), device
 
     def utterance(self, frames: int) -> Codes:
-        """Any codes."""
+        """Return random codes [frames, 16]."""
         size = self._codec.decoder.codebook_size
         return np.random.default_rng(frames).integers(size, size=(frames, CODEBOOKS), dtype=np.int16)
 
     def plain(self, device: torch.device) -> Decode:
-        """The definition, on ``device``."""
+        """Return the reference implementation (plain torch), on ``device``."""
         decoder = StreamDecoder(Code2WavModel(self._tensors, self._codec.decoder, device=device), 1)
 
         def decode(pieces: Sequence[Codes]) -> Samples:
@@ -61,7 +61,7 @@ class Codec:
         return decode
 
     def served(self, dtype: torch.dtype, sizes: set[int]) -> Decode:
-        """As a GPU runs it, without graphs. sizes: frames of the pieces that will come."""
+        """Return the GPU decoder in ``dtype``, without CUDA graphs. sizes: lengths of the pieces, in frames."""
         weights = RowWeights(self._tensors, self._codec.decoder, device=self._device, dtype=dtype)
         decoder = RowDecoder(weights, self._ops(dtype, sizes))
 
@@ -93,19 +93,19 @@ class Codec:
 
 
 def cut(codes: Codes, frames: int) -> list[Codes]:
-    """Pieces of ``frames`` frames; the last has what is left."""
+    """Split codes into pieces of ``frames`` frames; the last one may be shorter."""
     return np.split(codes, range(frames, len(codes), frames))
 
 
 def decibels(samples: Samples, truth: Samples) -> float:
-    """How far the error lies below the signal; infinite where there is none."""
+    """Return the level of the error in dB below the signal; infinite without an error."""
     error = float((samples.astype(np.float64) - truth).std())
     return 20 * math.log10(float(truth.std()) / error) if error else math.inf
 
 
 @torch.inference_mode()
 def tell(folder: str, device: torch.device, frames: int, chunks: Sequence[int]) -> None:
-    """A table: types, and the frames of a chunk."""
+    """Print a table of the errors by dtype and chunk size."""
     codec = Codec(folder, device)
     codes = codec.utterance(frames)
     truth = codec.plain(CPU)([codes])
@@ -127,14 +127,14 @@ def tell(folder: str, device: torch.device, frames: int, chunks: Sequence[int]) 
 
 
 def chunk_of(text: str) -> int:
-    """Frames of a chunk. Raises ValueError where Code2Wav takes no such chunk."""
+    """Parse a chunk size in frames. Raises ValueError when Code2Wav does not support it."""
     if not 1 <= int(text) <= MOST_CHUNK_FRAMES:
         raise ValueError(text)
     return int(text)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What ``tell`` needs besides."""
+    """Add the options that ``tell`` needs in addition."""
     parser.add_argument("--frames", type=int, default=48, help="of the utterance whose error is told")
     parser.add_argument("--chunks", type=chunk_of, nargs="+", default=[1, 4, 12, 24], help="frames of its pieces")
 

@@ -1,9 +1,9 @@
-"""Milliseconds that the codes of a frame take on a GPU, in graphs, in every form that the GPU can run.
+"""Measures the time of sampling the codes of one frame on a GPU, in CUDA graphs, with every supported implementation.
 
-``python -m benchmarks.gpu.code_predictor CHECKPOINT``. ``--plain`` adds plain torch; ``--cublas out all`` the Triton
-form with ``out`` multiplied by cuBLAS, and with all products. What the last line of times says is for MOST_ROWS of
-engine/talker/fused/persistent.py. ``--errors`` adds how far each form's logits are off, and those of other types
-(``benchmarks.gpu.predictor_errors``, which runs on a CPU, too).
+``python -m benchmarks.gpu.code_predictor CHECKPOINT``. ``--plain`` adds plain torch. ``--cublas out all`` adds the
+Triton implementation with the product ``out`` computed by cuBLAS, and with all products. The last line after the times
+is for tuning MOST_ROWS in engine/talker/fused/persistent.py. ``--errors`` adds the errors of the logits of each
+implementation and of other dtypes (``benchmarks.gpu.predictor_errors``, which also runs on a CPU).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REPEATS = 7
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the tables."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("checkpoint")
     arguments.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")], default=ROWS)
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 class Forms:
-    """Whatever the GPU can run of a checkpoint, for up to ``rows`` rows."""
+    """All implementations that the GPU supports for a checkpoint, for up to ``rows`` rows."""
 
     @torch.inference_mode()
     def __init__(self, checkpoint: Checkpoint, rows: int, *, plain: bool, cublas: Sequence[str]) -> None:
@@ -90,7 +90,10 @@ class Forms:
 
     @torch.inference_mode()
     def tell_errors(self, exact: PredictorWeights) -> None:
-        """A table of logits' errors, each form's for as many rows as it takes. exact: the weights in float32."""
+        """Print a table of errors of the logits, for as many rows as each implementation supports.
+
+        exact: the weights in float32.
+        """
         print(HEADING)
         truth = Truth(exact, self._rows)
         print(told("bfloat16", truth.twin(self._packed)))
@@ -101,7 +104,7 @@ class Forms:
                 print(told(name, compared(logits, truth.logits)), flush=True)
 
     def residual_time(self, form: ResidualCodes, rows: int) -> float:
-        """Of codebooks 1 to 15."""
+        """Return the milliseconds for codebooks 1 to 15."""
         generator = torch.Generator(DEVICE).manual_seed(0)
         width, vocab = self._talker.transformer.hidden, self._talker.predictor.vocab
         hidden = torch.randn(rows, width, generator=generator, device=DEVICE).bfloat16()
@@ -112,7 +115,7 @@ class Forms:
         return milliseconds(lambda: form(hidden, first, draws, chance))
 
     def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
-        """Of codebook 0, its product aside."""
+        """Return the milliseconds for codebook 0, without the product that computes its logits."""
         logits = torch.randn(rows, self._talker.vocab, device=DEVICE).bfloat16()
         at = torch.arange(rows, device=DEVICE)
         return milliseconds(lambda: draw(logits, at))
@@ -120,7 +123,7 @@ class Forms:
 
 @torch.inference_mode()
 def milliseconds(call: Callable[[], object]) -> float:
-    """Of one call in a captured graph: the median of some times of several in a row."""
+    """Return the milliseconds of one call in a captured graph: the median over several runs of consecutive replays."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         call()
@@ -142,7 +145,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def _logits(form: ResidualCodes, truth: Truth) -> Tensor | None:
-    """[rows, books - 1, vocab] after the codes of float32; None of a form that does not keep them."""
+    """Return the logits [rows, books - 1, vocab], teacher-forced with the float32 codes; None if they are not kept."""
     rows = len(truth.codes)
     if isinstance(form, PersistentCodes):
         form(**truth.asked(torch.bfloat16))
@@ -160,7 +163,7 @@ def _print(name: str, times: dict[int, float], rows: Sequence[int]) -> None:
 
 
 def _fastest_rows(times: dict[str, dict[int, float]]) -> int:
-    """The most rows up to which one launch is never slower than the Triton form."""
+    """Return the largest number of rows up to which one launch is never slower than the Triton implementation."""
     faster = takewhile(lambda rows: times[ONE_LAUNCH][rows] <= times[TRITON][rows], sorted(times[ONE_LAUNCH]))
     return max(faster, default=0)
 

@@ -1,4 +1,4 @@
-"""What a frame cannot be made faster than: bytes that must be read, products that must be computed (SPEC 10)."""
+"""Lower bounds (floors) of the time of a frame: bytes to read from memory, and operations to compute (SPEC 10)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from engine.checkpoint.architecture import TalkerArchitecture
 from engine.checkpoint.layout import Shapes
 
 BANDWIDTH = 4.8e12
-"""Bytes a second that an H200's memory gives by its data sheet."""
+"""Memory bandwidth of an H200 by its data sheet, in bytes per second."""
 PRODUCTS = 0.99e15
-"""Floating-point operations a second of its tensor cores in bfloat16, without sparsity."""
+"""Throughput of its tensor cores in bfloat16 without sparsity, in floating-point operations per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Of one step. bytes: read from memory; operations: of matrix products."""
+    """The floor of one step. bytes: read from memory. operations: floating-point operations of matrix products."""
 
     bytes: float
     operations: float
@@ -25,12 +25,12 @@ class Floor:
         return Floor(self.bytes + other.bytes, self.operations + other.operations)
 
     def milliseconds(self, bandwidth: float = BANDWIDTH, products: float = PRODUCTS) -> float:
-        """Whichever takes longer; they overlap at best."""
+        """Return the longer of memory time and compute time, because they overlap at best."""
         return 1000 * max(self.bytes / bandwidth, self.operations / products)
 
 
 def layers_floor(talker: TalkerArchitecture, shapes: Shapes, rows: int, positions: float, itemsize: int) -> Floor:
-    """The talker's layers for ``rows`` utterances. positions: keys and values of each, on average."""
+    """Return the floor of the talker's layers for ``rows`` utterances. positions: mean cached positions of each."""
     shape = talker.transformer
     weights = _size(shapes, "talker.model.layers.")
     cached = 2 * shape.layers * shape.kv_heads * shape.head_dim * positions
@@ -39,15 +39,15 @@ def layers_floor(talker: TalkerArchitecture, shapes: Shapes, rows: int, position
 
 
 def first_code_floor(shapes: Shapes, rows: int, itemsize: int) -> Floor:
-    """The codec head."""
+    """Return the floor of the codec head."""
     head = _size(shapes, "talker.codec_head.")
     return Floor(head * itemsize, rows * 2 * head)
 
 
 def predictor_floor(talker: TalkerArchitecture, shapes: Shapes, rows: int, itemsize: int) -> Floor:
-    """The code predictor: its layers once for each of the codebooks after the first, and each one's head once.
+    """Return the floor of the code predictor: its layers once per codebook after the first, and each head once.
 
-    The first of these passes reads two positions of each row: the talker's state and the first code.
+    The first of these passes reads two positions per row: the talker's state and the first code.
     """
     passes = talker.codebooks - 1
     layers = _size(shapes, "talker.code_predictor.model.layers.")

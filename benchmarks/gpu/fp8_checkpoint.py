@@ -1,9 +1,9 @@
-"""A checkpoint whose code predictor has the matrices that ``talker.vllm.fp8_predictor`` reads, for any engine.
+"""Writes a checkpoint whose code predictor has the fp8-rounded matrices of ``talker.vllm.fp8_predictor``.
 
     python -m benchmarks.gpu.fp8_checkpoint CHECKPOINT FOLDER
     make judge CHECKPOINT=FOLDER
 
-How a trained checkpoint speaks with weights of eight bits can so be heard where no GPU is.
+With it, any engine can run the fp8 weights, so their effect on a trained checkpoint can be judged without a GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TENSORS = "model.safetensors"
 
 
 def main() -> None:
-    """Write it."""
+    """Write the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:
-    """Copy the checkpoint with other matrices; how many they are. folder: what is not there yet."""
+    """Copy the checkpoint with rounded matrices. Return their number. ``folder`` must not exist."""
     shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns(SUMS_FILE))
     tensors = load_file(folder / _TENSORS)
     matrices = fp8_matrices(tensors)
@@ -44,7 +44,7 @@ def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:
 
 
 def fp8_matrices(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The code predictor's of a checkpoint's tensors, with or without "talker." before their names, in eight bits."""
+    """Return the code predictor's matrices among ``tensors``, rounded to fp8. Names may have the prefix "talker."."""
     return rounded_matrices({name: each for name, each in tensors.items() if _is_matrix(name.removeprefix("talker."))})
 
 

@@ -1,7 +1,7 @@
-"""The pieces of a step of the talker on vLLM, each by itself on the GPU: what was captured, replayed and timed.
+"""Times the pieces of a step of the talker on vLLM, each alone on the GPU, by replaying captured graphs.
 
-Everything is done with the tensors of the step before, so the talker must have made one with as many rows. What it
-makes afterwards is of no use: the pieces have moved its state on.
+The replays use the tensors of the previous step, so the talker must have run a step with the same number of rows. They
+also change the talker's state, so its later output is invalid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPLAYS = 20
 
 
 class Pieces:
-    """Of a talker that runs on a GPU."""
+    """The pieces of a step of a talker on a GPU."""
 
     def __init__(self, talker: VllmTalker) -> None:
         core: Any = talker._core._core
@@ -37,7 +37,7 @@ class Pieces:
 
     @torch.inference_mode()
     def milliseconds(self, rows: int) -> dict[str, float | None]:
-        """Piece -> GPU time in a step of ``rows``; None for one that is not there."""
+        """Return the GPU time of each piece in a step of ``rows``; None for a piece that was not captured."""
         size = next(each for each in self._tail._sizes if each >= rows)
         slots = torch.arange(size, device=self._slots.frame.device).clamp_(max=rows - 1)
         hidden, head = self._tail._hidden[:size], self._model.head
@@ -53,7 +53,7 @@ class Pieces:
         }
 
     def _layers(self, rows: int) -> float | None:
-        """vLLM's own graph for as many rows; it reads what the step before was given."""
+        """Time vLLM's own graph for ``rows`` rows. It reads the inputs of the previous step."""
         graphs = self._runner.cudagraph_manager.graphs
         able = [each for each in graphs if each.num_tokens >= rows and each.uniform_token_count in (None, 1)]
         if not able:
@@ -66,12 +66,12 @@ class Pieces:
 
 
 def no_gpu_work() -> AbstractContextManager[Any]:
-    """While it lasts no graph is replayed: what a step then takes is the host's part of it."""
+    """Return a context in which graphs are not replayed, so that a step takes only its host (CPU) time."""
     return mock.patch.object(torch.cuda.CUDAGraph, "replay", lambda graph: None)
 
 
 class _NoResidual:
-    """In the code predictor's place: nothing."""
+    """Replaces the code predictor by a no-op."""
 
     def __init__(self, embedding: Tensor) -> None:
         self._embedding = embedding
@@ -81,7 +81,7 @@ class _NoResidual:
 
 
 def _captured(run: Callable[[], Any], pool: Any) -> torch.cuda.CUDAGraph:
-    """``run`` as a graph; it is run before, for what is made on first use."""
+    """Capture ``run`` as a graph, after a warm-up run for lazy initialization."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         run()
@@ -93,7 +93,7 @@ def _captured(run: Callable[[], Any], pool: Any) -> torch.cuda.CUDAGraph:
 
 
 def _replayed(run: Callable[[], Any]) -> float:
-    """Milliseconds a run: the median of some dozens, between two events each."""
+    """Return the milliseconds per run: the median over several groups of replays, each timed with two events."""
     run()
     times = []
     for _ in range(_RUNS):

@@ -1,15 +1,17 @@
-"""How far the code predictor's logits are off in bfloat16, and with weights of eight bits.
+"""Measures the errors of the code predictor's logits in bfloat16, and with fp8 weights.
 
     python -m benchmarks.gpu.predictor_errors [CHECKPOINT] [--rows 130] [--width 2048] [--device cpu]
 
-Teacher-forced: every form gets the codes that float32 draws, so each logit follows from the same codes. ``float32``
-is plain torch (``engine.talker.fused.reference``), and so are ``bfloat16``, which is what the kernels that serve are
-held to, and ``fp8``: that with the matrices of ``talker.vllm.fp8_predictor``. On a GPU ``python -m
+Uses teacher forcing: every implementation gets the codes sampled in float32, so all logits depend on the same codes.
+``float32`` is plain torch (``engine.talker.fused.reference``). So are ``bfloat16``, the reference for the kernels used
+in serving, and ``fp8``, which is bfloat16 with the matrices of ``talker.vllm.fp8_predictor``. On a GPU ``python -m
 benchmarks.gpu.code_predictor CHECKPOINT --errors`` adds the kernels themselves. Without CHECKPOINT the weights are
-random, of the published sizes, and their logits are spread like a trained model's; a random CHECKPOINT's are not.
+random, of the published sizes, and their logits have a spread like a trained model's; those of a random CHECKPOINT do
+not.
 
-``of all`` is the norm of the error by the norm of the logits, ``median`` and ``largest`` the error of one logit by the
-mean square root of them all; ``likeliest``: the share of draws whose likeliest code is float32's.
+``of all`` is the norm of the error relative to the norm of the logits. ``median`` and ``largest`` are errors of single
+logits relative to the root mean square of all logits. ``likeliest`` is the share of codes whose argmax is that of
+float32.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from tests.predictors import PUBLISHED, question, random_weights
 
 
 class Errors(NamedTuple):
-    """See the module's docstring."""
+    """The errors that the module docstring describes."""
 
     of_all: float
     median: float
@@ -46,7 +48,7 @@ HEADING = f"{'logits':20s}{'of all':>10s}{'median':>10s}{'largest':>10s}{'likeli
 
 
 def compared(logits: Tensor, exact: Tensor) -> Errors:
-    """Logits [rows, books - 1, vocab] against those in float32."""
+    """Return the errors of logits [rows, books - 1, vocab] relative to those in float32."""
     error, scale = (logits.double() - exact.double()).abs(), exact.double().square().mean().sqrt()
     same = (logits.argmax(-1) == exact.argmax(-1)).double().mean()
     of_all = error.square().mean().sqrt() / scale
@@ -54,50 +56,50 @@ def compared(logits: Tensor, exact: Tensor) -> Errors:
 
 
 class Truth:
-    """The codes of ``rows`` rows and their logits in float32: what every form is held to."""
+    """The codes and logits of ``rows`` rows in float32: the reference for every implementation."""
 
     def __init__(self, weights: PredictorWeights, rows: int) -> None:
         self._rows = rows
         self._asked = question(weights, rows, seed=rows, mixed=True)
-        self._asked["hidden"] = self._asked["hidden"].bfloat16().float()  # so that no form has to round it
+        self._asked["hidden"] = self._asked["hidden"].bfloat16().float()  # exact in every dtype
         self.codes, _, self.logits = ReferencePredictor(weights, rows).run(**self._asked)
 
     def asked(self, dtype: torch.dtype) -> dict[str, Any]:
-        """What a form is called with: the question with the states in its type, and the codes to be taken."""
+        """Return the arguments for an implementation: the inputs with states in ``dtype``, and the forced codes."""
         return self._asked | {"hidden": self._asked["hidden"].to(dtype), "forced": self.codes}
 
     def twin(self, weights: PredictorWeights) -> Errors:
-        """Those of plain torch."""
+        """Return the errors of plain torch (the reference implementation) with ``weights``."""
         return compared(ReferencePredictor(weights, self._rows).run(**self.asked(weights.dtype))[2], self.logits)
 
 
 def parts(
     checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype
 ) -> tuple[Weights, TalkerArchitecture, CodecSide]:
-    """What its code predictor is made of, as ``gather`` takes it."""
+    """Return the parts of the checkpoint's code predictor, as arguments for ``gather``."""
     tensors = {name: each for name, each in checkpoint.tensors("talker.").items() if "text" not in name}
     weights, talker = Weights(tensors, device, dtype), checkpoint.model.talker
     return weights.under("code_predictor."), talker, CodecSide(weights, talker)
 
 
 def of_checkpoint(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
-    """The code predictor's weights in ``dtype``."""
+    """Return the code predictor's weights of a checkpoint in ``dtype``."""
     return gather(*parts(checkpoint, device, dtype))
 
 
 def of_nothing(width: int, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
-    """Random ones of the published sizes; width: of the talker."""
+    """Return random weights of the published sizes. width: hidden size of the talker."""
     return random_weights(PUBLISHED, vocab=2048, books=16, talker_hidden=width, dtype=dtype, device=device)
 
 
 def told(name: str, errors: Errors) -> str:
-    """A line of the table."""
+    """Return a row of the table."""
     return f"{name:20s}{errors}"
 
 
 @torch.inference_mode()
 def main() -> None:
-    """Print a table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", nargs="?")
     parser.add_argument("--rows", type=int, default=130)

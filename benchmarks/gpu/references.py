@@ -1,11 +1,11 @@
-"""Reference recordings on a GPU: what it takes to encode some, one by one in plain torch, and in captured batches.
+"""Measures the encoding of reference recordings on a GPU: one by one in plain torch, and in captured batches.
 
     python -m benchmarks.gpu.references FOLDER [--counts 1 2 4 8] [--seconds 3 10 30] [--repeats 10]
 
-FOLDER: a checkpoint that can clone. Times are of noise whose voice nobody has asked for before, alone on the GPU, until
-all voices are on the host, median: ``ms`` on the clock, ``cpu ms`` of the thread that encodes, which other threads may
-want. ``in context`` is the x-vector and the codes. Batches are those that the engine would make of recordings that
-come at once. On a CPU, which has no graphs, it only shows that it runs.
+FOLDER: a checkpoint that can clone. The recordings are noise and not cached, and the GPU is otherwise idle. Times are
+medians until all voices are on the host: ``ms`` is wall-clock time, ``cpu ms`` the CPU time of the encoding thread.
+``in context`` is the x-vector and the codes. Batches are those that the engine forms when the recordings arrive
+together. A CPU has no graphs, so running it there is only a smoke test.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ Recordings = Sequence[NDArray[np.float32]]
 
 
 class CreditBatch(NamedTuple):
-    """Milliseconds: on the clock, and of the thread's processor."""
+    """A measurement in milliseconds: wall-clock time, and CPU time of the thread."""
 
     wall: float
     cpu: float
 
 
 class Memory:
-    """What is taken of the GPU's memory; of a CPU's nothing is told."""
+    """Measures GPU memory usage; 0 on a CPU."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._free = self._now()
 
     def taken(self) -> float:
-        """MiB since the last call, without what torch only keeps in case."""
+        """Return the MiB allocated since the last call, without torch's cached free memory."""
         before, self._free = self._free, self._now()
         return (before - self._free) / MIB
 
@@ -60,13 +60,13 @@ class Memory:
 
 
 def recordings(count: int, seconds: float) -> Recordings:
-    """Noise."""
+    """Return recordings of noise."""
     noise = np.random.default_rng(count).standard_normal((count, round(seconds * SAMPLE_RATE)), np.float32)
     return list(0.1 * noise)
 
 
 def batches(networks: ReferenceNetworks, given: Recordings) -> Iterator[Recordings]:
-    """As the desk makes them."""
+    """Split recordings into batches as the engine does (``engine.cloning.worker``)."""
     while given:
         count = networks.together([len(each) for each in given])
         yield given[:count]
@@ -74,13 +74,13 @@ def batches(networks: ReferenceNetworks, given: Recordings) -> Iterator[Recordin
 
 
 def encode(networks: ReferenceNetworks, given: Recordings, codes: bool) -> None:
-    """All of them."""
+    """Encode all recordings in batches."""
     for batch in batches(networks, given):
         networks.encode(batch, [codes] * len(batch))
 
 
 def time_calls(call: Callable[[], object], repeats: int) -> CreditBatch:
-    """The medians, after one call that does not count."""
+    """Return the median times of a call, after one warm-up call."""
     call()
     walls, cpus = [], []
     for _ in range(repeats):
@@ -92,7 +92,7 @@ def time_calls(call: Callable[[], object], repeats: int) -> CreditBatch:
 
 
 def load(checkpoint: Checkpoint, device: torch.device, *, captured: bool) -> ReferenceNetworks:
-    """The networks, and a line of what they took."""
+    """Load the networks, and print their memory usage and loading time."""
     memory, began = Memory(device), time.monotonic()
     networks = ReferenceNetworks(checkpoint, device)
     if not networks.can_clone:
@@ -107,7 +107,7 @@ def load(checkpoint: Checkpoint, device: torch.device, *, captured: bool) -> Ref
 
 
 def longest_of_plain(networks: ReferenceNetworks, device: torch.device) -> None:
-    """A line of what 30 s take at their height, without graphs."""
+    """Print the peak memory of encoding 30 s without graphs."""
     if device.type != "cuda":
         return
     torch.cuda.reset_peak_memory_stats(device)
@@ -123,7 +123,7 @@ def time_all(
     seconds: Sequence[float],
     repeats: int,
 ) -> None:
-    """A line for each number and length."""
+    """Print a row for each number and length of recordings."""
     print("| recordings | s | voice | plain ms | cpu ms | batches | ms | cpu ms | ms each |\n" + 9 * "|---" + "|")
     for codes in (False, True) if plain.can_clone_in_context else (False,):
         for length in seconds:
@@ -140,7 +140,7 @@ def time_all(
 
 
 def main() -> None:
-    """Load both, and time."""
+    """Load the networks with and without graphs, and time both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))

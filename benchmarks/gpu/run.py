@@ -1,11 +1,11 @@
-"""Everything that is shown on a GPU, in one run: the tests it has, what each stage takes, and servers under load.
+"""Runs all GPU tests and benchmarks: tests, timings of each stage, and servers under load.
 
     python -m benchmarks.gpu.run OUT [--part NAME]... [--checkpoints FOLDER] [--minutes 4]
 
-OUT gets the output of each part, NAME.txt, and its figures, NAME.json. A part that fails, or takes longer than it may,
-or whose checkpoint cannot be made, does not keep the others from running; the last lines say which did, and the exit
-status is 1. A part that needs more GPUs than there are is left out, which is said, too. Full-size random checkpoints
-are made in FOLDER where they are not there yet (5 GB and 3 GB each).
+Writes the output of each part to OUT/NAME.txt, and its results to OUT/NAME.json. If a part fails or times out, or its
+checkpoint cannot be written, the other parts still run. The last lines list the result of each part, and the exit
+status is 1 if any part failed. Parts that need more GPUs than available are skipped, with a message. Full-size random
+checkpoints are written to FOLDER if they do not exist (5 GB and 3 GB each).
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _CONFIG = "--config configs/h200-1.7b.yaml --json {json}"
 _SERVE = f"benchmarks.http.serve {_CONFIG} --frames text"
 _SOME_LOADS = "--voice ryan -c 1 -c 64 -c 256 --rate 20"
 _LOADS = 4
-"""The load itself, and three times that for judging it."""
+"""Time limit of a mixed load, as a multiple of its length: the load itself, and three times that for checking it."""
 _MIXED = f"benchmarks.mixed.run {_CONFIG} --model {{both}} --minutes {{minutes}}"
 
 
 class Part(NamedTuple):
-    """What is run: words after ``python -m``, with the names of ``_CHECKPOINTS`` for their folders.
+    """A part of the run.
 
-    seconds: how long it may take, beside ``loads`` times what is asked of a mixed load. environment: what is in it
-    besides. gpus: how many it needs.
+    command: the words after ``python -m``. Names of ``_CHECKPOINTS`` in braces are replaced by their folders.
+    seconds: timeout, in addition to ``loads`` times the length of a mixed load.
+    environment: additional environment variables. gpus: number of GPUs needed.
     """
 
     command: str
@@ -54,7 +55,7 @@ PARTS = {
     "tests-vllm": Part(
         "pytest -q -p no:cacheprovider tests/vllm",
         400,
-        {"TEST_DEVICE": "cuda", "TRITON_F32_DEFAULT": "ieee"},  # else its attention rounds float32 to 10 bits
+        {"TEST_DEVICE": "cuda", "TRITON_F32_DEFAULT": "ieee"},  # avoids TF32 (10 bits) in its attention
     ),
     "parity": Part(
         "pytest -q -p no:cacheprovider tests/parity tests/unit/test_native_talker.py", 400, {"TEST_DEVICE": "cuda"}
@@ -98,7 +99,7 @@ PARTS = {
     "mixed": Part(_MIXED, 900, loads=_LOADS),
     "mixed-reproducible": Part(f"{_MIXED} --reproducible", 900, loads=_LOADS),
 }
-"""In the order in which they are run."""
+"""The parts, in the order in which they run."""
 
 _CHECKPOINTS = {
     "named": "1.7b-custom_voice",
@@ -107,12 +108,12 @@ _CHECKPOINTS = {
     "named06": "0.6b-custom_voice",
     "clones06": "0.6b-base",
 }
-"""Name -> size and kind, see ``benchmarks.lib.fullsize``."""
+"""Name -> size and kind of a checkpoint, see ``benchmarks.lib.fullsize``."""
 _MAKING_S = 600.0
 
 
 def main() -> None:
-    """Run what was asked for, in order, and say what became of it."""
+    """Run the selected parts in order, and print the result of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; all when left out")
@@ -135,12 +136,12 @@ def main() -> None:
 
 
 def whole(name: str, part: Part, out: Path, checkpoints: Path, minutes: float) -> int:
-    """Run a part, after what makes the checkpoints that it names; the exit status of what failed, or 0."""
+    """Write the checkpoints that a part needs, and run it. Return 0, or the exit status of what failed."""
     words = {"json": str(out / f"{name}.json"), "minutes": str(minutes)}
     for checkpoint in (field for _, field, _, _ in Formatter().parse(part.command) if field in _CHECKPOINTS):
         kind = _CHECKPOINTS[checkpoint]
         words[checkpoint] = str(checkpoints / kind)
-        if (checkpoints / kind / "config.json").exists():  # it comes last
+        if (checkpoints / kind / "config.json").exists():  # written last: the checkpoint is complete
             continue
         making = ["benchmarks.lib.checkpoints", f"full-size-{kind}", words[checkpoint]]
         if code := run(making, out / f"{name}.txt", _MAKING_S):
@@ -151,9 +152,9 @@ def whole(name: str, part: Part, out: Path, checkpoints: Path, minutes: float) -
 
 
 def run(command: list[str], copy: Path, seconds: float, environment: Mapping[str, str] = {}) -> int:
-    """Run a module with its output here and in ``copy``; its exit status, negative where a signal ended it.
+    """Run a module, with its output printed and copied to ``copy``. Return its exit status, negative for a signal.
 
-    seconds: when it is ended. environment: what is in it besides.
+    seconds: timeout, after which it is terminated. environment: additional environment variables.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", *command],

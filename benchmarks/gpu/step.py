@@ -1,17 +1,18 @@
-"""What a step of the talker on vLLM takes, and in which part of it, beside what it cannot be made faster than.
+"""Measures a step of the talker on vLLM and its parts, and compares it with a lower bound (floor).
 
     python -m benchmarks.gpu.step FOLDER [--rows 1,32,128] [--parts] [--first] [--reproducible] [--fp8] [--json FILE]
 
-In this process, on its GPU; FOLDER is a checkpoint with named voices (``benchmarks.lib.fullsize``). Utterances that
-begin together each make ``--frames`` frames. Printed for each number of them, in milliseconds:
+Runs in this process, on its GPU. FOLDER is a checkpoint with named voices (``benchmarks.lib.fullsize``). Utterances
+that start together each generate ``--frames`` frames. Prints for each number of utterances (rows), in milliseconds:
 
-- step: the clock's time from one step to the next, the steps that read prompts left out; median and 95th percentile;
-- floor: reading every weight and every cached position that a step needs, or computing its products, whichever takes
-  longer, with the data sheet's bandwidth (``--bandwidth``, TB/s) and products (``--products``, PFLOP/s);
-- with ``--parts``: what the GPU takes for the talker's layers, the first code, the code predictor and the next input
-  rows, each replayed alone as a captured graph between two events, and its share of the floor; host: a whole step in
-  which no graph is replayed, so what the processor does, which the GPU's work hides as long as it is less;
-- with ``--first``: from a prompt's arrival to its first codes, of one at a time and of as many at once.
+- step: wall-clock time from one step to the next, without prefill steps; median and 95th percentile;
+- floor: the time to read all weights and all cached positions that a step needs, or to compute its matrix products,
+  whichever is longer, with the data sheet's bandwidth (``--bandwidth``, TB/s) and throughput (``--products``,
+  PFLOP/s);
+- with ``--parts``: GPU time of the talker's layers, the first code, the code predictor and the next input rows, each
+  replayed alone as a captured graph between two events, and its floor as a share of that time; host: CPU time of a
+  step in which no graph is replayed. It is hidden as long as it is shorter than the GPU's work;
+- with ``--first``: time from a prompt's arrival to its first codes, for one at a time and for that many at once.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _LONG = 400
 
 
 class Crowd:
-    """Utterances that begin together, on a talker that has nothing else to do."""
+    """Runs utterances that start together on an otherwise idle talker."""
 
     def __init__(self, talker: VllmTalker, checkpoint: Checkpoint) -> None:
         self._talker, self._checkpoint = talker, checkpoint
@@ -54,7 +55,7 @@ class Crowd:
         self._admitted = 0
 
     def admit(self, rows: int, frames: int) -> None:
-        """``rows`` of them, of ``frames`` frames each."""
+        """Admit ``rows`` utterances of ``frames`` frames each."""
         checkpoint = self._checkpoint
         for _ in range(rows):
             self._admitted += 1
@@ -69,28 +70,28 @@ class Crowd:
             self._talker.admit(number, prompt, resolve(request.sampling, checkpoint.generation))
 
     def step(self) -> int:
-        """One step; how many frames it handed out."""
+        """Run one step. Return the number of frames it returned."""
         return sum(output.codes is not None for output in self._talker.step(()))
 
     def finish(self) -> None:
-        """Until nobody speaks any more."""
+        """Run steps until all utterances have ended."""
         while self._talker.runnable(()):
             self._talker.step(())
 
     def leave(self) -> None:
-        """Everybody stops at once."""
+        """Cancel all utterances."""
         for stream in list(self._talker._utterances):
             self._talker.cancel(stream)
         self.finish()
 
     @property
     def positions(self) -> float:
-        """Cached positions of each, on average."""
+        """Mean number of cached positions per utterance."""
         return statistics.fmean(request.num_computed_tokens for request in self._talker._requests.values())
 
 
 def step_times(crowd: Crowd, rows: int, frames: int) -> tuple[list[float], float]:
-    """Milliseconds of each step in which all rows make a frame, and how many positions each has on average."""
+    """Return the milliseconds of each step in which all rows generate a frame, and the mean positions per row."""
     crowd.admit(rows, frames)
     while crowd.step() < rows:
         pass
@@ -104,7 +105,7 @@ def step_times(crowd: Crowd, rows: int, frames: int) -> tuple[list[float], float
 
 
 def first_codes(crowd: Crowd, rows: int) -> tuple[float, float]:
-    """Milliseconds from the first of ``rows`` prompts' arrival to the first codes of any, and of all."""
+    """Return the milliseconds from the arrival of the first of ``rows`` prompts to the first codes of any and of all."""
     began, first, got = time.perf_counter(), 0.0, 0
     crowd.admit(rows, 2)
     while got < rows:
@@ -116,7 +117,7 @@ def first_codes(crowd: Crowd, rows: int) -> tuple[float, float]:
 
 
 def parts_of(crowd: Crowd, pieces: Pieces, rows: int) -> dict[str, float | None]:
-    """The GPU's pieces, and the host's part, with ``rows`` utterances under way."""
+    """Return the times of the pieces on the GPU, and of the host, with ``rows`` utterances running."""
     crowd.admit(rows, _LONG)
     while crowd.step() < rows:
         pass
@@ -135,7 +136,7 @@ def parts_of(crowd: Crowd, pieces: Pieces, rows: int) -> dict[str, float | None]
 
 
 def floors(checkpoint: Checkpoint, rows: int, positions: float, itemsize: int) -> dict[str, Floor]:
-    """Part -> its floor."""
+    """Return the floor of each part."""
     talker, shapes = checkpoint.model.talker, model_shapes(checkpoint.model)
     return {
         "layers": layers_floor(talker, shapes, rows, positions, itemsize),
@@ -145,7 +146,7 @@ def floors(checkpoint: Checkpoint, rows: int, positions: float, itemsize: int) -
 
 
 def measured(crowd: Crowd, checkpoint: Checkpoint, pieces: Pieces | None, rows: int, given: Any) -> dict[str, Any]:
-    """Everything about steps of ``rows``."""
+    """Run all measurements with ``rows`` utterances."""
     crowd.admit(rows, _FEW)
     crowd.finish()
     times, positions = step_times(crowd, rows, given.frames)
@@ -170,7 +171,7 @@ def measured(crowd: Crowd, checkpoint: Checkpoint, pieces: Pieces | None, rows: 
 
 
 def line(found: dict[str, Any]) -> str:
-    """One row's figures, for people."""
+    """Return the results for one number of rows as text."""
     told = [f"{found['rows']:4d} rows: step {found['step']:6.2f} (p95 {found['step_p95']:6.2f})"]
     told.append(f"floor {found['floor']:5.2f} ({found['floor'] / found['step']:4.0%})")
     for name, taken in found.get("parts", {}).items():
@@ -186,7 +187,7 @@ def line(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Load, measure, tell."""
+    """Load the talker, measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--rows", type=_numbers, default=ROWS, help="how many at once, such as 1,32,128")

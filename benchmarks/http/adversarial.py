@@ -1,10 +1,10 @@
-"""Adversarial clients: idle connections, half-sent requests, slow readers, floods, files that crash decoders.
+"""Adversarial clients: idle connections, incomplete requests, slow readers, floods, files that crash decoders.
 
     python -m benchmarks.http.adversarial ADDRESS [--clients 200] [--seconds 600] [--speaking 4] [--seed 1]
 
-Each client makes one attack after another until the time is over; then every connection is reset at once. Prints how
-often each attack was made, as JSON. ``--speaking`` bounds how many of them request speech at a time, since more would
-measure load and not abuse. The clients connect from eight loopback addresses other than 127.0.0.1.
+Each client runs one attack after another until the time is over; then all connections are reset. Prints the number of
+runs of each attack, as JSON. ``--speaking`` limits how many clients request speech at a time, because more would
+measure load, not abuse. The clients connect from eight loopback addresses other than 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from tests.server.dangerous_recordings import DANGEROUS
 
 _LONG = "This is said to somebody who does not listen, and it goes on for as long as nobody hangs up. " * 20
 _SMALL_WINDOW = 4096
-"""Bytes that the system may take for a client that does not read."""
+"""Receive buffer (SO_RCVBUF) in bytes of a client that does not read."""
 _LONGEST_STALL = 90.0
-"""Seconds; the server should have given such a client up before."""
+"""Maximum seconds that a client stalls. The server should have disconnected it before."""
 _ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
-"""Where clients connect from: per-client limits hold for each of these."""
+"""Source addresses of the clients. Per-client limits apply to each of them."""
 _HELD_BODY = 2**20
-"""Bytes of a body that is never completed."""
+"""Size in bytes of an incomplete body."""
 _ANSWER_S = 20.0
 _BURST = 50
-"""Requests, messages or connections of one attack."""
+"""Requests, messages or connections per attack."""
 
 
 @dataclass
 class Hostile:
-    """One client: where it connects, and its own source of chance."""
+    """One adversarial client. host, port: of the server. random: its own random number generator."""
 
     host: str
     port: int
     random: Random
 
     async def say_nothing(self) -> None:
-        """Connect, and wait for the server to hang up."""
+        """Connect, send nothing, and wait for the server to disconnect."""
         await self._until_hung_up(b"")
 
     async def stop_in_head(self) -> None:
-        """Half of a request's head."""
+        """Send an incomplete request header."""
         await self._until_hung_up(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Ty")
 
     async def stop_in_body(self) -> None:
-        """Half of a request's body, and then a byte now and then."""
+        """Send an incomplete request body, then trickle single bytes."""
         async with self._connected() as connection:
             await self._send(connection, _head(4000) + b'{"input": "')
             end = time.monotonic() + self.random.uniform(1, _LONGEST_STALL)
@@ -65,15 +65,15 @@ class Hostile:
                 await self._hesitate(0.2, 2)
 
     async def talk_nonsense(self) -> None:
-        """What is no HTTP."""
+        """Send random bytes instead of HTTP."""
         await self._until_hung_up(self.random.randbytes(self.random.randint(1, 5000)) + b"\r\n\r\n")
 
     async def open_session(self) -> None:
-        """A live session that never says anything, or half a frame."""
+        """Open a live session and send nothing, or an incomplete frame."""
         await self._until_hung_up(_handshake(self.random) + self.random.choice((b"", b"\x81\xfe\x10\x00\0\0\0\0{")))
 
     async def read_slowly(self) -> None:
-        """Take speech at a tenth of the pace it is played at, then hang up."""
+        """Read speech at a tenth of real time, then disconnect."""
         async with self._connected(_SMALL_WINDOW) as connection:
             await self._send(connection, _speech())
             async with asyncio.timeout(self.random.uniform(5, 40)):
@@ -81,19 +81,19 @@ class Hostile:
                     await self._hesitate(0.2, 0.2)
 
     async def stall(self) -> None:
-        """Ask for speech and take nothing of it."""
+        """Request speech and read nothing."""
         async with self._connected(_SMALL_WINDOW) as connection:
             await self._send(connection, _speech())
             await asyncio.sleep(self.random.uniform(5, _LONGEST_STALL))
 
     async def vanish(self) -> None:
-        """Ask for speech, hear its beginning, and be gone."""
+        """Request speech, read its start, and disconnect."""
         async with self._connected() as connection:
             await self._send(connection, _speech())
             await self._read(connection, 4096)
 
     async def trickle_text(self) -> None:
-        """A live session that sends a word every few seconds and so keeps the talker waiting."""
+        """Send a word every few seconds in a live session, which keeps the talker waiting."""
         async with self._session() as connection:
             await self._send(connection, _frame(json.dumps({"type": "session.config"}).encode()))
             async with asyncio.timeout(self.random.uniform(5, _LONGEST_STALL)):
@@ -103,24 +103,24 @@ class Hostile:
                     await self._hesitate(2, 10)
 
     async def send_dangerous_recording(self) -> None:
-        """A recording that crashes its decoder, or makes it allocate gigabytes."""
+        """Send a recording that crashes its decoder, or makes it allocate gigabytes."""
         recording = base64.b64encode(self.random.choice(list(DANGEROUS.values()))).decode()
         body = json.dumps({"input": "Hello.", "ref_audio": f"data:audio/ogg;base64,{recording}"}).encode()
         await self._until_hung_up(_head(len(body)) + body)
 
     async def hold_body(self) -> None:
-        """A megabyte of a body whose rest never comes."""
+        """Send one megabyte of a body and never the rest."""
         await self._until_hung_up(_head(16 * 2**20 - 1) + b'{"input": "' + b"a" * _HELD_BODY)
 
     async def flood_pings(self) -> None:
-        """WebSocket pings by the megabyte; none of the pongs is read."""
+        """Send megabytes of WebSocket pings without reading the pongs."""
         async with self._session(_SMALL_WINDOW) as connection, asyncio.timeout(self.random.uniform(1, 10)):
             while True:
                 await self._send(connection, _frame(b"p" * 125, opcode=9) * 100)
                 await self._hesitate(0.1, 0.2)
 
     async def send_long_names(self) -> None:
-        """Paths of 60 kB, and a live message with a field name of 1 MB."""
+        """Send paths of 60 kB, and a live message with a field name of 1 MB."""
         for _ in range(_BURST // 10):
             await self._until_answered(f"GET /{'x' * 60_000} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         async with self._session() as connection, asyncio.timeout(_ANSWER_S):
@@ -129,32 +129,32 @@ class Hostile:
                 pass
 
     async def hoard_connections(self) -> None:
-        """Many idle connections at once."""
+        """Hold many idle connections at once."""
         async with AsyncExitStack() as stack:
             for _ in range(_BURST):
                 await stack.enter_async_context(self._connected())
             await self._hesitate(1, 30)
 
     async def rebind(self) -> None:
-        """Requests for private data under a foreign host name."""
+        """Request private data with a foreign Host header (DNS rebinding)."""
         for path in ("/v1/audio/voices", "/metrics", "/v1/audio/speech/req_1", "/v1/models"):
             await self._until_answered(f"GET {path} HTTP/1.1\r\nHost: rebound.example\r\n\r\n".encode())
 
     async def smuggle(self) -> None:
-        """Content-Length beside Transfer-Encoding, absolute-form targets, pipelined requests."""
+        """Try request smuggling: Content-Length with Transfer-Encoding, absolute-form targets, pipelined requests."""
         both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
         await self._until_answered(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\n" + both)
         await self._until_answered(b"GET http://x/health HTTP/1.1\r\nHost: y\r\n\r\n" * _BURST)
 
     async def _until_answered(self, data: bytes) -> None:
-        """Send ``data`` and read the beginning of the answer."""
+        """Send ``data`` and read the start of the response."""
         async with self._connected() as connection, asyncio.timeout(_ANSWER_S):
             await self._send(connection, data)
             await self._read(connection, 65_536)
 
     @asynccontextmanager
     async def _session(self, window: int | None = None) -> AsyncIterator[socket.socket]:
-        """A live session, its handshake answered."""
+        """Open a live session and complete its handshake."""
         async with self._connected(window) as connection:
             await self._send(connection, _handshake(self.random))
             await self._read(connection, 4096)
@@ -164,7 +164,7 @@ class Hostile:
         await asyncio.sleep(self.random.uniform(least, most))
 
     async def _until_hung_up(self, data: bytes) -> None:
-        """Send ``data`` and nothing more; leave when the server does, or before."""
+        """Send ``data`` and nothing more. Disconnect when the server does, or after a random timeout."""
         async with self._connected() as connection:
             await self._send(connection, data)
             async with asyncio.timeout(self.random.uniform(1, _LONGEST_STALL)):
@@ -173,7 +173,7 @@ class Hostile:
 
     @asynccontextmanager
     async def _connected(self, window: int | None = None) -> AsyncIterator[socket.socket]:
-        """A connection that is reset, not closed, when it is left."""
+        """Open a connection that is reset (RST), not closed, on exit. window: receive buffer in bytes."""
         with socket.socket() as connection:
             connection.setblocking(False)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -205,9 +205,9 @@ QUIET: tuple[Deed, ...] = (
     Hostile.rebind,
     Hostile.smuggle,
 )
-"""What costs no speech."""
+"""Attacks without speech synthesis."""
 LOUD: tuple[Deed, ...] = (Hostile.read_slowly, Hostile.stall, Hostile.vanish, Hostile.trickle_text)
-"""What does."""
+"""Attacks that request speech synthesis."""
 
 
 def _head(length: int) -> bytes:
@@ -226,7 +226,7 @@ def _handshake(random: Random) -> bytes:
 
 
 def _frame(payload: bytes, opcode: int = 1) -> bytes:
-    """A whole masked WebSocket frame (RFC 6455, 5.2); the mask is zero."""
+    """Return a complete masked WebSocket frame (RFC 6455, section 5.2); the mask is zero."""
     length = len(payload)
     if length < 126:
         size = struct.pack(">B", 0x80 | length)
@@ -244,7 +244,10 @@ def _speech() -> bytes:
 
 @dataclass
 class Crowd:
-    """Many of them. done: how often each thing was; speaking: how many may have speech made at a time."""
+    """A group of adversarial clients.
+
+    done: number of runs by attack. speaking: maximum number of clients that request speech at a time.
+    """
 
     address: str
     speaking: int
@@ -252,7 +255,7 @@ class Crowd:
     done: Counter[str] = field(default_factory=Counter)
 
     async def run(self, clients: int, seconds: float) -> None:
-        """``clients`` of them for so long."""
+        """Run ``clients`` clients for ``seconds``."""
         self._turns = asyncio.Semaphore(self.speaking)
         members = [asyncio.create_task(self._one(number)) for number in range(clients)]
         await asyncio.wait(members, timeout=seconds)
@@ -281,7 +284,7 @@ class Crowd:
 
 
 def main() -> None:
-    """Be hostile for a while."""
+    """Run the adversarial clients and print the number of runs of each attack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("address")
     parser.add_argument("--clients", type=int, default=200)

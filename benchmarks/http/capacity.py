@@ -1,11 +1,12 @@
-"""How many listeners a running server keeps supplied: the most of whom none ever runs out of audio.
+"""Finds how many real-time clients a running server sustains: the largest number without any underrun.
 
     python -m benchmarks.http.capacity --server URL [--first 64] [--most 4096] [--limit 200] [options of sonant bench]
 
-Each listener hears one sentence after the other, all the time (``sonant bench --listeners``), so N of them are N
-streams in real time. Numbers are tried for ``--trial-seconds`` each, half as many more each time until some listener
-runs dry for more than 5 ms, then between the two; a number is held if every request was answered, and none ran dry.
-With ``--wait`` they begin to play so many seconds after the first sample, otherwise at once.
+Each real-time client plays one sentence after the other without a pause (``sonant bench --listeners``), so N clients
+are N concurrent real-time streams. Each number is tried for ``--trial-seconds``. The number grows by half until some
+client has underruns of more than 5 ms in total; then the search bisects. A number is held if every request was
+answered and no client had such an underrun. With ``--wait`` clients start to play that many seconds after the first
+sample, otherwise at once.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from typing import Any
 from benchmarks.lib.serving import ROOT
 
 TOLERATED = 0.005
-"""Seconds without audio, in all, that count as none."""
+"""Total seconds of underruns per response that are tolerated."""
 _STEP = 1.5
 _CLIENT_BUSY = 0.8
 _GRACE_S = 120.0
-"""A trial may take so much longer than it lasts: answers that have begun are heard to their end."""
+"""Extra time for a trial, because responses that have started are read to their end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """So many listeners. dry: how many answers ran dry; failed: how many requests were not answered."""
+    """The result of trying ``listeners`` real-time clients.
+
+    dry: number of responses with underruns. failed: number of requests that were not answered.
+    """
 
     listeners: int
     answered: int
@@ -46,7 +50,7 @@ class Trial:
 
     @property
     def held(self) -> bool:
-        """Whether all of them were supplied all the time."""
+        """Whether all clients were served in real time."""
         return self.answered > 0 and self.failed == 0 and self.dry == 0
 
     def __str__(self) -> str:
@@ -61,9 +65,10 @@ class Trial:
 
 
 def largest(holds: Callable[[int], bool], first: int, most: int, precision: float) -> int:
-    """The largest number found that ``holds``, up to ``most``; 0 if none does. Stops when ``holds`` raises StopTrials.
+    """Return the largest number up to ``most`` for which ``holds`` is true, or 0 if there is none.
 
-    precision: how far, as a share, the next larger number that was tried may be.
+    The search stops early when ``holds`` raises StopTrials.
+    precision: the search ends when the smallest failing number is at most this fraction larger.
     """
     low, high = 0, most + 1
     number = min(first, most)
@@ -80,11 +85,11 @@ def largest(holds: Callable[[int], bool], first: int, most: int, precision: floa
 
 
 class StopTrials(Exception):
-    """There is no time for another one."""
+    """There is no time for another trial."""
 
 
 def trial_of(load: dict[str, Any], *, buffered: bool) -> Trial:
-    """What ``sonant bench`` found of one load."""
+    """Return the trial for one load in the JSON report of ``sonant bench``."""
     field = "buffered_underrun" if buffered else "underrun"
     lacks = [each[field] for each in load["each"] if each["outcome"] == "ok"]
     return Trial(
@@ -100,7 +105,7 @@ def trial_of(load: dict[str, Any], *, buffered: bool) -> Trial:
 
 
 class Trials:
-    """Tries numbers at ``server`` until ``limit`` seconds are over, and prints each."""
+    """Runs trials against ``server`` for up to ``limit`` seconds, and prints each result."""
 
     def __init__(self, server: str, options: Sequence[str], *, seconds: float, wait: float, limit: float) -> None:
         self._server, self._options = server, list(options)
@@ -110,7 +115,7 @@ class Trials:
         self.done: list[Trial] = []
 
     def __call__(self, listeners: int) -> bool:
-        """Whether so many are held. Raises StopTrials."""
+        """Return whether the server sustains ``listeners`` real-time clients. Raises StopTrials."""
         if time.monotonic() > self._ends:
             raise StopTrials
         with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +136,7 @@ class Trials:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What a search is told."""
+    """Add the options of a search."""
     parser.add_argument("--first", type=int, default=64, help="how many listeners are tried first")
     parser.add_argument("--most", type=int, default=4096)
     parser.add_argument("--trial-seconds", type=float, default=12.0, help="of each trial")
@@ -141,7 +146,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def search(server: str, given: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
-    """Search, print, and return what was found."""
+    """Search the capacity, print the result and return it."""
     trials = Trials(server, options, seconds=given.trial_seconds, wait=given.wait, limit=given.limit)
     most = largest(trials, given.first, given.most, given.precision)
     failing = min((each.listeners for each in trials.done if not each.held and each.listeners > most), default=None)
@@ -151,7 +156,7 @@ def search(server: str, given: argparse.Namespace, options: Sequence[str]) -> di
 
 
 def main() -> None:
-    """Search at a server that runs."""
+    """Search the capacity of a running server."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )

@@ -1,11 +1,11 @@
-"""What clients can exhaust: connections, memory for bodies, memory for pongs.
+"""Resource exhaustion attacks: idle connections, memory for request bodies, memory for WebSocket pongs.
 
     python -m benchmarks.http.exhaustion connections | bodies | pongs
 
-connections: 1,100 idle connections to a server that may open 1,024 files, beside a listener. Prints whether the
-listener's audio was complete, whether somebody else could connect, and the size of the log.
-bodies: 80 half-sent bodies of 16 MB. pongs: a WebSocket client that sends 400 MB of pings and never reads. Both print
-by how much the server process grew.
+connections: 1,100 idle connections to a server with a limit of 1,024 open files, while a real-time client listens.
+Prints whether the listener's audio was complete, whether another client could connect, and the size of the log.
+bodies: 80 incomplete bodies of 16 MB. pongs: a WebSocket client that sends 400 MB of pings and never reads. Both print
+how much the memory of the HTTP process grew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HANDSHAKE = (
 
 
 class _FewFiles(Serving):
-    """A server that was started under ``ulimit -n 1024``."""
+    """A server with the limits of ``ulimit -n 1024``."""
 
     program = (
         "-c",
@@ -63,7 +63,7 @@ def _resident_mb(server: Serving) -> float:
 
 
 def _played(answer: httpx.Response) -> int:
-    """Bytes of audio, read no faster than they are played."""
+    """Read the audio in real time and return its number of bytes."""
     began, count = time.monotonic(), 0
     for piece in answer.iter_raw(9600):
         count += len(piece)
@@ -72,7 +72,7 @@ def _played(answer: httpx.Response) -> int:
 
 
 def connections(server: Serving) -> None:
-    """1,100 idle connections for half a minute."""
+    """Hold 1,100 idle connections for 30 s."""
     body = endless(max_new_tokens=400)  # 32 s
     with server.client() as client:
         alone = len(client.post(SPEECH, json=body, timeout=300).content)
@@ -104,7 +104,7 @@ def connections(server: Serving) -> None:
 
 
 def bodies(server: Serving) -> None:
-    """80 half-sent bodies."""
+    """Send 80 incomplete bodies."""
     before = _resident_mb(server)
     head = f"POST {SPEECH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     data = f"{head}Content-Length: {BODY_BYTES + 1}\r\n\r\n".encode() + b" " * BODY_BYTES
@@ -117,7 +117,7 @@ def bodies(server: Serving) -> None:
 
 
 def pongs(server: Serving) -> None:
-    """Pings whose pongs are not read."""
+    """Send pings without reading the pongs."""
     before = _resident_mb(server)
     ping = b"\x89\xfd\0\0\0\0" + bytes(125)
     with _connect(server, HANDSHAKE.encode(), window=4096) as client:
@@ -128,7 +128,7 @@ def pongs(server: Serving) -> None:
 
 
 def main() -> None:
-    """Start a server and do what is asked."""
+    """Start a server and run the selected attack."""
     parts = {"connections": connections, "bodies": bodies, "pongs": pongs}
     part = parts[sys.argv[1]]
     with tempfile.TemporaryDirectory() as name:

@@ -1,9 +1,9 @@
-"""What the load client behind ``sonant bench`` itself costs: CPU time of a request, and of a piece of its answer.
+"""Measures the CPU time of the ``sonant bench`` client itself: per request, and per piece of a response.
 
     python -m benchmarks.http.load_client [--at-once 64] [--requests 512] [--pieces 100]
 
-A server of the bare minimum, in a process of its own, answers each request at once with pieces of 80 ms of audio, one
-every 20 ms. Two runs, with one piece and with many, tell the cost of a request from that of a piece.
+A minimal server in another process answers each request at once with pieces of 80 ms of audio, one every 20 ms. Two
+runs, with one piece and with many, separate the cost of a request from that of a piece.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EVERY_S = 0.02
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One request; its path says how many pieces it wants."""
+    """Answer one request with the number of pieces that its path contains."""
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         await reader.readexactly(int(head.partition("Content-Length: ")[2].split()[0]))
@@ -38,14 +38,14 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def serve() -> None:
-    """Tells its port on standard output and serves until it is ended."""
+    """Print the port on standard output and serve until terminated."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 async def asked(port: int, pieces: int, load: Closed) -> Run:
-    """Every request of ``load``, each for so many pieces."""
+    """Run ``load`` with requests for ``pieces`` pieces each. Raises SystemExit if a request fails."""
     client = Client(f"http://127.0.0.1:{port}/{pieces}", None, patience=120, rate=24_000, audible=0.01)
     done = await run(load, client, Workload(SENTENCES))
     failed = [trace for trace in done.traces if trace.outcome != "ok"]
@@ -55,7 +55,7 @@ async def asked(port: int, pieces: int, load: Closed) -> Run:
 
 
 def main() -> None:
-    """Two runs and what follows from them."""
+    """Run the client twice and print the costs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--requests", type=int, default=512)

@@ -1,13 +1,13 @@
-"""What a request costs beside the models: microseconds of CPU time in each thread, and ms until its first chunk.
+"""Measures the cost of a request without the models: CPU time (us) in each thread, and ms until its first chunk.
 
     python -m benchmarks.http.request_cost [--requests 2000] [--at-once 1 64] [--bursts 64 256]
 
-A server with ``benchmarks/lib/stand_in_engine.py`` in the place of both models, which take no time here, is asked for
-utterances of one frame as raw PCM, each on a connection of its own. First so many at once, a new one whenever one is
-over; then so many in one moment. CPU time is what the system has counted for each thread while they were answered, by
-request, so the end of the request and its line in the log are in it: ``http`` is the HTTP process, ``loop`` the event
-loop of it, ``talker`` and ``code2wav`` the stages' threads, ``rest`` the engine process's others. ``first`` is from
-before the connection to the first byte of sound; of a burst, from its beginning.
+The server runs with ``benchmarks/lib/stand_in_engine.py`` in place of both models, which take no time here. Clients
+request utterances of one frame as raw PCM, each on its own connection: first with a fixed concurrency (--at-once), then
+in simultaneous bursts (--bursts). CPU time is counted by the kernel per thread and divided by the number of requests.
+It includes the end of the request and its log line. ``http`` is the whole HTTP process, ``loop`` its event loop,
+``talker`` and ``code2wav`` the threads of the stages, ``rest`` the other threads of the engine process. ``first`` is
+the time from before the connection, or from the start of the burst, to the first byte of audio.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PARTS = ("http", "loop", "talker", "code2wav", "rest")
 
 
 class _Listener(asyncio.Protocol):
-    """Asks, and notes when the first byte of sound came. over: done when the server has closed the connection."""
+    """Sends a request, and records when the first byte of audio arrives. over: done when the server disconnects."""
 
     def __init__(self, request: bytes) -> None:
         self.over = asyncio.get_running_loop().create_future()
@@ -64,7 +64,7 @@ class _Listener(asyncio.Protocol):
 
 
 class Asker:
-    """Asks the server at ``address`` for one frame."""
+    """Sends requests for one frame to the server at ``address``."""
 
     def __init__(self, address: str) -> None:
         place = address.removeprefix("http://")
@@ -75,7 +75,7 @@ class Asker:
         self._request = f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
     async def first(self) -> float:
-        """When the first byte of sound was there, by ``time.perf_counter``; returns when the answer is over."""
+        """Send one request and read the whole response. Return when its first audio arrived (``time.perf_counter``)."""
         listener = _Listener(self._request)
         async with asyncio.timeout(_PATIENCE_S):
             await asyncio.get_running_loop().create_connection(lambda: listener, self._host, self._port)
@@ -84,7 +84,7 @@ class Asker:
 
 
 async def crowd(asker: Asker, at_once: int, requests: int) -> list[float]:
-    """Seconds until each one's first chunk; a new one comes whenever one is over."""
+    """Send ``requests`` requests, ``at_once`` at a time. Return the seconds until the first chunk of each."""
     left = iter(range(requests))
     waits = []
 
@@ -98,7 +98,7 @@ async def crowd(asker: Asker, at_once: int, requests: int) -> list[float]:
 
 
 async def bursts(asker: Asker, size: int) -> list[float]:
-    """Seconds from a burst's beginning to each one's first chunk, of several bursts."""
+    """Send several bursts of ``size`` requests. Return the seconds from the burst's start to each first chunk."""
     waits = []
     for _ in range(_BURSTS):
         begun = time.perf_counter()
@@ -108,7 +108,7 @@ async def bursts(asker: Asker, size: int) -> list[float]:
 
 
 def spent(server: Processes) -> np.ndarray:
-    """CPU seconds so far of ``_PARTS``."""
+    """Return the CPU seconds used so far by each of ``_PARTS``."""
     http, engine = server.http, server.engine[0]
     threads, stages = _threads(http.pid), _threads(engine.pid)
     [code2wav] = [each for each in stages if is_code2wav(engine.pid, each)]
@@ -122,7 +122,7 @@ def _threads(pid: int) -> dict[int, float]:
 
 
 def row(name: str, ask: Callable[[], Awaitable[list[float]]], server: Processes) -> str:
-    """What was spent on a request, and how long they waited."""
+    """Run ``ask`` and return a table row: CPU time per request, and quantiles of the time to the first chunk."""
     before = spent(server)
     begun = time.perf_counter()
     waits = asyncio.run(ask())
@@ -134,7 +134,7 @@ def row(name: str, ask: Callable[[], Awaitable[list[float]]], server: Processes)
 
 
 def main() -> None:
-    """One server for all of it."""
+    """Start one server and run all measurements on it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--at-once", type=int, nargs="*", default=[1, 64])
@@ -172,7 +172,7 @@ def _settings(folder: Path, most: int) -> dict[str, object]:
 
 
 def measure(asker: Asker, server: Processes, given: argparse.Namespace) -> None:
-    """The table."""
+    """Print the table."""
     asyncio.run(crowd(asker, 8, 200))
     heads = "".join(f"{part:>9}" for part in _PARTS)
     print(f"{'us a request':12}{heads}{'first ms':>9}{'p95':>9}{'worst':>9}{'a second':>10}", flush=True)

@@ -1,21 +1,21 @@
-"""A deployment from its start to its limits: start to ready, then loads over HTTP, and how busy the GPU was.
+"""Benchmarks a whole deployment: startup time, loads over HTTP, and GPU utilization.
 
     python -m benchmarks.http.serve [--config FILE] [--model FOLDER] [--piece NAME] [--json FILE] [options of sonant
     bench]
 
-Starts ``sonant serve`` with the configuration on a free port and lets ``sonant bench`` ask it: the loads of the
-options, else ``--plan gpu``. With ``--piece``, parts of a plan that each take less than four minutes and print what
-they find when they have it:
+Starts ``sonant serve`` with the configuration on a free port and runs ``sonant bench`` against it, with the loads in
+the options, or ``--plan gpu`` without any. ``--piece`` selects parts of the plan, which take less than four minutes
+each:
 
-- alone: one request after the other; open: 1, 6, 10, 20 and 40 a second; closed: 8, 32, 64, 128 and 256 at once
-- clone: a stored voice of a synthetic recording, cloned in context, one at a time and 20 a second
-- held: how many listeners are supplied in real time (``benchmarks.http.capacity``)
+- alone: one request after the other; open: 1, 6, 10, 20 and 40 per second; closed: 8, 32, 64, 128 and 256 at once
+- clone: a stored voice of a synthetic recording, cloned in context, one at a time and 20 per second
+- held: how many real-time clients the server sustains (``benchmarks.http.capacity``)
 
-Printed too is how the engine divides a GPU's memory, where it says so. With ``--all-answered`` the exit status is 1
-unless every request is answered with speech to its end.
+Also prints how the engine divides the GPU memory, if its log says so. With ``--all-answered`` the exit status is 1
+unless every request is completely answered with speech.
 
-Untrained weights end an utterance at random, or never: ``--frames text`` cuts each to a length that follows from its
-text. The same plan against a server that runs already, of whatever make:
+Random checkpoints end an utterance at random, or never: ``--frames text`` limits each to a length estimated from its
+text. To run the same plan against any server that is already running:
 
     sonant bench --plan gpu --frames text -s http://127.0.0.1:8091 --voice ryan --body '{"stream_format": "audio"}'
 """
@@ -51,7 +51,7 @@ _PIECES = {
 
 
 def main() -> None:
-    """Start, measure, tell."""
+    """Start the server, run the pieces and report the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for every figure")
     held.add_options(parser)
     given, options = parser.parse_known_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # exit through the context managers, which stop the server
     flags = ["--model", given.model] if given.model else []
     print("{cpu}, {cores} cores; Python {python}, torch {torch}".format(**machine()), flush=True)
     with tempfile.TemporaryDirectory() as folder, watched() as gpus:
@@ -83,12 +83,12 @@ def main() -> None:
 
 
 def memory_told(log: str) -> list[str]:
-    """What a server's log says of the GPU's memory: nothing, or one line."""
+    """Return the line of a server's log about GPU memory, if any."""
     return re.findall(r"GPU memory: [^\n\"]*", log)[:1]
 
 
 def unanswered(loads: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Load -> how its requests ended, where not all were answered with speech to its end."""
+    """Return the outcomes of each load in which not all requests were completely answered with speech."""
     return {load["load"]: load["outcomes"] for load in loads if set(load["outcomes"]) != {"ok"}}
 
 
@@ -100,7 +100,7 @@ def measure(
     report: dict[str, Any],
     gpus: GpuWatch,
 ) -> None:
-    """One piece, or what the options say; its figures go into ``report`` and onto the screen."""
+    """Run one piece, or the loads of the options. Add the results to ``report`` and print them."""
     voices = [word for voice in given.voice for word in ("--voice", voice)]
     if piece == "held":
         report["held"] = held.search(address, given, [*voices, *options])
@@ -120,7 +120,7 @@ def measure(
 
 
 def asked(address: str, options: list[str]) -> list[dict[str, Any]]:
-    """The loads that ``sonant bench`` puts on ``address``; its tables go where ours go."""
+    """Run ``sonant bench`` against ``address`` and return the loads of its JSON report. Its output is not captured."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "bench.json")
         command = [sys.executable, "-m", "server.cli", "bench", "--server", address, "--json", str(file), *options]
@@ -132,7 +132,7 @@ def asked(address: str, options: list[str]) -> list[dict[str, Any]]:
 
 
 def store_clone(address: str) -> None:
-    """Store the voice that the clones speak with."""
+    """Store the voice that the clone piece uses."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "voice.wav")
         write_recording(file)
@@ -151,7 +151,7 @@ def store_clone(address: str) -> None:
 
 
 def gpus_during(load: dict[str, Any], gpus: GpuWatch) -> dict[str, dict[str, float]]:
-    """GPU -> how busy it was while ``load`` ran."""
+    """Return the utilization of each GPU while ``load`` ran."""
     return gpus.between(load["began"], load["began"] + load["wall_seconds"])
 
 

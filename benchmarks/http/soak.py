@@ -1,19 +1,19 @@
-"""Listeners beside adversarial clients: whether they run out of audio, and what the server still holds afterwards.
+"""Soak test: real-time clients next to adversarial clients. Measures underruns, and resources the server does not free.
 
     python -m benchmarks.http.soak [--rounds 5] [--minutes 2] [--clients 200] [--listeners 2] [--speaking 2] [--json
     FILE] python -m benchmarks.http.soak --parts hostile --rounds 6 --minutes 10
 
-Starts one server (``configs/pocket.yaml``). A listener requests one sentence after the other and plays each from its
-first audible sample, with a buffer of 100 ms. Each round has up to three parts of ``--minutes`` each, interleaved so
-that other work on the machine affects all of them alike: the listeners alone; beside ``--speaking`` more listeners,
-which is what that many speaking clients cost in any case; and beside ``benchmarks.http.adversarial``. Prints for each
-part:
+Starts one server (``configs/pocket.yaml``). A real-time client (listener) requests one sentence after the other and
+plays each from its first audible sample, with a buffer of 100 ms. Each round has up to three parts of ``--minutes``
+each, interleaved so that other load on the machine affects all of them equally: the listeners alone; with
+``--speaking`` additional listeners, as a baseline for the cost of that many speech requests; and with
+``benchmarks.http.adversarial``. Prints for each part:
 
-- first sound: median and 99th percentile;
-- late: how many sentences ran out of audio, and by how much the latest sample missed its time;
-- the resident memory of each process after each round, CPU time, the most connections, files and threads.
+- first sound: median and 99th percentile of the time to the first audible sample;
+- late: how many sentences had an underrun, and by how much the latest sample missed its deadline;
+- resident memory of each process after each round, CPU time, maximum connections, files and threads.
 
-After the last round it waits until the server is at rest and prints what it holds, beside what it held before.
+After the last round it waits until the server is idle, and prints the resources in use before and after the test.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from benchmarks.lib.serving import PATIENCE_S, ROOT, served
 
 PARTS = ("alone", "listeners", "hostile")
 IN_HAND_S = 0.1
-"""What a player has before it begins: docs/performance.md, "The pocket checkpoint"."""
+"""Buffer of the player: see docs/performance.md, "The pocket checkpoint"."""
 _SAMPLE_S = 5.0
 _WARM_UP_S = 10.0
 
 
 @dataclass
 class Part:
-    """What the listeners heard in all rounds of one part, and what the server held meanwhile."""
+    """The results of one part over all rounds: what the listeners received, and the server's resource usage."""
 
     heard: list[Heard] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Part:
     seconds: float = 0.0
 
     def figures(self) -> dict[str, Any]:
-        """The part in numbers: milliseconds, MiB, counts."""
+        """Return the metrics of the part: milliseconds, MiB, counts."""
         firsts = sorted(1000 * each.first for each in self.heard)
         late = [1000 * (each.late - IN_HAND_S) for each in self.heard]
         held = [sample for samples in self.rounds for sample in samples]
@@ -86,7 +86,7 @@ def _work(rounds: list[list[Held]], process: int, seconds: float) -> float:
 
 
 class Soak:
-    """The listeners and who is beside them."""
+    """Runs the listeners and the other clients."""
 
     def __init__(self, server: Server, given: argparse.Namespace) -> None:
         self._server, self._given = server, given
@@ -95,7 +95,7 @@ class Soak:
         self.deeds: Counter[str] = Counter()
 
     async def run(self) -> dict[str, Any]:
-        """Everything; what was found."""
+        """Run all rounds and return the results."""
         seconds = 60 * self._given.minutes
         await self._listen(Part(), _WARM_UP_S)
         before = await self._server.at_rest()
@@ -128,7 +128,7 @@ class Soak:
         return {name: part.figures() for name, part in self.parts.items()}
 
     async def _listen(self, part: Part, seconds: float, listeners: int | None = None) -> None:
-        """Sentence after sentence, for so long."""
+        """Run listeners for ``seconds``, and sample the server's resource usage."""
         end = time.monotonic() + seconds
         samples: list[Held] = [self._server.held()]
         part.rounds.append(samples)
@@ -161,7 +161,7 @@ class Soak:
 
     @asynccontextmanager
     async def _hostile(self, seed: int, seconds: float) -> AsyncIterator[None]:
-        """Hostile clients, who come from a process of their own."""
+        """Run adversarial clients in another process."""
         asked = {"clients": self._given.clients, "seconds": seconds, "speaking": self._given.speaking, "seed": seed}
         options = [f"--{name}={value}" for name, value in asked.items()]
         command = (sys.executable, "-m", "benchmarks.http.adversarial", self._server.address, *options)
@@ -176,7 +176,7 @@ class Soak:
 
 
 def table(found: dict[str, Any]) -> str:
-    """What was found, for people."""
+    """Return the results as a Markdown table."""
     parts = found["parts"]
     rows = ["| |" + "".join(f" {name} |" for name in parts), "|---|" + "---|" * len(parts)]
     for figure in next(iter(parts.values())):
@@ -191,7 +191,7 @@ def _cell(value: Any) -> str:
 
 
 def main() -> None:
-    """Start a server and stay with it."""
+    """Start a server, run the soak test and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=2, help="of each part of a round")

@@ -1,16 +1,16 @@
-"""How long one request waits while every seat is held by clients that keep the engine waiting.
+"""Measures how long a request waits while slow or greedy clients hold every slot of the engine.
 
     python -m benchmarks.http.unfair_clients [--seats 8] [--settle 30] [--most 150]
 
-Each attack runs on a server of its own with a small random checkpoint and default limits:
+Each attack runs on its own server with a small random checkpoint and default limits:
 
 - ``trickle``: live sessions that send one word every 10 s;
-- ``slow``: streams whose client takes 4,000 bytes a second, a twelfth of real time;
-- ``hog``: one client, 127.0.0.1, that reads as fast as it plays and keeps as many requests open as the server takes;
-  the other client, 127.0.0.2, comes last.
+- ``slow``: streams whose client reads 4,000 bytes per second, a twelfth of real time;
+- ``hog``: one client, 127.0.0.1, that reads in real time and keeps as many requests open as the server accepts; the
+  other client, 127.0.0.2, comes last.
 
-After ``--settle`` seconds another client asks for one short utterance; printed are the status of its reply and the
-seconds until it is complete, or until ``--most`` have passed.
+After ``--settle`` seconds another client requests one short utterance. Prints the status of its response, and the
+seconds until it is complete or until the timeout ``--most``.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from tests.support.random_checkpoint import write_checkpoint
 
 _SPEECH = "/v1/audio/speech"
 _ENDLESS = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1, "max_new_tokens": 4000}
-"""Sampling that makes a random checkpoint speak for minutes: what was said once is likelier ever after."""
+"""Sampling that makes a random checkpoint speak for minutes: a penalty below 1 makes repeated codes more likely."""
 _PCM_BYTES_PER_S = 48_000
 
 
 def trickle(address: str, over: threading.Event) -> None:
-    """One live session that sends a word every 10 s."""
+    """Run one live session that sends a word every 10 s."""
     try:
         with connect(address.replace("http", "ws", 1) + f"{_SPEECH}/stream", ping_interval=None) as session:
             config = {"type": "session.config", "response_format": "pcm", **_ENDLESS}
@@ -59,12 +59,12 @@ def trickle(address: str, over: threading.Event) -> None:
 
 
 def slow(address: str, over: threading.Event) -> None:
-    """One stream of which 4,000 bytes are taken each second."""
+    """Read one stream at 4,000 bytes per second."""
     _read(address, over, rate=4000, window=16_384)
 
 
 def hog(address: str, over: threading.Event) -> None:
-    """One stream that is taken as fast as it plays."""
+    """Read one stream in real time."""
     _read(address, over, rate=_PCM_BYTES_PER_S, window=65_536)
 
 
@@ -84,7 +84,7 @@ def _read(address: str, over: threading.Event, rate: int, window: int) -> None:
 
 
 def waited(attack: Callable[[str, threading.Event], None], clients: int, given: argparse.Namespace) -> str:
-    """The status of another client's reply, and the seconds until it was complete."""
+    """Run ``attack`` and return the status of another client's response, and the seconds until it was complete."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "checkpoint").mkdir()
@@ -113,7 +113,7 @@ def waited(attack: Callable[[str, threading.Event], None], clients: int, given: 
 
 
 def main() -> None:
-    """One line for each attack."""
+    """Print one line per attack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seats", type=int, default=8)
     parser.add_argument("--settle", type=float, default=30.0)

@@ -1,9 +1,9 @@
-"""The random checkpoints that benchmarks run on, made where they are missing.
+"""Writes the random checkpoints for benchmarks, if they do not exist.
 
 python -m benchmarks.lib.checkpoints NAME FOLDER
 
-NAME is "full-size" (the published 0.6B model's with built-in voices), such as "full-size-1.7b-base" (a size and a kind
-of ``benchmarks.lib.fullsize``), or one of ``tests.support.random_checkpoint.VARIANTS``.
+NAME is "full-size" (the size of the published 0.6B model with built-in voices), a name such as "full-size-1.7b-base" (a
+size and a kind of ``benchmarks.lib.fullsize``), or one of ``tests.support.random_checkpoint.VARIANTS``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FULL_SIZES = {FULL_SIZE: ("0.6b", "custom_voice")} | {
 
 
 def main() -> None:
-    """Write the checkpoint if it is not there. A folder that has a config.json is whole: it comes last."""
+    """Write the checkpoint unless it exists. A folder with a config.json is complete, because it is written last."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     if (folder / "config.json").exists():
         return

@@ -1,12 +1,12 @@
-"""Random checkpoints of the published sizes, in the published layout: good for timing and for nothing else.
+"""Writes random checkpoints with the published sizes and layout. They are useful only for timing.
 
     python -m benchmarks.lib.fullsize OUT [--size 1.7b] [--kind custom_voice]
 
-Every tensor has its published shape. A kind more than there is, ``both``, has named voices and clones too. The
-tokenizer is a small one, but each word of the load client's sentences is one token of it, as of the published one, so
-prompts have as many rows. The codec head's row of eos is zero, so top-k 50 of logits that are spread as widely as real
-ones never draws it: how long an utterance is, is its ``max_new_tokens`` alone. 2.5 GB (0.6b) and 4.5 GB (1.7b), drawn
-on the GPU where there is one, in seconds; other numbers than a CPU's, which takes a minute.
+Every tensor has its published shape. In addition to the published kinds there is ``both``, with named voices and
+cloning. The tokenizer is small, but each word of the load client's sentences is one token, as in the published one, so
+prompts have the same length. The eos row of the codec head is zero. The logits have a spread like real ones, so top-k
+50 never samples eos, and only ``max_new_tokens`` determines the length of an utterance. The files have 2.5 GB (0.6b)
+and 4.5 GB (1.7b). They are generated on the GPU in seconds, or on the CPU in a minute, with different random numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS = ("custom_voice", "base", "both")
 
 
 class _Size(NamedTuple):
-    """name: in config.json. hidden, intermediate: the talker's."""
+    """A model size. name: in config.json. hidden, intermediate: widths of the talker."""
 
     name: str
     hidden: int
@@ -90,7 +90,7 @@ _LAST_CONV = "decoder.decoder.6.conv.weight"
 
 
 def full_size_model(tokens: dict[str, int], size: str = "0.6b", kind: str = "custom_voice") -> dict[str, Any]:
-    """config.json of one of ``SIZES`` and ``KINDS``, with a tokenizer of ``tokens``."""
+    """Return the config.json for one of ``SIZES`` and of ``KINDS``, for a tokenizer with ``tokens``."""
     name, hidden, intermediate = _SIZES[size]
     published = "base" if kind == "base" else "custom_voice"
     config = model_config(name, published, clones=kind != "custom_voice", marked=True, tokens=tokens)
@@ -104,7 +104,7 @@ def full_size_model(tokens: dict[str, int], size: str = "0.6b", kind: str = "cus
 
 
 def full_size_codec() -> dict[str, Any]:
-    """speech_tokenizer/config.json as published."""
+    """Return the published speech_tokenizer/config.json."""
     return CODEC | {
         "decoder_config": CODEC["decoder_config"] | _CODEC_DECODER,
         "encoder_config": CODEC["encoder_config"] | _CODEC_ENCODER,
@@ -112,7 +112,7 @@ def full_size_codec() -> dict[str, Any]:
 
 
 def write_full_size(folder: Path, size: str = "0.6b", kind: str = "custom_voice") -> None:
-    """Write the checkpoint, config.json last."""
+    """Write the checkpoint. config.json is written last, so it marks a complete checkpoint."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
     _write_codec(folder / "speech_tokenizer", device)
@@ -136,7 +136,7 @@ def _write_codec(folder: Path, device: torch.device) -> None:
 
 
 def _with_published_ids(talker: dict[str, Any]) -> dict[str, Any]:
-    """The small configuration's ids follow its small codebook; here they follow the published one."""
+    """Shift the token ids of the small configuration, which follow its codebook, to follow the published codebook."""
 
     def shifted(value: Any) -> Any:
         if isinstance(value, dict):
@@ -149,7 +149,7 @@ def _with_published_ids(talker: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write one, and say how large it is and how long it took."""
+    """Write a checkpoint and print its size and the time it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="the folder")
     parser.add_argument("--size", choices=SIZES, default="1.7b")

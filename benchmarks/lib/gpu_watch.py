@@ -1,4 +1,4 @@
-"""How busy the GPUs of this machine are, as ``nvidia-smi`` says twice a second."""
+"""Samples GPU utilization, memory and power with ``nvidia-smi``, twice a second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Reading:
-    """One GPU at one moment (Unix time): percent of the time that a kernel ran, MiB in use, watts."""
+    """One sample of one GPU. at: Unix time. busy: percent of the time with a kernel running. memory: MiB. power: W."""
 
     at: float
     gpu: str
@@ -29,19 +29,19 @@ class Reading:
 
 @dataclass
 class GpuWatch:
-    """Everything that was read so far; nothing where there is no ``nvidia-smi``."""
+    """All samples so far; none without ``nvidia-smi``."""
 
     readings: list[Reading] = field(default_factory=list)
 
     def between(self, begin: float, end: float) -> dict[str, dict[str, float]]:
-        """GPU -> its figures from one moment to another; empty where nothing was read."""
+        """Return a summary per GPU of the samples between two Unix times; empty without samples."""
         chosen = [reading for reading in self.readings if begin <= reading.at <= end]
         return {gpu: _figures([each for each in chosen if each.gpu == gpu]) for gpu in sorted({r.gpu for r in chosen})}
 
 
 @contextmanager
 def watched() -> Iterator[GpuWatch]:
-    """Reads until it is left."""
+    """Sample in a background thread until the context is left."""
     watch, left = GpuWatch(), threading.Event()
     tool = shutil.which("nvidia-smi")
     thread = threading.Thread(target=_read, args=(tool, watch, left))
@@ -56,13 +56,13 @@ def watched() -> Iterator[GpuWatch]:
 
 
 def _read(tool: str, watch: GpuWatch, left: threading.Event) -> None:
-    """A call for each reading: what a call that stays prints may come late and together."""
+    """Call ``nvidia-smi`` once per sample: the output of a long-running call may arrive late, several lines at once."""
     command = [tool, f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]
     while not left.wait(_EVERY_S):
         told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S).stdout
         for line in told.splitlines():
             gpu, *values = (value.strip() for value in line.split(","))
-            with suppress(ValueError, TypeError):  # what a GPU cannot tell is "[N/A]"
+            with suppress(ValueError, TypeError):  # unsupported values are "[N/A]"
                 watch.readings.append(Reading(time.time(), gpu, *map(float, values)))
 
 

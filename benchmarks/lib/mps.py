@@ -1,9 +1,9 @@
-"""A module beside NVIDIA's MPS daemon, so that processes share the GPU at one time instead of taking turns.
+"""Runs a module with NVIDIA's MPS daemon, so that processes use the GPU concurrently instead of taking turns.
 
     python -m benchmarks.lib.mps MODULE ARGS...
 
-Starts the daemon with its files in a temporary folder, runs ``python -m MODULE ARGS`` with what lets CUDA find it, and
-ends it, whatever becomes of the module, whose exit status this is.
+Starts the daemon with its files in a temporary folder, runs ``python -m MODULE ARGS`` with the environment variables
+that let CUDA find it, and always stops it at the end. The exit status is that of the module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _PATIENCE_S = 30.0
 
 @contextmanager
 def daemon() -> Iterator[dict[str, str]]:
-    """A daemon of its own: the environment in which CUDA uses it. Raises SystemExit where it cannot be started."""
+    """Run a separate MPS daemon and yield the environment in which CUDA uses it.
+
+    Raises SystemExit when the daemon cannot be started.
+    """
     control = shutil.which(_PROGRAM)
     if control is None:
         raise SystemExit(f"there is no {_PROGRAM} here: it comes with NVIDIA's driver")
@@ -41,7 +44,7 @@ def daemon() -> Iterator[dict[str, str]]:
 
 
 def _start(control: str, environment: dict[str, str], said: Path) -> None:
-    """Start the daemon. said: a file for what it prints, as it would keep a pipe open. Raises SystemExit."""
+    """Start the daemon. said: a file for its output, because it would keep a pipe open. Raises SystemExit."""
     with said.open("w") as file:
         started = subprocess.run(
             [control, "-d"], env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=_PATIENCE_S
@@ -51,7 +54,7 @@ def _start(control: str, environment: dict[str, str], said: Path) -> None:
 
 
 def _quit(control: str, environment: dict[str, str]) -> None:
-    """End the daemon; one that does not end is told of."""
+    """Stop the daemon, or print a warning if it does not stop."""
     try:
         subprocess.run([control], input="quit\n", env=environment, text=True, check=True, timeout=_PATIENCE_S)
     except subprocess.SubprocessError as error:
@@ -59,7 +62,7 @@ def _quit(control: str, environment: dict[str, str]) -> None:
 
 
 def run(command: list[str], environment: dict[str, str]) -> int:
-    """The command's exit status. It ends before this does, whatever ends this."""
+    """Run the command and return its exit status. The command is terminated if this function is interrupted."""
     process = subprocess.Popen(command, env=environment)
     try:
         return process.wait()
@@ -69,10 +72,10 @@ def run(command: list[str], environment: dict[str, str]) -> int:
 
 
 def main() -> None:
-    """Start, run, end."""
+    """Start the daemon, run the module and stop the daemon."""
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the daemon ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # exit through the context manager, which stops the daemon
     with daemon() as environment:
         status = run([sys.executable, "-m", *sys.argv[1:]], environment)
     raise SystemExit(status)

@@ -1,4 +1,4 @@
-"""The processes of a running ``sonant serve``, found from outside."""
+"""Finds the processes of a running ``sonant serve``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True)
 class Processes:
-    """A server's processes by their role.
+    """The processes of a server by their role.
 
-    supervisor: the process that was started; http: its child, which holds the connections; engine: the child of that
-    one, with its own children (Code2Wav, if it runs in a process), the engine process first; others: further
-    descendants of the HTTP process.
+    supervisor: the process that was started.
+    http: its child, which holds the connections.
+    engine: the engine process, a child of ``http``, and then its descendants (Code2Wav, if it runs in a process).
+    others: other descendants of the HTTP process.
     """
 
     supervisor: psutil.Process
@@ -27,14 +28,14 @@ class Processes:
 
     @property
     def all(self) -> tuple[psutil.Process, ...]:
-        """Every process: HTTP, engine, others, supervisor."""
+        """All processes, in the order HTTP, engine, others, supervisor."""
         return (self.http, *self.engine, *self.others, self.supervisor)
 
 
 def processes(pid: int) -> Processes:
-    """Return the processes of the server with the supervisor ``pid``, once its HTTP and engine process exist.
+    """Wait for the HTTP and engine process of the server with the supervisor ``pid``, and return its processes.
 
-    Raises TimeoutError when they do not.
+    Raises TimeoutError when they do not start in time.
     """
     supervisor = psutil.Process(pid)
     deadline = time.monotonic() + _PATIENCE_S
@@ -55,7 +56,7 @@ def processes(pid: int) -> Processes:
 
 
 def http_process(pid: int) -> psutil.Process:
-    """Return the HTTP process of the server with the supervisor ``pid``, also before there is an engine process."""
+    """Return the HTTP process of the server with the supervisor ``pid``. Does not wait for the engine process."""
     supervisor = psutil.Process(pid)
     deadline = time.monotonic() + _PATIENCE_S
     while not (children := supervisor.children()):

@@ -1,4 +1,4 @@
-"""A recording of nobody: some seconds of a voice-like sound, for clones whose likeness does not matter."""
+"""Synthetic reference recordings: some seconds of a voice-like sound, for clones whose quality does not matter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HARMONICS = 12
 
 
 def recorded(seconds: float = 6.0, pitch: float = 140.0) -> NDArray[np.float32]:
-    """Its samples at ``SAMPLE_RATE``. pitch: in Hz, around which the voice moves."""
+    """Return the samples at ``SAMPLE_RATE``. pitch: mean pitch in Hz."""
     time = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     phase = 2 * np.pi * np.cumsum(pitch * (1 + 0.15 * np.sin(2 * np.pi * 0.7 * time))) / SAMPLE_RATE
     voiced = sum(np.sin(number * phase) / number for number in range(1, _HARMONICS + 1))
@@ -26,7 +26,7 @@ def recorded(seconds: float = 6.0, pitch: float = 140.0) -> NDArray[np.float32]:
 
 
 def write_recording(file: Path, seconds: float = 6.0, pitch: float = 140.0) -> None:
-    """Write it into a WAV file."""
+    """Write a synthetic recording to a WAV file."""
     with wave.open(str(file), "wb") as out:
         out.setnchannels(1)
         out.setsampwidth(2)

@@ -1,4 +1,4 @@
-"""What a comparison found, as tables and as JSON."""
+"""Results of a comparison, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class Contender:
-    """Who takes part: a name for the table, the module that runs, and what it is to do."""
+    """A participant of a comparison. name: in the table. module: the module that runs. job: its work."""
 
     name: str
     module: str
@@ -38,7 +38,10 @@ class Contender:
 
 @dataclass
 class Result:
-    """All turns of one contender: seconds by what was measured, codes of the last turn, peak memory."""
+    """The results of all turns of one contender.
+
+    seconds: measurements by name. codes: of the last turn. peak_bytes: peak memory.
+    """
 
     name: str
     threads: int
@@ -47,14 +50,14 @@ class Result:
     peak_bytes: int = 0
 
     def add(self, turn: Turn) -> None:
-        """One more turn."""
+        """Add the results of one turn."""
         for name, seconds in turn.seconds.items():
             self.seconds.setdefault(name, []).extend(seconds)
         self.codes = turn.codes
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures depend on, without a name."""
+    """Return the properties of this machine that the results depend on, without its host name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_name(),
@@ -66,12 +69,15 @@ def machine() -> dict[str, str | int]:
 
 
 def machine_line(machine: dict[str, str | int]) -> str:
-    """The same on one line."""
+    """Return the properties of ``machine`` as one line."""
     return "{cpu}, {cores} cores, {memory_gib} GiB; Python {python}, torch {torch} on both sides".format(**machine)
 
 
 def table(comparison: str, results: Sequence[Result]) -> str:
-    """A row a contender and number of threads, and how many times faster this engine's best is than theirs."""
+    """Return a table with one row per contender and number of threads, and the speedups over the reference.
+
+    A speedup is the ratio of the best measurements.
+    """
     measured = list(dict.fromkeys(name for result in results for name in result.seconds))
     frames = max(len(result.codes) for result in results)
     title = _TITLES[comparison] + (f", {frames} frames" if frames else "")
@@ -85,13 +91,13 @@ def table(comparison: str, results: Sequence[Result]) -> str:
 
 
 def same_codes(results: Sequence[Result]) -> bool:
-    """Whether all made the same codes, but for a reference in bf16, which rounds otherwise."""
+    """Return whether all contenders generated the same codes, ignoring bf16 references, which round differently."""
     codes = [result.codes for result in results if "bf16" not in result.name]
     return all(each == codes[0] for each in codes)
 
 
 def write(file: Path, machine: dict[str, str | int], comparisons: dict[str, list[Result]]) -> None:
-    """Every measurement, in seconds and bytes."""
+    """Write all measurements as JSON, in seconds and bytes."""
     rows = {name: [_fields(result) for result in results] for name, results in comparisons.items()}
     file.write_text(json.dumps({"machine": machine, "comparisons": rows}, indent=2) + "\n")
 

@@ -1,4 +1,4 @@
-"""What a running server holds, as the system sees it."""
+"""Resource usage of a running server, as reported by the operating system."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Held:
-    """The server at one moment. The first three list the HTTP process, the engine process and then the others.
+    """The resources that a server holds at one moment.
 
-    processes: ids; resident: MiB; worked: seconds of CPU time so far; shared: mappings of shared memory.
-    files, threads and shared count all processes, connections those of the HTTP process.
+    processes, resident, worked: process ids, resident memory in MiB and CPU seconds so far, first of the HTTP process,
+        then of the engine process and the others.
+    files, threads: number in all processes. shared: number of processes with shared-memory mappings (memfd).
+    connections: established connections of the HTTP process.
     """
 
     processes: tuple[int, ...]
@@ -34,7 +36,7 @@ class Held:
 
 
 def held(server: Processes) -> Held:
-    """What the server holds now."""
+    """Return the resources that the server holds now."""
     family = server.all
     return Held(
         processes=tuple(process.pid for process in family),
@@ -48,18 +50,18 @@ def held(server: Processes) -> Held:
 
 
 class Server:
-    """A server at ``address``, which this process has started."""
+    """A server at ``address`` that this process has started."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._process = started()
 
     def held(self) -> Held:
-        """What it holds now."""
+        """Return the resources that it holds now."""
         return held(processes(self._process.pid))
 
     async def at_rest(self) -> dict[str, int]:
-        """What is in use when nobody is there any more, or after two minutes."""
+        """Wait until the server is idle, for up to two minutes, and return the resources in use."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             used = await self._used()

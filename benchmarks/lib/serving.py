@@ -1,4 +1,4 @@
-"""A ``sonant serve`` process to measure."""
+"""Starts a ``sonant serve`` process for a benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
 START_S = 1800.0
-"""A large checkpoint may have to be downloaded, and its kernels compiled."""
+"""Start timeout. A large checkpoint may have to be downloaded, and its kernels compiled."""
 
 
 @contextmanager
@@ -28,10 +28,9 @@ def served(
     cores: Collection[int] | None = None,
     program: Sequence[str] = ("server.cli",),
 ) -> Iterator[tuple[str, float]]:
-    """A server on a free port: its address, and how many seconds it took to be ready.
+    """Run a server on a free port. Yield its address and the seconds until it was ready.
 
-    log: what it prints. cores: where it may run. program: the module that is run as ``sonant``, and what precedes its
-    arguments.
+    log: file for its output. cores: CPU affinity. program: the module to run, and arguments that precede ``serve``.
     """
     command = [sys.executable, "-m", *program, "serve", "--config", str(config), "--port", "0", *flags]
     started = time.perf_counter()
@@ -51,12 +50,12 @@ def served(
 
 
 def started() -> psutil.Process:
-    """The server that this process has started: its supervisor."""
+    """Return the supervisor process of the server that this process has started."""
     return next(each for each in psutil.Process().children() if "serve" in each.cmdline())
 
 
 def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
-    """The pattern's group, as soon as the log has it."""
+    """Wait until the log matches ``pattern`` and return its group. Raises SystemExit when the server does not start."""
     deadline = time.monotonic() + START_S
     while not (found := re.search(pattern, log.read_text())):
         if process.poll() is not None or time.monotonic() > deadline:

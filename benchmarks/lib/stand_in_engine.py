@@ -1,10 +1,10 @@
-"""The engine without its models, for benchmarks of everything else.
+"""Runs the engine with stand-ins for its models, to benchmark everything else.
 
     python -m benchmarks.lib.stand_in_engine MODULE [ARGUMENTS]
 
-Runs MODULE (server.cli, engine.worker, engine.code2wav.process) as ``python -m`` would, and so the processes that it
-starts. In them the vLLM talker's core draws a frame of every utterance in each step, and Code2Wav's decoder returns
-samples that are all alike; both wait by sleeping, as one waits for a GPU. Stages, links, client and server are real.
+Runs MODULE (server.cli, engine.worker, engine.code2wav.process) as ``python -m`` does, and likewise the processes that
+it starts. In them the core of the vLLM talker returns one frame of every utterance per step, and Code2Wav's decoder
+returns constant samples. Both sleep in place of waiting for a GPU. Stages, links, client and server are real.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ if TYPE_CHECKING:
     from engine.talker.gpu_step.inputs import Utterance
 
 STEP_MS, BATCH_MS, SWITCH_MS = "STAND_IN_STEP_MS", "STAND_IN_BATCH_MS", "STAND_IN_SWITCH_MS"
-"""Environment variables: how long a step of the talker takes, a batch of Code2Wav, and Python's switch interval."""
+"""Environment variables, in milliseconds: duration of a talker step, of a Code2Wav batch, Python's switch interval."""
 LAUNCHES = "STAND_IN_LAUNCHES"
-"""Another: how often a step calls torch, which lets go of the interpreter's lock each time, as for a kernel."""
+"""Environment variable: number of torch calls per step. Each one releases the GIL, as a kernel launch does."""
 PAUSES = "STAND_IN_PAUSES"
-"""Another: a file of float32, how many steps there were and then for each the seconds from its end to the next."""
+"""Environment variable: a float32 file with the number of steps, then for each the seconds from its end to the next."""
 MOST_PAUSES = 1_000_000
 _CODE2WAV_THREAD = "code2wav"
-"""What the decoder calls its thread, so that it can be told from outside whose CPU time that is."""
+"""Name of the decoder's thread, by which other processes can identify its CPU time."""
 _LARGE = 30 << 20
-"""Bytes that are freed at once, as loading weights does: from then on malloc keeps so much for what comes."""
+"""Size in bytes of a block that is allocated and freed, as in loading weights. It raises malloc's mmap threshold, so
+malloc reuses memory of that size later."""
 _MODULES = frozenset({"engine.worker", "engine.code2wav.process"})
 
 
 def is_code2wav(pid: int, thread: int) -> bool:
-    """Whether it is Code2Wav's thread of a process."""
+    """Return whether ``thread`` of process ``pid`` is Code2Wav's thread."""
     return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip() == _CODE2WAV_THREAD
 
 
 @dataclass(slots=True)
 class _Request:
-    """What the talker looks at of a vLLM request."""
+    """The fields of a vLLM request that the talker reads."""
 
     request_id: str
     num_prompt_tokens: int
@@ -58,7 +59,7 @@ class _Request:
 
 
 class _Core:
-    """Stands in for ``TalkerCore``: a step is drawn while the one before is taken, as with vLLM."""
+    """A stand-in for ``TalkerCore``. As in vLLM, a step runs while the output of the previous one is processed."""
 
     def __init__(self) -> None:
         import torch
@@ -112,7 +113,7 @@ class _Core:
         return step_output_of(drawn), bool(self._drawn)
 
     def _wait(self) -> None:
-        """Until the step before is over, which began when this was called last."""
+        """Wait until the previous step has ended, which started with the previous call."""
         for _ in range(self._launches):
             self._tensor.add_(1)
         now = time.monotonic()
@@ -128,7 +129,7 @@ class _Core:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A batch whose samples are there at ``moment``, on the clock of ``time.monotonic``."""
+    """A batch in flight, whose samples are available at ``moment`` (``time.monotonic``)."""
 
     samples: NDArray[np.int16]
     moment: float
@@ -144,7 +145,7 @@ class _Flight:
 
 
 class _Decoder:
-    """Stands in for ``GraphedDecoder``."""
+    """A stand-in for ``GraphedDecoder``."""
 
     padded = True
     hits = misses = 0
@@ -181,7 +182,7 @@ def _talker(checkpoint: Any, config: Any, *_: Any) -> Any:
 
 
 def _spawn(command: Sequence[str], sides: Iterable[Any], **options: Any) -> subprocess.Popen[Any]:
-    """``engine.transfer.spawn``, of a process that has the stand-ins too."""
+    """Call ``engine.transfer.spawn`` with a command that installs the stand-ins in the new process, too."""
     from engine.transfer import spawn
 
     at = next(place for place, word in enumerate(command) if word in _MODULES)
@@ -194,7 +195,7 @@ def _replace(module: str, **parts: Any) -> None:
 
 
 def main() -> None:
-    """Put the stand-ins in place and run the module."""
+    """Install the stand-ins and run the module."""
     module, *sys.argv[1:] = sys.argv[1:]
     if module == "server.cli":
         _replace("engine.client.process", spawn=_spawn)

@@ -1,4 +1,4 @@
-"""What a mixed load may take of memory, files and threads while it lasts, and how long anyone may wait on a GPU."""
+"""Limits of a mixed load: growth of memory, files and threads, and waiting times on a GPU."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LONGEST_WAIT_S = 2.0
-"""On a GPU, for a first chunk and between two; a CPU has as many listeners as it is given, and no bound."""
+"""Maximum wait on a GPU, for the first chunk and between two chunks. On a CPU there is no limit."""
 _GROWTH = 1.05
 _MORE_MIB = 100.0
 
 
 def broken(held: Sequence[Mapping[str, Any]], waits: Mapping[str, float], *, bounded: bool) -> list[str]:
-    """The bounds that were not kept, a sentence each.
+    """Return one sentence for each limit that was exceeded.
 
-    held: what the engine held before the load, after its first fifth and at its end: MiB, files, threads, MiB of each
-    GPU. Memory may grow from the fifth to the end by 5 % and 100 MiB, files and threads not at all. waits:
-    milliseconds; bounded: whether they are.
+    From the first fifth of the load to its end, memory may grow by 5 % plus 100 MiB. Files and threads may not grow.
+
+    held: resources of the engine before the load, after its first fifth and at its end: MiB, files, threads, MiB of
+        each GPU.
+    waits: waiting times in milliseconds. bounded: whether they are limited.
     """
     _, fifth, end = held
     memory = {"the engine": (fifth["mib"], end["mib"])}

@@ -1,4 +1,4 @@
-"""Listeners of every kind at once: who hear it out, hang up at some point, take their time, or want a whole batch."""
+"""Concurrent clients of every kind: they read to the end, cancel at some point, read slowly, or request batches."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from engine.errors import EngineError
 from engine.protocol.request import CODEBOOKS, AudioChunk, FinishReason
 
 MANNERS = {"to the end": 6, "hangs up": 2, "hangs up at once": 1, "takes its time": 1}
-"""How a line is listened to, and how often."""
+"""Client behaviors and their weights."""
 _BATCH = 4
 _NOTHING = np.zeros((0, CODEBOOKS), np.int16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heard:
-    """What came of a line.
+    """The result of one request for a line.
 
-    whole: it was heard to its end. first, gap: seconds to the first chunk, and the longest between two (NaN where the
-    listener or the text was slow, or there were none). likeness: see ``Likeness``; NaN where nothing was compared.
+    line: index of the line. manner: behavior of the client.
+    whole: whether it was read to its end.
+    first, gap: seconds until the first chunk, and the longest time between two chunks; NaN if there were none, and
+        ``gap`` also if the client or the text was slow.
+    likeness: see ``Likeness``; NaN if nothing was compared.
     """
 
     line: int
@@ -45,7 +48,10 @@ class Heard:
 
 @dataclass
 class Crowd:
-    """What all listeners of ``engine`` have heard of ``lines`` so far. own: of each what it was the first time."""
+    """Runs clients of ``engine`` that request ``lines``, and collects their results.
+
+    own: line -> its first response.
+    """
 
     engine: EngineClient
     lines: Sequence[Line]
@@ -54,11 +60,11 @@ class Crowd:
     own: dict[int, AudioChunk] = field(default_factory=dict)
 
     async def alone(self) -> list[Heard]:
-        """Every line to its end, one after the other."""
+        """Request every line to its end, one after the other."""
         return [await self.hear(number, "to the end", Random(number)) for number in range(len(self.lines))]
 
     async def together(self, listeners: int, seconds: float, seed: int) -> None:
-        """``listeners`` at a time, for so long; each takes line after line."""
+        """Run ``listeners`` concurrent clients for ``seconds``; each requests one random line after the other."""
         ends = time.monotonic() + seconds
         await asyncio.gather(*(self._listener(Random(f"{seed} {number}"), ends) for number in range(listeners)))
 
@@ -78,7 +84,7 @@ class Crowd:
         self.heard.append(await self.hear(number, manner, random))
 
     async def hear(self, number: int, manner: str, random: Random) -> Heard:
-        """One line."""
+        """Request one line with the behavior ``manner``."""
         line = self.lines[number]
         request = replace(line.request, text=line.pieces[0]) if line.pieces else line.request
         asked = time.monotonic()
@@ -124,7 +130,7 @@ class Crowd:
 
 
 def _leaves(manner: str, random: Random) -> int | None:
-    """The chunk after which the listener hangs up."""
+    """Return the number of chunks after which the client cancels, or None."""
     return random.randint(1, 6) if manner == "hangs up" else None
 
 

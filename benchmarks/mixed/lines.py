@@ -1,4 +1,4 @@
-"""What is said under mixed load: a few dozen lines, by named voices and clones, at once and as text comes in."""
+"""The lines of a mixed load: utterances with named voices and clones, with complete text and with live text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A request and how it is asked for. request: with all of its text; pieces: that text as it comes, where live."""
+    """An utterance to request. request: with the complete text. pieces: that text in pieces, for live requests."""
 
     kind: str
     request: SpeechRequest
@@ -25,7 +25,7 @@ class Line:
 
 
 async def recorded_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]:
-    """Voices of synthetic recordings, by turns without codes and with them; none where there are no clones."""
+    """Return voices of synthetic recordings, with and without codes; none if the checkpoint cannot clone."""
     if info.embedding_width is None:
         return []
     voices = []
@@ -38,7 +38,7 @@ async def recorded_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]
 
 
 def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, longest: int, seed: int = 1) -> list[Line]:
-    """``count`` lines of up to ``longest`` frames, of every kind the checkpoint has, in turn."""
+    """Return ``count`` lines of up to ``longest`` frames, alternating between the kinds that the checkpoint supports."""
     random = Random(seed)
     without = [voice for voice in voices if voice.codes is None]
     within = [voice for voice in voices if voice.codes is not None]
@@ -63,7 +63,7 @@ def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, longest: 
 
 
 def _pieces(text: str, random: Random) -> list[str]:
-    """The text as a language model writes it: some characters at a time, a word and a half at first."""
+    """Split the text as a language model streams it: a few characters at a time, at first a word and one letter."""
     begin = text.index(" ") + 2
     pieces, rest = [text[:begin]], text[begin:]
     while rest:

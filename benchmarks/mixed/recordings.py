@@ -1,8 +1,7 @@
-"""Recordings that are encoded while others listen, and whether each becomes the voice that it is alone.
+"""Encodes reference recordings under load, and checks that each voice equals the one encoded without load.
 
-The engine keeps the voices of what it heard last, by their samples' bits. A zero has two signs: each recording ends in
-some zeros whose signs are a number, another one whenever it is asked for. So it is always new to the engine, which has
-to encode it, and always the same to the encoders.
+The engine caches voices by the bits of their samples. To avoid cache hits, each recording ends in zeros whose sign bits
+contain a counter. The recording is thus new to the cache every time, but always the same for the encoders.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _COSINE = 0.9999
 
 
 class Recordings:
-    """``count`` recordings of 2 to 12 s, by turns without codes and with them; none where there are no clones.
+    """``count`` recordings of 2 to 12 s, alternately without and with codes; none if the checkpoint cannot clone.
 
-    share: of a recording's codes that must be those it has alone.
+    share: minimum fraction of a recording's codes that must be the same as without load.
     """
 
     def __init__(self, engine: EngineClient, info: EngineInfo, count: int, *, share: float) -> None:
@@ -46,24 +45,25 @@ class Recordings:
         self._failed: Counter[str] = Counter()
 
     async def alone(self) -> None:
-        """Every recording, one after the other. Raises EngineError where one cannot be encoded."""
+        """Encode every recording, one after the other. Raises EngineError when one cannot be encoded."""
         self._own = [await self._encode(number) for number in range(len(self._samples))]
 
     async def together(self, asking: int, seconds: float, seed: int) -> None:
-        """``asking`` at a time, for so long; each asks for recording after recording."""
+        """Run ``asking`` concurrent clients for ``seconds``; each encodes one random recording after the other."""
         if self._samples:
             ends = time.monotonic() + seconds
             await asyncio.gather(*(self._asking(Random(f"{seed} {number}"), ends) for number in range(asking)))
 
     @property
     def encoded(self) -> int:
-        """How many so far, beside those alone."""
+        """Number of recordings encoded under load so far."""
         return len(self._taken)
 
     def found(self) -> dict[str, Any]:
-        """How long it took under load, and how many are not the voice that they are alone, or none.
+        """Return encoding times under load, and the numbers of recordings with a different voice and of failures.
 
-        told_apart: of the ``different`` ones alone, how many are unlike the next, as all should be.
+        told_apart: of the ``different`` recordings without load, the number whose voice differs from the next one's.
+        It should be all of them; this tests the comparison itself.
         """
         times = {}
         if self._taken:
@@ -97,13 +97,13 @@ class Recordings:
 
 
 def unheard(samples: NDArray[np.float32], number: int) -> NDArray[np.float32]:
-    """The samples with zeros at their end, whose signs are the bits of ``number``."""
+    """Return the samples followed by zeros whose signs are the bits of ``number``."""
     zeros = np.where(number >> np.arange(_BITS) & 1, np.float32(-0.0), np.float32(0.0))
     return np.concatenate([samples, zeros])
 
 
 def alike(voice: Voice, own: Voice, *, share: float) -> bool:
-    """Whether two voices are one: ``share`` of the codes at least, and x-vectors of one direction."""
+    """Return whether two voices are equal: x-vectors of the same direction, and at least ``share`` of equal codes."""
     one, other = voice.embedding.astype(np.float64), own.embedding.astype(np.float64)
     if not one @ other > _COSINE * np.linalg.norm(one) * np.linalg.norm(other):
         return False

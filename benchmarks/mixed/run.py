@@ -1,34 +1,34 @@
-"""Mixed load with cancels for some minutes, and whether every line was what it should have been.
+"""Runs a mixed load with cancellations for some minutes, and checks that every response is correct.
 
     python -m benchmarks.mixed.run --config FILE [--model FOLDER] [--minutes 4] [--listeners 96] [--json FILE]
 
-The engine of a configuration, in its own process, without HTTP. First each of ``--lines`` lines is heard alone: named
-voices, x-vector and in-context clones, live text (what the checkpoint has of these; ``benchmarks.lib.fullsize --kind
-both`` has all), in a language, with a seed and a forced length. Then ``--listeners`` ask for them at random, all the
-time, and hear them to the end, hang up after some chunks or before the first, or take their time; some ask for batches.
-Where the checkpoint clones, ``--encoders`` others keep asking for the voices of recordings that the engine has not
-heard yet (``benchmarks.mixed.recordings``).
+Runs the engine of a configuration in its own process, without HTTP. First it requests each of ``--lines`` lines alone:
+named voices, x-vector and in-context clones, live text (as far as the checkpoint supports them;
+``benchmarks.lib.fullsize --kind both`` supports all), each with a language, a seed and a fixed length. Then
+``--listeners`` clients request random lines all the time. They read to the end, cancel after some chunks or before the
+first one, or read slowly; some request batches. If the checkpoint can clone, ``--encoders`` other clients keep encoding
+recordings that are not in the engine's cache (``benchmarks.mixed.recordings``).
 
-What is not wrong: a line's codes are those it had alone. On a GPU sums are made in another order in another batch, so
-in bfloat16 a draw that is decided by less than the rounding may go the other way, and all that follows is another
-utterance. So those that part are judged code by code, each after those really drawn before it
-(``benchmarks.mixed.teacher``): a line is wrong if some frame of it has four codes or more whose number lies farther
-outside their share than ``--tolerance``. That a wrong line would be found is shown on every line, judged as the next
-one's answer. With ``--dtype float32`` and a small checkpoint nearly all lines are equal, and the tolerance is tiny;
-with ``--reproducible`` all must be. As long as the codes are those of alone the samples must be, too, but for rounding.
+A response is correct if its codes are the same as alone. On a GPU the order of summation depends on the batch. In
+bfloat16, rounding may then change a sampled code, after which the rest of the utterance differs (the response parts).
+Such responses are checked code by code with teacher forcing (``benchmarks.mixed.teacher``): a response is wrong if a
+frame has four or more codes whose slip is above ``--tolerance``. To test the check itself, every line is also checked
+as the response to another line, and must be found wrong. With ``--dtype float32`` and a small checkpoint nearly all
+responses are equal, and the tolerance is tiny. With ``--reproducible`` all must be equal. As long as the codes are
+equal, the samples must be equal except for rounding.
 
-A recording's voice is the one it has alone: an x-vector whose cosine with that is above 0.9999, and on a CPU the same
-codes. On a GPU 99 % of the codes: near ties are decided by rounding.
+The voice of a recording must be the one it has alone: x-vectors with a cosine above 0.9999, and the same codes on a
+CPU. On a GPU 99 % of the codes must be the same, because rounding decides near ties.
 
-Printed too: memory, files and threads of the engine's processes and the GPU's memory before the load, after its first
-fifth and at its end; what is still in use afterwards; the longest wait for a first chunk and between two chunks; how
-long recordings took. The bounds (``benchmarks.mixed.bounds``): from the first fifth to the end the engine's memory and
-each GPU's grow by 5 % and 100 MiB at most, files and threads not at all; on a GPU nobody waits longer than 2 s for a
-first chunk or between two. A bound that is not kept is printed.
+Also prints memory, files and threads of the engine's processes and the GPU memory before the load, after its first
+fifth and at its end; resources still in use afterwards; the longest wait for a first chunk and between two chunks; and
+encoding times of recordings. Prints each limit (``benchmarks.mixed.bounds``) that is exceeded: from the first fifth to
+the end, the memory of the engine and of each GPU may grow by 5 % plus 100 MiB, files and threads not at all; on a GPU
+no wait for a first chunk or between two chunks may exceed 2 s.
 
-Exits with 1 if a line was wrong, short or failed, if one that parted was not judged for lack of time (``--judging``:
-three times the load's length, and 90 s at least), if a recording failed, became another voice or was not encoded, if
-a bound was not kept, or if something is left in use.
+Exits with 1 if a response was wrong, short or failed, if a parted one was not checked for lack of time (``--judging``:
+three times the length of the load, at least 90 s), if a recording failed, had a different voice or was not encoded, if
+a limit was exceeded, or if something is still in use at the end.
 """
 
 from __future__ import annotations
@@ -62,16 +62,20 @@ _START_S = 600.0
 _REST_S = 60.0
 _TOLERANCE = {"float32": 0.002, "bfloat16": 0.05}
 _DECIBELS = 25.0
-"""By which samples of the same codes must agree: rounding lies 40 dB below a line, another line 0."""
+"""Minimum level of the difference of samples decoded from the same codes, in dB below the line. Rounding causes a
+difference of 40 dB below the line, another line one of 0 dB."""
 _SHARE = {"cuda": 0.99, "cpu": 1.0}
-"""Of a recording's codes that must be the same."""
+"""Minimum fraction of a recording's codes that must be the same, by device type."""
 _AT_REST = ("talker_slots", "talker_waiting", "code2wav_rows")
 
 
 async def run(
     config: EngineConfig, given: argparse.Namespace, gpus: GpuWatch, share: float
 ) -> tuple[dict[str, Any], Any]:
-    """All of the load; what was measured, and what was heard. share: of a recording's codes that must be the same."""
+    """Run the whole load. Return the measurements, and the lines with their responses alone and under load.
+
+    share: minimum fraction of a recording's codes that must be the same.
+    """
     engine = EngineClient(config)
     await engine.start()
     try:
@@ -106,7 +110,7 @@ async def run(
 
 
 def waits(heard: list[Heard]) -> dict[str, float]:
-    """Milliseconds for first chunks and between chunks: what is usual, and the worst."""
+    """Return percentiles of the waits for first chunks and between chunks, in milliseconds."""
     firsts = 1000 * np.array([each.first for each in heard])
     gaps = 1000 * np.array([each.gap for each in heard])
     found = {}
@@ -120,7 +124,7 @@ def waits(heard: list[Heard]) -> dict[str, float]:
 
 
 def _held(name: str, process: int, gpus: GpuWatch) -> dict[str, Any]:
-    """What the engine holds now; the GPU's memory is that of the last few seconds, of all who use it."""
+    """Return the engine's resources now. GPU memory is the maximum of the last 5 s, over all processes on the GPU."""
     now = time.time()
     memory = {gpu: figures["memory_mib"] for gpu, figures in gpus.between(now - 5, now).items()}
     engine = psutil.Process(process)
@@ -139,7 +143,7 @@ def _told(held: dict[str, Any]) -> str:
 
 
 async def _left(engine: EngineClient) -> dict[str, int]:
-    """What is in use when nobody listens any more: nothing, or what is still there after a minute."""
+    """Wait until the engine is idle. Return the resources that are still in use after ``_REST_S`` seconds."""
     ends = time.monotonic() + _REST_S
     while True:
         stats = await engine.stats(_REST_S)
@@ -150,7 +154,7 @@ async def _left(engine: EngineClient) -> dict[str, int]:
 
 
 def main() -> None:
-    """Load, listen, judge."""
+    """Run the load, check the responses and report the verdict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
     parser.add_argument("--model", help="a checkpoint folder, in the place of the configuration's")
@@ -179,7 +183,7 @@ def main() -> None:
     print({name: value for name, value in found.items() if name != "held"}, flush=True)
     verdict, variants = compare(alone, heard, decibels=_DECIBELS)
     print(verdict.compared(), flush=True)
-    torch.backends.cuda.matmul.allow_tf32 = not exact  # its rounding is an eighth of bfloat16's
+    torch.backends.cuda.matmul.allow_tf32 = not exact  # TF32 rounding errors are an eighth of those of bfloat16
     tolerance = given.tolerance or _TOLERANCE["float32" if exact else "bfloat16"]
     fp8 = config.talker.vllm.fp8_predictor
     teacher = Teacher(open_checkpoint(config.model), device, positions=config.talker.context, fp8=fp8)

@@ -1,4 +1,4 @@
-"""Whether samples that were made of the same codes are the same samples."""
+"""Checks that the same codes are decoded to the same samples."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ SILENCE = np.zeros(0, np.int16)
 
 
 class Likeness:
-    """Of a line and an answer that should be that line, chunk by chunk, as far as they have the same codes.
+    """Compares the samples of a response with those of the same line heard alone, as long as their codes are equal.
 
-    own: the line. A GPU rounds differently in another batch, so the samples are compared by what differs.
+    own: the line heard alone. A GPU rounds differently in different batches, so the level of the difference is measured
+    instead of equality.
     """
 
     def __init__(self, own: AudioChunk) -> None:
         self._own, self._frames, self._most, self._parted = own, 0, math.nan, False
 
     def heard(self, chunk: AudioChunk) -> AudioChunk:
-        """The answer's next chunk, without its samples, which nobody needs any more."""
+        """Compare the next chunk of the response. Return it without its samples, to save memory."""
         begin, self._frames = self._frames, self._frames + len(chunk.codes)
         self._parted = self._parted or not np.array_equal(self._own.codes[begin : self._frames], chunk.codes)
         if not self._parted:
@@ -31,7 +32,7 @@ class Likeness:
 
     @property
     def decibels(self) -> float:
-        """By which the difference in the worst chunk lies below the line's mean; NaN where no chunk was compared."""
+        """Level of the difference in the worst chunk, in dB below the line's mean; NaN if nothing was compared."""
         if not self._most:
             return math.inf
         return float(10 * np.log10(_power(self._own.samples.astype(np.float32)) / self._most))

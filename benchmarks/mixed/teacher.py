@@ -1,10 +1,10 @@
-"""Whether codes are what a request should have been given: every draw of it, judged after those before it.
+"""Checks sampled codes by teacher forcing: whether each code is right, given the codes sampled before it.
 
-The native talker reads prompt and codes at once, so each draw's distribution is known as it should have been after
-what was really drawn before. The number in [0, 1) that decided the draw is known too: it follows from seed, frame and
-codebook. So for each code there is a slip: by how much of the distribution the number lies outside the code's share of
-it, 0 where it lies within. Rounding makes small slips, of a few codes; codes that were drawn after another prompt,
-another history or another seed slip by a third on average, nearly all of them.
+The native talker computes the distribution of every code from the prompt and the codes that were really sampled
+before. The uniform number in [0, 1) that selected the code is also known: it is a function of seed, frame and codebook.
+The slip of a code is the distance of that number from the code's interval in the cumulative distribution, 0 inside the
+interval. Rounding causes small slips of a few codes. Codes that were sampled for another prompt, another history or
+another seed nearly all have a slip, a third on average.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from engine.talker.requests import resolve
 from engine.talker.sampling import Codebook0Rules, Draws, Sampler, uniforms
 
 _TOGETHER = 1024
-"""Frames whose codebooks 1 to 15 are judged together."""
+"""Frames whose codebooks 1 to 15 are checked in one batch."""
 
 
 class Teacher:
-    """A checkpoint's native talker. positions: how long an utterance can get, prompt and frames.
+    """Computes slips with a checkpoint's native talker in float32.
 
-    fp8: with the matrices of ``talker.vllm.fp8_predictor``.
+    positions: maximum length of an utterance, prompt plus frames.
+    fp8: use the fp8-rounded matrices of ``talker.vllm.fp8_predictor``.
     """
 
     @torch.inference_mode()
@@ -52,9 +53,9 @@ class Teacher:
 
     @torch.inference_mode()
     def slips(self, request: SpeechRequest, utterances: Sequence[NDArray[np.int16]]) -> list[NDArray[np.float64]]:
-        """Of each of ``utterances``, codes [frames, 16] said for ``request``: its slips [frames, 16].
+        """Return the slips [frames, 16] of each of ``utterances``, codes [frames, 16] generated for ``request``.
 
-        The text of a live request is all of it.
+        A live request must contain the complete text.
         """
         sampling = resolve(request.sampling, self._checkpoint.generation)
         codes = [torch.from_numpy(each.astype(np.int64)).to(self._device) for each in utterances]
@@ -69,7 +70,7 @@ class Teacher:
         return list(np.split(found, np.cumsum(counts)[:-1]))
 
     def _states(self, request: SpeechRequest, codes: Sequence[Tensor]) -> list[Tensor]:
-        """The talker's states [frames, hidden] from which each utterance's frames are drawn."""
+        """Return the talker's hidden states [frames, hidden] that each utterance's frames are sampled from."""
         layout = "streaming" if request.live else request.text_layout
         whole = replace(request, live=False, text_layout=layout)
         prompt = build_prompt(whole, self._checkpoint.model, self._checkpoint.tokenizer)
@@ -88,7 +89,7 @@ class Teacher:
         return [state[begin : begin + len(each)] for state, each in zip(hidden, codes, strict=True)]
 
     def _first(self, hidden: Tensor, codes: Sequence[Tensor], frames: Tensor, sampling: Sampling) -> Tensor:
-        """What codebook 0 of every frame is drawn from [rows, vocab]."""
+        """Return the sampling distributions [rows, vocab] of codebook 0 of every frame."""
         ids = self._shape.ids
         rules = Codebook0Rules(self._shape.vocab, ids.eos, len(frames), self._device)
         begin = 0
@@ -102,7 +103,7 @@ class Teacher:
         return Sampler([sampling.codebook0] * len(frames), self._device).probabilities(logits)
 
     def _others(self, hidden: Tensor, codes: Tensor, chances: Tensor, draws: Draws) -> Tensor:
-        """Slips [rows, 15] of codebooks 1 to 15."""
+        """Return the slips [rows, 15] of codebooks 1 to 15."""
         found = []
         for parts in zip(*(each.split(_TOGETHER) for each in (hidden, codes, chances)), strict=True):
             states, given, numbers = parts
@@ -113,7 +114,7 @@ class Teacher:
 
 
 def _slips(probabilities: Tensor, codes: Tensor, numbers: Tensor) -> Tensor:
-    """By how much each number lies outside its code's share, float64 [rows]."""
+    """Return the distance of each number from its code's interval, float64 [rows]."""
     edges = probabilities.cumsum(-1, dtype=torch.float64)
     whole = edges[:, -1]
     above = edges.gather(1, codes[:, None])[:, 0]

@@ -1,4 +1,4 @@
-"""Whether what was heard under load is what each line should have been."""
+"""Decides whether the responses under load are correct."""
 
 from __future__ import annotations
 
@@ -19,25 +19,31 @@ from benchmarks.mixed.teacher import Teacher
 
 _TOGETHER = 48
 _ROWS_AT_FAULT = 4
-"""Codes of a frame, of sixteen, that may not slip by more than what is tolerated."""
+"""A frame is wrong if at least this many of its sixteen codes have a slip above the tolerance."""
 
 Codes = NDArray[np.int16]
 Variants = dict[int, list[tuple[Codes, int]]]
-"""Line -> the answers that parted from it, and the number of the code at which they did."""
+"""Line -> the responses that differ from the line heard alone, each with the index of its first different code."""
 
 
 @dataclass
 class Verdict:
-    """Over everything that was heard.
+    """The verdict over all responses.
 
-    unheard: given up before the first frame. equal: as alone, up to where it was broken off. parted: with another code
-    at some point, after which all else must differ. sounded: begun with the codes of alone, so that samples could be
-    compared; likeness: by how many decibels their difference lies below the line, at the least; unlike: for how many by
-    too few. short: heard to the end, but not as long as alone. wrong: lines of
-    which some frame is not what it should have been. judged: how many of the parted were judged code by code; within:
-    their codes that do not slip at all. parting: the largest slip of a code where a line parts; slip: the largest of
-    any code. confused: of so many lines judged as if another had been asked for, how many were found wrong, which
-    should be all.
+    heard: number of responses.
+    unheard: cancelled before the first frame.
+    equal: same codes as alone, up to the end or the cancellation.
+    parted: with a different code at some point; all later codes may differ, too.
+    short: read to the end, but with a different length than alone.
+    sounded: started with the same codes as alone, so that samples could be compared.
+    likeness: the smallest level of their difference, in dB below the line. unlike: number of responses below the limit.
+    judged: number of parted responses that were checked code by code.
+    codes: their number of codes. within: those without any slip.
+    parting: largest slip at the first different code. slip: largest slip of any code. alone_slip: the same for the
+        lines heard alone.
+    swapped: number of lines checked as if they were the response to another line, as a test of the check itself.
+    confused: number of these that were found wrong, which should be all.
+    wrong: descriptions of responses with a wrong frame.
     """
 
     heard: int = 0
@@ -60,21 +66,21 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong, nothing was left unjudged, and the check would have found it."""
+        """Whether nothing is wrong, everything was checked, and the check found all swapped lines."""
         amiss = self.wrong or self.short or self.unlike or self.unjudged
         return not amiss and self.confused == self.swapped
 
     @property
     def unjudged(self) -> int:
-        """How many of the parted there was no time for."""
+        """Number of parted responses that were not checked for lack of time."""
         return self.parted - self.judged
 
     def fields(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self) | {"unjudged": self.unjudged, "good": self.good}
 
     def compared(self) -> str:
-        """What comparing alone has shown."""
+        """Return a summary of the comparison with the lines heard alone."""
         begun = self.heard - self.unheard
         share = self.equal / begun if begun else 0.0
         return (
@@ -84,7 +90,7 @@ class Verdict:
         )
 
     def judgement(self) -> str:
-        """What reading the others code by code has shown."""
+        """Return a summary of the check of the parted responses, code by code."""
         kept = self.within / self.codes if self.codes else 1.0
         return "\n".join(
             (
@@ -98,9 +104,9 @@ class Verdict:
 
 
 def compare(alone: Sequence[Heard], heard: Sequence[Heard], *, decibels: float) -> tuple[Verdict, Variants]:
-    """Of each line what it was alone, and the answers that parted from that.
+    """Compare the responses under load with the lines heard alone. Return the verdict and the responses that differ.
 
-    decibels: by which the difference must lie below the line where samples are made of the same codes.
+    decibels: minimum level of the difference, in dB below the line, for samples decoded from the same codes.
     """
     verdict = Verdict(heard=len(heard))
     compared = [each.likeness for each in heard if not isnan(each.likeness)]
@@ -131,9 +137,9 @@ def judge(
     tolerance: float,
     seconds: float,
 ) -> None:
-    """Judge the lines alone, then those that parted, in a random order, for so many seconds.
+    """Check the lines heard alone, then the parted responses in random order, for up to ``seconds`` seconds.
 
-    tolerance: the slip that rounding may make.
+    tolerance: maximum slip that rounding explains.
     """
     _judge_alone(verdict, lines, alone, teacher, tolerance)
     ends = time.monotonic() + seconds
@@ -152,7 +158,7 @@ def judge(
 
 
 def first_difference(codes: Codes, wanted: Codes) -> int | None:
-    """The number of the first code, sixteen a frame, that is another; None for what is all or the beginning of it."""
+    """Return the index of the first different code (sixteen per frame); None if ``codes`` is a prefix of ``wanted``."""
     shared = min(len(codes), len(wanted))
     different = np.flatnonzero(codes[:shared].ravel() != wanted[:shared].ravel())
     if len(different):
@@ -161,7 +167,7 @@ def first_difference(codes: Codes, wanted: Codes) -> int | None:
 
 
 def frame_at_fault(slips: NDArray[np.float64], tolerance: float) -> int | None:
-    """The first frame with more codes that slip than rounding explains."""
+    """Return the first frame in which more codes slip than rounding explains, or None."""
     found = np.flatnonzero((slips > tolerance).sum(1) >= _ROWS_AT_FAULT)
     return int(found[0]) if len(found) else None
 
@@ -169,7 +175,7 @@ def frame_at_fault(slips: NDArray[np.float64], tolerance: float) -> int | None:
 def _judge_alone(
     verdict: Verdict, lines: Sequence[Line], alone: Sequence[Heard], teacher: Teacher, tolerance: float
 ) -> None:
-    """What was heard alone must be right itself, and must be found wrong as an answer to the next line."""
+    """Check that lines heard alone are right, and that they are found wrong as responses to another line."""
     for number, line in enumerate(lines):
         codes, others = alone[number].codes, alone[(number + 1) % len(lines)].codes
         if not len(codes):
@@ -187,7 +193,7 @@ def _judge_alone(
 
 
 def _shuffled(variants: Variants) -> list[tuple[int, list[tuple[Codes, int]]]]:
-    """In groups of one line, which are judged together."""
+    """Return the parted responses in random order, in groups of the same line that are checked in one batch."""
     groups = []
     for line, several in variants.items():
         several.sort(key=lambda variant: len(variant[0]))

@@ -1,4 +1,4 @@
-"""One process of a comparison: this engine. ``python -m benchmarks.versus.engine_runner JOB``, in this venv."""
+"""Runs this engine in a comparison: ``python -m benchmarks.versus.engine_runner JOB``, in this venv."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.talker.loading import load_native_talker
 from engine.talker.requests import resolve
 
 CHUNKS = (1, 13)
-"""Frames of the chunks that Code2Wav is timed on."""
+"""Chunk sizes, in frames, that Code2Wav is timed with."""
 CHUNK_REPEATS = 3
 _CONTEXT_FRAMES = 26
 _WARM_UP_FRAMES = 2
@@ -30,19 +30,19 @@ _PATIENCE_S = 600.0
 
 
 def request_of(job: Job, frames: int) -> SpeechRequest:
-    """The job's utterance, cut after ``frames`` frames: one token more is drawn, as in the reference."""
+    """Return the job's utterance, limited to ``frames`` frames. One more token is sampled, as in the reference."""
     sampling = SamplingParams(greedy=True, max_new_tokens=frames + 1)
     return SpeechRequest(job.text, speaker=job.speaker, language=job.language, sampling=sampling)
 
 
 def config_of(job: Job) -> EngineConfig:
-    """The default configuration on a CPU, but for the threads."""
+    """Return the default configuration on a CPU, with the job's number of threads."""
     return EngineConfig(model=job.folder, device="cpu", threads=job.threads)
 
 
 @contextmanager
 def talker(job: Job) -> Iterator[Callable[[], Turn]]:
-    """Stage 1 alone, in this process: prompt to last codes."""
+    """Time the talker alone, in this process: from the prompt to the last codes."""
     config = config_of(job)
     prepare_torch(config)
     checkpoint = open_checkpoint(job.folder)
@@ -65,7 +65,7 @@ def talker(job: Job) -> Iterator[Callable[[], Turn]]:
 
 @contextmanager
 def engine(job: Job) -> Iterator[Callable[[], Turn]]:
-    """Both stages in the engine process, asked through its client: the first samples, and the last."""
+    """Time both stages in the engine process, through its client: until the first and until the last samples."""
 
     async def speak(frames: int) -> Turn:
         codes = []
@@ -93,7 +93,7 @@ def engine(job: Job) -> Iterator[Callable[[], Turn]]:
 
 @contextmanager
 def code2wav(job: Job) -> Iterator[Callable[[], Turn]]:
-    """Stage 2 alone, in this process: chunks of a stream that goes on."""
+    """Time Code2Wav alone, in this process: consecutive chunks of one stream."""
     decoder = load_decoder(config_of(job))
     row = decoder.begin(None)
     random = np.random.default_rng(0)

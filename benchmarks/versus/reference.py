@@ -1,11 +1,11 @@
-"""This engine and the official reference, side by side on this machine's CPU.
+"""Compares this engine with the official reference implementation on this machine's CPU.
 
 python benchmarks/versus/reference.py [--threads 1,2] [--rounds 3] [--only small,full,code2wav] [-o FILE.json]
 
-Every model is loaded in a process of its own, and the processes are timed in turn, A B A B, so that a machine with
-other work treats all alike. The first start makes an environment for the reference and a random full-size checkpoint,
-under .benchmark/ (4 GB, or more where torch comes with CUDA). The full-size models together take 14 GB of memory.
-On two cores all of it takes six minutes.
+Each model is loaded in its own process. The processes are timed in turn (A B A B), so that other load on the machine
+affects all of them equally. The first run creates an environment for the reference and a random full-size checkpoint
+in .benchmark/ (4 GB, or more if torch includes CUDA). The full-size models together need 14 GB of memory. The whole
+comparison takes six minutes on two cores.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENGINE, REFERENCE = "benchmarks.versus.engine_runner", "benchmarks.versus.refere
 
 
 def small(frames: int) -> list[Contender]:
-    """The small checkpoint: what frames cost when the arithmetic costs nothing."""
+    """Return the contenders on the small checkpoint. It shows the overhead per frame: its arithmetic is negligible."""
     job = Job("", checkpoint("1b7-custom_voice"), 0, frames=frames, **UTTERANCE)
     return [
         Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
@@ -41,7 +41,7 @@ def small(frames: int) -> list[Contender]:
 
 
 def full(frames: int) -> list[Contender]:
-    """Random weights of the 0.6B model's size. Nothing ends such an utterance but its limit."""
+    """Return the contenders on random weights of the 0.6B model's size. Only the frame limit ends its utterances."""
     job = Job("", checkpoint("full-size"), 0, frames=frames, **UTTERANCE)
     return [
         Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
@@ -52,16 +52,16 @@ def full(frames: int) -> list[Contender]:
 
 
 def code2wav() -> list[Contender]:
-    """The full-size codec's decoder, in fp32 (its convolutions in bf16 are slower on CPUs)."""
+    """Return the contenders on the full-size codec decoder, in fp32 (its bf16 convolutions are slower on CPUs)."""
     job = Job("code2wav", checkpoint("full-size"), 0)
     return [Contender("Sonant Code2Wav", ENGINE, job), Contender("reference fp32", REFERENCE, job)]
 
 
 def checkpoint(name: str) -> str:
-    """The folder of a random checkpoint.
+    """Return the folder of a random checkpoint, which is written if it is missing.
 
-    It is written in another process, and this one never imports torch: what a parent has used counts as used by the
-    processes it starts.
+    Another process writes it, and this process never imports torch, because the peak memory of a child process
+    includes that of its parent before exec.
     """
     folder = str(WORK / "models" / name)
     subprocess.run(
@@ -71,7 +71,7 @@ def checkpoint(name: str) -> str:
 
 
 def race(contenders: list[Contender], threads: int, rounds: int, reference: str) -> list[Result]:
-    """All contenders with as many ``threads``, ``rounds`` turns each, one after the other."""
+    """Time all contenders with ``threads`` threads each. They take turns, ``rounds`` times."""
     with contextlib.ExitStack() as stack:
         runners = []
         for each in contenders:
@@ -91,7 +91,7 @@ def race(contenders: list[Contender], threads: int, rounds: int, reference: str)
 
 
 def main() -> None:
-    """Measure, print the tables, and fail if the engines' codes differ."""
+    """Measure, print the tables, and fail if the codes of engine and reference differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", default="1,2", help="torch threads to try, each side's best counts (1,2)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each process (3)")

@@ -1,4 +1,4 @@
-"""The virtual environment of the official reference, made once and kept."""
+"""The virtual environment of the official reference implementation, created once and reused."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 _REFERENCE = "qwen-tts==0.1.1"
 _NEEDS = ("transformers==4.57.3", "accelerate==1.12.0")
-"""What its 12 Hz family needs of what it asks for; ``stand_ins`` has the rest."""
+"""The dependencies that its 12 Hz models need; ``stand_ins`` replaces the others."""
 _PATIENCE_S = 3600.0
 
 
 def reference_python(folder: Path) -> str:
-    """The Python of the environment in ``folder``, which has the same release of torch as this one.
+    """Return the Python executable of the environment in ``folder``, which has the same torch release as this one.
 
-    pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...) pass through.
+    Creates the environment if it is missing or outdated. pip reads its own settings (PIP_INDEX_URL, ...).
     """
     torch = "torch==" + version("torch").partition("+")[0]
     stamp, wanted = folder / ".installed", "\n".join((torch, *_NEEDS, _REFERENCE))

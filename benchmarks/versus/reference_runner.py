@@ -1,4 +1,4 @@
-"""One process of a comparison: the official reference. ``python -m benchmarks.versus.reference_runner JOB``."""
+"""Runs the official reference in a comparison: ``python -m benchmarks.versus.reference_runner JOB``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
 
 import torch
-import transformers  # noqa: F401  looks for what is installed, so it comes before the stand-ins
+import transformers  # noqa: F401  detects installed packages, so it must be imported before the stand-ins
 
 from benchmarks.versus import stand_ins
 from benchmarks.versus.turns import Job, Load, Turn, serve
@@ -21,7 +21,7 @@ stand_ins.install()
 from qwen_tts import Qwen3TTSModel, Qwen3TTSTokenizer  # noqa: E402
 
 CHUNKS = (1, 13)
-"""Frames of the chunks that Code2Wav is timed on."""
+"""Chunk sizes, in frames, that Code2Wav is timed with."""
 CHUNK_REPEATS = 3
 _CODEBOOKS = 16
 _WARM_UP_FRAMES = 2
@@ -29,7 +29,7 @@ _GREEDY = {"do_sample": False, "subtalker_dosample": False}
 
 
 class Clock:
-    """Times every call of one function, and keeps what the last one returned."""
+    """Wraps a function, and keeps the duration and the result of its last call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -37,7 +37,7 @@ class Clock:
         self.returned: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result."""
+        """Call the function and return its result."""
         started = time.perf_counter()
         self.returned = self._function(*args, **kwargs)
         self.seconds = time.perf_counter() - started
@@ -46,7 +46,7 @@ class Clock:
 
 @contextmanager
 def speech(job: Job) -> Iterator[Callable[[], Turn]]:
-    """Text to the whole waveform, which is all the reference has. It makes the codes of an utterance, then decodes."""
+    """Time the reference from text to the whole waveform. It does not stream: it generates all codes, then decodes."""
     torch.set_num_threads(job.threads)
     model = Qwen3TTSModel.from_pretrained(job.folder, dtype=getattr(torch, job.dtype))
     model.model.generate = talker = Clock(model.model.generate)
@@ -66,7 +66,7 @@ def speech(job: Job) -> Iterator[Callable[[], Turn]]:
 
 @contextmanager
 def code2wav(job: Job) -> Iterator[Callable[[], Turn]]:
-    """Chunks decoded by themselves: the reference has no state, and starts each one from silence."""
+    """Time independent chunks: the reference decoder keeps no state, and starts each chunk from silence."""
     torch.set_num_threads(job.threads)
     codec = Qwen3TTSTokenizer.from_pretrained(f"{job.folder}/speech_tokenizer", dtype=getattr(torch, job.dtype))
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Empty modules in place of what the reference imports for its 25 Hz family and for reading audio files."""
+"""Empty modules that replace what the reference imports only for its 25 Hz models and for reading audio files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = frozenset({"einops", "gradio", "librosa", "onnxruntime", "sox", "soundf
 
 
 def install() -> None:
-    """From now on the modules can be imported; what is called in them raises RuntimeError."""
+    """Make the modules importable. Calling any of their functions raises RuntimeError."""
     sys.meta_path.append(_Finder())
 
 

@@ -1,8 +1,8 @@
-"""Two or more processes that are timed in turn: each holds one model and runs it when told to.
+"""Times several processes in turn. Each process holds one model and runs it on request.
 
-The parent starts a ``Runner`` a process and calls ``turn`` on one after the other. In the process, ``serve`` answers:
-a line on standard input asks for a turn, the end of input ends the process. Needs the standard library alone, because
-not every process has this project's environment.
+The parent starts one ``Runner`` per process and calls their ``turn`` one after the other. In the process, ``serve``
+takes one turn per line on standard input, and exits at end of file. This module uses only the standard library,
+because the reference's process does not have this project's environment.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE_S = 600.0
-"""For a model to load, and for one turn."""
+"""Timeout for loading a model, and for one turn."""
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process loads and what it does in each turn.
+    """The model that a process loads, and its work in each turn.
 
-    kind: "talker", "engine", "reference" or "code2wav"; folder: a checkpoint; dtype: the reference's number type.
-    text, speaker, language, frames: the utterance, spoken greedily and cut after ``frames`` frames.
+    kind: "talker", "engine", "reference" or "code2wav". folder: a checkpoint. dtype: of the reference.
+    text, speaker, language, frames: the utterance, synthesized greedily and limited to ``frames`` frames.
     """
 
     kind: str
@@ -45,18 +45,21 @@ class Job:
 
 @dataclass
 class Turn:
-    """seconds: what was measured, by name, each once or more; codes: the frames made, where that can be compared."""
+    """The result of one turn.
+
+    seconds: one or more measurements by name. codes: the generated frames, if they can be compared.
+    """
 
     seconds: dict[str, list[float]]
     codes: list[list[int]] = field(default_factory=list)
 
 
 Load = Callable[[Job], AbstractContextManager[Callable[[], Turn]]]
-"""Loads what a job names, having used it once. What it gives takes one turn; leaving it lets go of what it loaded."""
+"""Loads and warms up the model of a job. Yields a function that takes one turn, and frees the model on exit."""
 
 
 def serve(kinds: Mapping[str, Load]) -> None:
-    """In the process: the job of the command line, a turn for each line of input, then the memory that took."""
+    """Run the job on the command line: one turn per line of input, then report the peak memory."""
     job = Job(**json.loads(sys.argv[1]))
     with os.fdopen(int(sys.argv[2]), "w") as answers:
         with kinds[job.kind](job) as take:
@@ -71,17 +74,17 @@ def _say(answers: TextIO, value: Any) -> None:
 
 
 def _peak_bytes() -> int:
-    """The most memory this process had resident, or one that it started and that has ended."""
+    """Return the peak resident memory in bytes of this process or of any child that has ended."""
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return max(resource.getrusage(each).ru_maxrss for each in who) * _MAXRSS_UNIT
 
 
 class Runner:
-    """The parent's side of one process. module: what runs, as in ``python -m``; log: what it prints."""
+    """The parent's handle of one process. module: run as with ``python -m``. log: file for its output."""
 
     def __init__(self, python: str, module: str, job: Job, log: Path) -> None:
         self._log = log
-        # Answers have a pipe of their own: libraries print on standard output.
+        # Answers use a separate pipe because libraries print to standard output.
         answers, answer = os.pipe()
         self._answers = os.fdopen(answers)
         with log.open("w") as printed:
@@ -98,18 +101,18 @@ class Runner:
         os.close(answer)
 
     def wait_ready(self) -> None:
-        """Until its model is loaded."""
+        """Wait until its model is loaded."""
         self._listen()
 
     def turn(self) -> Turn:
-        """One turn, while the other processes wait."""
+        """Take one turn. The other processes are idle during it."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return Turn(**self._listen())
 
     def finish(self) -> int:
-        """End the process; the most memory it took, in bytes."""
+        """End the process. Return its peak memory in bytes."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         peak: int = self._listen()
@@ -117,7 +120,7 @@ class Runner:
         return peak
 
     def kill(self) -> None:
-        """End the process at once, if it has not ended."""
+        """Kill the process if it is still running."""
         self._process.kill()
         self._process.wait()
         self._answers.close()

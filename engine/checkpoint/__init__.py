@@ -1,1 +1,1 @@
-"""Checkpoint folders: configuration, layout, tensors."""
+"""Checkpoint folders: configuration, layout, tensors, checksums."""

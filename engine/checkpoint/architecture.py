@@ -1,4 +1,4 @@
-"""The sizes and ids that define a checkpoint's networks. Imports no torch."""
+"""The sizes and token ids that define a checkpoint's networks. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Transformer:
-    """A stack of decoder layers. ``eps`` is its norms', ``rope_theta`` the base of its rotary positions."""
+    """A stack of decoder layers. eps: of its norms. rope_theta: the base of its rotary position embeddings."""
 
     hidden: int
     intermediate: int
@@ -21,7 +21,7 @@ class Transformer:
 
 @dataclass(frozen=True, slots=True)
 class CodecIds:
-    """Codec-side ids that are no codes: rows of the talker's codec embedding."""
+    """Codec-side special ids, which are not codes: rows of the talker's codec embedding."""
 
     pad: int
     bos: int
@@ -34,7 +34,7 @@ class CodecIds:
 
 @dataclass(frozen=True, slots=True)
 class TextIds:
-    """Text-side special ids that the prompt uses."""
+    """Text-side special token ids that the prompt uses."""
 
     im_start: int
     im_end: int
@@ -45,7 +45,7 @@ class TextIds:
 
 @dataclass(frozen=True, slots=True)
 class CodePredictorArchitecture:
-    """The model of codebooks 1..15; ``vocab`` is the size of one codebook."""
+    """The model that predicts codebooks 1..15. vocab: the size of one codebook."""
 
     transformer: Transformer
     vocab: int
@@ -53,10 +53,11 @@ class CodePredictorArchitecture:
 
 @dataclass(frozen=True, slots=True)
 class TalkerArchitecture:
-    """The model of codebook 0, and the names that its codec embedding has rows for.
+    """The model that predicts codebook 0, and the names that have rows in its codec embedding.
 
-    vocab: codec side; text_vocab, text_hidden: text side; codebooks: codes of a frame.
-    languages, speakers: name -> codec id. dialects: speaker -> language, for speakers of a dialect.
+    vocab: size of the codec-side vocabulary. text_vocab, text_hidden: vocabulary and embedding width of the text side.
+    codebooks: codes per frame. languages, speakers: name -> codec id. dialects: speaker -> language, only for speakers
+    of a dialect.
     """
 
     transformer: Transformer
@@ -73,7 +74,7 @@ class TalkerArchitecture:
 
 @dataclass(frozen=True, slots=True)
 class SpeakerEncoderArchitecture:
-    """The ECAPA-TDNN that makes x-vectors (SPEC 7); ``width`` is that of the x-vector."""
+    """The ECAPA-TDNN that computes x-vectors (SPEC 7). width: of the x-vector."""
 
     mel_dim: int
     width: int
@@ -88,11 +89,11 @@ class SpeakerEncoderArchitecture:
 
 @dataclass(frozen=True, slots=True)
 class ModelArchitecture:
-    """The talker's side of a checkpoint: config.json and model.safetensors.
+    """The talker part of a checkpoint: config.json and model.safetensors.
 
-    size: "0b6", "1b7" or another release's own word. kind: "base", "custom_voice" or "voice_design".
-    speaker_encoder: None when the checkpoint cannot clone.
-    trained: False when config.json says ``"untrained": true``.
+    size: "0b6", "1b7" or the name of another size. kind: "base", "custom_voice" or "voice_design".
+    speaker_encoder: None if the checkpoint cannot clone.
+    trained: False if config.json contains ``"untrained": true``.
     """
 
     size: str
@@ -105,7 +106,7 @@ class ModelArchitecture:
 
 @dataclass(frozen=True, slots=True)
 class DecoderArchitecture:
-    """Code2Wav: codes to samples (SPEC 9). Rates and ratios are in the order of their blocks."""
+    """Code2Wav, which decodes codes to samples (SPEC 9). Rates and ratios are in the order of the blocks."""
 
     transformer: Transformer
     latent: int
@@ -120,10 +121,11 @@ class DecoderArchitecture:
 
 @dataclass(frozen=True, slots=True)
 class SpeechEncoderArchitecture:
-    """Mimi's encoder: samples to codes (SPEC 8).
+    """Mimi's encoder, which encodes samples as codes (SPEC 8).
 
-    ratios: as in the file; the blocks apply them in reverse. quantizers: in the file, of which
-    ``semantic_quantizers`` come first and only the first ``valid_quantizers`` make codes.
+    ratios: in the order of the file; the blocks apply them in reverse order.
+    quantizers: number of quantizers in the file. The first ``semantic_quantizers`` of them are the semantic ones. Only
+    the first ``valid_quantizers`` produce codes.
     """
 
     transformer: Transformer
@@ -142,7 +144,7 @@ class SpeechEncoderArchitecture:
 
 @dataclass(frozen=True, slots=True)
 class CodecArchitecture:
-    """The codec's side of a checkpoint: the folder speech_tokenizer. encoder: None when it is not there."""
+    """The codec part of a checkpoint: the folder speech_tokenizer. encoder: None if the checkpoint has none."""
 
     decoder: DecoderArchitecture
     encoder: SpeechEncoderArchitecture | None

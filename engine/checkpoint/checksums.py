@@ -1,4 +1,4 @@
-"""SHA-256 checksums of a checkpoint's files: where they come from, and reading a file against them."""
+"""SHA-256 checksums of a checkpoint's files: finds the expected ones and verifies files against them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from engine.errors import CheckpointError
 from engine.system.regular_file import read_regular
 
 SUMS_FILE = "SHA256SUMS"
-"""In the checkpoint's folder, in the format that ``sha256sum`` writes; names are relative to the folder."""
+"""The checksum file in the checkpoint's folder, in the format of ``sha256sum``. Names are relative to the folder."""
 
 MAX_TEXT_BYTES = 64 * 1024 * 1024
-"""Largest configuration or tokenizer file; the published vocabulary has 2.8 MB."""
+"""Maximum size of a configuration or tokenizer file. The published vocabulary has 2.8 MB."""
 
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 _BLOB = re.compile(r"[0-9a-f]{64}")
@@ -24,8 +24,8 @@ _BLOB = re.compile(r"[0-9a-f]{64}")
 class Checksums:
     """The SHA-256 digests that a checkpoint's files must have.
 
-    A file's digest is the one that SHA256SUMS lists. A file that it does not list, but which is a link into a Hugging
-    Face cache, has its digest as the name of the linked blob. Any other file is not verified.
+    The expected digest of a file is the one in SHA256SUMS. If SHA256SUMS does not list the file, and the file is a link
+    into a Hugging Face cache, the name of the linked blob is the digest. Any other file is not verified.
     """
 
     def __init__(self, folder: Path, listed: Mapping[str, str], *, enabled: bool = True) -> None:
@@ -33,7 +33,7 @@ class Checksums:
 
     @staticmethod
     def of(folder: Path, *, enabled: bool = True) -> Checksums:
-        """Read the SHA256SUMS of ``folder``, if it has one. Raises CheckpointError where that is not readable."""
+        """Read the SHA256SUMS of ``folder``, if it has one. Raises CheckpointError if it is unreadable or malformed."""
         file = folder / SUMS_FILE
         if not enabled or not os.path.lexists(file):
             return Checksums(folder, {}, enabled=enabled)
@@ -54,21 +54,21 @@ class Checksums:
         return Checksums(folder, listed)
 
     def unlisted(self, names: tuple[str, ...]) -> list[str]:
-        """The files of ``names`` that exist and that SHA256SUMS leaves out; none where there is no SHA256SUMS."""
+        """Return the existing files of ``names`` that SHA256SUMS does not list; none if there is no SHA256SUMS."""
         return [name for name in names if self._listed and name not in self._listed and (self._folder / name).exists()]
 
     def lists(self, file: Path) -> bool:
-        """Whether SHA256SUMS has a line for ``file``."""
+        """Return whether SHA256SUMS lists ``file``."""
         return self._name(file) in self._listed
 
     def expected(self, file: Path) -> str | None:
-        """The digest that ``file`` must have, in lower-case hexadecimal, or None where it is not verified."""
+        """Return the digest that ``file`` must have, in lower-case hexadecimal, or None if it is not verified."""
         if not self._enabled:
             return None
         return self._listed.get(self._name(file)) or _blob_digest(file)
 
     def check(self, file: Path, found: str) -> None:
-        """Raise CheckpointError where ``found``, the file's digest, is not the expected one."""
+        """Raise CheckpointError if ``found``, the digest of ``file``, differs from the expected one."""
         expected = self.expected(file)
         if expected is not None and found != expected:
             source = SUMS_FILE if self.lists(file) else "its name in the Hugging Face cache"
@@ -77,7 +77,7 @@ class Checksums:
             )
 
     def read(self, file: Path) -> bytes:
-        """Return a small file's content, verified. Raises CheckpointError naming the file."""
+        """Return the verified content of a file of at most ``MAX_TEXT_BYTES``. Raises CheckpointError with its path."""
         data = _read(file)
         if self.expected(file) is not None:
             self.check(file, hashlib.sha256(data).hexdigest())
@@ -88,12 +88,15 @@ class Checksums:
 
 
 def unverified(folder: Path) -> Checksums:
-    """Checksums that accept every file."""
+    """Return Checksums that accept every file."""
     return Checksums(folder, {}, enabled=False)
 
 
 def _blob_digest(file: Path) -> str | None:
-    """Of a link to ``blobs/<sha256>``, as the Hugging Face cache holds large files. Small ones have a Git hash."""
+    """Return the digest of a link to ``blobs/<sha256>`` in the Hugging Face cache, or None.
+
+    The cache names large files after their SHA-256, and small files after their Git hash.
+    """
     if not file.is_symlink():
         return None
     target = file.readlink()

@@ -26,10 +26,10 @@ from engine.protocol.request import CODEBOOKS, SAMPLE_RATE, SAMPLES_PER_FRAME
 
 @dataclass(frozen=True, slots=True)
 class GenerationDefaults:
-    """What a request that says nothing gets; these values are for a checkpoint that says nothing.
+    """Default sampling parameters of a request. The values here apply if the checkpoint sets none.
 
-    do_sample and subtalker_dosample: False means greedy, for codebook 0 and for codebooks 1..15.
-    top_k 0: no such limit. top_p 1: no such limit. max_new_tokens N: at most N - 1 frames.
+    do_sample, subtalker_dosample: False selects greedy decoding, of codebook 0 and of codebooks 1..15.
+    top_k: 0 means no limit. top_p: 1 means no limit. max_new_tokens: N allows at most N - 1 frames.
     """
 
     do_sample: bool = True
@@ -45,7 +45,7 @@ class GenerationDefaults:
 
 
 def read_generation_defaults(folder: Path, checksums: Checksums) -> GenerationDefaults:
-    """Raises CheckpointError for a value of the wrong type or outside its range."""
+    """Read generation_config.json, if there is one. Raises CheckpointError for a wrong type or a value out of range."""
     file = folder / "generation_config.json"
     if not file.exists() and not checksums.lists(file):
         return GenerationDefaults()
@@ -74,10 +74,10 @@ def _probability(config: Keys, key: str) -> float:
 
 
 def read_codec(config: Keys) -> CodecArchitecture:
-    """The codec's side of a checkpoint, as its config.json describes it.
+    """Read the codec part of a checkpoint from its config.json.
 
-    The encoder is given whenever the file describes one; whether its tensors are there is for the
-    checkpoint to say. Raises CheckpointError naming file and key.
+    The result has an encoder if the file describes one. The caller checks whether its tensors exist.
+    Raises CheckpointError with the file and the key.
     """
     if config.text("model_type") != TOKENIZER_12HZ:
         raise config.wrong("model_type", f'"{TOKENIZER_12HZ}"', config.text("model_type"))
@@ -143,7 +143,7 @@ def _read_encoder(codec: Keys) -> SpeechEncoderArchitecture:
 
 
 def _expect_plain_mimi(config: Keys) -> None:
-    """SPEC 8: what the encoder implements, where the file could ask for something else."""
+    """Raise CheckpointError if the file asks for a variant that our encoder does not implement (SPEC 8)."""
     config.expect("hidden_act", "gelu")
     config.expect("num_key_value_heads", config.integer("num_attention_heads"))
     config.expect("audio_channels", 1)
@@ -168,14 +168,14 @@ _ECAPA = {
     "enc_res2net_scale": 8,
     "enc_se_channels": 128,
 }
-"""SPEC 7: the published files name only the x-vector's width and the sample rate; this is the network."""
+"""Defaults of the speaker encoder (SPEC 7). The published files only give the x-vector's width and the sample rate."""
 
 
 def read_model(config: Keys) -> ModelArchitecture:
-    """The talker's side of a checkpoint, as its config.json describes it.
+    """Read the talker part of a checkpoint from its config.json.
 
-    The speaker encoder is given whenever the file describes one; whether its tensors are there is
-    for the checkpoint to say. Raises CheckpointError naming file and key.
+    The result has a speaker encoder if the file describes one. The caller checks whether its tensors exist.
+    Raises CheckpointError with the file and the key.
     """
     if config.text("tokenizer_type") != TOKENIZER_12HZ:
         raise CheckpointError(
@@ -197,7 +197,7 @@ def read_model(config: Keys) -> ModelArchitecture:
 
 
 def read_transformer(config: Keys, eps_key: str) -> Transformer:
-    """The keys that all of the family's transformers share."""
+    """Read the keys that all transformers of a checkpoint share."""
     config.expect("attention_bias", False)
     heads, head_dim = config.integer("num_attention_heads"), config.integer("head_dim")
     kv_heads = config.integer("num_key_value_heads")
@@ -256,14 +256,14 @@ def _read_predictor(config: Keys) -> CodePredictorArchitecture:
 
 
 def _expect_plain_qwen3(config: Keys) -> None:
-    """SPEC 2 and 5: what the two models implement, where the file could ask for something else."""
+    """Raise CheckpointError if the file asks for a variant that our models do not implement (SPEC 2 and 5)."""
     config.expect("hidden_act", "silu")
     config.expect("use_sliding_window", False)
     config.expect("sliding_window", None)
 
 
 def _read_ids(table: Keys, vocab: int) -> dict[str, int]:
-    """Name -> codec id. A one-element list means its element."""
+    """Return name -> codec id. A list of one element counts as that element."""
     ids = {}
     for name, value in table.values.items():
         found = value[0] if isinstance(value, list) and len(value) == 1 else value
@@ -274,7 +274,7 @@ def _read_ids(table: Keys, vocab: int) -> dict[str, int]:
 
 
 def _read_dialects(table: Keys, speakers: dict[str, int], languages: dict[str, int]) -> dict[str, str]:
-    """Speaker -> dialect, from entries that are false or the name of a language."""
+    """Return speaker -> dialect, from entries that are false or the name of a language."""
     for name, value in table.values.items():
         if value is not False and value not in languages:
             raise table.wrong(name, "false or a name of codec_language_id", value)

@@ -28,15 +28,15 @@ FILES = (
     "speech_tokenizer/config.json",
     "speech_tokenizer/model.safetensors",
 )
-"""Every file of a checkpoint that is loaded, and so verified and downloaded; SHA256SUMS is downloaded with them."""
+"""The files of a checkpoint to download, verify and load. SHA256SUMS is downloaded with them."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def find_folder(name: str) -> Path:
-    """The local folder ``name``, else the hub's repository of that name, downloaded where it is not yet.
+    """Return the local folder ``name``, or download the Hugging Face repository of that name if it is not cached.
 
-    Raises CheckpointError saying what to do.
+    Raises CheckpointError with instructions if there is neither.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -49,12 +49,12 @@ def find_folder(name: str) -> Path:
 
 
 def _download(name: str) -> Path:
-    # Imported here: it takes a quarter of a second, which a local folder need not wait for.
+    # Imported here because the import takes 0.25 s, and a local folder does not need it.
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, allow_patterns=[*FILES, SUMS_FILE]))
-    except Exception as error:  # the hub's own, its HTTP library's and the system's errors
+    except Exception as error:  # errors of the hub, its HTTP library and the system
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(
             f"there is no folder {name}, and the Hugging Face hub could not give it ({reason[0]}). Check "
@@ -65,15 +65,15 @@ def _download(name: str) -> Path:
 
 _log = logging.getLogger(__name__)
 NEVER_SAMPLED = 1024
-"""The talker's last ids, which no step may draw but for eos (SPEC 6)."""
+"""Number of ids at the end of the talker's vocabulary that are never sampled, except eos (SPEC 6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose files, configurations and tensor headers agree.
+    """A checkpoint whose files, configurations and tensor headers are consistent.
 
-    Tensors are read when they are asked for, into memory of their own, so that a file that is overwritten or truncated
-    later changes nothing. Each request reads its file anew: ask for a part once.
+    Tensors are read on demand into newly allocated memory, so that overwriting or truncating a file later has no
+    effect. Each call reads its file again, so load each part once.
     """
 
     folder: Path
@@ -85,31 +85,31 @@ class Checkpoint:
     _codec_file: TensorFile
 
     def tensors(self, prefix: str) -> dict[str, torch.Tensor]:
-        """Tensors of model.safetensors under a dotted prefix such as "talker.model.".
+        """Return the tensors of model.safetensors under a dotted prefix such as "talker.model.".
 
-        The prefix is taken off the names; the dtype is the stored one. Raises CheckpointError where the file does not
-        match its checksum, or has changed since the checkpoint was opened.
+        The returned names do not contain the prefix. The dtype is the stored one. Raises CheckpointError if the file
+        does not match its checksum or has changed since the checkpoint was opened.
         """
         return self._model_file.read(_dotted(prefix), model_shapes(self.model))
 
     def codec_tensors(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The same of speech_tokenizer/model.safetensors, such as "decoder."."""
+        """Like ``tensors``, from speech_tokenizer/model.safetensors, with a prefix such as "decoder."."""
         return self._codec_file.read(_dotted(prefix), codec_shapes(self.codec))
 
     def prefetch(self) -> None:
-        """Start reading all of model.safetensors in a thread: ``tensors`` then reads the file only once."""
+        """Start reading all of model.safetensors in a thread, so that all ``tensors`` calls read the file only once."""
         self._model_file.prefetch(model_shapes(self.model).keys())
 
     def codec_embedding(self) -> torch.Tensor:
-        """The talker's embedding of codebook 0 and the codec-side ids, speakers among them: [vocab, hidden]."""
+        """Return the talker's embedding of codebook 0 and the codec-side ids, including speakers: [vocab, hidden]."""
         return self._model_file.peek("talker.model.codec_embedding.weight")
 
 
 def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     """Find and check a checkpoint: a folder, or a hub name such as "Qwen/Qwen3-TTS-12Hz-0.6B-Base".
 
-    Only safetensors are ever read. Files are verified while they are read where they have checksums (see
-    ``engine.checkpoint.checksums``), unless ``verify`` is false. Raises CheckpointError naming the file and the key or
+    Weights are only read from safetensors files. Files with checksums (see ``engine.checkpoint.checksums``) are
+    verified while they are read, unless ``verify`` is false. Raises CheckpointError with the file and the key or
     tensor.
     """
     folder = find_folder(name_or_folder)
@@ -133,9 +133,9 @@ def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
 def _as_held(
     model: ModelArchitecture, model_file: TensorFile, codec: CodecArchitecture, codec_file: TensorFile
 ) -> tuple[ModelArchitecture, CodecArchitecture]:
-    """Without the encoders that a config describes but whose tensors were left out.
+    """Remove the encoders that a config describes but whose tensors are missing.
 
-    Fine-tuning tools drop the speaker encoder and keep its configuration.
+    Fine-tuning tools drop the tensors of the speaker encoder and keep its configuration.
     """
     if not model_file.has_any("speaker_encoder."):
         model = replace(model, speaker_encoder=None)
@@ -145,7 +145,7 @@ def _as_held(
 
 
 def _check_codebooks(folder: Path, model: ModelArchitecture, codec: CodecArchitecture) -> None:
-    """Every code that talker and code predictor can draw must be in the codec's books."""
+    """Raise CheckpointError unless talker, code predictor and speech encoder have codebooks of the decoder's size."""
     size = codec.decoder.codebook_size
     talker = model.talker
     drawn = {"the talker": talker.vocab - NEVER_SAMPLED, "the code predictor": talker.predictor.vocab}

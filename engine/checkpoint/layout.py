@@ -16,7 +16,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def model_shapes(model: ModelArchitecture) -> Shapes:
-    """Of model.safetensors: talker, code predictor and, when the architecture has one, speaker encoder."""
+    """Return the tensors of model.safetensors: talker, code predictor and, if there is one, speaker encoder."""
     shapes = _under("talker", _talker(model.talker) | _under("code_predictor", _predictor(model.talker)))
     if model.speaker_encoder is not None:
         shapes |= _under("speaker_encoder", _speaker_encoder(model.speaker_encoder))
@@ -24,7 +24,7 @@ def model_shapes(model: ModelArchitecture) -> Shapes:
 
 
 def codec_shapes(codec: CodecArchitecture) -> Shapes:
-    """Of speech_tokenizer/model.safetensors: Code2Wav and, when the architecture has one, speech encoder."""
+    """Return the tensors of speech_tokenizer/model.safetensors: Code2Wav and, if there is one, speech encoder."""
     shapes = _under("decoder", _decoder(codec.decoder))
     if codec.encoder is not None:
         shapes |= _under("encoder", _speech_encoder(codec.encoder))
@@ -107,7 +107,7 @@ def _convnext(width: int) -> Shapes:
 
 
 def _waveform_blocks(decoder: DecoderArchitecture) -> Shapes:
-    """Block 0, one block per upsample rate, the last activation and the last convolution."""
+    """Return block 0, one block per upsample rate, the last activation and the last convolution."""
     width = decoder.decoder_dim
     shapes = _under("0.conv", _conv(width, decoder.latent, 7))
     for b, rate in enumerate(decoder.upsample_rates, start=1):
@@ -127,7 +127,7 @@ def _residual_unit(width: int) -> Shapes:
 
 
 def _speech_encoder(encoder: SpeechEncoderArchitecture) -> Shapes:
-    """Names as in transformers' MimiModel: SEANet, transformer, downsampling, two quantizer stacks."""
+    """Return SEANet, transformer, downsampling and two quantizer stacks, named as in transformers' MimiModel."""
     hidden = encoder.transformer.hidden
     shapes = _under("encoder.layers", _seanet(encoder))
     shapes |= _under("encoder_transformer.layers", _mimi_layers(encoder.transformer))
@@ -139,7 +139,7 @@ def _speech_encoder(encoder: SpeechEncoderArchitecture) -> Shapes:
 
 
 def _seanet(encoder: SpeechEncoderArchitecture) -> Shapes:
-    """Layer numbers count the activations between the convolutions too."""
+    """Return the convolutional layers. The layer numbers also count the activations between the convolutions."""
     width = encoder.filters
     shapes = _under("0.conv", _conv(width, 1, encoder.kernel))
     layer = 1

@@ -1,7 +1,7 @@
-"""One safetensors file: its header checked against the shapes it must hold, its tensors read into memory.
+"""Reads a safetensors file: checks its header against the expected shapes, and reads its tensors into memory.
 
-The file is never memory-mapped. A mapped file that is overwritten changes the weights of a running engine, and one that
-is truncated ends it with SIGBUS.
+The file is never memory-mapped. Overwriting a mapped file changes the weights of a running engine, and truncating it
+kills the engine with SIGBUS.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from engine.system.regular_file import open_regular
 
 _DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
 _COMPUTED = ".inv_freq"
-"""Rotary frequencies that some tools save; they are computed from rope_theta and never read."""
+"""Suffix of the rotary frequencies that some tools save. They are never read, but computed from rope_theta."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _LENGTH_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
-"""The safetensors library's own limit."""
+"""Maximum header size, which is also the limit of the safetensors library."""
 _HASH_BYTES = 4 << 20
-"""Bytes that are given to the hashing thread at a time: handing over costs some 20 us."""
+"""Minimum bytes to pass to the hashing thread at once. Each handover takes about 20 us."""
 
 
 class _Entry(NamedTuple):
-    """A tensor of the header. dtype: as safetensors spells it; begin, end: byte offsets in the file."""
+    """A tensor in the header. dtype: as safetensors spells it. begin, end: byte offsets in the file."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class _Entry(NamedTuple):
 class TensorFile:
     """A safetensors file. Not thread-safe.
 
-    Raises CheckpointError when it is missing, cut short, changed while it is loaded, or something else.
+    Raises CheckpointError if the file is missing, truncated, changed while it is loaded, or not a safetensors file.
     """
 
     def __init__(self, path: Path, checksums: Checksums | None = None) -> None:
@@ -58,14 +58,15 @@ class TensorFile:
             self._header, self._entries = self._read_header(file)
 
     def has_any(self, prefix: str) -> bool:
-        """Whether any tensor's name starts with ``prefix``."""
+        """Return whether the name of any tensor starts with ``prefix``."""
         return any(name.startswith(prefix) for name in self._entries)
 
     def check(self, expected: Shapes) -> None:
-        """Compare names, shapes and dtypes, reading no data. Raises CheckpointError for the first fault.
+        """Compare names, shapes and dtypes without reading data. Raises CheckpointError for the first mismatch.
 
-        Tensors beside the expected parts (the first words of the expected names) are never read and
-        so harmless; more of them inside a part mean that config.json describes another model.
+        A part is the first component of a tensor's name. Tensors of other parts than the expected ones are ignored,
+        because they are never read. An unexpected tensor in an expected part means that config.json describes another
+        model.
         """
         for name, shape in expected.items():
             if name not in self._entries:
@@ -87,15 +88,15 @@ class TensorFile:
                 )
 
     def prefetch(self, names: Collection[str]) -> None:
-        """Start reading tensors in a thread. ``read`` hands them out, each once; what fails is raised there."""
+        """Start reading tensors in a thread. ``read`` returns each of them once, and raises errors of the thread."""
         executor = ThreadPoolExecutor(1, "checkpoint")
         self._prefetched = executor.submit(self._load, names)
         executor.shutdown(wait=False)
 
     def read(self, prefix: str, expected: Shapes) -> dict[str, torch.Tensor]:
-        """Return the expected tensors under ``prefix``, which is taken off their names, in their stored dtype.
+        """Return the expected tensors under ``prefix``, in their stored dtype. Their names do not contain the prefix.
 
-        Each is memory of its own. They are verified before this returns, when the file has a checksum.
+        Tensors do not share memory. They are verified before this returns, if the file has a checksum.
         """
         names = [name for name in expected if name.startswith(prefix)]
         if not names:
@@ -105,15 +106,15 @@ class TensorFile:
         return {name.removeprefix(prefix): tensors[name] for name in names}
 
     def peek(self, name: str) -> torch.Tensor:
-        """Return one tensor, which a later ``read`` still hands out."""
+        """Return one tensor. A later ``read`` can still return it."""
         ready = self._prefetched.result() if self._prefetched is not None else {}
         return ready[name] if name in ready else self._load([name])[name]
 
     def _load(self, names: Collection[str]) -> dict[str, torch.Tensor]:
         """Read tensors in the order of the file.
 
-        All of the file is hashed on the way when it has a checksum, in a thread of its own and from the memory that
-        the tensors are in: what is used is what was verified. Nothing is handed out before that.
+        If the file has a checksum, another thread hashes the whole file during the read. It hashes the memory of the
+        tensors, so that exactly the bytes in use are verified. This returns only after the verification.
         """
         entries = {name: self._entries[name] for name in sorted(names, key=lambda name: self._entries[name].begin)}
         with self._open() as file, ThreadPoolExecutor(1, "checksum") as thread:
@@ -138,7 +139,7 @@ class TensorFile:
         return tensors
 
     def _hash_unused(self, file: io.FileIO, begin: int, end: int, hasher: _Hasher) -> None:
-        """Hash bytes of tensors that are not read, a piece at a time, so that they take no memory."""
+        """Hash the bytes of unused tensors in pieces, to limit memory use."""
         for start in range(begin, end, _HASH_BYTES):
             piece = memoryview(bytearray(min(_HASH_BYTES, end - start)))
             self._fill(file, start, piece)
@@ -167,7 +168,7 @@ class TensorFile:
             raise CheckpointError(f"{self.path} was changed while it was loaded; start again once it is whole")
 
     def _read_header(self, file: io.FileIO) -> tuple[bytes, dict[str, _Entry]]:
-        """The bytes before the first tensor, and the tensors in them."""
+        """Return the bytes before the first tensor, and the tensors that the header describes."""
         size = self._version.size
         if size < _LENGTH_BYTES:
             raise self._not_whole("it is shorter than a header")
@@ -199,7 +200,7 @@ class TensorFile:
 
 
 class _Version(NamedTuple):
-    """What tells one version of a file from another."""
+    """Identifies a version of a file, to detect changes."""
 
     device: int
     inode: int
@@ -208,7 +209,7 @@ class _Version(NamedTuple):
 
 
 class _Hasher:
-    """SHA-256 in another thread, of memory that must stay as it is until ``wait``."""
+    """Computes a SHA-256 in another thread. The added memory must not change until ``wait`` returns."""
 
     def __init__(self, thread: ThreadPoolExecutor, begin: bytes) -> None:
         self._thread = thread
@@ -218,20 +219,20 @@ class _Hasher:
         self._last: Future[None] | None = None
 
     def add(self, data: memoryview) -> None:
-        """Hash ``data`` after all that was added before."""
+        """Hash ``data`` after all data added before."""
         self._pending.append(data)
         self._pending_bytes += len(data)
         if self._pending_bytes >= _HASH_BYTES:
             self._submit()
 
     def wait(self) -> None:
-        """Return once everything is hashed."""
+        """Block until all added data is hashed."""
         self._submit()
         if self._last is not None:
             self._last.result()
 
     def hexdigest(self) -> str:
-        """The digest of everything."""
+        """Wait, and return the digest of all added data."""
         self.wait()
         return self._digest.hexdigest()
 
@@ -242,7 +243,7 @@ class _Hasher:
 
     def _update(self, pending: list[memoryview]) -> None:
         for data in pending:
-            self._digest.update(data)  # lets go of the GIL
+            self._digest.update(data)  # releases the GIL
 
 
 def _entries(header: dict[str, Any], start: int) -> Iterator[tuple[str, _Entry]]:

@@ -1,1 +1,1 @@
-"""The engine's client: everything that other processes use. Imports no torch."""
+"""The engine's client, which the server process uses. Imports no torch."""

@@ -26,18 +26,18 @@ State = Literal["starting", "ready", "failed", "closed"]
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _STARTS = 3
-"""How often an engine that has never been ready is started before it counts as failed."""
+"""Maximum number of starts of an engine that has never been ready. Then it counts as failed."""
 _FIRST_CHECK_STALLS = 3
-"""The model check of a start may take so many times ``stall_seconds``; the watchdog ends a pipeline that hangs."""
+"""Timeout of the first model check, as a multiple of ``stall_seconds``. The watchdog kills a pipeline that hangs."""
 _VOICE_STALLS = 6
-"""Encoding a recording may take so many times ``stall_seconds``, the wait behind others included."""
+"""Timeout for encoding a recording, including its time in the queue, as a multiple of ``stall_seconds``."""
 _log = logging.getLogger(__name__)
 
 
 class EngineClient:
-    """Starts the engine process, restarts it when it ends or stalls, and speaks with it.
+    """Starts the engine process, restarts it when it exits or stalls, and sends it requests.
 
-    Lives in one event loop, which only starting a process blocks, for some milliseconds.
+    Use it in one event loop. Only starting a process blocks the event loop, for a few milliseconds.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -62,48 +62,49 @@ class EngineClient:
 
     @property
     def state(self) -> State:
-        """starting (or restarting), ready, failed for good, or closed."""
+        """The state: starting (or restarting), ready, failed (permanently) or closed."""
         return self._state
 
     @property
     def info(self) -> EngineInfo:
-        """What the loaded checkpoint can do. Raises EngineUnavailable, or CheckpointError, until it is known."""
+        """What the loaded checkpoint can do. Raises an EngineError that says why if the state is not "ready"."""
         if self._info is None or self._state != "ready":
             raise self._failure.with_traceback(None)
         return self._info
 
     @property
     def open_streams(self) -> int:
-        """Requests whose end has not come."""
+        """Number of requests whose terminal record has not arrived."""
         return len(self._open_requests)
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """How often the engine process was replaced, by reason."""
+        """Number of times the engine process was replaced, by reason."""
         return self._restarts
 
     @property
     def last_stats(self) -> Figures | None:
-        """The figures that came last from the running engine process."""
+        """The most recent statistics of the running engine process, or None."""
         figures = None if self._watchdog is None else self._watchdog.figures
         return None if figures is None else self._with_own(figures)
 
     def check_health(self) -> None:
-        """Raises EngineUnavailable, or CheckpointError, unless the engine can speak as far as is known. Never waits.
+        """Raise EngineUnavailable or CheckpointError if the engine is known to be unable to synthesize. Never waits.
 
-        Where an idle engine has made no audio lately, a model check starts in the background; the next call knows more.
+        If the engine is idle and has produced no audio recently, this starts a model check in the background. The next
+        call sees its result.
         """
         self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.check_if_idle()
 
     async def start(self) -> None:
-        """Start the engine process; it loads the checkpoint meanwhile."""
+        """Start the engine process. It loads the checkpoint in the background."""
         self._loop = asyncio.get_running_loop()
         self._launch()
 
     async def close(self) -> None:
-        """End the engine process; open requests fail."""
+        """Stop the engine process. Open requests fail."""
         responsive = self._state == "ready" and not (self._watchdog is not None and self._watchdog.stalled)
         closed = EngineUnavailable("the engine is closed")
         self._become("closed", closed)
@@ -120,14 +121,17 @@ class EngineClient:
             await asyncio.wait({self._ending})
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
-        """Wait until the checkpoint is loaded. Raises CheckpointError if it cannot be, TimeoutError when late."""
+        """Wait until the engine is ready.
+
+        Raises CheckpointError if the checkpoint cannot be loaded, and TimeoutError after ``timeout`` seconds.
+        """
         async with asyncio.timeout(timeout):
             while self._state == "starting":
                 await self._changed.wait()
         return self.info
 
     def submit(self, request: SpeechRequest) -> SpeechStream:
-        """Ask for an utterance. Never waits. Raises EngineUnavailable while the engine cannot take it."""
+        """Start an utterance. Never waits. Raises EngineUnavailable if the engine cannot accept it."""
         worker = self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.request_submitted()
@@ -137,9 +141,9 @@ class EngineClient:
     async def encode_reference(
         self, samples: NDArray[np.float32], sample_rate: int, *, codes: bool, transcript: str | None = None
     ) -> Voice:
-        """The voice of a mono recording; with ``codes``, and the transcript, for in-context cloning.
+        """Return the voice of a mono recording. In-context cloning needs ``codes`` and the transcript.
 
-        Raises RequestError where the checkpoint cannot clone, EngineUnavailable while there is no engine.
+        Raises RequestError if the checkpoint cannot clone, and EngineUnavailable if the engine is not ready.
         """
         self._ready_worker()
         heard = await asyncio.to_thread(resample, samples, sample_rate, SAMPLE_RATE)
@@ -147,17 +151,17 @@ class EngineClient:
         return Voice(voice.embedding, voice.codes, transcript)
 
     async def speaker_voice(self, speaker: str) -> Voice:
-        """A built-in speaker, by the checkpoint's own spelling, as a voice to clone.
+        """Return a built-in speaker as a voice to clone. ``speaker`` must be spelled as in the checkpoint.
 
-        Raises RequestError where there is no such speaker, EngineUnavailable while there is no engine.
+        Raises RequestError if there is no such speaker, and EngineUnavailable if the engine is not ready.
         """
         return await self._voice(ask(Ask.SPEAKER, speaker.encode()))
 
     async def stats(self, timeout: float) -> Figures:
-        """Figures of both stages, brought by a stream that has been through the whole pipeline.
+        """Return statistics of both stages, from a probe that passes through the whole pipeline.
 
-        Raises TimeoutError when it does not come through in ``timeout`` seconds; at once, without waiting,
-        EngineUnavailable while there is no engine, or it is known not to answer.
+        Raises TimeoutError if the probe does not return within ``timeout`` seconds. Raises EngineUnavailable without
+        waiting if the engine is not ready or is known not to answer.
         """
         self._ready_worker()
         assert self._watchdog is not None
@@ -168,7 +172,7 @@ class EngineClient:
         return figures | {"client_streams": len(self._open_requests)}
 
     def _ready_worker(self) -> EngineProcess:
-        """The worker. Raises what keeps it from taking requests."""
+        """Return the worker, or raise the EngineError that says why it cannot accept requests."""
         if self._worker is None or self._state != "ready":
             raise self._failure.with_traceback(None)
         if self._watchdog is not None:
@@ -176,7 +180,7 @@ class EngineClient:
         return self._worker
 
     async def _voice(self, payload: bytes) -> Voice:
-        """Ask the reference encoder, which works in a thread of its own and may hang alone."""
+        """Send a request to the reference encoder. Has its own timeout, because the encoder's thread can hang alone."""
         worker = self._ready_worker()
         asked, timeout = time.monotonic(), _VOICE_STALLS * self._config.stall_seconds
         try:
@@ -225,7 +229,7 @@ class EngineClient:
 
     def _receive(self, worker: EngineProcess, asked: list[Record], heard: list[Record]) -> None:
         if self._worker is not worker:
-            return  # it was killed, and its streams have failed
+            return  # stale: this worker was killed, and its streams have failed
         for record in asked:
             if record.stream == READY:
                 self._hear_readiness(worker, record)
@@ -237,7 +241,7 @@ class EngineClient:
             self._put(record)
 
     def _tell_watchdog(self, watchdog: Watchdog, heard: list[Record]) -> None:
-        """What the audio link says of the models: audio of a request, or a failure that is not the caller's."""
+        """Report audio of requests to the watchdog, and failures that the request itself did not cause."""
         for record in heard:
             if record.stream not in self._open_requests:
                 continue
@@ -263,7 +267,7 @@ class EngineClient:
                 _log.error("the engine could not start: %s", error)
 
     async def _verify(self, worker: EngineProcess, info: EngineInfo) -> None:
-        """A loaded engine is ready once it has spoken a short utterance; the watchdog watches it from now on."""
+        """Start the watchdog, and set the state to ready once the loaded engine has synthesized a short utterance."""
         self._watchdog = Watchdog(
             self._config,
             info,
@@ -281,14 +285,14 @@ class EngineClient:
         self._become("ready", EngineUnavailable("the engine is restarting"))
 
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:
-        """Kill the worker with everything it has started. Void where it is lost already."""
+        """Kill the worker and every process that it started. No-op if the worker is already lost."""
         if self._worker is worker:
             _log.error("killing the engine process %d: %s", worker.process.pid, message)
             worker.kill()
             self._lose(worker, reason)
 
     def _lose(self, worker: EngineProcess, reason: Reason) -> None:
-        """The worker is gone: its streams fail, and a new one is started after a pause. Void on a second call."""
+        """Handle the loss of the worker: fail its streams and restart it after a back-off. No-op on a second call."""
         if self._worker is not worker:
             return
         self._worker = None
@@ -329,12 +333,12 @@ class EngineClient:
             responses.fail(error)
 
     def _become(self, state: State, failure: EngineError) -> None:
-        """Enter a state, and what is raised while it is not "ready"; whoever waits for a change looks again."""
+        """Set the state, and the error to raise while it is not "ready". Wake up the waiters for a state change."""
         self._state, self._failure = state, failure
         self._changed.set()
         self._changed = asyncio.Event()
 
 
 def _is_engines_fault(payload: bytes) -> bool:
-    """Whether a FAIL record reports a failure of the models, and not a bad request or the end of the process."""
+    """Return whether a FAIL record reports a failure of the models, not a bad request or the end of the process."""
     return bool(payload) and isinstance(EngineError.from_bytes(payload), EngineFailed)

@@ -1,4 +1,4 @@
-"""Returns credit for consumed audio to the engine, batched per event loop iteration. Imports no torch."""
+"""Returns the credit of consumed audio to the engine, batched per event loop iteration. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from engine.transfer import Endpoint
 
 
 class CreditBatch:
-    """Gathers what is taken in one turn of the event loop, and tells it at once: the engine is woken once for it."""
+    """Collects the credit released in one event loop iteration and sends it at once, to wake the engine only once."""
 
     def __init__(self, audio: Endpoint) -> None:
         self._audio = audio
         self._units: list[tuple[int, int]] = []
 
     def add(self, stream: int, units: int) -> None:
-        """Received data of a stream was taken: its producer may send as much again. To be called in the event loop."""
+        """Return ``units`` of credit to the producer of a stream. Call this in the event loop."""
         if not self._units:
             asyncio.get_running_loop().call_soon(self._tell)
         self._units.append((stream, units))

@@ -1,4 +1,4 @@
-"""One run of the engine process, as the client sees it: its links, its records, its exit. Imports no torch."""
+"""One run of the engine process, from the client's side: its links, records and exit. Imports no torch."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from engine.config import EngineConfig
 from engine.transfer import Kind, Record, Side, Wakeup, pair, spawn
 
 AUDIO_WINDOW = 128
-"""Frames a stream's listener may be behind Code2Wav: 10 s of audio."""
+"""Credit of an audio stream, in frames: how far a client may be behind Code2Wav (10 s of audio)."""
 _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
 _REQUEST_BACKLOG = 64 << 20
-"""Bytes of requests queued in this process while the request ring is full; submitting never blocks the event loop."""
+"""Maximum bytes of requests queued in this process while the request ring is full, so that submitting never blocks."""
 _EXIT_SECONDS = 1.0
-"""How long a worker may take to end by itself once its links are closed; then it is killed."""
+"""Timeout for a worker to exit by itself after its links are closed. Then it is killed."""
 _REAP_SECONDS = 10.0
-"""How long a killed process may take to disappear: the kernel may be busy with it, in a GPU driver for example."""
+"""Timeout for a killed process to disappear. The kernel may still be busy with it, for example in a GPU driver."""
 _log = logging.getLogger(__name__)
 
 
 Deliver = Callable[[list[Record], list[Record]], None]
-"""Takes records of the request link and of the audio link, in the listening thread."""
+"""Called in the listener thread with new records of the request link and of the audio link."""
 
 
 class EngineProcess:
-    """Starts the engine process and listens to it in a thread until it is gone or closed.
+    """Starts the engine process and receives its records in a thread until the process ends or is closed.
 
-    The worker ends when stage 2 does, so the end of the request link is the end of everything, and the reason for a
-    failed start comes before it. It is in a process group of its own: a terminal's Ctrl-C is for its parent.
+    The worker exits when stage 2 exits, so the end of the request link means that the whole engine has ended. The
+    reason for a failed start arrives before that. The worker has its own process group, so that a terminal's Ctrl-C
+    only reaches its parent.
 
-    deliver: gets what the worker says; gone: called once, last, when nothing more will come.
+    deliver: called with new records. gone: called exactly once, after the last record.
     """
 
     def __init__(self, config: EngineConfig, deliver: Deliver, gone: Callable[[], None]) -> None:
@@ -72,14 +73,14 @@ class EngineProcess:
             undo.pop_all()
 
     def kill(self) -> None:
-        """End the worker and the processes that it has started, at once, also when they are stopped."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: no permission for a group of zombies
+        """Kill the worker and the processes that it started, even if they are suspended."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: zombies on macOS
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self, timeout: float = _EXIT_SECONDS) -> None:
-        """Close the links and wait for the worker's end; what is left of it after ``timeout`` seconds is killed.
+        """Close the links and wait for the worker to exit. Kill what is left of it after ``timeout`` seconds.
 
-        Blocks: call it in a thread.
+        Blocks, so call it in a thread.
         """
         self._closing = True
         self._wakeup.notify()
@@ -90,7 +91,7 @@ class EngineProcess:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             _log.warning("the engine process did not end within %g s and was killed", timeout)
-        self.kill()  # also when the worker has ended: a process that it started may be left
+        self.kill()  # even if the worker has exited: a process that it started may still run
         self._reap()
 
     def _reap(self) -> None:
@@ -113,7 +114,7 @@ class EngineProcess:
             self._gone()
 
     def _heard(self) -> list[Record]:
-        """What listeners wait for: that a stream is open is no news to who asked for it, and would wake them all."""
+        """Return new audio records, without OPEN records, which would wake the event loop for nothing."""
         return [record for record in self.audio.receive() if record.kind is not Kind.OPEN]
 
     def _news(self) -> bool:
@@ -122,7 +123,10 @@ class EngineProcess:
 
 
 def _links() -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-    """The request link's and the audio link's two sides each, the client's first; all of them or none."""
+    """Return both sides of the request link and of the audio link, the client's side first.
+
+    If the second link cannot be created, closes the first one and raises OSError.
+    """
     requests = pair(window=1, capacity=_REQUEST_CAPACITY)
     try:
         return requests, pair(window=AUDIO_WINDOW, capacity=_AUDIO_CAPACITY)
@@ -133,5 +137,8 @@ def _links() -> tuple[tuple[Side, Side], tuple[Side, Side]]:
 
 
 def _environment() -> dict[str, str]:
-    """torch's C++ side says nothing below an error: its packed kernels greet every start with a deprecation notice."""
+    """Return the worker's environment. It raises torch's C++ log level to ERROR unless it is set.
+
+    torch's packed kernels log a deprecation warning at every start.
+    """
     return {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ}

@@ -14,16 +14,16 @@ from engine.transfer import Kind, LinkFull, Record, TransferError
 
 
 def unreachable(error: TransferError) -> EngineUnavailable:
-    """Return what a caller is told whose record could not be sent to the engine."""
+    """Return the error for a caller whose record could not be sent to the engine."""
     if isinstance(error, LinkFull):
         return EngineUnavailable(f"the engine is too far behind to take more: {error}", code="engine_busy")
     return EngineUnavailable(f"the engine cannot be reached: {error}")
 
 
 class ResponseQueue:
-    """The records of one request, in order, until its terminal one.
+    """A queue of the records of one request, in order, up to its terminal record.
 
-    It enters itself among ``open_requests`` and leaves when the request is over. Used in the client's event loop.
+    It adds itself to ``open_requests``, and removes itself when the request is over. Use it in the client's event loop.
     """
 
     def __init__(self, number: int, worker: EngineProcess, open_requests: MutableMapping[int, ResponseQueue]) -> None:
@@ -34,7 +34,7 @@ class ResponseQueue:
         open_requests[number] = self
 
     def put(self, record: Record) -> None:
-        """A record has come. Data that comes after ``abandon`` is dropped."""
+        """Add a received record. After ``abandon``, drop everything but the terminal record."""
         if record.kind in (Kind.END, Kind.FAIL):
             self.close()
             self._records.put_nowait(record)
@@ -44,12 +44,15 @@ class ResponseQueue:
             self._records.put_nowait(record)
 
     def fail(self, error: EngineError) -> None:
-        """No terminal record will come."""
+        """End the request with ``error``, because no terminal record will arrive."""
         self.close()
         self._records.put_nowait(error)
 
     async def next(self) -> Record:
-        """The next DATA or END. Raises the error of a FAIL. After the terminal record it is always that one."""
+        """Return the next DATA or END record, or raise the error of a FAIL record.
+
+        After the terminal record, every further call repeats its result.
+        """
         record = await self._records.get()
         if isinstance(record, EngineError):
             self._records.put_nowait(record)
@@ -63,7 +66,7 @@ class ResponseQueue:
         return record
 
     async def ending(self) -> bytes:
-        """The END's payload, of a request that is answered by that alone. Gives the request up when cancelled."""
+        """Return the payload of the END record, for a request that needs no DATA. Abandons the request if cancelled."""
         try:
             record = await self.next()
             while record.kind is not Kind.END:
@@ -74,16 +77,16 @@ class ResponseQueue:
         return record.payload
 
     def release(self, record: Record) -> None:
-        """A DATA record was taken: its producer may send as much again."""
+        """Return the credit of a consumed DATA record to its producer."""
         self._worker.taken.add(self.number, record.units)
 
     def tell(self, payload: bytes) -> None:
-        """Send more of the request. Void once it is over."""
+        """Send more data of the request. No-op once the request is over."""
         if not self._unwanted and self.number in self._open_requests:
             self._worker.requests.send(self.number, payload, 0)
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more. The terminal record still comes, and closes the inbox."""
+        """Abort the request and discard its queued records. Its terminal record still arrives and closes the queue."""
         if not self._unwanted and self.number in self._open_requests:
             self._unwanted = True
             while not self._records.empty():
@@ -92,17 +95,18 @@ class ResponseQueue:
             self._worker.audio.cancel(self.number)
 
     def close(self) -> None:
-        """The request is over."""
+        """Remove the request from ``open_requests``. Also end its request stream, unless it was abandoned."""
         if self._open_requests.pop(self.number, None) is not None and not self._unwanted:
             self._worker.requests.end(self.number)
 
 
 class SpeechStream:
-    """The chunks of an utterance, in order, as they are made: an asynchronous iterator of AudioChunk.
+    """An asynchronous iterator over the AudioChunks of an utterance, in order, while the engine produces them.
 
-    Taking a chunk lets the engine make another. A caller that stops taking slows its own utterance and no other, but
-    keeps its place in the engine: it should cancel. After ``cancel`` the iteration ends, as CANCELLED unless it was
-    over already. Raises EngineError where the utterance fails.
+    Each chunk that the caller takes returns its credit to the engine (back-pressure). A caller that stops taking
+    chunks pauses only its own utterance, which still occupies a slot in the engine. Such a caller should cancel.
+    After ``cancel``, the iteration ends with the finish reason CANCELLED, unless the utterance had already ended.
+    Raises EngineError if the utterance fails.
     """
 
     def __init__(self, responses: ResponseQueue) -> None:
@@ -111,7 +115,7 @@ class SpeechStream:
 
     @property
     def completion(self) -> Completion:
-        """How the utterance ended; known once all chunks are taken."""
+        """How the utterance ended. Raises RuntimeError until the iteration has ended."""
         if self._completion is None:
             raise RuntimeError("the utterance has not ended")
         return self._completion
@@ -130,9 +134,10 @@ class SpeechStream:
         return AudioChunk.from_bytes(record.payload, record.units)
 
     def append(self, piece: str, *, last: bool = False) -> None:
-        """More text of a live request, in pieces of any length; ``last`` ends it. Void once the utterance has ended.
+        """Append text to a live request, in pieces of any length; ``last`` ends the text.
 
-        Never waits. Raises EngineUnavailable where the engine cannot be reached, or takes no more.
+        No-op once the utterance has ended. Never waits. Raises EngineUnavailable if the engine cannot be reached or
+        its request queue is full.
         """
         try:
             self._inbox.tell(text_delta(piece, last=last))
@@ -140,5 +145,5 @@ class SpeechStream:
             raise unreachable(error) from error
 
     def cancel(self) -> None:
-        """Give the utterance up; the engine is free of it within a step. Void once it has ended."""
+        """Abort the utterance. The engine frees its slot within one step. No-op once the utterance has ended."""
         self._inbox.abandon()

@@ -1,4 +1,4 @@
-"""Watches an engine process: its pipeline must answer, and its models must make audio. Imports no torch."""
+"""Watches an engine process: its pipeline must answer, and its models must produce audio. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FRAMES = 2
 
 
 def check_request(info: EngineInfo) -> SpeechRequest:
-    """Return a greedy utterance of two frames that a checkpoint like ``info`` accepts."""
+    """Return a request for a greedy utterance of two frames that the checkpoint ``info`` accepts."""
     sampling = SamplingParams(greedy=True, max_new_tokens=_FRAMES + 1, seed=0)
     if info.speakers:
         return SpeechRequest("Hello.", speaker=info.speakers[0], sampling=sampling)
@@ -32,9 +32,9 @@ def check_request(info: EngineInfo) -> SpeechRequest:
 
 
 async def hear_check(stream: SpeechStream) -> None:
-    """Take all audio of a check utterance. Raises EngineError where it fails, or is not of the right size.
+    """Consume the audio of a check utterance. Raises EngineError if it fails or has the wrong size.
 
-    NaN samples fail the stream already in Code2Wav.
+    There is no check for NaN samples, because Code2Wav already fails a stream that has them.
     """
     frames = samples = 0
     try:
@@ -49,30 +49,31 @@ async def hear_check(stream: SpeechStream) -> None:
 
 
 Reason = Literal["crashed", "stalled", "failed"]
-"""Why an engine process was replaced: it ended by itself, did not answer in time, or made no audio."""
+"""Why an engine process was replaced: it exited, did not answer in time, or produced no audio."""
 Figures = dict[str, int]
 
 _PROBES = 4
-"""Probes in ``stall_seconds``."""
+"""Number of probes per ``stall_seconds``."""
 _STALLED_SHARE = 0.5
-"""A probe unanswered for this share of ``stall_seconds`` marks a stall. Long steps on slow CPUs stay below it."""
+"""A probe unanswered for this share of ``stall_seconds`` counts as a stall. Long steps on slow CPUs stay below it."""
 _AUDIO_SECONDS = 10.0
-"""After so long without audio a readiness check of an idle engine starts a model check."""
+"""A readiness check of an idle engine starts a model check after this many seconds without audio."""
 _CHECKS = 3
-"""Model checks that may fail in a row; then the engine is killed."""
+"""Number of consecutive failed model checks after which the engine is killed."""
 _RETRY_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Watches one engine process from its READY record until it is lost. Lives in the client's event loop.
+    """Watches one engine process from its READY record until it is lost. Runs in the client's event loop.
 
-    It sends two kinds of streams, which are no requests. A probe is an empty stream through both stages, and brings
-    their figures; only its answer counts as a sign of life, because Code2Wav may still have audio to send when the
-    talker hangs. A model check is a short utterance.
+    It opens two kinds of streams, which do not count as requests. A probe is an empty stream through both stages, and
+    returns their statistics. Only the answer to a probe counts as a sign of life, because Code2Wav may still have
+    audio to send when the talker hangs. A model check is a short utterance.
 
-    open_stream: opens a stream with the given payload, raises EngineUnavailable; in_flight: counts open requests; kill:
-    ends the process for a reason, with a sentence for the log.
+    open_stream: opens a stream with the given payload; raises EngineUnavailable.
+    in_flight: returns the number of open requests.
+    kill: kills the process, given the reason and a message for the log.
     """
 
     def __init__(
@@ -93,17 +94,17 @@ class Watchdog:
         self._check: asyncio.Task[None] | None = None
         self._suspect = self._failing = False
         self.figures: Figures | None = None
-        """What the last answered probe brought."""
+        """The statistics that the last answered probe returned."""
         self._watching = asyncio.create_task(self._watch())
 
     @property
     def stalled(self) -> bool:
-        """Whether a probe has been unanswered for half of ``stall_seconds``."""
+        """Whether a probe has been unanswered for more than half of ``stall_seconds``."""
         since = self._unanswered_since
         return since is not None and time.monotonic() - since > self._stall_seconds * _STALLED_SHARE
 
     def raise_if_unwell(self) -> None:
-        """Raises EngineUnavailable where the pipeline does not answer, or the last model check failed."""
+        """Raise EngineUnavailable if the pipeline does not answer or the last model check failed."""
         if self.stalled:
             silent = time.monotonic() - self._answered
             raise EngineUnavailable(
@@ -114,9 +115,9 @@ class Watchdog:
             raise EngineUnavailable("the engine makes no audio; it is about to be restarted", code="engine_failing")
 
     async def fresh_figures(self) -> Figures:
-        """Figures at least as new as the call. Callers share a probe. Raises EngineUnavailable where it cannot answer.
+        """Return statistics at least as recent as the call. Concurrent callers share a probe.
 
-        Waits for as long as the pipeline does not answer.
+        Waits without a timeout until the pipeline answers. Raises EngineUnavailable if the probe fails.
         """
         if self._probe is not None:  # sent before this call
             await asyncio.wait({self._probe})
@@ -128,28 +129,31 @@ class Watchdog:
         return figures
 
     def check_if_idle(self) -> None:
-        """Start a model check, unless a request is in flight or audio came lately."""
+        """Start a model check, unless a request is in flight or audio has arrived recently."""
         if time.monotonic() - self._audio_at > _AUDIO_SECONDS and not self._in_flight():
             self._start_checks()
 
     def request_submitted(self) -> None:
-        """A request is about to take the models: it shows as much as a routine check, which makes room for it."""
+        """Cancel a routine model check, because a new request shows just as well whether the models work.
+
+        A check continues if a request has failed or a check has failed before.
+        """
         if self._check is not None and not self._suspect:
             self._check.cancel()
 
     def audio_came(self) -> None:
-        """Audio of a request has come: the models work."""
+        """Record that the models work, because audio of a request has arrived. Cancel a model check."""
         self._models_work()
         if self._check is not None:
             self._check.cancel()
 
     def request_failed(self) -> None:
-        """A model failed on a request. A model check tells whether it was the request's own fault."""
+        """Start a model check after a model failed on a request, to find out whether the request was the cause."""
         self._suspect = True
         self._start_checks()
 
     async def check_models(self, timeout: float) -> None:
-        """Speak a short utterance. Raises EngineError where it brings no audio within ``timeout`` seconds."""
+        """Synthesize a short utterance. Raises EngineError if it fails or takes more than ``timeout`` seconds."""
         stream = SpeechStream(self._open(self._utterance))
         try:
             async with asyncio.timeout(timeout):
@@ -183,13 +187,13 @@ class Watchdog:
                 self._start_checks()
 
     def _discount(self, late: float) -> None:
-        """This process was itself stopped, or busy, for ``late`` seconds: they say nothing about the engine."""
+        """Do not count ``late`` seconds, in which this process itself was suspended or busy, as silence."""
         self._answered += late
         if self._unanswered_since is not None:
             self._unanswered_since += late
 
     def _send_probe(self) -> asyncio.Task[Figures | None]:
-        """The probe that is on its way, or a new one."""
+        """Return the probe in flight, or send a new one."""
         if self._probe is None or self._probe.done():
             if self._unanswered_since is None:
                 self._unanswered_since = time.monotonic()
@@ -215,10 +219,10 @@ class Watchdog:
             self._check = asyncio.create_task(self._check_repeatedly())
 
     async def _check_repeatedly(self) -> None:
-        """Until a check succeeds; kill the process when ``_CHECKS`` have failed in a row."""
+        """Check the models until a check succeeds. Kill the process after ``_CHECKS`` failures in a row."""
         for number in range(1, _CHECKS + 1):
             if self._in_flight() >= self._slots:
-                return  # it might wait for a slot; the requests show whether the models work
+                return  # the check could wait for a slot; the requests show whether the models work
             try:
                 await self.check_models(self._stall_seconds)
                 return

@@ -1,1 +1,1 @@
-"""Voices from reference recordings."""
+"""Voice cloning: reference recordings to voices."""

@@ -1,6 +1,6 @@
-"""Reference recordings to voices: an x-vector, and codes for in-context cloning (SPEC 7 and 8).
+"""Encodes reference recordings as voices: an x-vector, and codes for in-context cloning (SPEC 7 and 8).
 
-A built-in speaker is a voice too: its row of the talker's codec embedding stands where a clone's x-vector does.
+A built-in speaker is a voice too: its row of the talker's codec embedding replaces the x-vector.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE, Voice
 
 _KEPT = 128
+"""Capacity of the voice cache."""
 _log = logging.getLogger(__name__)
 
 
 class ReferenceEncoder:
-    """Encodes a recording once: the voices made last are kept by what they were made from. Not thread-safe.
+    """Encodes recordings, with an LRU cache of voices. Not thread-safe.
 
-    hits, misses: how often a recording's voice was at hand, and how often it had to be made.
+    The cache key is a hash of the recording (``key_of``). hits, misses: cache hits and misses.
     """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
@@ -36,15 +37,18 @@ class ReferenceEncoder:
         self.hits = self.misses = 0
 
     def capture(self) -> None:
-        """Encode in captured batches from now on. On a GPU, while nothing else uses it; see ReferenceNetworks."""
+        """Capture CUDA graphs of batches, and encode with them from now on.
+
+        Needs a GPU that nothing else uses during the capture. See ``ReferenceNetworks.capture``.
+        """
         self._networks.capture(captured_sizes())
 
     def together(self, requests: Sequence[EncodeRequest]) -> int:
-        """How many of the first requests are best given to ``encode_all`` together: one or more."""
+        """Return how many of the leading requests to pass to one ``encode_all`` call; at least 1."""
         return self._networks.together([len(request.samples) for request in requests])
 
     def at_hand(self, key: bytes) -> Voice | None:
-        """The voice of a recording that has this ``key_of``, where it was made before and is kept: a hit then."""
+        """Return the cached voice of the recording with this ``key_of``, or None. Counts a hit, but no miss."""
         voice = self._voices.get(key)
         if voice is not None:
             self.hits += 1
@@ -52,9 +56,9 @@ class ReferenceEncoder:
         return voice
 
     def encode(self, request: EncodeRequest) -> Voice:
-        """The voice of a recording, without its transcript.
+        """Return the voice of a recording, without a transcript.
 
-        Raises RequestError where the checkpoint cannot, and EngineFailed where its encoding breaks.
+        Raises RequestError if the checkpoint cannot encode it or it is too short, EngineFailed if the encoding fails.
         """
         [voice] = self.encode_all([request])
         if isinstance(voice, EngineError):
@@ -62,7 +66,7 @@ class ReferenceEncoder:
         return voice
 
     def encode_all(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
-        """As ``encode`` each of them; those that cannot be had do not keep the others from theirs."""
+        """Encode several recordings. Return a voice or an error for each; one failure does not fail the others."""
         keys = [key_of(request) for request in requests]
         found: dict[bytes, Voice | EngineError] = {key: self._voices[key] for key in keys if key in self._voices}
         missing: dict[bytes, EncodeRequest] = {}
@@ -80,7 +84,7 @@ class ReferenceEncoder:
         return [found[key] for key in keys]
 
     def speaker(self, name: str) -> Voice:
-        """The voice of a built-in speaker, by the checkpoint's own spelling. Raises RequestError for any other."""
+        """Return the voice of a built-in speaker, spelled as in the checkpoint. Raises RequestError if unknown."""
         voice = self._speakers.get(name)
         if voice is None:
             raise RequestError(f"there is no voice {name!r}", code="voice_not_found", param="voice")
@@ -108,20 +112,20 @@ class ReferenceEncoder:
         return None
 
     def _made(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
-        """Each is tried alone where together they break: that may be the fault of one."""
+        """Encode recordings as one batch. If the batch fails, retry each alone: one recording may be the cause."""
         try:
             return [*self._networks.encode([each.samples for each in requests], [each.codes for each in requests])]
         except Exception as error:
             _log.exception("references could not be encoded")
             failure = EngineFailed(f"the reference could not be encoded: {error}")
-        # Only here, behind the except, is the memory free that the exception held.
+        # After the except block, the exception no longer keeps the tensors of its frames alive.
         self._networks.give_back()
         if len(requests) == 1:
             return [failure]
         return [voice for request in requests for voice in self._made([request])]
 
     def _count(self, keys: Sequence[bytes], found: Mapping[bytes, Voice | EngineError]) -> None:
-        """What was asked for: a recording that comes again is at hand the second time, if it became a voice."""
+        """Update hits and misses. A recording that occurs twice is a hit the second time, if its encoding succeeded."""
         known = set(self._voices)
         for key in keys:
             self.hits += key in known
@@ -130,7 +134,7 @@ class ReferenceEncoder:
                 known.add(key)
 
     def _keep(self, found: Mapping[bytes, Voice | EngineError]) -> None:
-        """The voices, as those asked for last."""
+        """Cache the voices as the most recently used ones, and evict the least recently used beyond ``_KEPT``."""
         for key, voice in found.items():
             if isinstance(voice, Voice):
                 self._voices[key] = voice
@@ -140,14 +144,14 @@ class ReferenceEncoder:
 
 
 def _speaker_voices(checkpoint: Checkpoint) -> dict[str, Voice]:
-    """Copies of the built-in speakers' rows, so that no request reads the checkpoint."""
+    """Return the built-in speakers as voices. The rows are copied, so that no request reads the checkpoint."""
     speakers = checkpoint.model.talker.speakers
     table = checkpoint.codec_embedding() if speakers else torch.empty(0)
     return {name: Voice(table[row].float().clone().numpy()) for name, row in speakers.items()}
 
 
 def key_of(request: EncodeRequest) -> bytes:
-    """A hash of all that its voice follows from."""
+    """Return the SHA-256 of all inputs that determine the voice: the samples and ``codes``."""
     digest = hashlib.sha256(bytes([request.codes]))
     digest.update(np.ascontiguousarray(request.samples).data)
     return digest.digest()

@@ -1,4 +1,4 @@
-"""The speaker encoder and the speech encoder (SPEC 7 and 8), run one recording at a time or in captured batches."""
+"""Runs the speaker encoder and the speech encoder (SPEC 7 and 8), on single recordings or in captured batches."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ from engine.protocol.request import CODEBOOKS, SAMPLE_RATE, SAMPLES_PER_FRAME, V
 _COUNTS = (1, 2, 4, 8)
 _SECONDS = (4, 8, 12, 16, 22, 30)
 _MOST_SECONDS = 32
-"""Of a batch: its largest tensors are 196 MB."""
+"""Maximum audio of a batch, in seconds. The largest tensors of such a batch are 196 MB."""
 _WASTE = 1.5
-"""How much more than its recordings' own batches a batch may be, for what is saved by having one."""
+"""Maximum size of a joint batch, relative to the recordings' separate batches. One batch saves launches."""
 
 
 class BatchSizes:
-    """(recordings, samples of each) of the batches there are. A recording that is shorter is filled up."""
+    """The available batch sizes, each as (recordings, samples per recording). Shorter recordings are padded."""
 
     def __init__(self, sizes: Iterable[tuple[int, int]]) -> None:
         self.all = sorted(sizes, key=_area)
 
     def smallest(self, count: int, longest: int) -> tuple[int, int] | None:
-        """The batch in which ``count`` recordings of at most ``longest`` samples cost least, if there is one."""
+        """Return the smallest batch size that fits ``count`` recordings of at most ``longest`` samples, or None."""
         return next((size for size in self.all if size[0] >= count and size[1] >= longest), None)
 
     def together(self, lengths: Iterable[int]) -> int:
-        """How many of the first recordings, of so many samples, are best one batch: 0 if none holds the first."""
+        """Return how many of the leading recordings to encode as one batch; 0 if no batch size fits the first.
+
+        lengths: samples of each recording.
+        """
         best, longest, alone = 0, 0, 0
         for count, length in enumerate(lengths, 1):
             longest = max(longest, length)
@@ -50,29 +53,30 @@ class BatchSizes:
 
 
 def captured_sizes() -> BatchSizes:
-    """Those that a GPU has: 30 s of one recording, 4 s of eight."""
+    """Return the batch sizes for a GPU: from one recording of up to 30 s to eight of up to 4 s."""
     return BatchSizes(
         (count, seconds * SAMPLE_RATE) for count in _COUNTS for seconds in _SECONDS if count * seconds <= _MOST_SECONDS
     )
 
 
 class PendingEncoding:
-    """A batch on its way."""
+    """A batch in flight."""
 
     def __init__(self, encoded: Tensor, mark: Mark) -> None:
         self._encoded, self._mark = encoded, mark
 
     def collect(self) -> NDArray[np.generic]:
-        """What became of the recordings, a row each, when it is there. Good until the encoder's next batch."""
+        """Wait for the batch and return its result, one row per recording. Valid until the encoder's next launch."""
         self._mark.synchronize()
         return self._encoded.numpy()
 
 
 class GraphedEncoder:
-    """An encoder's batches of all ``sizes``, captured in ``lane``.
+    """An encoder whose batches of all ``sizes`` are captured on the device stream ``lane``.
 
-    work: recordings float32 [rows, n], and what of each is its own as int64 [rows], to a tensor [rows, *shape(n)] of
-    ``dtype``. It must not wait for the device. shortest: samples of a recording that it can take.
+    work: maps recordings, float32 [rows, n], and their lengths without padding, int64 [rows], to a tensor
+    [rows, *shape(n)] of ``dtype``. It must not wait for the device.
+    shortest: minimum samples of a recording that ``work`` accepts.
     """
 
     @torch.inference_mode()
@@ -100,7 +104,10 @@ class GraphedEncoder:
 
     @torch.inference_mode()
     def launch(self, recordings: Sequence[NDArray[np.float32]]) -> PendingEncoding:
-        """Begin with recordings of which ``sizes`` has a batch. The one before must have been collected."""
+        """Start encoding a batch. Collect the previous batch first.
+
+        Raises ValueError if no captured batch fits the recordings.
+        """
         size = self._sizes.smallest(len(recordings), max(map(len, recordings)))
         if size is None:
             raise ValueError(f"no batch of {len(recordings)} recordings as long as these was captured")
@@ -116,7 +123,11 @@ class GraphedEncoder:
         return PendingEncoding(self._down[:encoded].view(shape), mark)
 
     def _fill(self, recordings: Sequence[NDArray[np.float32]], size: tuple[int, int]) -> None:
-        """The batch in pinned memory. What is left of the one before is behind an end, or in a short row of nobody."""
+        """Copy the batch to pinned memory.
+
+        Stale samples of the previous batch remain only past a recording's length. An unused row gets the length
+        ``shortest``, and its result is ignored.
+        """
         rows, lengths = self._up[: _area(size)].view(size).numpy(), self._up_lengths.numpy()
         lengths[:] = self._shortest
         for row, recording in zip(rows, recordings, strict=False):
@@ -141,15 +152,17 @@ def _area(size: tuple[int, int]) -> int:
 
 
 SHORTEST = SAMPLE_RATE // 10
-"""Fewer samples are less than the speaker encoder's widest kernels."""
+"""Minimum samples of a recording. A shorter one does not fill the widest kernels of the speaker encoder."""
 _log = logging.getLogger(__name__)
 
 
 class ReferenceNetworks:
-    """A checkpoint's, on ``device``. Not thread-safe.
+    """The speaker encoder and the speech encoder of a checkpoint, on ``device``. Not thread-safe.
 
-    can_clone, can_clone_in_context: which of them it has. On a GPU they work in a lane of their own, so that no step
-    waits for it; who waits for a recording sleeps.
+    On a GPU they run on their own CUDA stream, so that no talker step waits for them. The thread that waits for a
+    result sleeps.
+
+    can_clone: whether the checkpoint has a speaker encoder. can_clone_in_context: whether it has both encoders.
     """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
@@ -168,9 +181,9 @@ class ReferenceNetworks:
             self._lane.mark().synchronize()
 
     def capture(self, sizes: BatchSizes) -> None:
-        """Batches of ``sizes`` are one launch each from now on. Nothing else may use the GPU meanwhile.
+        """Capture batches of ``sizes``, so that each is one launch. Nothing else may use the GPU during the capture.
 
-        What their work takes of its memory is kept for them.
+        The GPU memory that the captured batches use stays allocated.
         """
         if not self.can_clone:
             return
@@ -189,12 +202,18 @@ class ReferenceNetworks:
         _log.info("the reference encoders captured batches of %d sizes in %.1f s", len(sizes.all), taken)
 
     def together(self, lengths: Sequence[int]) -> int:
-        """How many of the first recordings, of so many samples, are best given to ``encode`` together: one or more."""
+        """Return how many of the leading recordings to pass to one ``encode`` call; at least 1.
+
+        lengths: samples of each recording.
+        """
         return max(1, self._sizes.together(lengths))
 
     @torch.inference_mode()
     def encode(self, recordings: Sequence[NDArray[np.float32]], codes: Sequence[bool]) -> list[Voice]:
-        """The voices of recordings of ``SHORTEST`` samples or more; those with ``codes`` for in-context cloning."""
+        """Return the voices of recordings of at least ``SHORTEST`` samples.
+
+        codes: for each recording, whether its voice includes codes for in-context cloning.
+        """
         if self._vectors is not None and self._sizes.smallest(len(recordings), max(map(len, recordings))):
             return self._encode_batch(self._vectors, recordings, codes)
         with self._lane.inside():
@@ -203,9 +222,9 @@ class ReferenceNetworks:
         return voices
 
     def give_back(self) -> None:
-        """The memory of a GPU that torch keeps when work is done; captured batches keep theirs.
+        """Release the GPU memory that torch caches. Captured batches keep theirs.
 
-        What one long recording took would stay torch's for good, and others need the GPU too.
+        Otherwise torch would keep the memory of one long recording forever, and others on the GPU need it.
         """
         if self._lane.device.type == "cuda":
             torch.cuda.empty_cache()

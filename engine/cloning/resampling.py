@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def resample(samples: NDArray[np.float32], rate: int, target: int) -> NDArray[np.float32]:
-    """Mono samples at another rate, ceil(n * target / rate) of them, as the reference has them made."""
+    """Resample ``n`` mono samples to ceil(n * target / rate) samples, as the reference implementation does."""
     if rate == target:
         return np.array(samples, np.float32)
     length = ceil(len(samples) * target / rate)

@@ -1,4 +1,4 @@
-"""The thread that encodes reference recordings and looks up built-in speakers, outside the step loop."""
+"""A thread outside the step loop that encodes reference recordings and looks up built-in speakers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What a stream waits for: the voice of a recording, or of a built-in speaker, or the error of its request."""
+    """A queued request: a recording to encode, the name of a built-in speaker, or the error of an invalid request."""
 
     stream: int
     wanted: EncodeRequest | str | EngineError
 
     @cached_property
     def key(self) -> bytes | None:
-        """A recording's: to hash it takes a while, and is the business of the desk's thread."""
+        """The cache key of a recording, or None. Only the worker thread computes it, because hashing is slow."""
         return key_of(self.wanted) if isinstance(self.wanted, EncodeRequest) else None
 
 
 class CloningWorker:
-    """Makes voices in order, and answers each request on the request link.
+    """Encodes voices in order, in a thread of its own, and answers each request on the request link.
 
-    Voices that are at hand wait for nobody. What waits when its turn comes is encoded together, as far as the encoder
-    gains by it; nobody waits for others to come. Its thread ends with the process.
+    A request with a cached voice is answered before all others, so there is no head-of-line blocking. Queued recordings
+    are batched if the encoder gains from it. A batch never waits for further requests. The thread is a daemon.
     """
 
     def __init__(self, encoder: ReferenceEncoder, requests: Endpoint) -> None:
@@ -47,9 +47,9 @@ class CloningWorker:
         threading.Thread(target=self._run, name="references", daemon=True).start()
 
     def submit(self, stream: int, payload: bytes) -> None:
-        """Encode the recording of a request; the answer's stream has the request's number.
+        """Queue the recording of an EncodeRequest. The answer's stream has the same number as the request's.
 
-        Raises nothing, for the caller serves others too: a payload that is no request is answered with that.
+        Raises nothing, because the caller serves other requests too. A malformed payload is answered with an error.
         """
         wanted: EncodeRequest | EngineError
         try:
@@ -59,7 +59,7 @@ class CloningWorker:
         self._take(_Asked(stream, wanted))
 
     def submit_speaker(self, stream: int, speaker: str) -> None:
-        """Answer with the voice of a built-in speaker, in the same way."""
+        """Queue a lookup of a built-in speaker's voice. The answer's stream has the same number as the request's."""
         self._take(_Asked(stream, speaker))
 
     def _take(self, asked: _Asked) -> None:
@@ -67,11 +67,11 @@ class CloningWorker:
         self._queue.put(asked)
 
     def withdraw(self, stream: int) -> None:
-        """Nobody waits for the voice any more: a recording whose turn has not come is answered without encoding it."""
+        """Abort a request. A recording that is still queued is answered with an error and is not encoded."""
         self._wanted.discard(stream)
 
     def figures(self) -> dict[str, int]:
-        """How often a recording's voice was at hand, and how often it had to be made."""
+        """Return the hits and misses of the voice cache."""
         return {"reference_hits": self._encoder.hits, "reference_misses": self._encoder.misses}
 
     def _run(self) -> None:
@@ -82,14 +82,14 @@ class CloningWorker:
                 self._serve()
 
     def _gather(self) -> None:
-        """Whatever has come; waits until something has."""
+        """Take all queued requests. Block until there is one, unless some are already waiting."""
         if not self._waiting:
             self._waiting.append(self._queue.get())
         while not self._queue.empty():
             self._waiting.append(self._queue.get())
 
     def _answer_at_hand(self) -> None:
-        """Those whose answer takes no encoding, wherever in the line they are."""
+        """Answer all waiting requests that need no encoding, at any position in the queue."""
         for asked in list(self._waiting):
             if (answer := self._at_hand(asked)) is not None:
                 self._waiting.remove(asked)
@@ -103,7 +103,7 @@ class CloningWorker:
         return None if asked.key is None else self._encoder.at_hand(asked.key)
 
     def _serve(self) -> None:
-        """The first, and the recordings behind it that are best encoded with it."""
+        """Answer the first request, together with the recordings behind it that share its batch."""
         first = self._waiting[0].wanted
         if isinstance(first, str):
             self._answer_first(1, lambda: [self._encoder.speaker(first)])
@@ -113,7 +113,7 @@ class CloningWorker:
         self._answer_first(count, lambda: self._encoder.encode_all(recordings[:count]))
 
     def _recordings(self) -> list[EncodeRequest]:
-        """Those at the front of the line."""
+        """Return the recordings at the front of the queue, up to the first request of another kind."""
         recordings = []
         for asked in self._waiting:
             if not isinstance(asked.wanted, EncodeRequest):

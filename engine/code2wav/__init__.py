@@ -1,1 +1,1 @@
-"""Stage 2: codec frames to samples."""
+"""Stage 2 (Code2Wav): decodes codec frames to audio samples."""

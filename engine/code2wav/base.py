@@ -1,4 +1,4 @@
-"""What stage 2 asks of a decoder."""
+"""Interface between stage 2 and its decoders."""
 
 from __future__ import annotations
 
@@ -10,47 +10,51 @@ from numpy.typing import NDArray
 
 
 class PendingBatch(Protocol):
-    """A batch that is being decoded."""
+    """A batch in flight."""
 
     @property
     def done(self) -> bool:
-        """Whether its samples are there."""
+        """Whether decoding is finished, so that ``collect`` returns at once."""
 
     def collect(self) -> NDArray[np.int16]:
-        """Wait for its samples: [streams, frames * 1920]. They stand until the second launch from then."""
+        """Wait for the samples and return them: [streams, frames * 1920].
+
+        The array is valid until the second ``launch`` after this batch's.
+        """
 
 
 class Decoder(Protocol):
-    """Begin a stream, decode its frames in order, end it. Not thread-safe.
+    """Decodes streams: begin a stream, decode its frames in order, end it. Not thread-safe.
 
-    padded: whether batches of any number of streams are as good as those of ``BATCHES``: they are filled up.
+    padded: the decoder pads a batch to the next size it supports. So batches are not limited to the sizes in
+    ``BATCHES``.
     """
 
     padded: bool
 
     @property
     def hits(self) -> int:
-        """How often the state after a reference was at hand."""
+        """Prefix cache hits: streams whose reference state was cached."""
 
     @property
     def misses(self) -> int:
-        """How often it had to be made."""
+        """Prefix cache misses: streams whose reference state was computed."""
 
     @property
     def free_rows(self) -> int:
-        """How many more streams can begin."""
+        """Number of streams that can still begin."""
 
     def begin(self, context: NDArray[np.int16] | None) -> int:
-        """A row for a new stream, which follows the frames ``context`` [R, 16] if there are any."""
+        """Begin a stream and return its row. The stream continues after the frames ``context`` [R, 16], if given."""
 
     def end(self, row: int) -> None:
-        """The stream of ``row`` is over."""
+        """End the stream of ``row`` and free the row."""
 
     def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> PendingBatch:
-        """Begin to decode codes [streams, frames, 16] that come next in ``rows``; frames as in ``CHUNKS``.
+        """Start decoding codes [streams, frames, 16], the next frames of ``rows``. ``frames`` is one of ``CHUNKS``.
 
-        On a GPU one batch at a time: the one before must have landed.
+        On a GPU only one batch can be in flight: the previous batch must be done.
         """
 
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """The samples of as many frames as there are, [streams, frames * 1920], waited for."""
+        """Decode any number of frames, and wait for the samples [streams, frames * 1920]."""

@@ -1,4 +1,4 @@
-"""Decodes chunks of many streams on a CPU; each stream's decoder state is a row of an arena."""
+"""Decodes chunks of many streams in plain PyTorch. Each stream's decoder state is a row of an arena."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.protocol.samples import to_int16
 
 
 class Arena:
-    """Rows of stream state: [rows, *shape] for every remembered tensor (SPEC 9.2)."""
+    """Decoder state of all streams: one tensor [rows, *shape] per state tensor (SPEC 9.2)."""
 
     def __init__(self, states: Sequence[StateShape], rows: int, device: torch.device) -> None:
         self._device = device
@@ -26,22 +26,22 @@ class Arena:
 
     @property
     def free_rows(self) -> int:
-        """How many more streams can begin."""
+        """Number of streams that can still begin."""
         return len(self._free)
 
     def acquire(self) -> int:
-        """A row for a stream that begins: all zero."""
+        """Allocate a row for a new stream. Its state is zero."""
         row = self._free.pop()
         for tensor in self._tensors:
             tensor[row] = 0
         return row
 
     def release(self, row: int) -> None:
-        """The stream of ``row`` is over."""
+        """Free the row of a stream that has ended."""
         self._free.append(row)
 
     def gather(self, rows: Sequence[int]) -> list[Tensor]:
-        """The state of ``rows``: one tensor [len(rows), *shape] each. A single row's is not a copy."""
+        """Return the state of ``rows``, one tensor [len(rows), *shape] each. For a single row these are views."""
         if len(rows) == 1:
             return [tensor[rows[0]].unsqueeze(0) for tensor in self._tensors]
         index = torch.tensor(rows, device=self._device)
@@ -59,7 +59,7 @@ class Arena:
 
 
 class CompletedBatch:
-    """The ``PendingBatch`` of a batch that is done."""
+    """A ``PendingBatch`` that is done when it is created."""
 
     done = True
 
@@ -67,12 +67,12 @@ class CompletedBatch:
         self._samples = samples
 
     def collect(self) -> NDArray[np.int16]:
-        """See Flight."""
+        """Return the samples."""
         return self._samples
 
 
 class StreamDecoder:
-    """The ``Decoder`` of a CPU, and the definition of every other: float32, in plain torch."""
+    """``Decoder`` in plain PyTorch, float32. It is the reference implementation of every other decoder."""
 
     padded = False
 
@@ -83,22 +83,22 @@ class StreamDecoder:
 
     @property
     def hits(self) -> int:
-        """See Decoder."""
+        """See ``Decoder.hits``."""
         return self._primed.hits
 
     @property
     def misses(self) -> int:
-        """See Decoder."""
+        """See ``Decoder.misses``."""
         return self._primed.misses
 
     @property
     def free_rows(self) -> int:
-        """See Decoder."""
+        """See ``Decoder.free_rows``."""
         return self._arena.free_rows
 
     @torch.inference_mode()
     def begin(self, context: NDArray[np.int16] | None) -> int:
-        """See Decoder."""
+        """See ``Decoder.begin``."""
         state = None if context is None else self._primed.after(context, lambda: self._prime(context))
         row = self._arena.acquire()
         if state is not None:
@@ -106,7 +106,7 @@ class StreamDecoder:
         return row
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
-        """Decode batches of (streams, frames), so that no listener waits for what is made on first use."""
+        """Decode batches of (streams, frames), so that no request pays for first-use initialization."""
         for streams, frames in shapes:
             rows = [self.begin(None) for _ in range(streams)]
             self.decode(rows, np.zeros((streams, frames, CODEBOOKS), np.int16))
@@ -114,16 +114,16 @@ class StreamDecoder:
                 self.end(row)
 
     def end(self, row: int) -> None:
-        """See Decoder."""
+        """See ``Decoder.end``."""
         self._arena.release(row)
 
     def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> CompletedBatch:
-        """See Decoder."""
+        """See ``Decoder.launch``."""
         return CompletedBatch(to_int16(self.decode(rows, codes)))
 
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """See Decoder."""
+        """See ``Decoder.decode``."""
         frames = torch.from_numpy(codes.astype(np.int64)).to(self._model.device)
         samples, state = self._model.decode(frames, self._arena.gather(rows))
         self._arena.scatter(rows, state)

@@ -1,4 +1,4 @@
-"""Decodes batches of streams on a GPU with captured CUDA graphs: one upload, one launch, one download."""
+"""Decodes batches of streams on a GPU with CUDA graphs: one upload, one graph launch, one download per batch."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _log = logging.getLogger(__name__)
 
 
 class PendingGraphBatch:
-    """The ``PendingBatch`` of a batch whose samples come down into pinned memory."""
+    """A ``PendingBatch`` whose samples are copied to pinned memory. ``mark``: the event after the copy."""
 
     def __init__(self, samples: NDArray[np.int16], mark: Mark) -> None:
         self._samples, self._mark = samples, mark
 
     @property
     def done(self) -> bool:
-        """See Flight."""
+        """Whether the download is finished."""
         return self._mark.query()
 
     def collect(self) -> NDArray[np.int16]:
-        """See Flight."""
+        """Wait for the download and return the samples."""
         self._mark.synchronize()
         return self._samples
 
 
 class _StagingBuffer:
-    """Pinned memory of a batch on its way."""
+    """Pinned host memory for the inputs and the samples of one batch in flight."""
 
     def __init__(self, lane: DeviceStream, given: int, samples: int) -> None:
         self.up, self.down = lane.pinned(given, torch.int64), lane.pinned(samples, torch.int16)
@@ -50,11 +50,12 @@ class _StagingBuffer:
 
 
 class GraphedDecoder:
-    """The ``Decoder`` of a GPU.
+    """``Decoder`` for a GPU.
 
-    weights: made inside ``lane``; sizes: (streams, frames) of the batches that are captured, see ``captured_sizes``.
+    weights: must be created inside ``lane``. lane: the CUDA stream of all work. sizes: (streams, frames) of the
+    batches to capture, see ``captured_sizes``.
 
-    Every free row's memory is that of a stream that begins. A batch is filled up with the spare row.
+    The memory of a free row is always cleared, ready for a new stream. A batch is padded with the spare row.
     """
 
     padded = True
@@ -89,22 +90,22 @@ class GraphedDecoder:
 
     @property
     def free_rows(self) -> int:
-        """See Decoder."""
+        """See ``Decoder.free_rows``."""
         return len(self._free)
 
     @property
     def hits(self) -> int:
-        """See Decoder."""
+        """See ``Decoder.hits``."""
         return self._primed.hits
 
     @property
     def misses(self) -> int:
-        """See Decoder."""
+        """See ``Decoder.misses``."""
         return self._primed.misses
 
     @torch.inference_mode()
     def begin(self, context: NDArray[np.int16] | None) -> int:
-        """See Decoder."""
+        """See ``Decoder.begin``."""
         row = self._free[-1]
         if context is not None:
             with self._lane.inside():
@@ -117,14 +118,14 @@ class GraphedDecoder:
 
     @torch.inference_mode()
     def end(self, row: int) -> None:
-        """See Decoder."""
+        """See ``Decoder.end``."""
         with self._lane.inside():
             self._memory.clear(row)
         self._free.append(row)
 
     @torch.inference_mode()
     def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> PendingGraphBatch:
-        """See Decoder."""
+        """See ``Decoder.launch``."""
         streams, frames = codes.shape[:2]
         size = self._size(streams, frames)
         berth = self._berths[0]
@@ -142,7 +143,7 @@ class GraphedDecoder:
         return PendingGraphBatch(berth.samples[:samples].reshape(streams, -1), mark)
 
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """See Decoder. Any number of frames, in pieces of the sizes there are."""
+        """See ``Decoder.decode``. Splits the frames into pieces of captured sizes."""
         heard = [
             to_float32(self.launch(rows, codes[:, start : start + frames]).collect())
             for start, frames in self._pieces(len(rows), codes.shape[1])
@@ -150,14 +151,14 @@ class GraphedDecoder:
         return np.concatenate(heard, axis=1)
 
     def _size(self, streams: int, frames: int) -> tuple[int, int]:
-        """Of the smallest batch that holds this one. Raises ValueError if there is none."""
+        """Return the smallest captured size that fits the batch. Raises ValueError when none fits."""
         for size in self._sizes:
             if size[0] >= streams and size[1] == frames:
                 return size
         raise ValueError(f"no batch of {streams} streams with {frames} frames each was captured")
 
     def _pieces(self, streams: int, frames: int) -> Iterator[tuple[int, int]]:
-        """(first frame, frames) of each piece. Raises ValueError if no batch holds so many streams."""
+        """Yield (first frame, frames) of each piece. Raises ValueError when no captured size fits."""
         sizes = sorted({size[1] for size in self._sizes if size[0] >= streams}, reverse=True)
         start = 0
         while start < frames:
@@ -176,13 +177,13 @@ class GraphedDecoder:
         return self._lane.captured(lambda: self._decoder.decode(codes, rows, self._memory, space, samples))
 
     def _recall(self, row: int, context: NDArray[np.int16]) -> None:
-        """The state after ``context`` into a row's memory."""
+        """Copy the state after ``context`` into the memory of ``row``."""
         state = self._primed.after(context, lambda: self._prime(context))
         for tensor, kept in zip(self._memory.of(row), state, strict=True):
             tensor.copy_(kept)
 
     def _prime(self, context: NDArray[np.int16]) -> list[Tensor]:
-        """The state after ``context``, made in the spare row."""
+        """Compute the state after ``context``, using the spare row."""
         spare, codes = self._memory.spare, self._uploaded(context)
         self._memory.clear(spare)
         self._given[:1].fill_(spare)
@@ -198,7 +199,7 @@ class GraphedDecoder:
 
 
 def captured_sizes(streams: int, max_chunk_frames: int, max_batch_frames: int) -> list[tuple[int, int]]:
-    """(streams, frames) of every batch that the schedule may ask for, and of the pieces that references are read in."""
+    """Return (streams, frames) of every batch that the schedule may pick, and of the pieces of a reference."""
     largest = next((count for count in COUNTS if count >= streams), COUNTS[-1])
     sizes = {(1, frames) for frames in CHUNKS}
     for frames in CHUNKS:

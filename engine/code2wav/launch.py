@@ -1,4 +1,4 @@
-"""Putting stage 2 where the configuration wants it: beside the talker, or in a process of its own."""
+"""Starts stage 2 as a thread of the talker's process or as a process of its own, as configured."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ _log = logging.getLogger(__name__)
 
 
 def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]:
-    """Start stage 2 on its sides of the two links. Returns what waits for its end, which closing a link brings.
+    """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
 
-    Takes over both sides: they are closed also where no process or thread can be started (OSError, RuntimeError).
+    Stage 2 ends when either link is closed. The returned function waits up to ``_PATIENCE_S`` seconds, then kills a
+    process that is still running. Takes ownership of both sides, and closes them on failure too. Raises OSError or
+    RuntimeError when the process or the thread cannot be started.
     """
     if config.code2wav.placement == "thread":
         thread = threading.Thread(target=serve, args=(config, frames, audio), name="code2wav", daemon=True)
@@ -51,7 +53,7 @@ def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]
 
 
 def serve(config: EngineConfig, frames_side: Side, audio_side: Side) -> None:
-    """Load stage 2, say so on the frames link, and run until a neighbour is gone."""
+    """Load stage 2, report the result on stream READY of the frames link, and run until either link is closed."""
     wakeup = Wakeup()
     with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
         try:
@@ -88,9 +90,10 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 
 def await_ready(frames: Endpoint, wakeup: Wakeup, timeout: float) -> None:
-    """On the talker's side: wait until stage 2 is loaded.
+    """Wait until stage 2 is loaded. Called on the talker's side.
 
-    Raises what kept it from loading, or EngineFailed when it is gone or not there in ``timeout`` seconds.
+    Raises the error that stopped it from loading. Raises EngineFailed when stage 2 exits, or when it is not loaded
+    within ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     while wakeup.wait_for(lambda: frames.pending() or not frames.alive, deadline - time.monotonic()):

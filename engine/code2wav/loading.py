@@ -1,4 +1,4 @@
-"""Loads Code2Wav in the form that fits the device, and compiles its kernels."""
+"""Selects and loads the Code2Wav backend for the device, and compiles its kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Compile:
-    """The ``Launch`` that has each kind of launch compiled once, and runs none."""
+    """A ``Launch`` that compiles each kernel variant once and runs nothing."""
 
     def __init__(self) -> None:
         self._kinds: set[tuple[object, ...]] = set()
@@ -54,7 +54,10 @@ class _Compile:
 def compile_kernels(
     codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = AMPLE
 ) -> None:
-    """Those of batches of (streams, frames), in parallel. Nothing of it is on the GPU. shared: see ``TritonOps``."""
+    """Compile the kernels for batches of (streams, frames), in parallel.
+
+    Uses meta tensors, and no GPU memory. shared: see ``TritonOps``.
+    """
     from engine.kernels.codec_triton import TritonOps
 
     began = time.monotonic()
@@ -68,7 +71,7 @@ def compile_kernels(
 
 
 def _parallel(pool: Executor) -> AbstractContextManager[object]:
-    """Within it Triton compiles in ``pool``; a Triton that cannot compiles one kernel after another."""
+    """Return a context in which Triton compiles in ``pool``. Older Triton compiles one kernel after another."""
     import triton
 
     mode = getattr(triton, "AsyncCompileMode", None)
@@ -76,7 +79,7 @@ def _parallel(pool: Executor) -> AbstractContextManager[object]:
 
 
 def _outline(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
-    """The weights without their values."""
+    """Return the weights as meta tensors: shapes and dtypes without values."""
     prefix = "decoder."
     tensors = {
         name.removeprefix(prefix): torch.empty(shape, device=_META)
@@ -95,19 +98,23 @@ def _decode(decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, stre
 
 
 def _kind(given: object) -> object:
-    """What of an argument Triton compiles for: at least."""
+    """Return the properties of an argument for which Triton, at least, compiles separate variants."""
     if isinstance(given, torch.Tensor):
         return given.dtype
     return (given == 1, given % 16 == 0) if isinstance(given, int) else type(given)
 
 
 _NARROWEST_HALF = 16
-"""Channels of half a head, of which the attention kernel's products are made."""
+"""Minimum channels of half a head. The attention kernel's ``tl.dot`` calls work on half heads."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """dtype: what is multiplied; plain: why not by Triton's kernels in captured graphs, or None; sizes: of those."""
+    """How Code2Wav runs on this device.
+
+    dtype: of the operands of matrix products. plain: why plain PyTorch is used instead of Triton kernels in CUDA
+    graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
+    """
 
     dtype: torch.dtype
     plain: str | None
@@ -115,12 +122,12 @@ class Backend:
 
     @property
     def graphed(self) -> bool:
-        """Whether it is by Triton's kernels in captured graphs."""
+        """Whether Code2Wav runs as Triton kernels in CUDA graphs."""
         return self.plain is None
 
 
 def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, decoder: DecoderArchitecture) -> Backend:
-    """Choose for at most ``streams`` at once. Raises SetupError if the configured dtype is not to be had here."""
+    """Choose for at most ``streams`` streams. Raises SetupError when the configured dtype is unavailable here."""
     plain = _why_plain(device, decoder)
     if plain is not None:
         return without_kernels(config, plain)
@@ -130,7 +137,7 @@ def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, d
 
 
 def without_kernels(config: Code2WavConfig, why: str) -> Backend:
-    """That of plain torch. Raises SetupError if the configured dtype is not to be had so."""
+    """Return the plain PyTorch backend. Raises SetupError when float16 is configured, which it does not support."""
     if config.dtype == "float16":
         raise SetupError(f"engine.code2wav.dtype is float16, which is not to be had here: {why}")
     return Backend(torch.float32, why, [])
@@ -147,11 +154,14 @@ def _why_plain(device: torch.device, decoder: DecoderArchitecture) -> str | None
 
 
 _CORES_TO_SPARE = 4
-"""With so many one can watch a batch: the talker, Code2Wav and the HTTP process have one each."""
+"""Minimum cores for busy-waiting on a batch. The talker, Code2Wav and the HTTP process use one core each."""
 
 
 def load_decoder(config: EngineConfig) -> Decoder:
-    """The decoder of the configured checkpoint, ready for every batch. Raises CheckpointError."""
+    """Load and warm up the decoder of the configured checkpoint. Raises CheckpointError.
+
+    Falls back to plain PyTorch when the kernels cannot be compiled or captured, and logs the reason.
+    """
     prepare_torch(config)
     checkpoint, device = open_checkpoint(config.model, verify=config.verify_checksums), choose_device(config)
     form = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
@@ -180,9 +190,9 @@ def _plain(checkpoint: Checkpoint, device: torch.device, limits: Code2WavConfig,
 def graphed_decoder(
     codec: CodecArchitecture, tensors: Mapping[str, Tensor], form: Backend, device: torch.device, rows: int
 ) -> GraphedDecoder:
-    """The decoder of a GPU. Raises whatever Triton and CUDA do where its kernels cannot be had.
+    """Return the decoder for a GPU. Raises the errors of Triton or CUDA when its kernels cannot be built.
 
-    tensors: of speech_tokenizer/model.safetensors, without their ``decoder.`` prefix.
+    tensors: from speech_tokenizer/model.safetensors, without their ``decoder.`` prefix.
     """
     from engine.kernels.codec_triton import TritonOps
 

@@ -1,4 +1,4 @@
-"""Caches the decoder state after a reference, for the voices used most recently."""
+"""LRU cache of the decoder state after a voice's reference audio."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ _KEPT = 16
 
 
 class PrefixCache:
-    """hits, misses: how often a state was at hand, and how often it had to be made."""
+    """Keeps the ``_KEPT`` states used most recently, by the SHA-256 of their reference codes.
+
+    hits, misses: cache hits and misses since the start.
+    """
 
     def __init__(self) -> None:
         self._states: OrderedDict[bytes, list[Tensor]] = OrderedDict()
         self.hits = self.misses = 0
 
     def after(self, context: NDArray[np.int16], make: Callable[[], list[Tensor]]) -> list[Tensor]:
-        """The state after the frames ``context`` [R, 16]."""
+        """Return the decoder state after the frames ``context`` [R, 16]. On a cache miss, call ``make``."""
         key = hashlib.sha256(context.tobytes()).digest()
         state = self._states.pop(key, None)
         self.hits += state is not None

@@ -1,4 +1,4 @@
-"""Stage 2 as a process: ``python -m engine.code2wav.process CONFIG FRAMES_SIDE AUDIO_SIDE PARENT_PID``."""
+"""Runs stage 2 as a process: ``python -m engine.code2wav.process CONFIG FRAMES_SIDE AUDIO_SIDE PARENT_PID``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.transfer import Side
 
 
 def main() -> None:
-    """Run until the talker's process or the client is gone."""
+    """Run until the talker's process or the engine client exits."""
     given, frames, audio, parent = sys.argv[1:]
     config = EngineConfig.model_validate_json(given)
     prepare_process(config.log_format, int(parent))

@@ -1,4 +1,4 @@
-"""Tracks the streams of stage 2 from the records of the talker and of the listeners."""
+"""Tracks the streams of stage 2: frames arrive from the talker, cancellations from the engine client."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from engine.transfer import Endpoint, Kind, Record
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """A stream on its way through.
+    """The state of one stream.
 
-    codes: int16 [n, 16] of frames not yet decoded, as they came; row: the decoder's, once it has begun; terminal: its
-    END or FAIL, when it came; unwanted: nobody listens any more.
+    codes: frames not yet decoded, little-endian int16 [n, 16], as received. row: the decoder row, None until the
+    stream begins. terminal: the END or FAIL record, None until it arrives. unwanted: the stream failed or was
+    cancelled; decode no more of it.
     """
 
     announcement: Announcement
@@ -30,28 +31,31 @@ class Stream:
     unwanted: bool = False
 
     def drop(self) -> None:
-        """Decode nothing more of it."""
+        """Discard the frames not yet decoded, and decode no more of this stream."""
         self.unwanted = True
         self.codes.clear()
         self.progress.pending = 0
 
 
 class StreamTable:
-    """frames: where codec frames come from; audio: where chunks of samples go."""
+    """All streams of stage 2.
+
+    frames: link from the talker, carries codec frames. audio: link to the engine client, carries audio chunks.
+    """
 
     def __init__(self, frames: Endpoint, audio: Endpoint) -> None:
         self._frames, self._audio = frames, audio
         self.streams: dict[int, Stream] = {}
-        """By number, from their announcement until they are forgotten."""
+        """Streams by number, from OPEN until ``forget``."""
         self._ended: set[int] = set()
 
     def take(self) -> None:
-        """Whatever has come."""
+        """Process all records received from the talker and the engine client."""
         self._take_frames()
         self._take_cancellations()
 
     def finished(self) -> list[tuple[int, Record]]:
-        """Streams that have nothing left to decode, each with its END or FAIL."""
+        """Return the ended streams that have no frames left to decode, each with its END or FAIL."""
         return [
             (number, stream.terminal)
             for number in self._ended
@@ -59,7 +63,7 @@ class StreamTable:
         ]
 
     def next_codes(self, numbers: Iterable[int], frames: int) -> NDArray[np.int16]:
-        """The next frames of each stream, [streams, frames, 16], which are decoded now."""
+        """Remove the next ``frames`` frames of each stream from its buffer; return them as [streams, frames, 16]."""
         size = frames * CODEBOOKS * 2
         taken = []
         for number in numbers:
@@ -69,7 +73,7 @@ class StreamTable:
         return np.frombuffer(b"".join(taken), "<i2").reshape(-1, frames, CODEBOOKS)
 
     def forget(self, number: int) -> Stream:
-        """The stream, which has ended for its listener."""
+        """Remove a stream that has ended for its client, and return it."""
         self._ended.discard(number)
         return self.streams.pop(number)
 
@@ -101,7 +105,7 @@ class StreamTable:
                 stream.drop()
 
     def _take_cancellations(self) -> None:
-        """Nobody listens to a stream any more: the talker is told, and its END comes back the usual way."""
+        """Drop the streams that were cancelled, and tell the talker. Its END arrives as for any other stream."""
         for record in self._audio.receive():
             stream = self.streams.get(record.stream)
             if record.kind is Kind.CANCEL and stream is not None:
@@ -110,7 +114,7 @@ class StreamTable:
 
 
 def _is_cancelled(record: Record) -> bool:
-    """Whether an END is that of an utterance that was given up. A probe's has no payload."""
+    """Return whether an END belongs to a cancelled utterance. The END of a probe has no payload."""
     if not record.payload:
         return False
     return Completion.from_bytes(record.payload).finish_reason is FinishReason.CANCELLED

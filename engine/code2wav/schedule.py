@@ -1,10 +1,11 @@
-"""Who is decoded next, and how many frames: chunks follow the listeners' playback.
+"""Selects the streams to decode next and the chunk size. Chunk sizes follow the playback of real-time clients.
 
-A stream's first chunk is made as soon as it can be heard. From then on its listener has ``made`` frames to play, and
-the next chunk is due when only ``lead`` seconds of them are left: late enough to be large, early enough not to be
-heard. Of the streams that are due the one that runs dry first leads, and it gets no more frames at once than it has in
-hand: then a chunk is made in less time than any listener has left, also when all of them have just begun. Streams
-nobody listens to yet are decoded in chunks as large as allowed, when no listener is waiting.
+A stream's first chunk is decoded as soon as ``first_frames`` frames are there. From then on its client has ``made``
+frames to play. The next chunk is due when only ``lead`` seconds of audio are left: late enough for a large chunk, early
+enough to prevent an underrun. Of the streams that are due, the one whose audio runs out first sets the chunk size. Its
+chunk has at most as many frames as its client has buffered. So decoding a chunk takes less time than any client has
+audio left, even when all streams have just begun. Streams that are not real-time come last: they wait for a chunk of
+the largest size or their last frame, and set the chunk size only when no real-time stream is due.
 """
 
 from __future__ import annotations
@@ -19,21 +20,25 @@ from engine.protocol.request import MOST_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MOST_CHUNK_FRAMES)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Frames and streams that are decoded together come in these sizes: each pair is compiled on its first use."""
+"""``CHUNKS`` are the frames per stream, ``BATCHES`` the streams per batch. Each pair is compiled on first use."""
 COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Streams of the batches that a GPU has captured, to the next of which a batch is filled up."""
+"""Streams per captured batch on a GPU. A batch is padded to the next of these sizes."""
 _BATCH_FRAMES = {False: 24, True: 256}
-"""Unless set: of all streams together, as they come and filled up."""
+"""Default of ``max_batch_frames``: total frames per batch, without padding (False) and with padding (True)."""
 _URGENT_FRAMES = 8
-"""Larger batches are of listeners who have some seconds in hand and can wait for a compilation."""
+"""Total frames of the largest multi-stream warm-up batch.
+
+Clients of larger batches have seconds of audio buffered, and can wait for a compilation.
+"""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a stream is.
+    """Progress of one stream.
 
-    pending: frames that wait to be decoded; made: frames decoded; started: when the first were, in seconds of
-    ``time.monotonic``; ended: no more frames come; room: frames its listener still has credit for.
+    realtime: a client plays the audio while it is made. pending: frames waiting to be decoded. made: frames decoded.
+    started: when playback began, in seconds of ``time.monotonic``, moved forward by each underrun; None before the
+    first chunk. ended: no more frames arrive. room: frames of credit left on the audio link.
     """
 
     realtime: bool
@@ -45,18 +50,18 @@ class Progress:
 
     @property
     def ready(self) -> int:
-        """Frames that can be decoded and sent."""
+        """Frames that can be decoded and sent now."""
         return min(self.pending, self.room)
 
     @property
     def runs_dry(self) -> float:
-        """When the listener will have played all that was made: before any time there is, where nothing was yet."""
+        """When the client's audio runs out (``time.monotonic``): -inf before the first chunk, inf if not real-time."""
         if not self.realtime:
             return inf
         return -inf if self.started is None else self.started + self.made * FRAME_SECONDS
 
     def decoded(self, frames: int, now: float) -> None:
-        """Frames were made at ``now``. A listener who had run dry by then has waited, and plays on from here."""
+        """Count ``frames`` as decoded at ``now``. After an underrun, the client resumes playback at ``now``."""
         if self.started is None:
             self.started = now
         elif self.realtime:
@@ -75,7 +80,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The rules. Times are in seconds; padded: any number of streams can be decoded together."""
+    """The scheduling rules.
+
+    lead: seconds of audio left to play when the next chunk is due. padded: see ``engine.code2wav.base.Decoder``.
+    """
 
     first_frames: int
     max_chunk_frames: int
@@ -85,7 +93,7 @@ class Schedule:
 
     @staticmethod
     def of(config: Code2WavConfig, *, padded: bool) -> Schedule:
-        """padded: see ``engine.code2wav.base.Decoder``."""
+        """Create the schedule that the configuration describes. padded: see ``engine.code2wav.base.Decoder``."""
         return Schedule(
             config.first_frames,
             config.max_chunk_frames,
@@ -95,7 +103,7 @@ class Schedule:
         )
 
     def due(self, progress: Progress, now: float) -> float:
-        """When the stream's next chunk should be made; infinity while only more frames can tell."""
+        """Return when the stream's next chunk is due; inf while it must wait for more frames or credit."""
         ready = progress.ready
         complete = progress.ended or ready >= self.max_chunk_frames
         if ready == 0:
@@ -108,7 +116,7 @@ class Schedule:
         return min(deadline, now) if complete else deadline
 
     def pick(self, streams: Mapping[int, Progress], now: float) -> Batch | float:
-        """The most urgent batch, or when to look again (infinity: when something arrives)."""
+        """Return the most urgent batch, or the time of the next one that is due (inf: when a record arrives)."""
         due = {stream: self.due(progress, now) for stream, progress in streams.items()}
         able = sorted((stream for stream in due if due[stream] <= now), key=lambda stream: streams[stream].runs_dry)
         if not able:
@@ -118,7 +126,7 @@ class Schedule:
         return Batch(together[: self._count(len(together), frames)], frames)
 
     def _count(self, waiting: int, frames: int) -> int:
-        """How many of the streams that wait are decoded together."""
+        """Return how many of the ``waiting`` streams to decode together."""
         most = max(1, self.max_batch_frames // frames)
         return min(waiting, _largest(COUNTS, most)) if self.padded else _largest(BATCHES, min(waiting, most))
 
@@ -131,12 +139,15 @@ class Schedule:
 
 
 def batch_limit(config: Code2WavConfig, *, padded: bool) -> int:
-    """The most frames of all streams decoded together."""
+    """Return the maximum total frames of a batch."""
     return config.max_batch_frames or _BATCH_FRAMES[padded]
 
 
 def urgent_shapes(streams: int, max_chunk_frames: int, max_batch_frames: int) -> list[tuple[int, int]]:
-    """(streams, frames) of the batches that somebody may be waiting for: one listener's, and those of a beginning."""
+    """Return (streams, frames) of the batches to warm up.
+
+    Clients may wait for these: single-stream batches of every chunk size, and the small batches of streams that begin.
+    """
     most = min(_URGENT_FRAMES, max_batch_frames)
     chunks = [frames for frames in CHUNKS if frames <= max_chunk_frames]
     together = [count for count in BATCHES if 1 < count <= streams]

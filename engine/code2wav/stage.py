@@ -1,4 +1,4 @@
-"""The loop of stage 2: frames come in, chunks of samples leave, by deadline and in batches."""
+"""The loop of stage 2: receives codec frames and sends chunks of samples, batched and by deadline."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from engine.protocol.samples import NO_NUMBER
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _FAILED_BATCHES = 3
-"""Failures in a row after which the device counts as broken and the stage ends, so that the engine is restarted."""
+"""Consecutive failures after which the stage ends, so that the engine restarts: the device is probably broken."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class _Launched:
-    """A batch that is decoded, or has been and waits to be sent. codes: int16 [streams, frames, 16]."""
+    """A batch that is in flight, or decoded and not yet sent. codes: int16 [streams, frames, 16]."""
 
     streams: dict[int, Stream]
     codes: NDArray[np.int16]
@@ -36,9 +36,10 @@ class _Launched:
 
 
 class Code2WavStage:
-    """Runs in a thread of its own until one of its links is gone.
+    """Runs in one thread until either link is closed.
 
-    frames: where codec frames come from; audio: where chunks of samples go. Both are attached to ``wakeup``.
+    frames: link from the talker, carries codec frames. audio: link to the engine client, carries audio chunks. Both
+    are attached to ``wakeup``.
     """
 
     def __init__(
@@ -62,10 +63,10 @@ class Code2WavStage:
         self._batch_rows = 0
 
     def run(self) -> None:
-        """Until the talker's side is gone, or the audio's listener is.
+        """Decode until the talker or the engine client closes its link.
 
-        Where the decoder works by itself, a batch is sent while the next is decoded. Raises the decoder's error after
-        ``_FAILED_BATCHES`` failures in a row.
+        On a GPU decoding is asynchronous: a batch is sent while the next one is decoded. Raises the decoder's error
+        after ``_FAILED_BATCHES`` consecutive failures.
         """
         while self._frames.alive and self._audio.alive:
             done = self._await_pending()
@@ -80,7 +81,7 @@ class Code2WavStage:
                 self._wait(until=decision)
 
     def _finish_ended(self) -> None:
-        """Pass on the end of streams that have nothing left to decode."""
+        """Forward the END or FAIL of streams that have nothing left to decode."""
         for number, terminal in self._table.finished():
             probe = self._forget(number).announcement.probe
             if terminal.kind is Kind.FAIL:
@@ -135,7 +136,7 @@ class Code2WavStage:
             self._under_way = launched
 
     def _await_pending(self) -> _Launched | None:
-        """The batch that was under way, once its samples are there."""
+        """Wait for the batch in flight and return it. Return None when there is none or when it fails."""
         launched, self._under_way = self._under_way, None
         if launched is not None:
             try:
@@ -146,7 +147,7 @@ class Code2WavStage:
         return launched
 
     def _send(self, launched: _Launched) -> None:
-        """Not to those who have gone meanwhile, and nothing that is no sound."""
+        """Send the chunks of a decoded batch. Skip cancelled streams, and fail streams whose samples contain NaN."""
         self._failures = 0
         self._batches += 1
         self._batch_rows += len(launched.streams)
@@ -168,7 +169,7 @@ class Code2WavStage:
         self._frames.release_all((number, frames) for number in heard)
 
     def _begun(self, number: int) -> int | None:
-        """The stream's row, given to it now if it has none; None if it cannot begin, now or at all."""
+        """Return the stream's row, and begin the stream if needed. Return None when no row is free or it fails."""
         stream = self._streams[number]
         if stream.row is None and self._decoder.free_rows:
             try:
@@ -176,7 +177,7 @@ class Code2WavStage:
             except Exception as error:
                 _log.exception("Code2Wav could not begin stream %s", number)
                 self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
-                if stream.announcement.context is None:  # a context is the client's data and may be at fault itself
+                if stream.announcement.context is None:  # a context is client data and can be the cause itself
                     self._count_failure(error)
         return stream.row
 
@@ -192,7 +193,7 @@ class Code2WavStage:
             raise error
 
     def _fail(self, numbers: Collection[int], error: EngineFailed) -> None:
-        """Every listener is told before any row is given back, which a GPU that is lost may refuse."""
+        """Fail streams. Report every failure before freeing any row: freeing a row can raise on a failed GPU."""
         for number in numbers:
             self._frames.cancel(number)
             self._audio.fail(number, error.to_bytes())

@@ -1,1 +1,1 @@
-"""Devices: selection, memory, streams."""
+"""Devices: selection, memory, device streams."""

@@ -1,4 +1,4 @@
-"""GPU memory: how it is divided among the parts of the engine, and what each part was measured to take."""
+"""GPU memory: measures what each part of the engine allocates, and sizes the talker's KV cache from the rest."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from engine.errors import SetupError
 
 GIB = 1 << 30
 _SHARE = 0.9
-"""Of what is free at the start, where no limit is configured."""
+"""Share of the free memory that the engine may allocate when gpu_memory_gib is unset."""
 _SPARE = GIB
-"""Inside the limit, for what cannot be measured before it is there."""
+"""Bytes of the limit reserved for allocations that cannot be measured in advance."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheNeed:
-    """The talker's keys and values.
+    """Memory requirements of the talker's KV cache.
 
-    position: bytes of one. block: positions that are had only together. least: positions below which it cannot work;
-    most: all that can ever be used. context: positions of one utterance, as configured.
+    position: bytes per position. block: positions per cache block, the unit of allocation.
+    least: minimum number of positions that the talker needs. most: maximum number that it can use.
+    context: positions of one utterance, as configured.
     """
 
     position: int
@@ -35,9 +36,9 @@ class CacheNeed:
 
 
 def limit_of(free: int, gib: float | None) -> int:
-    """Bytes that the engine may take of ``free`` ones: those that are configured, or nine tenths.
+    """Return the bytes that the engine may allocate: ``gib`` GiB, or 90 % of ``free`` bytes when ``gib`` is None.
 
-    Raises SetupError where fewer are free than are configured.
+    Raises SetupError if ``gib`` is more than is free.
     """
     if gib is None:
         return int(_SHARE * free)
@@ -49,9 +50,11 @@ def limit_of(free: int, gib: float | None) -> int:
 
 
 def cache_positions(limit: int, taken: Mapping[str, int], need: CacheNeed) -> int:
-    """Positions of the talker's cache: what is left of ``limit``, in whole blocks, and no more than can be used.
+    """Return the number of positions of the talker's KV cache: what is left of ``limit``, in whole blocks.
 
-    taken: who has how many bytes of it. Raises SetupError with what would do, where too little is left.
+    The result is at most ``need.most``. Raises SetupError, with a suggestion, if it is below ``need.least``.
+
+    taken: bytes allocated so far, by part of the engine.
     """
     left = limit - sum(taken.values()) - _SPARE
     positions = min(need.most, max(0, left) // need.position // need.block * need.block)
@@ -61,7 +64,7 @@ def cache_positions(limit: int, taken: Mapping[str, int], need: CacheNeed) -> in
 
 
 def told(limit: int, taken: Mapping[str, int], positions: int, need: CacheNeed) -> str:
-    """The division, in one line of a log."""
+    """Return the log line that says how the memory is divided."""
     parts = ", ".join(f"{name} {size / GIB:.1f}" for name, size in taken.items())
     left = limit - sum(taken.values())
     whole = "all that its slots can use" if positions >= need.most else f"its slots could use {need.most:,}"
@@ -72,7 +75,7 @@ def told(limit: int, taken: Mapping[str, int], positions: int, need: CacheNeed) 
 
 
 def _too_little(limit: int, taken: Mapping[str, int], need: CacheNeed, positions: int) -> str:
-    """What is there, what is needed, and three ways out."""
+    """Return the error message: the available memory, the required memory and three ways to fix it."""
     parts = ", ".join(f"{name} {size / GIB:.1f}" for name, size in taken.items())
     wanted = math.ceil(10 * (sum(taken.values()) + _SPARE + need.least * need.position) / GIB) / 10
     message = (
@@ -87,12 +90,12 @@ def _too_little(limit: int, taken: Mapping[str, int], need: CacheNeed, positions
 
 
 _GRAPHS = 1 << 30
-"""Beside the memory that captured steps compute in: what CUDA keeps of the graphs themselves."""
+"""Bytes that CUDA allocates for the graphs themselves, in addition to the working memory of captured steps."""
 _log = logging.getLogger(__name__)
 
 
 def out_of_memory(part: str, setting: str, error: torch.OutOfMemoryError) -> SetupError:
-    """What is said where ``part`` does not fit on the GPU; less of ``setting`` takes less."""
+    """Return the SetupError for a ``part`` that does not fit on the GPU. A lower ``setting`` needs less memory."""
     free, total = (size / GIB for size in torch.cuda.mem_get_info())
     reason = str(error).partition(". ")[0]
     return SetupError(
@@ -103,10 +106,12 @@ def out_of_memory(part: str, setting: str, error: torch.OutOfMemoryError) -> Set
 
 
 class GpuMemory:
-    """From before anything is loaded, until everything is. Nothing else on the GPU may come or go meanwhile.
+    """Measures GPU memory while the engine loads, from the difference in free memory between two calls.
 
-    Where a limit is configured, torch is held to it in this process from then on: what would go beyond fails.
-    Raises SetupError where the limit is more than is free.
+    Create it before anything is loaded. Nothing else may allocate or free memory on the GPU until everything is loaded.
+
+    If ``gib`` is set, it also becomes torch's permanent limit in this process: allocations beyond it fail.
+    Raises SetupError if the limit is more than is free.
     """
 
     def __init__(self, device: torch.device, gib: float | None) -> None:
@@ -120,21 +125,21 @@ class GpuMemory:
             torch.cuda.set_per_process_memory_fraction(min(1.0, self.limit / total), device.index)
 
     def took(self, part: str) -> None:
-        """What has been taken since the last call is ``part``'s."""
+        """Attribute the memory allocated since the last call to ``part``."""
         torch.cuda.synchronize(self._device)
         free, _ = torch.cuda.mem_get_info(self._device)
         self._taken[part] += max(0, self._free - free)
         self._free = free
 
     def watch_peak(self) -> None:
-        """The talker's weights are there; its longest step is about to run."""
+        """Reset the peak counter. Call this after the talker's weights are loaded and before its longest step runs."""
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def cache_bytes(self, need: CacheNeed) -> int:
-        """Bytes of the talker's cache, when its longest step has been run once.
+        """Return the bytes for the talker's KV cache. Call this after its longest step has run once.
 
-        Its graphs come later, and compute in memory of their own: as much as that step has taken at its height.
-        Raises SetupError where too little is left.
+        CUDA graphs are captured later and use their own working memory: as much as the peak of that step.
+        Raises SetupError if too little memory is left.
         """
         self.took("talker")
         peak = torch.cuda.max_memory_allocated(self._device) - torch.cuda.memory_allocated(self._device)
@@ -143,7 +148,7 @@ class GpuMemory:
         return self._positions * need.position
 
     def tell(self) -> None:
-        """Everything is loaded: say in the log who has what."""
+        """Log the memory of each part. Call this when everything is loaded. Warns if the total exceeds the limit."""
         self.took("its graphs")
         if self._need is None:
             return

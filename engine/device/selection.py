@@ -1,4 +1,4 @@
-"""Which device and dtypes the engine uses."""
+"""Selects the engine's device and dtype, and configures torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def choose_device(config: EngineConfig) -> torch.device:
-    """The configured device; "auto" is a GPU when torch sees one. Raises CheckpointError if it is not there."""
+    """Return the configured device. "auto" selects a GPU if torch sees one.
+
+    Raises CheckpointError if the device is "cuda" and torch sees no GPU.
+    """
     if config.device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if config.device == "cuda" and not torch.cuda.is_available():
@@ -23,9 +26,9 @@ def choose_device(config: EngineConfig) -> torch.device:
 
 
 def with_gpu(index: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process that sees but one GPU, the one that is ``index`` for whoever has ``environment``.
+    """Return a copy of ``environment`` in which only the GPU ``index`` is visible (CUDA_VISIBLE_DEVICES).
 
-    Raises SetupError if that one sees fewer.
+    ``index`` counts the GPUs that are visible in ``environment``. Raises SetupError if that many are not visible.
     """
     seen = environment.get(_VISIBLE)
     if seen is None:
@@ -37,17 +40,20 @@ def with_gpu(index: int, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
-    """The talker's: float32 on a CPU, where its weights are packed at half width anyway; bfloat16 on a GPU."""
+    """Return the talker's dtype. "auto" is float32 on a CPU and bfloat16 on a GPU.
+
+    On a CPU, packed linear layers store the weights in 16 bits anyway.
+    """
     if config.dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     return torch.float32 if config.dtype == "float32" else torch.bfloat16
 
 
 def prepare_torch(config: EngineConfig) -> None:
-    """Bound torch's threads in this process, what is configured or half the cores, and keep float32 exact.
+    """Limit torch's threads in this process to ``threads``, or to half the cores, and disable TF32 convolutions.
 
-    Each stage has a team of threads of its own, and two teams on the same cores spend their time waiting for each
-    other. A GPU would by default round the inputs of float32 convolutions to 10 bits.
+    Each stage has its own thread pool. Two pools that share cores spend their time waiting for each other.
+    By default a GPU uses TF32: it rounds the inputs of float32 convolutions to 10 bits of mantissa.
     """
     torch.set_num_threads(config.threads or max(1, available_cores() // 2))
     torch.backends.cudnn.allow_tf32 = False

@@ -1,4 +1,4 @@
-"""Where a part of the engine works: on a GPU a CUDA stream of its own, on a CPU the thread that asks."""
+"""Device streams: a dedicated CUDA stream on a GPU, the calling thread on a CPU."""
 
 from __future__ import annotations
 
@@ -10,39 +10,42 @@ import torch
 from torch import Tensor
 
 _FIRST, _USUAL = -1, 0
-"""Priorities of streams, as CUDA counts them."""
+"""CUDA stream priorities: high and default."""
 
 
 class Mark(Protocol):
-    """A place in the work."""
+    """A point in the work of a device stream. ``torch.cuda.Event`` implements it."""
 
     def query(self) -> bool:
-        """Whether all before it is done."""
+        """Return whether all work before this point is done."""
 
     def synchronize(self) -> None:
-        """Wait until it is."""
+        """Block until all work before this point is done."""
 
 
 class DeviceStream(Protocol):
-    """Work on ``device``, in the order it is given."""
+    """Runs work on ``device`` in the order of submission."""
 
     device: torch.device
 
     def inside(self) -> AbstractContextManager[object]:
-        """What is asked of torch within is work of the lane."""
+        """Return a context manager that submits the torch calls within it to this stream."""
 
     def pinned(self, size: int, dtype: torch.dtype) -> Tensor:
-        """Zeros on the host that the device copies without its help."""
+        """Return a zero-filled host tensor; on a GPU stream it is in pinned memory, for asynchronous copies."""
 
     def captured(self, work: Callable[[], None]) -> Callable[[], None]:
-        """``work``, which is done once, as one launch. It is to be called within ``inside``."""
+        """Return a function that repeats ``work`` as one launch. Call the function within ``inside``.
+
+        A CUDA stream runs ``work`` here, to warm up, and then captures it.
+        """
 
     def mark(self) -> Mark:
-        """After all that was asked for so far."""
+        """Return a mark after all work submitted so far."""
 
 
 class _Graph:
-    """A captured graph, and what it was captured from: tensors that it reads must stay where they are."""
+    """A captured CUDA graph. It keeps ``work`` alive, because the tensors it reads must keep their addresses."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, work: Callable[[], None]) -> None:
         self._graph, self._work = graph, work
@@ -52,11 +55,13 @@ class _Graph:
 
 
 class CudaStream:
-    """A ``DeviceStream`` on a GPU. Its graphs run one after another and share their memory: capture the largest first.
+    """A ``DeviceStream`` on a GPU.
 
-    sleeping: whether who waits for a mark sleeps. To be woken takes longer than a small batch's launches; not to
-    sleep takes a core for as long as a batch is under way. urgent: whether its work goes before what others have asked
-    for: a chunk that is due does not wait behind a talker's step.
+    Its graphs run one after another and share one memory pool. Capture the largest graph first.
+
+    sleeping: use blocking-sync events, so that ``synchronize`` sleeps instead of spinning. A wake-up takes longer than
+    the launches of a small batch. Spinning occupies a CPU core while a batch is in flight.
+    urgent: use high priority, so that a chunk that is due does not wait behind a talker step.
     """
 
     def __init__(self, device: torch.device, *, sleeping: bool, urgent: bool) -> None:
@@ -65,15 +70,15 @@ class CudaStream:
         self._pool = torch.cuda.graph_pool_handle()
 
     def inside(self) -> AbstractContextManager[object]:
-        """See Lane."""
+        """Return a context manager that makes this stream current."""
         return torch.cuda.stream(self._stream)
 
     def pinned(self, size: int, dtype: torch.dtype) -> Tensor:
-        """See Lane."""
+        """Return zeros in pinned memory."""
         return torch.zeros(size, dtype=dtype, pin_memory=True)
 
     def captured(self, work: Callable[[], None]) -> Callable[[], None]:
-        """See Lane. What other threads do meanwhile is no part of it."""
+        """Run ``work`` once, then capture it as a CUDA graph. CUDA calls of other threads do not affect the capture."""
         work()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
@@ -81,14 +86,14 @@ class CudaStream:
         return _Graph(graph, work)
 
     def mark(self) -> Mark:
-        """See Lane."""
+        """Record a CUDA event."""
         event = torch.cuda.Event(blocking=self._sleeping)
         event.record(self._stream)
         return event
 
 
 class _Passed:
-    """The ``Mark`` of work that is done when it is asked for."""
+    """The ``Mark`` of a ``HostStream``, whose work is always done."""
 
     def query(self) -> bool:
         return True
@@ -98,22 +103,22 @@ class _Passed:
 
 
 class HostStream:
-    """A ``DeviceStream`` without a GPU: everything is done at once."""
+    """A ``DeviceStream`` on the CPU. All work runs synchronously in the calling thread."""
 
     device = torch.device("cpu")
 
     def inside(self) -> AbstractContextManager[object]:
-        """See Lane."""
+        """Return a context manager that does nothing."""
         return nullcontext()
 
     def pinned(self, size: int, dtype: torch.dtype) -> Tensor:
-        """See Lane."""
+        """Return zeros in ordinary memory."""
         return torch.zeros(size, dtype=dtype)
 
     def captured(self, work: Callable[[], None]) -> Callable[[], None]:
-        """See Lane."""
+        """Return ``work`` itself, without running it."""
         return work
 
     def mark(self) -> Mark:
-        """See Lane."""
+        """Return a mark that is already done."""
         return _Passed()

@@ -1,1 +1,1 @@
-"""Fused and packed kernels, each with its plain torch twin."""
+"""Fused and packed kernels, each with a reference implementation in plain PyTorch."""

@@ -1,4 +1,4 @@
-"""The Triton kernels of Code2Wav: attention, matrix products, and row-wise operations."""
+"""The Triton kernels of Code2Wav: attention, matrix products and row-wise operations."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import triton
 import triton.language as tl
 
 _MOST: tl.constexpr = tl.constexpr(65504.0)
-"""The largest number of float16."""
+"""The largest finite float16."""
 
 
 @triton.jit
 def rounded(y, place):
-    """y in the type that ``place`` points to. What is no number remains none.
+    """Convert y to the type that ``place`` points to. NaN stays NaN.
 
-    In float16 what is too large is the largest number there is: of an infinity later layers would make what is no
-    number, and it would stay in the stream's memory.
+    In float16, clamp to the largest finite value: later layers would turn an infinity into NaN, and the NaN would stay
+    in the stream's state.
     """
     if place.dtype.element_ty == tl.float16:
         y = tl.maximum(y.to(tl.float32), -_MOST, propagate_nan=tl.PropagateNan.ALL)
@@ -24,13 +24,13 @@ def rounded(y, place):
 
 @triton.jit
 def swiglu(gate, up):
-    """silu(gate) * up, in float32."""
+    """Return silu(gate) * up, in float32."""
     return gate / (1.0 + tl.exp(-gate)) * up
 
 
 @triton.jit
 def swiglu_rows(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Of x [rows, 2 WIDTH], gate then up: out [rows, WIDTH]. Row program_id(0), columns of program_id(1)."""
+    """SwiGLU of x [rows, 2 WIDTH], gate then up -> out [rows, WIDTH]. Grid: (rows, blocks of columns)."""
     row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < WIDTH
     gate = tl.load(x_ptr + row * 2 * WIDTH + at, inside, 0.0).to(tl.float32)
@@ -40,7 +40,7 @@ def swiglu_rows(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def _rotated(low, high, positions, frequencies):
-    """Both halves of rows [n, HALF] turned to their positions."""
+    """Rotate both halves of rows [n, HALF] to their positions."""
     angles = positions[:, None].to(tl.float32) * frequencies[None, :]
     cosine, sine = tl.cos(angles), tl.sin(angles)
     return low * cosine - high * sine, high * cosine + low * sine
@@ -52,11 +52,13 @@ def window_attention(
     frames, window, cache_stream, softmax_scale,
     HEADS: tl.constexpr, HALF: tl.constexpr, RING: tl.constexpr, FRAMES: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """New frames of one stream and head: they look at the ring and at each other, and enter the ring.
+    """Sliding-window attention of the new frames of one stream and head, over the ring buffer and each other.
 
-    qkv: [streams, frames, 3, HEADS, 2 HALF]; out: [streams, frames, HEADS, 2 HALF]; keys, values: one layer's
-    [HEADS, RING, 2 HALF] of row 0, ``cache_stream`` elements from a row to the next. A position p is in slot p % RING;
-    RING >= window - 1 + frames, so that no slot is written that a query still needs.
+    Then store the new keys and values in the ring buffer.
+
+    qkv: [streams, frames, 3, HEADS, 2 HALF]. out: [streams, frames, HEADS, 2 HALF]. keys, values: one layer's
+    [HEADS, RING, 2 HALF] of row 0; the stride between rows is ``cache_stream`` elements. Position p is in slot
+    p % RING. RING >= window - 1 + frames, so that no slot is overwritten that a query still needs.
     """
     stream, head = tl.program_id(0), tl.program_id(1)
     row = tl.load(row_ptr + stream)
@@ -121,7 +123,7 @@ GELU: tl.constexpr = tl.constexpr(2)
 
 @triton.jit
 def sine_squared(x):
-    """sin(x)^2 in float32, by reduction to half a period: within 1e-6 as far as x itself is exact, and at most 1."""
+    """Return sin(x)^2 in float32, by reduction to half a period. Error within 1e-6 for exact x; result at most 1."""
     turns = tl.floor(x * 0.3183098861837907 + 0.5)
     rest = (x - turns * 3.140625) - turns * 9.6765358979311599796e-4
     z = rest * rest
@@ -136,7 +138,7 @@ def sine_squared(x):
 
 @triton.jit
 def activated(y, n, inside, frequency_ptr, gain_ptr, ACTIVATION: tl.constexpr):
-    """SnakeBeta or GELU of y [BM, BN], whose columns are n."""
+    """Apply SnakeBeta or GELU to y [BM, BN]. n: its column indices."""
     if ACTIVATION == SNAKE:
         frequency = tl.load(frequency_ptr + n, mask=inside, other=0.0)
         gain = tl.load(gain_ptr + n, mask=inside, other=0.0)
@@ -153,10 +155,12 @@ def causal_product(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr, SCALE: tl.constexpr,
     RESIDUAL: tl.constexpr, RAW: tl.constexpr, ACT: tl.constexpr, ACTIVATION: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """y = x W + bias, then scaled and added to a residual, kept as it is (RAW), activated (ACT), or both.
+    """Causal convolution as a matrix product: y = x W + bias, optionally scaled and added to a residual.
 
-    x: [streams, length + history, inputs]; w: [K = taps * inputs, N]; y: [streams, length, N], rows of N elements;
-    *_stream: elements from a stream to the next; rows: streams * length.
+    Store y unchanged (RAW), activated (ACT), or both.
+
+    x: [streams, length + history, inputs]. w: [K = taps * inputs, N]. y: [streams, length, N], rows of N elements.
+    *_stream: stride between streams, in elements. rows: streams * length.
     """
     blocks = tl.cdiv(N, BN)
     at = tl.program_id(0)
@@ -200,7 +204,7 @@ def sum_codebooks(
     codes_ptr, table_ptr, out_ptr, frames, out_stream, entries,
     BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A frame's latent: codes [streams, frames, BOOKS] -> out [streams, frames, WIDTH], sums of rows of the table."""
+    """Sum the codebook vectors of each frame: codes [streams, frames, BOOKS] -> out [streams, frames, WIDTH]."""
     at = tl.program_id(0)
     channel = tl.arange(0, BLOCK)
     inside = channel < WIDTH
@@ -250,10 +254,10 @@ def last_convolution(
     x_ptr, w_ptr, bias_ptr, out_ptr, rows, length, x_stream,
     TAPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """The one-channel convolution of x [streams, TAPS - 1 + length, WIDTH] -> samples [streams, length] in [-1, 1].
+    """One-channel convolution of x [streams, TAPS - 1 + length, WIDTH] -> samples [streams, length] in [-1, 1].
 
-    As int16 they are parts of 32767, rounded half to even: adding 1.5 * 2^23 leaves a float32 no fraction. What is no
-    number is -32768.
+    int16 samples are scaled by 32767 and rounded half to even: adding 1.5 * 2^23 removes the fraction of a float32. NaN
+    becomes -32768.
     """
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     used = m < rows
@@ -278,10 +282,11 @@ def move_columns(
     columns_ptr, work_ptr, row_ptr, plan_ptr, columns_stream,
     SAVE: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What the convolutions remember, between the streams' memory and the beginnings or (SAVE) ends of their inputs.
+    """Copy the convolutions' state from the streams' memory to the start of their inputs, or (SAVE) back from the end.
 
-    plan: int64 [layers, 5]: offset in a stream's memory, elements, and in ``work`` the first stream's input, elements
-    from a stream to the next, elements from an input's beginning to what is saved of it.
+    plan: int64 [layers, 5], all in elements: offset of the layer's state in a stream's memory; size of that state;
+    offset of the first stream's input in ``work``; stride between streams in ``work``; offset of the saved part in an
+    input.
     """
     stream, layer, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     row = tl.load(row_ptr + stream)

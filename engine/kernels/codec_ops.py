@@ -1,8 +1,7 @@
-"""The operations of Code2Wav in rows (``engine.models.code2wav_gpu``), and their definition in plain torch.
+"""The operations of ``engine.models.code2wav_gpu``, and their reference implementation in plain PyTorch.
 
-Rows are columns of a stream, channels innermost: [streams, columns, channels]. What a layer reads is preceded by what
-it remembers of the stream. All results are rounded once, to the type of the tensor they are written to
-(``rounded``).
+Tensors are [streams, columns, channels], channels innermost. A layer's input begins with the columns that the layer
+keeps of the stream. Each result is rounded once, to the dtype of the output tensor (``rounded``).
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ Activation = Literal["none", "snake", "gelu"]
 
 @dataclass(frozen=True)
 class Product:
-    """A causal convolution (one tap: a linear layer) and what follows it.
+    """A causal convolution (with one tap: a linear layer) and the operations fused into it.
 
-    matrix: [taps * in, out]; bias, scale: float32 [out], the scale is applied after the bias and before a residual;
+    matrix: [taps * in, out]. bias, scale: float32 [out]; the scale is applied after the bias and before a residual.
     frequency, gain: float32 [out], of SnakeBeta.
     """
 
@@ -38,18 +37,18 @@ class Product:
 
     @property
     def inputs(self) -> int:
-        """Channels of a column of the input."""
+        """Input channels."""
         return self.matrix.shape[0] // self.taps
 
     @property
     def history(self) -> int:
-        """Columns of the input before the first output's."""
+        """Input columns needed before the column of the first output."""
         return (self.taps - 1) * self.dilation
 
 
 @dataclass(frozen=True)
 class Caches:
-    """Keys and values of all streams: [rows, layers, heads, ring, head_dim]; positions: int64 [rows]."""
+    """Keys and values of all streams, [rows, layers, heads, ring, head_dim]. positions: frames so far, int64 [rows]."""
 
     keys: Tensor
     values: Tensor
@@ -57,16 +56,19 @@ class Caches:
 
 
 def rounded(y: Tensor, dtype: torch.dtype) -> Tensor:
-    """y in ``dtype``. In float16 what is too large is the largest number there is, never an infinity."""
+    """Return y in ``dtype``. In float16, clamp to the largest finite value instead of infinity."""
     most = torch.finfo(dtype).max
     return y.clamp(-most, most).to(dtype) if dtype == torch.float16 else y.to(dtype)
 
 
 class Ops(Protocol):
-    """What the model is made of."""
+    """The operations of Code2Wav on a GPU."""
 
     def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
-        """codes int64 [streams, frames, books], table [books * entries, width] -> out [streams, frames, width]."""
+        """Sum codebook vectors: codes int64 [streams, frames, books], table [books * entries, width] -> out.
+
+        out: [streams, frames, width].
+        """
 
     def product(
         self,
@@ -77,42 +79,48 @@ class Ops(Protocol):
         raw: Tensor | None = None,
         act: Tensor | None = None,
     ) -> None:
-        """x [streams, history + n, in] -> [streams, n, out], into raw as it is, and into act activated."""
+        """Map x [streams, history + n, in] to [streams, n, out].
+
+        raw: receives the result before the activation. act: receives it after the activation.
+        """
 
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        """x [streams, n, width] normalised."""
+        """Return RMSNorm of x [streams, n, width]."""
 
     def swiglu(self, x: Tensor) -> Tensor:
-        """x [streams, n, 2 width], gate and up -> [streams, n, width]."""
+        """Map x [streams, n, 2 width], gate then up, to silu(gate) * up, [streams, n, width]."""
 
     def attention(
         self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
     ) -> Tensor:
-        """qkv [streams, n, 3, heads, head_dim] of the streams in ``rows`` -> [streams, n, heads * head_dim].
+        """Map qkv [streams, n, 3, heads, head_dim] of the streams in ``rows`` to [streams, n, heads * head_dim].
 
-        The new keys and values enter the ring.
+        Also stores the new keys and values in the ring buffer.
         """
 
     def depthwise_norm(
         self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float
     ) -> Tensor:
-        """x [streams, taps - 1 + n, width], weight [taps, width] -> convolved, layer-normed [streams, n, width]."""
+        """Depthwise convolution, then LayerNorm: x [streams, taps - 1 + n, width] -> [streams, n, width].
+
+        weight: [taps, width].
+        """
 
     def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
-        """x [streams, taps - 1 + n, width], weight [taps, width], bias [1] -> samples [streams, n].
+        """One-channel convolution: x [streams, taps - 1 + n, width], weight [taps, width], bias [1] -> samples.
 
-        samples: float32 in [-1, 1], or int16 as ``engine.protocol.samples.to_int16`` makes them of those.
+        samples: [streams, n], float32 in [-1, 1], or int16 converted as in ``engine.protocol.samples.to_int16``.
         """
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
-        """Between memory [rows, elements] and the inputs in ``work``: see ``codec_rows.move_columns``."""
+        """Copy state between ``columns`` [rows, elements] and ``work``: see ``codec_kernels.move_columns``."""
 
 
 class TorchOps:
-    """The definition."""
+    """Reference implementation of ``Ops``."""
 
     def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
-        """See Ops."""
+        """See ``Ops.sum_codebooks``."""
         books = codes.shape[-1]
         offsets = torch.arange(books, device=codes.device) * (table.shape[0] // books)
         out.copy_(rounded(table[codes + offsets].float().sum(2), out.dtype))
@@ -126,7 +134,7 @@ class TorchOps:
         raw: Tensor | None = None,
         act: Tensor | None = None,
     ) -> None:
-        """See Ops."""
+        """See ``Ops.product``."""
         y = _convolve(x, product).float() + product.bias
         if product.scale is not None:
             y *= product.scale
@@ -138,18 +146,18 @@ class TorchOps:
             act.copy_(rounded(_activated(y, product), act.dtype))
 
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        """See Ops."""
+        """See ``Ops.rms_norm``."""
         return rounded(F.rms_norm(x.float(), (x.shape[-1],), None, eps) * gain, x.dtype)
 
     def swiglu(self, x: Tensor) -> Tensor:
-        """See Ops."""
+        """See ``Ops.swiglu``."""
         gate, up = x.float().chunk(2, -1)
         return rounded(F.silu(gate) * up, x.dtype)
 
     def attention(
         self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
     ) -> Tensor:
-        """See Ops."""
+        """See ``Ops.attention``."""
         _, frames, _, _, width = qkv.shape
         keys, values = caches.keys[:, layer], caches.values[:, layer]
         ring = keys.shape[2]
@@ -172,20 +180,20 @@ class TorchOps:
     def depthwise_norm(
         self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float
     ) -> Tensor:
-        """See Ops."""
+        """See ``Ops.depthwise_norm``."""
         columns = x.transpose(1, 2).float()
         y = F.conv1d(columns, weight.T[:, None], bias, groups=x.shape[-1]).transpose(1, 2)
         return rounded(F.layer_norm(y, y.shape[-1:], *norm, eps=eps), x.dtype)
 
     def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
-        """See Ops."""
+        """See ``Ops.last_convolution``."""
         y = F.conv1d(x.transpose(1, 2).float(), weight.T[None], bias).squeeze(1).clamp(-1, 1)
         if samples.dtype == torch.int16:
             y = torch.where(y.isnan(), NO_NUMBER, (y * FULL_SCALE).round())
         samples.copy_(y)
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
-        """See Ops."""
+        """See ``Ops.move_columns``."""
         for offset, size, first, stream, tail in plan.tolist():
             for at, row in enumerate(rows.tolist()):
                 begin = first + at * stream
@@ -197,7 +205,7 @@ class TorchOps:
 
 
 def _convolve(x: Tensor, product: Product) -> Tensor:
-    """[streams, history + n, in] -> [streams, n, out], summed in float32 and not yet rounded on a CPU."""
+    """Map [streams, history + n, in] to [streams, n, out]. On a CPU, sum in float32 and do not round."""
     if x.device.type == "cpu":
         x, matrix = x.float(), product.matrix.float()
     else:

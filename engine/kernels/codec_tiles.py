@@ -1,4 +1,4 @@
-"""Which block of a product one program makes. Measured on an H200: docs/decisions.md, "Code2Wav on a GPU"."""
+"""Selects the tile size of matrix products. Measured on an H200: docs/decisions/code2wav-gpu.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows, columns and depth of a product's block, and how it is run."""
+    """Rows, columns and depth of the block that one Triton program computes, and its warps and pipeline stages."""
 
     rows: int
     columns: int
@@ -16,16 +16,16 @@ class Tile:
     stages: int
 
     def blocks(self, rows: int, columns: int) -> int:
-        """Programs that a product of this size is split into."""
+        """Return the number of programs for a product of this size."""
         return -(-rows // self.rows) * -(-columns // self.columns)
 
     def shared(self, itemsize: int) -> int:
-        """Bytes of shared memory that its stages take at most."""
+        """Return the maximum bytes of shared memory that the pipeline stages take."""
         return self.stages * (self.rows + self.columns) * self.depth * itemsize
 
 
 AMPLE = 227 * 1024
-"""Bytes of shared memory of a block on the GPU that the tiles were measured on."""
+"""Bytes of shared memory per block on the GPU on which the tiles were measured."""
 
 
 _LEAST_BLOCKS = (
@@ -35,18 +35,18 @@ _LEAST_BLOCKS = (
     (Tile(64, 32, 64, 4, 4), 90),
     (Tile(32, 32, 128, 4, 4), 96),
 )
-"""The largest tile that leaves enough programs for the whole GPU."""
+"""(tile, minimum programs), largest tile first. With fewer programs the tile does not fill the GPU."""
 _SMALLEST = Tile(16, 32, 128, 4, 4)
 _SHORT = Tile(128, 32, 32, 4, 5)
-"""Of long products that are too narrow and not deep enough to fill a block."""
+"""For products with many rows that are too narrow and too shallow to fill a larger tile."""
 _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192
 
 
 def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int = AMPLE) -> Tile:
-    """The block of [rows, depth] x [depth, columns] of numbers of ``itemsize`` bytes.
+    """Return the tile for the product [rows, depth] x [depth, columns]. itemsize: bytes per element.
 
-    shared: bytes of shared memory that a block may have. The smallest tiles are taken where none fits.
+    shared: bytes of shared memory available per block. When no other tile fits, return the smallest one.
     """
     if itemsize == 4:
         return _FLOAT32[0] if rows > 256 else _FLOAT32[1]
@@ -61,6 +61,6 @@ def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int 
 
 
 def _wastes(tile: Tile, columns: int, depth: int) -> bool:
-    """Whether a wide block's last columns would often be none of the product's. A narrow deep product is worth it."""
+    """Return whether a wide tile would waste columns beyond the product's. Narrow, deep products still gain from it."""
     narrow_and_deep = columns < tile.columns and depth >= 512
     return tile.columns > 64 and columns % tile.columns != 0 and not narrow_and_deep

@@ -1,4 +1,4 @@
-"""Code2Wav's operations as Triton launches: ``engine.kernels.codec_ops.TorchOps`` defines their results."""
+"""Code2Wav's operations as Triton kernels. Reference implementation: ``engine.kernels.codec_ops.TorchOps``."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ _PRECISION = "ieee"
 
 
 class Launch(Protocol):
-    """What is done with a kernel and its arguments."""
+    """A function that receives each kernel with its arguments: runs or compiles it."""
 
     def __call__(self, kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
-        """kernel: a ``triton.jit`` function; constants: its compile-time arguments, and how it is run."""
+        """Handle a launch.
+
+        kernel: a ``triton.jit`` function. constants: compile-time arguments and launch options such as num_warps.
+        """
 
 
 def run(kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
-    """The ``Launch`` that runs it, compiled before if it is the first of its kind."""
+    """``Launch`` that runs the kernel. Triton compiles it first if this variant is new."""
     kernel[grid](*given, **constants)
 
 
 class TritonOps:
-    """On a GPU. launch: what becomes of each kernel; shared: bytes of shared memory that a block may have."""
+    """``Ops`` as Triton kernels. launch: runs or compiles each kernel. shared: bytes of shared memory per block."""
 
     def __init__(self, launch: Launch = run, shared: int = AMPLE) -> None:
         self._launch, self._shared = launch, shared
         self.tiles: dict[tuple[int, int, int], Tile] = {}
-        """Of products of (rows, columns, depth), in place of ``choose_tile``'s."""
+        """Overrides ``choose_tile`` for products of (rows, columns, depth)."""
 
     def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
-        """See Ops."""
+        """See ``Ops.sum_codebooks``."""
         streams, frames, books = codes.shape
         width = table.shape[1]
         self._launch(
@@ -60,7 +63,7 @@ class TritonOps:
         raw: Tensor | None = None,
         act: Tensor | None = None,
     ) -> None:
-        """See Ops."""
+        """See ``Ops.product``."""
         depth, columns = product.matrix.shape
         length = x.shape[1] - product.history
         rows = x.shape[0] * length
@@ -83,7 +86,7 @@ class TritonOps:
         )  # fmt: skip
 
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        """See Ops."""
+        """See ``Ops.rms_norm``."""
         out, width = torch.empty_like(x), x.shape[-1]
         self._launch(
             codec_rows.rms_norm, (x.numel() // width,),
@@ -92,7 +95,7 @@ class TritonOps:
         return out
 
     def swiglu(self, x: Tensor) -> Tensor:
-        """See Ops."""
+        """See ``Ops.swiglu``."""
         width = x.shape[-1] // 2
         out = x.new_empty((*x.shape[:-1], width))
         grid = (out.numel() // width,)
@@ -102,7 +105,7 @@ class TritonOps:
     def attention(
         self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
     ) -> Tensor:
-        """See Ops."""
+        """See ``Ops.attention``."""
         streams, frames, _, heads, width = qkv.shape
         out = qkv.new_empty((streams, frames, heads * width))
         keys, values = caches.keys[:, layer], caches.values[:, layer]
@@ -117,7 +120,7 @@ class TritonOps:
     def depthwise_norm(
         self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float
     ) -> Tensor:
-        """See Ops."""
+        """See ``Ops.depthwise_norm``."""
         taps, width = weight.shape
         streams, length = x.shape[0], x.shape[1] - taps + 1
         out = x.new_empty((streams, length, width))
@@ -129,7 +132,7 @@ class TritonOps:
         return out
 
     def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
-        """See Ops."""
+        """See ``Ops.last_convolution``."""
         taps, width = weight.shape
         block = 32
         self._launch(
@@ -139,7 +142,7 @@ class TritonOps:
         )  # fmt: skip
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
-        """See Ops."""
+        """See ``Ops.move_columns``."""
         self._launch(
             codec_rows.move_columns,
             (len(rows), len(plan), _PARTS),

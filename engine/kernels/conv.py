@@ -1,10 +1,11 @@
-"""A one-dimensional convolution whose columns do not depend on how many are asked for at once.
+"""A 1-D convolution whose output columns do not depend on the number of columns per call.
 
-oneDNN reorders a convolution's weights at every call; for one codec frame that costs more than the convolution. Here
-they are reordered once, into the layout oneDNN wants at the widths that the layer will see: in another layout they
-would be reordered at every call again, and slowly. oneDNN also picks another summation order for outputs narrower
-than 16 columns, so narrow outputs are computed 16 wide: then a chunk's samples are bit for bit those of the whole
-utterance.
+oneDNN reorders the weights of a convolution at every call. For one codec frame this costs more than the convolution.
+Here the weights are reordered once, into the layout that oneDNN wants at the layer's usual widths. In any other layout
+oneDNN would reorder them again at every call, and slowly.
+
+oneDNN also changes the summation order for outputs narrower than 16 columns. So narrow outputs are computed 16 columns
+wide. Then the samples of a chunk are bit-identical to those of the whole utterance.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _WIDE = 128
 class Conv1d:
     """Valid convolution of x [batch, in, time] with W [out, in / groups, kernel] and b [out] or None, stride 1.
 
-    columns: the output's usual width, or a small multiple of it. Where oneDNN runs it is used for every size, with
-    packed weights except for pointwise layers of few columns, whose layout changes with the width. Elsewhere it is
-    ``torch.nn.functional.conv1d``, its twin.
+    columns: the output's usual width, or a small multiple of it. When oneDNN is available on a CPU, it runs every size.
+    The weights are then packed, except for pointwise layers of few columns, whose layout changes with the width.
+    Otherwise this is ``torch.nn.functional.conv1d``, the reference implementation.
     """
 
     def __init__(

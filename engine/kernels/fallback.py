@@ -1,4 +1,4 @@
-"""Whether plain torch can do what a kernel could not, and what the log says of it."""
+"""Decides whether plain PyTorch can replace a kernel that failed, and gives the reason for the log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from engine.errors import EngineError, EngineFailed
 
 
 def reason_for_plain(error: Exception) -> str:
-    """One line: why kernels could not be compiled, launched or captured, to be called where that was caught.
+    """Return one line that says why kernels could not be compiled, launched or captured.
 
-    Raises ``error`` where plain torch would meet it too: a checkpoint's fault, or no memory. Raises EngineFailed where
-    the GPU answers this process no more.
+    Call it in the ``except`` block that caught ``error``. Raises ``error`` when plain PyTorch would fail too: an engine
+    error such as a bad checkpoint, or out of memory. Raises EngineFailed when CUDA no longer works in this process.
     """
     if isinstance(error, EngineError | torch.OutOfMemoryError):
         raise error
@@ -21,9 +21,9 @@ def reason_for_plain(error: Exception) -> str:
 
 
 def require_gpu(error: Exception | None = None) -> None:
-    """Wait for the GPU's work. Raises EngineFailed where a kernel has failed: all that CUDA is asked then fails too.
+    """Synchronize with the GPU. Raises EngineFailed when a kernel has failed: all later CUDA calls then fail too.
 
-    error: what was seen before, if anything was.
+    error: the error seen before, if any. The message of EngineFailed quotes it.
     """
     if not torch.cuda.is_initialized():
         return

@@ -1,9 +1,11 @@
-"""A matrix product whose rows do not depend on each other, and whose weights are read at half width.
+"""A linear layer with batch-invariant rows and weights packed as float16.
 
-On a CPU one decode step reads every weight once, so it takes as long as the weights are wide. Published talker
-weights are bfloat16; held as float16 and widened inside FBGEMM's kernel they give the float32 result at half the
-memory traffic of a float32 product. FBGEMM also computes each row by itself, bit for bit the same in a batch of 1 or
-32, which MKL's float32 product does not: so a request's codes do not depend on its neighbours.
+On a CPU one decode step reads every weight once, so its time is proportional to the size of the weights. Published
+talker weights are bfloat16. Stored as float16 and widened inside FBGEMM's kernel, they give the float32 result at half
+the memory traffic of a float32 product.
+
+FBGEMM also computes each row separately: a row is bit-identical in a batch of 1 and a batch of 32. With MKL's float32
+product it is not. So the codes of a request do not depend on the other requests in its batch.
 """
 
 from __future__ import annotations
@@ -13,19 +15,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _fbgemm = torch.ops._quantized
-"""The operators that torch's own CPU compiler calls; ``quantized::linear_dynamic_fp16`` costs 6 us a call more."""
+"""The operators that torch's CPU compiler uses. ``quantized::linear_dynamic_fp16`` costs 6 us more per call."""
 _LARGEST_HALF = 65_504.0
 _HALF_ROUNDING = 2.0**-25
-"""Half the spacing of float16's subnormals: what a bfloat16 weight may lose."""
+"""Half the spacing of float16 subnormals: the most that a bfloat16 weight can lose when stored as float16."""
 _LOW_SCALE = 2.0**11
-"""float16 keeps 11 bits; the next 11 are stored scaled up, so that they are not subnormal."""
+"""float16 has 11 significant bits. The next 11 are scaled by this factor, so that they are not subnormal."""
 
 
 class Linear:
     """``y = x W^T + b`` for x [rows, in], W [out, in] and b [out] or None.
 
-    Where FBGEMM runs, float32 weights are packed as one float16 matrix if that is exact, else as a sum of two
-    (22 bits). Elsewhere it is ``torch.nn.functional.linear``, its twin.
+    When FBGEMM is available on a CPU, float32 weights are packed as one float16 matrix if that is exact, else as the
+    sum of two (22 bits). Otherwise this is ``torch.nn.functional.linear``, the reference implementation.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -18,14 +18,15 @@ _LARGEST_DYNAMIC_SHARED = 8
 
 
 class CooperativeKernel:
-    """A kernel all of whose blocks are on the GPU at once, so that they may wait for each other.
+    """A kernel whose blocks are all resident on the GPU at once, so that they can synchronize with each other.
 
-    ``name`` is its name in the cubin, whose constant int ``shared_bytes`` says how much shared memory a block has.
-    Calling it launches it; a stream that is being captured captures it. Raises KernelError.
+    name: the kernel's name in the cubin. The cubin's constant int ``shared_bytes`` is the shared memory per block.
+    Calling the object launches the kernel on the current CUDA stream; a stream in capture mode captures the launch.
+    Raises KernelError.
     """
 
     def __init__(self, cubin: bytes, name: str, *, blocks: int, threads: int, device: torch.device) -> None:
-        torch.zeros(1, device=device)  # the driver loads modules into the context that torch makes on first use
+        torch.zeros(1, device=device)  # creates torch's CUDA context, into which the driver loads the module
         self._driver = _driver()
         self._module, self._function, self._cubin = ctypes.c_void_p(), ctypes.c_void_p(), cubin
         with torch.cuda.device(device):
@@ -36,7 +37,7 @@ class CooperativeKernel:
         self._sizes = [ctypes.c_uint(each) for each in (blocks, 1, 1, threads, 1, 1, shared)]
 
     def __call__(self, params: ctypes.Structure) -> None:
-        """Launch with ``params``, the kernel's only parameter. What it points to must outlive the launch."""
+        """Launch with ``params``, the kernel's only parameter. The memory it points to must outlive the launch."""
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         self._call("cuLaunchCooperativeKernel", self._function, *self._sizes, stream, arguments)
@@ -73,9 +74,10 @@ class KernelError(Exception):
 
 
 def compiled(source: Path, options: Sequence[str]) -> bytes:
-    """The cubin of a source file, whose headers lie beside it: from the user's cache, or compiled and put there.
+    """Return the cubin of a source file: from the user's cache, or compiled and added to the cache.
 
-    A cubin is known by the sources, the options and NVRTC's version. Raises KernelError.
+    The headers are the ``*.h`` files in the same folder. The cache key is a hash of the sources, the options and
+    NVRTC's version. Raises KernelError.
     """
     headers = {path.name: path.read_text() for path in sorted(source.parent.glob("*.h"))}
     text, compiler = source.read_text(), _Compiler()
@@ -92,7 +94,7 @@ def compiled(source: Path, options: Sequence[str]) -> bytes:
 
 
 def _cache() -> Path | None:
-    """The user's folder for it, or None: not every user has a home."""
+    """Return the user's cache folder, or None when the user has no home folder."""
     chosen = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = Path(chosen) if chosen else Path.home() / ".cache"
@@ -102,7 +104,7 @@ def _cache() -> Path | None:
 
 
 def _kept(file: Path) -> bytes | None:
-    """The cubin in a file, behind its digest; None if there is none, or if it was damaged, which ends the file."""
+    """Return the cubin in a cache file, or None. A file that does not match its digest is deleted."""
     try:
         kept = file.read_bytes()
         digest, cubin = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
@@ -116,7 +118,7 @@ def _kept(file: Path) -> bytes | None:
 
 
 def _keep(file: Path, cubin: bytes) -> None:
-    """Whole or not at all, whoever else does the same."""
+    """Write a cubin to the cache, atomically: other processes may write the same file. Write errors are logged."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=file.parent)
@@ -168,7 +170,7 @@ class _Compiler:
 
 
 def _library() -> ctypes.CDLL:
-    """The first NVRTC that can be loaded."""
+    """Load the first NVRTC library that works. Raises KernelError when there is none."""
     for path in _candidates():
         try:
             for builtins in Path(path).parent.glob("libnvrtc-builtins.so*"):
@@ -180,7 +182,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _candidates() -> Iterator[str]:
-    """Where pip has put it, then beside torch, then wherever the loader looks."""
+    """Yield paths of NVRTC: from pip packages, then next to torch, then names for the loader's search path."""
     for package in _PACKAGES:
         try:
             files = importlib.metadata.files(package) or []

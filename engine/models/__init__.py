@@ -1,1 +1,1 @@
-"""The five networks of a Qwen3-TTS checkpoint, in plain torch."""
+"""The five networks of a Qwen3-TTS checkpoint, in PyTorch."""

@@ -1,4 +1,4 @@
-"""Code2Wav: codec frames to samples; the result does not depend on how frames are cut into chunks (SPEC 9)."""
+"""Code2Wav: maps codec frames to samples. The result does not depend on the chunk sizes (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from engine.protocol.request import SAMPLES_PER_FRAME
 
 
 class CodecTransformer:
-    """Projection in, the layers, the final norm, projection out.
+    """The decoder's transformer: input projection, layers, final norm, output projection.
 
-    It remembers how many frames each stream has had, and the rotated keys and values of the last window - 1.
+    State per stream: the number of frames so far, and the rotated keys and the values of the last window - 1 frames.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture, device: torch.device) -> None:
@@ -47,7 +47,7 @@ class CodecTransformer:
         self.states = [StateShape((), torch.int64)] + [StateShape(past), StateShape(past)] * shape.layers
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, n, latent] -> the same."""
+        """Map [streams, n, latent] to the same shape."""
         positions = state.advance(x.shape[1])[:, None] + torch.arange(x.shape[1], device=x.device)
         rotation = self._rotation(positions)
         mask = self._mask(positions)
@@ -57,12 +57,12 @@ class CodecTransformer:
         return self._output(self._norm(x))
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin [streams, 1, n, head_dim]; positions keep counting, so they are not tabulated."""
+        """Return cos and sin [streams, 1, n, head_dim]. Positions are unbounded, so there is no table."""
         angles = positions[:, None, :, None].float() * self._frequencies
         return torch.cat((angles.cos(), angles.cos()), -1), torch.cat((-angles.sin(), angles.sin()), -1)
 
     def _mask(self, positions: Tensor) -> Tensor:
-        """[streams, 1, n, 1, window]: -inf where a window reaches back before the stream began."""
+        """Return a mask [streams, 1, n, 1, window]: -inf where a window extends before the stream's first frame."""
         before = self._keys < self._window - 1 - positions[..., None]
         zeros = torch.zeros(before.shape, device=positions.device)
         return zeros.masked_fill_(before, float("-inf"))[:, None, :, None]
@@ -83,16 +83,17 @@ class _Layer:
         self._mlp_scale = weights[f"{name}.mlp_layer_scale.scale"]
 
     def __call__(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
-        """[streams, n, hidden] -> the same."""
+        """Map [streams, n, hidden] to the same shape."""
         mixed = self._attend(self._input_norm(x), rotation, mask, state)
         x = torch.addcmul(x, self._out(mixed), self._attention_scale)
         gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
         return torch.addcmul(x, self._down(F.silu(gate) * up), self._mlp_scale)
 
     def _attend(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor, state: StreamState) -> Tensor:
-        """Every query has its own window of exactly ``window`` keys, so its sum does not depend on the chunk.
+        """Attend from each query to its own window of exactly ``window`` keys, so that chunk size has no effect.
 
-        The windows are copied out because a product's order of summation depends on its operands' strides.
+        The windows are copied to contiguous memory, because a product's summation order depends on the strides of its
+        operands.
         """
         query, key, value = self._qkv(x).unflatten(2, (3, self._heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         query, key = self._rotate(query, rotation), self._rotate(key, rotation)
@@ -115,7 +116,7 @@ def _fused(weights: Mapping[str, Tensor], names: list[str]) -> Linear:
 
 
 class Code2WavModel:
-    """The codec's decoder. tensors: of speech_tokenizer/model.safetensors, without their ``decoder.`` prefix."""
+    """The codec's decoder. tensors: from speech_tokenizer/model.safetensors, without their ``decoder.`` prefix."""
 
     def __init__(
         self, tensors: Mapping[str, Tensor], architecture: DecoderArchitecture, *, device: torch.device
@@ -132,20 +133,20 @@ class Code2WavModel:
         self.history_frames = ceil(_reach(self._stages) / SAMPLES_PER_FRAME)
 
     def decode(self, codes: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """New frames of several streams, all of one length.
+        """Decode the next frames of several streams, the same number for each.
 
-        codes: int64 [streams, frames, 16]; state: one tensor per entry of ``states``, each [streams, *shape].
-        Returns samples float32 [streams, frames * 1920] in [-1, 1] and the streams' next state.
+        codes: int64 [streams, frames, 16]. state: one tensor per entry of ``states``, each [streams, *shape].
+        Return samples, float32 [streams, frames * 1920] in [-1, 1], and the streams' next state.
         """
         stream_state = StreamState(state)
         samples = self._to_samples(self._to_latents(codes, stream_state), stream_state)
         return samples, stream_state.next
 
     def prime(self, codes: Tensor, state: list[Tensor]) -> list[Tensor]:
-        """The state after frames whose samples nobody wants (the reference of an in-context clone).
+        """Return the state after frames whose samples are not needed (the reference of an in-context clone).
 
-        codes: int64 [streams, frames, 16], at the beginning of the streams. Only the last ``history_frames``
-        latents reach later samples, so the convolutions run on those alone.
+        codes: int64 [streams, frames, 16], the first frames of the streams. Only the last ``history_frames`` latents
+        influence later samples, so the convolutions run only on those.
         """
         stream_state = StreamState(state)
         latents = self._to_latents(codes, stream_state)
@@ -153,7 +154,7 @@ class Code2WavModel:
         return stream_state.next
 
     def _to_latents(self, codes: Tensor, state: StreamState) -> Tensor:
-        """codes [streams, frames, 16] -> [streams, latent, frames]."""
+        """Map codes [streams, frames, 16] to latents [streams, latent, frames]."""
         quantized = self._latents[codes + self._offsets].sum(2).transpose(1, 2)
         return self._transformer(self._pre_conv(quantized, state).transpose(1, 2), state).transpose(1, 2)
 
@@ -164,7 +165,7 @@ class Code2WavModel:
 
 
 def _stages(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> list[Stage]:
-    """What turns latents, one column a frame, into samples, 1920 columns a frame."""
+    """Return the stages that map latents, 1 column per frame, to samples, 1920 columns per frame."""
     stages: list[Stage] = []
     columns = 1
     for index, rate in enumerate(architecture.upsampling_ratios):
@@ -186,7 +187,7 @@ def _stages(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) ->
 
 
 def _reach(stages: list[Stage]) -> int:
-    """How many samples a latent's influence reaches beyond its own frame (SPEC 9.2)."""
+    """Return how many samples after its own frame a latent influences (SPEC 9.2)."""
     reach, samples_a_column = 0, SAMPLES_PER_FRAME
     for stage in stages:
         reach += stage.history * samples_a_column
@@ -195,7 +196,7 @@ def _reach(stages: list[Stage]) -> int:
 
 
 def latent_table(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> Tensor:
-    """All codebooks, already projected: [16 * codebook_size, codebook_dim]; a frame's latent is a sum of rows."""
+    """Return all codebooks, projected: [16 * codebook_size, codebook_dim]. A frame's latent is a sum of rows."""
     tables = []
     for book in range(architecture.quantizers):
         part, layer = ("rvq_first", 0) if book == 0 else ("rvq_rest", book - 1)

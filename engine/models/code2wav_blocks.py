@@ -1,4 +1,4 @@
-"""The convolutional blocks of Code2Wav, with the state each keeps of a stream (SPEC 9)."""
+"""The convolutional blocks of Code2Wav and their state per stream (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from engine.kernels.linear import Linear
 
 @dataclass(frozen=True)
 class StateShape:
-    """One remembered tensor of one stream; all zero when the stream begins."""
+    """Shape and dtype of one state tensor of one stream. It is zero when the stream begins."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
 
 
 class StreamState:
-    """The remembered tensors of a batch of streams, taken and replaced in the order the layers run.
+    """The state tensors of a batch of streams. Layers read and replace them in the order they run.
 
-    state: one tensor [streams, *shape] per StateShape.
+    state: one tensor [streams, *shape] per StateShape. next: the state for the next chunk.
     """
 
     def __init__(self, state: list[Tensor]) -> None:
@@ -33,7 +33,7 @@ class StreamState:
         self.next: list[Tensor] = []
 
     def extend(self, x: Tensor, dim: int = -1) -> Tensor:
-        """x preceded by what the layer remembers along ``dim``; the end of both is remembered for the next chunk."""
+        """Prepend the layer's state to x along ``dim``. The end of the result becomes the next state."""
         remembered = next(self._state)
         joined = torch.cat((remembered, x), dim)
         width = remembered.shape[dim]
@@ -41,7 +41,7 @@ class StreamState:
         return joined
 
     def advance(self, count: int) -> Tensor:
-        """The positions [streams] the batch has reached, moved on by ``count`` for the next chunk."""
+        """Return the current positions [streams], and advance them by ``count`` for the next chunk."""
         positions = next(self._state)
         self.next.append(positions + count)
         return positions
@@ -50,7 +50,7 @@ class StreamState:
 class Stage(ABC):
     """A step of the decoder: [streams, in, n] -> [streams, out, n * rate].
 
-    history: columns of its input that it remembers of a stream; states: all that it remembers.
+    history: input columns that it keeps per stream. rate: output columns per input column. states: its state tensors.
     """
 
     history = 0
@@ -59,11 +59,11 @@ class Stage(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """The chunk x of a batch of streams, whose state is taken and replaced."""
+        """Process the chunk x of a batch of streams, and update ``state``."""
 
 
 class StreamConv(Stage):
-    """A causal convolution of stride 1: its padding is the end of the chunk before, zeros at first."""
+    """A causal convolution of stride 1. Its padding is the end of the previous chunk; zeros for the first chunk."""
 
     def __init__(
         self, weight: Tensor, bias: Tensor | None, *, columns: int, dilation: int = 1, groups: int = 1
@@ -77,7 +77,7 @@ class StreamConv(Stage):
     def load(
         weights: Mapping[str, Tensor], name: str, *, columns: int, dilation: int = 1, groups: int = 1
     ) -> StreamConv:
-        """The convolution stored as ``name``.weight and ``name``.bias; columns: of its output, a frame."""
+        """Load ``name``.weight and ``name``.bias. columns: output columns per frame."""
         weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
         return StreamConv(weight, bias, columns=columns, dilation=dilation, groups=groups)
 
@@ -87,7 +87,7 @@ class StreamConv(Stage):
 
 
 class Pointwise:
-    """A linear layer on every column by itself, as a product of rows: few columns, many weights."""
+    """A linear layer on each column, computed as a row product: efficient for few columns and many weights."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._linear = Linear(weight, bias)
@@ -100,8 +100,8 @@ class Pointwise:
 class Upsample(Stage):
     """A transposed convolution with stride r and kernel 2r, as a convolution that makes r columns at once.
 
-    Output column t*r + j is W[..., j] x[t] + W[..., j + r] x[t - 1]; the kernel's overhang is never waited for.
-    columns: of its input, a frame.
+    Output column t*r + j is W[..., j] x[t] + W[..., j + r] x[t - 1]. No output waits for later input columns.
+    columns: input columns per frame.
     """
 
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int, columns: int) -> None:
@@ -118,7 +118,7 @@ class Upsample(Stage):
 
 
 class Repeat(Stage):
-    """A transposed convolution with stride r and kernel r: every column becomes r, by itself."""
+    """A transposed convolution with stride r and kernel r: each input column becomes r output columns."""
 
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int) -> None:
         taps = weights[f"{name}.weight"].permute(1, 2, 0).flatten(0, 1)
@@ -143,13 +143,13 @@ class SnakeBeta(Stage):
         self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()[:, None]
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, channels, n] -> the same."""
+        """Map [streams, channels, n] to the same shape."""
         wave = (x * self._frequency).sin_().mul_(self._root_gain)
         return torch.addcmul(x, wave, wave)
 
 
 class ResidualUnit(Stage):
-    """x + conv1(snake(conv7(snake(x)))), the 7-tap convolution dilated."""
+    """x + conv1(snake(conv7(snake(x)))). The 7-tap convolution is dilated."""
 
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, dilation: int, columns: int) -> None:
         self._snake1, self._snake2 = SnakeBeta(weights, f"{name}.act1"), SnakeBeta(weights, f"{name}.act2")
@@ -158,12 +158,12 @@ class ResidualUnit(Stage):
         self.history, self.states = self._conv1.history, self._conv1.states
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, channels, n] -> the same."""
+        """Map [streams, channels, n] to the same shape."""
         return self._conv2(self._snake2(self._conv1(self._snake1(x, state), state), state), state).add_(x)
 
 
 class ConvNeXt(Stage):
-    """Depthwise 7-tap convolution, LayerNorm, and a GELU layer four times as wide, scaled, onto the input."""
+    """Depthwise 7-tap convolution, LayerNorm, and a GELU MLP four times as wide; scaled and added to the input."""
 
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, columns: int) -> None:
         self._norm = weights[f"{name}.norm.weight"], weights[f"{name}.norm.bias"]
@@ -175,7 +175,7 @@ class ConvNeXt(Stage):
         self.history, self.states = self._depthwise.history, self._depthwise.states
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, channels, n] -> the same."""
+        """Map [streams, channels, n] to the same shape."""
         y = self._depthwise(x, state).transpose(1, 2)
         y = F.layer_norm(y, y.shape[-1:], *self._norm, eps=1e-6)
         return torch.addcmul(x, self._narrow(F.gelu(self._widen(y))).transpose(1, 2), self._gamma)

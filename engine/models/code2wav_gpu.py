@@ -1,4 +1,4 @@
-"""Code2Wav as it runs on a GPU: row-major, activations fused into products, stream state on the device."""
+"""Code2Wav for a GPU: channels innermost, activations fused into matrix products, stream state on the device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.protocol.request import MOST_CHUNK_FRAMES
 
 @dataclass(frozen=True)
 class Unit:
-    """A residual unit: seven taps, then one."""
+    """A residual unit: a convolution with seven taps, then one with a single tap."""
 
     wide: Product
     narrow: Product
@@ -24,7 +24,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Block:
-    """An upsampling and its residual units. rate: columns made of one."""
+    """An upsampling convolution and its residual units. rate: output columns per input column."""
 
     up: Product
     rate: int
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Mixer:
-    """A column doubled (``repeat``), then ConvNeXt."""
+    """An upsampling of each column by itself (``repeat``), then ConvNeXt. rate: output columns per input column."""
 
     repeat: Product
     rate: int
@@ -46,7 +46,7 @@ class Mixer:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of the transformer."""
+    """One transformer layer."""
 
     norm: Tensor
     qkv: Product
@@ -58,7 +58,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Input:
-    """A buffer that begins with a layer's memory: ``history`` columns of ``width`` before ``columns`` a frame."""
+    """Size of a layer's input buffer: ``history`` remembered columns, then ``columns`` per frame, ``width`` wide."""
 
     history: int
     width: int
@@ -66,7 +66,7 @@ class Input:
 
 
 class RowWeights:
-    """The decoder's weights, as products. dtype: of what is multiplied and of what is kept between layers."""
+    """The decoder's weights, as products. dtype: of matrix operands and of values stored between layers."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class RowWeights:
         self.last_bias = read[f"{last}.bias"]
 
     def inputs(self) -> list[Input]:
-        """The buffers with a memory, in the order the layers run."""
+        """Return the input buffers of the layers with state, in the order the layers run."""
         inputs = [Input(self.pre_conv.history, self.pre_conv.inputs, 1)]
         columns = 1
         for mixer in self.mixers:
@@ -113,7 +113,7 @@ class RowWeights:
 
 
 class _Reader:
-    """Tensors by name -> products."""
+    """Builds products from tensors by name."""
 
     def __init__(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
         self.tensors, self._dtype = tensors, dtype
@@ -134,7 +134,10 @@ class _Reader:
         return self.product(weight.permute(2, 1, 0).flatten(0, 1), self[f"{name}.bias"], weight.shape[2], dilation)
 
     def transposed(self, name: str, rate: int) -> Product:
-        """Stride ``rate``, a kernel of one or two strides: columns of the result are (rate, out)."""
+        """Convert a transposed convolution with stride ``rate`` and a kernel one or two strides long.
+
+        An output row of the product has the order (rate, out).
+        """
         weight = self[f"{name}.weight"]
         taps = weight.shape[2] // rate
         parts = weight.unflatten(2, (taps, rate)).flip(2)
@@ -179,7 +182,7 @@ class _Reader:
 
 
 class StreamMemory:
-    """What is remembered of every stream, a row each, and one row more for streams that are not there."""
+    """State of all streams on the device, one row each, plus a spare row for padding."""
 
     def __init__(self, weights: RowWeights, rows: int) -> None:
         shape, device, dtype = weights.architecture.transformer, weights.device, weights.dtype
@@ -197,22 +200,22 @@ class StreamMemory:
 
     @property
     def bytes(self) -> int:
-        """Of all rows."""
+        """Size of all rows, in bytes."""
         return sum(each.nbytes for each in (self.columns, self.caches.keys, self.caches.values))
 
     def of(self, row: int) -> list[Tensor]:
-        """All that is remembered of the stream in ``row``."""
+        """Return the state of the stream in ``row``, as views."""
         caches = self.caches
         return [self.columns[row], caches.keys[row], caches.values[row], caches.positions[row]]
 
     def clear(self, row: int) -> None:
-        """A stream will begin in ``row``. Its keys and values need no clearing: positions say which there are."""
+        """Reset ``row`` for a new stream. Keys and values stay, because positions tell which of them are valid."""
         self.columns[row].zero_()
         self.caches.positions[row].zero_()
 
 
 class Workspace:
-    """The buffers with a memory of a batch of ``streams`` with ``frames`` each, all in one tensor."""
+    """The input buffers of the layers with state, for a batch of ``streams`` with ``frames`` each, in one tensor."""
 
     def __init__(self, weights: RowWeights, streams: int, frames: int, work: Tensor) -> None:
         self.work = work
@@ -230,12 +233,12 @@ class Workspace:
 
     @staticmethod
     def size(weights: RowWeights, streams: int, frames: int) -> int:
-        """Elements."""
+        """Return the number of elements that the batch needs."""
         sizes = [streams * (each.history + frames * each.columns) * each.width for each in weights.inputs()]
         return sum(-(-size // 64) * 64 for size in sizes)
 
     def fresh(self, index: int, rate: int = 1) -> Tensor:
-        """Where buffer ``index``'s new columns go; rate: as rows of so many columns."""
+        """Return a view of the new columns of buffer ``index``. rate: columns merged into one row of the view."""
         buffer = self.buffers[index]
         new = buffer[:, self._histories[index] :]
         streams, columns, width = new.shape
@@ -245,16 +248,16 @@ class Workspace:
 
 
 class RowDecoder:
-    """Decode batches of streams whose memory is on the device."""
+    """Decodes batches of streams whose state is on the device."""
 
     def __init__(self, weights: RowWeights, ops: Ops) -> None:
         self._weights, self._ops = weights, ops
 
     def decode(self, codes: Tensor, rows: Tensor, memory: StreamMemory, space: Workspace, samples: Tensor) -> None:
-        """codes int64 [streams, frames, 16] that come next in ``rows`` -> samples [streams, frames * 1920].
+        """Decode the next frames of ``rows``: codes, int64 [streams, frames, 16], to samples [streams, frames * 1920].
 
-        samples: float32 or int16, see ``Ops.last_convolution``.
-        Everything is on the device, and nothing waits: a CUDA graph can hold it.
+        samples: float32 or int16, see ``Ops.last_convolution``. All tensors are on the device and nothing synchronizes
+        with it, so a CUDA graph can capture the call.
         """
         self._ops.move_columns(memory.columns, space.work, rows, space.plan, save=False)
         self._upsample(self._latents(codes, rows, memory, space), space, samples)
@@ -294,7 +297,7 @@ class RowDecoder:
         ops.last_convolution(space.buffers[at], weights.last, weights.last_bias, samples)
 
     def _block(self, block: Block, space: Workspace, at: int) -> int:
-        """From buffer ``at`` to the one whose number is returned."""
+        """Run a block on buffer ``at``. Return the index of the buffer that holds its result."""
         ops = self._ops
         narrow = space.buffers[at]
         streams, columns = narrow.shape[0], narrow.shape[1] - block.up.history
@@ -311,7 +314,7 @@ class RowDecoder:
         return at + 1
 
     def _raw(self, x: Tensor, product: Product, residual: Tensor | None = None) -> Tensor:
-        """The product as it is."""
+        """Return the product without an activation."""
         y = x.new_empty((x.shape[0], x.shape[1] - product.history, product.matrix.shape[1]))
         self._ops.product(x, product, residual=residual, raw=y)
         return y

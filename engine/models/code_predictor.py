@@ -1,4 +1,4 @@
-"""The code predictor: a talker state and code 0 in, codes 1 to 15 out (SPEC 5)."""
+"""The code predictor: maps a talker state and code 0 to codes 1 to 15 (SPEC 5)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from engine.models.weights import Weights
 
 
 class _Place(NamedTuple):
-    """Of one layer and position: where its key and value go [rows, kv_heads, d], and all up to there.
+    """Views of the cache for one layer and position.
 
-    keys, values: [rows * kv_heads, positions, d].
+    key, value: [rows, kv_heads, d], where the new key and value are written. keys, values:
+    [rows * kv_heads, positions, d], all positions up to and including this one.
     """
 
     key: Tensor
@@ -27,10 +28,10 @@ class _Place(NamedTuple):
 
 
 class FrameCache:
-    """[layers, rows, kv_heads, positions, head_dim], overwritten with every frame.
+    """Key-value cache [layers, rows, kv_heads, positions, head_dim], overwritten by every frame.
 
-    A frame takes 75 attentions of a few microseconds each; cutting the cache anew for each would take as long. So the
-    views are made once for each number of rows.
+    A frame computes 75 attentions of a few microseconds each. Slicing the cache for each would take as long as the
+    attention itself. So the views are created once per number of rows.
     """
 
     def __init__(self, shape: Transformer, rows: int, positions: int, device: torch.device, dtype: torch.dtype) -> None:
@@ -42,7 +43,7 @@ class FrameCache:
         self._places: dict[int, list[list[_Place]]] = {}
 
     def pair(self, rows: int) -> Attention:
-        """Attention of positions 0 and 1 of every row, given as [rows * 2, ...]."""
+        """Return the attention of positions 0 and 1 of every row, in one pass over [rows * 2, ...]."""
 
         def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             keys, values = self._keys[layer, :rows, :, :2], self._values[layer, :rows, :, :2]
@@ -56,7 +57,7 @@ class FrameCache:
         return attention
 
     def single(self, rows: int, position: int) -> Attention:
-        """Attention of one new position of every row."""
+        """Return the attention of one new position of every row."""
         places = self._places_of(rows)[position]
 
         def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -84,14 +85,16 @@ def _place(keys: Tensor, values: Tensor, at: int) -> _Place:
 
 
 Draw = Callable[[int, Tensor], Tensor]
-"""(codebook 1..15, float32 logits [rows, vocab]) -> codes [rows]."""
+"""Samples the codes of one codebook: (codebook 1..15, float32 logits [rows, vocab]) -> codes [rows]."""
 
 
 class CodePredictor:
-    """Fifteen dependent steps a frame, on a cache of sixteen positions that starts empty with each frame.
+    """Predicts codes 1 to 15 of a frame in fifteen sequential steps.
 
-    weights: the checkpoint's ``talker.code_predictor.``; code_tables: the talker's; rows: most frames predicted
-    together. Embeddings are projected to the predictor's width once, at load.
+    The cache has sixteen positions and starts empty for each frame. The embeddings are projected to the predictor's
+    width once, at load.
+
+    weights: the checkpoint's ``talker.code_predictor.``. code_tables: the talker's. rows: maximum frames per call.
     """
 
     def __init__(
@@ -105,9 +108,9 @@ class CodePredictor:
         self._cache = FrameCache(shape, rows, books, weights.device, weights.dtype)
 
     def logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
-        """What the ``codes`` [rows, books] of frames that are known were drawn from, float32 [rows, books - 1, vocab].
+        """Return the logits of codebooks 1 and up for known ``codes`` [rows, books]: float32 [rows, books - 1, vocab].
 
-        All positions are one pass: for reading, not for speaking.
+        Computes all positions in one pass (teacher forcing). Used to score existing codes, not to generate.
         """
         rows = len(codes)
         known = [table[codes[:, book]] for book, table in enumerate(self._inputs)]
@@ -117,7 +120,7 @@ class CodePredictor:
         return torch.stack([head(states[:, book]).float() for book, head in enumerate(self._heads, 1)], 1)
 
     def __call__(self, hidden: Tensor, first: Tensor, draw: Draw) -> Tensor:
-        """Talker states [rows, talker hidden] and their codes of codebook 0 [rows] -> codes [rows, 16]."""
+        """Map talker states [rows, talker hidden] and their codes of codebook 0 [rows] to codes [rows, 16]."""
         rows = len(first)
         codes = [first]
         pair = torch.stack((self._project(hidden), self._inputs[0][first]), 1).flatten(0, 1)
@@ -132,7 +135,7 @@ class CodePredictor:
 
 
 def _projection(weights: Weights) -> Callable[[Tensor], Tensor]:
-    """small_to_mtp_projection where the talker is wider than the predictor, else the identity."""
+    """Return small_to_mtp_projection when the talker is wider than the predictor, else the identity."""
     if "small_to_mtp_projection.weight" not in weights:
         return lambda x: x
     return Linear(weights["small_to_mtp_projection.weight"], weights["small_to_mtp_projection.bias"])

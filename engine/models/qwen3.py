@@ -1,4 +1,4 @@
-"""The Qwen3 decoder layers of the talker and the code predictor, and parts other networks share (SPEC 2, 5)."""
+"""Qwen3 decoder layers of the talker and the code predictor, and parts that other networks share (SPEC 2, 5)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NOTHING = torch.zeros(())
 
 
 class RMSNorm:
-    """RMSNorm over the last axis: normalised in float32, cast to x's type, then scaled (SPEC 2).
+    """RMSNorm over the last axis: normalizes in float32, casts to x's dtype, then scales (SPEC 2).
 
-    weight: [width], or [..., width] for a weight of its own for every row of x [..., width].
-    In float32 x / sqrt(mean(x^2) + eps) is computed as sqrt(width) x / hypot(|x|, sqrt(width eps)): four small
-    kernels where torch's takes seven, which for a few rows is half the time.
+    weight: [width], or [..., width] for a separate weight per row of x [..., width].
+    In float32, x / sqrt(mean(x^2) + eps) is computed as sqrt(width) x / hypot(|x|, sqrt(width eps)). This takes four
+    small kernels, and torch's implementation takes seven. For a few rows it halves the time.
     """
 
     def __init__(self, weight: Tensor, eps: float) -> None:
@@ -31,7 +31,7 @@ class RMSNorm:
         self._floor = torch.tensor(sqrt(self._width * eps), device=weight.device)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x of the weight's type, normalised."""
+        """Normalize x, which has the weight's dtype."""
         if self._single:
             return (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self._floor)).mul_(self._gain)
         return F.rms_norm(x.float(), (self._width,), None, self._eps).to(x.dtype) * self._gain
@@ -40,7 +40,7 @@ class RMSNorm:
 class Rotary:
     """Rotary position embedding, half rotation (RoFormer; SPEC 2).
 
-    The sine's first half is negated here, so that rotating is one roll and two products.
+    The first half of the stored sine is negated, so that a rotation is one roll and two products.
     """
 
     def __init__(self, head_dim: int, theta: float, positions: int, device: torch.device, dtype: torch.dtype) -> None:
@@ -51,19 +51,19 @@ class Rotary:
         self.sin = torch.cat((-angles.sin(), angles.sin()), -1).to(dtype)
 
     def at(self, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """cos and sin [n, 1, head_dim] of n positions, ready to rotate [n, heads, head_dim]."""
+        """Return cos and sin [n, 1, head_dim] of n positions; they broadcast to [n, heads, head_dim]."""
         return self.cos[positions].unsqueeze(-2), self.sin[positions].unsqueeze(-2)
 
     def rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """x [..., head_dim] turned to the positions of cos and sin."""
+        """Rotate x [..., head_dim] to the positions of cos and sin."""
         return torch.addcmul(x * cos, x.roll(self.half, -1), sin)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax attention of query [n, q, d], key and value [n, k, d]; mask [q, k] is added to the scores.
 
-    On a CPU it is written out: the fused kernel's result depends on how many sequences are in the call. Scale and mask
-    are part of the first product.
+    On a CPU it uses explicit products, because the result of the fused kernel depends on the number of sequences in
+    the call. The first product includes scale and mask.
     """
     if query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
@@ -73,7 +73,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 
 
 def causal_mask(queries: int, past: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """[queries, past + queries]: 0 where a query may look, -inf at later positions."""
+    """Return a mask [queries, past + queries]: 0 for positions a query attends to, -inf for later positions."""
     mask = torch.full((queries, past + queries), float("-inf"), device=device, dtype=dtype)
     return mask.triu_(past + 1)
 
@@ -81,11 +81,11 @@ def causal_mask(queries: int, past: int, device: torch.device, dtype: torch.dtyp
 Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, query [rows, heads, d], key [rows, kv_heads, d], value) -> [rows, heads * d].
 
-Whoever runs the layers supplies it, and with it decides where keys and values are kept."""
+The caller of the layers supplies this function, and so decides where keys and values are stored."""
 
 
 def whole_utterances(count: int) -> Attention:
-    """Attention of ``count`` utterances of one length, read at once from their beginning; none sees another."""
+    """Return causal attention over ``count`` whole utterances of equal length that do not attend to each other."""
 
     def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         query, key, value = (each.unflatten(0, (count, -1)).transpose(1, 2) for each in (query, key, value))
@@ -96,7 +96,7 @@ def whole_utterances(count: int) -> Attention:
 
 
 class Qwen3Layer:
-    """One pre-norm layer: grouped-query attention with normalised queries and keys, then SwiGLU."""
+    """One pre-norm layer: grouped-query attention with normalized queries and keys, then SwiGLU."""
 
     def __init__(self, weights: Weights, shape: Transformer) -> None:
         self._head_dim = shape.head_dim
@@ -113,7 +113,7 @@ class Qwen3Layer:
         self._down = Linear(weights["mlp.down_proj.weight"])
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
-        """x [rows, hidden] through layer ``index``."""
+        """Run x [rows, hidden] through the layer. index: the layer's number, passed to ``attention``."""
         qkv = self._qkv(self._input_norm(x)).view(x.shape[0], -1, self._head_dim)
         turning, value = torch.split_with_sizes(qkv, self._turning_and_still, 1)
         turned = rotary.rotate(self._qk_norm(turning), cos, sin)
@@ -133,7 +133,7 @@ class Qwen3Stack:
         self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, weights.device, weights.dtype)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
-        """x [rows, hidden] at ``positions`` [rows] -> hidden states after the final norm [rows, hidden]."""
+        """Map x [rows, hidden] at ``positions`` [rows] to hidden states after the final norm, [rows, hidden]."""
         cos, sin = self._rotary.at(positions)
         for index, layer in enumerate(self._layers):
             x = layer(index, x, self._rotary, cos, sin, attention)

@@ -1,6 +1,6 @@
-"""Where the rows of a batch end: all together, or each at a column of its own, beyond which nothing of it is.
+"""Lengths of the rows of a batch: all full, or a separate length for each row.
 
-What a layer asks of the columns around a row's end is answered as if the row were alone.
+Padding and masking treat every row as if it were alone in the batch.
 """
 
 from __future__ import annotations
@@ -13,57 +13,60 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Padding = Literal["constant", "replicate", "reflect"]
-"""What stands beyond an end: zeros, the last column, or the columns before it, backwards."""
+"""Values beyond an end: zeros, copies of the last column, or the columns before it in reverse order."""
 
 
 class RowLengths(Protocol):
-    """Of a batch [rows, channels, columns]; at another rate it has other ends."""
+    """The row lengths of a batch [rows, channels, columns]. ``at`` converts them to another column rate."""
 
     def at(self, rate: Callable[[Tensor], Tensor]) -> RowLengths:
-        """The ends of what has ``rate(n)`` columns where these rows have n."""
+        """Return the lengths of rows that have ``rate(n)`` columns where these rows have n."""
 
     def padded(self, x: Tensor, left: int, right: int, padding: Padding) -> Tensor:
-        """x with ``left`` columns more before each row's first and ``right`` after its last, [.., columns + both]."""
+        """Pad each row with ``left`` columns before its first and ``right`` after its last.
+
+        Return [.., columns + left + right].
+        """
 
     def filled(self, x: Tensor, value: float) -> Tensor:
-        """x with ``value`` after each row's last column."""
+        """Return x with ``value`` in every column after a row's last one."""
 
     def mean(self, x: Tensor) -> Tensor:
-        """Of each row's own columns: [rows, channels, 1]."""
+        """Return the mean over each row's own columns, [rows, channels, 1]."""
 
     def shares(self, x: Tensor) -> Tensor:
-        """What each column is of its row, [.., columns]: one divided by their number, and nothing after the last."""
+        """Return the weights of a mean, [.., columns]: 1 / length for a row's own columns, 0 after its last one."""
 
 
 class FullLengths:
-    """The ``RowLengths`` of rows that are full."""
+    """``RowLengths`` of a batch whose rows are all full."""
 
     def at(self, rate: Callable[[Tensor], Tensor]) -> FullLengths:
-        """See RowEnds."""
+        """See ``RowLengths.at``."""
         return self
 
     def padded(self, x: Tensor, left: int, right: int, padding: Padding) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.padded``."""
         return F.pad(x, (left, right), mode=padding)
 
     def filled(self, x: Tensor, value: float) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.filled``."""
         return x
 
     def mean(self, x: Tensor) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.mean``."""
         return x.mean(-1, keepdim=True)
 
     def shares(self, x: Tensor) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.shares``."""
         return torch.full_like(x, 1 / x.shape[-1])
 
 
 class RaggedLengths:
-    """The ``RowLengths`` of rows with lengths of their own: int64 [rows], on the device.
+    """``RowLengths`` of rows with separate lengths. lengths: int64 [rows], on the device.
 
-    All that it asks for can be captured in a CUDA graph, which then holds for any lengths. What ``padded`` is given may
-    have anything beyond a row's end, what the others are given only numbers.
+    All operations can be captured in a CUDA graph, and the graph works for any lengths. The input of ``padded`` can
+    have any values beyond a row's end, NaN included. The inputs of the other methods must be finite there.
     """
 
     def __init__(self, lengths: Tensor) -> None:
@@ -71,11 +74,11 @@ class RaggedLengths:
         self._sources: dict[tuple[int, int, int, Padding], Tensor] = {}
 
     def at(self, rate: Callable[[Tensor], Tensor]) -> RaggedLengths:
-        """See RowEnds."""
+        """See ``RowLengths.at``."""
         return RaggedLengths(rate(self._lengths[:, 0, 0]))
 
     def padded(self, x: Tensor, left: int, right: int, padding: Padding) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.padded``."""
         if padding == "constant":
             own = self._lengths + left
             x = F.pad(x, (left, right))
@@ -84,19 +87,19 @@ class RaggedLengths:
         return x.gather(-1, source.expand(-1, x.shape[1], -1))
 
     def filled(self, x: Tensor, value: float) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.filled``."""
         return x.masked_fill(self._columns(x) >= self._lengths, value)
 
     def mean(self, x: Tensor) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.mean``."""
         return (x * self.shares(x)).sum(-1, keepdim=True)
 
     def shares(self, x: Tensor) -> Tensor:
-        """See RowEnds."""
+        """See ``RowLengths.shares``."""
         return (self._columns(x) < self._lengths).float() / self._lengths
 
     def _source(self, x: Tensor, left: int, right: int, padding: Padding) -> Tensor:
-        """Which column each padded one is a copy of, [rows, 1, columns + both]: made once for each padding."""
+        """Return the source column of each padded column, [rows, 1, columns + left + right]. Cached per padding."""
         columns = x.shape[-1]
         key = columns, left, right, padding
         if key not in self._sources:

@@ -1,4 +1,4 @@
-"""The speaker encoder: a recording in, an x-vector out (SPEC 7). Always float32."""
+"""The speaker encoder: maps a recording to an x-vector (SPEC 7). Always float32."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _HOP = 256
 class LogMel:
     """Natural log of the magnitude mel spectrum, floored at 1e-5, on ``device``.
 
-    On a GPU the spectrum is a product: what cuFFT plans for each number of frames takes longer than the transform, and
-    torch may drop a plan that a captured graph needs.
+    On a GPU the spectrum is computed as a matrix product, without cuFFT. cuFFT makes a plan for each number of frames,
+    which takes longer than the transform. And torch can evict a plan that a captured graph still needs.
     """
 
     def __init__(self, rate: int, bands: int, device: torch.device) -> None:
@@ -30,7 +30,7 @@ class LogMel:
         self._waves = None if device.type == "cpu" else windowed_waves().to(device)
 
     def __call__(self, samples: Tensor, ends: RowLengths) -> Tensor:
-        """float32 samples [rows, n] -> [rows, bands, n / 256]; with ends ``at(frames_of)`` where the rows have n."""
+        """Map float32 samples [rows, n] to [rows, bands, n / 256]. The result's lengths are ``ends.at(frames_of)``."""
         padding = (_FFT - _HOP) // 2
         padded = ends.padded(samples[:, None], padding, padding, "reflect")[:, 0]
         if self._waves is None:
@@ -44,19 +44,19 @@ class LogMel:
 
 
 def frames_of(samples: Tensor) -> Tensor:
-    """How many frames so many samples have."""
+    """Return the number of mel frames of ``samples`` samples."""
     return samples // _HOP
 
 
 def spectrum_by_product(samples: Tensor, waves: Tensor) -> Tensor:
-    """What torch.stft makes of samples [rows, n]: [rows, bins, frames, 2], as one product with ``windowed_waves``."""
+    """Compute torch.stft of samples [rows, n] as one product with ``windowed_waves``: [rows, bins, frames, 2]."""
     frames = samples.unfold(-1, _FFT, _HOP)
     parts = frames.reshape(-1, _FFT) @ waves
     return parts.view(*frames.shape[:2], 2, -1).permute(0, 3, 1, 2)
 
 
 def windowed_waves() -> Tensor:
-    """[1024, 2 * 513]: the cosines and the negative sines of every bin, in Hann's window."""
+    """Return the DFT matrix [1024, 2 * 513]: Hann-windowed cosines, then negative sines, of every bin."""
     at = torch.arange(_FFT, dtype=torch.float64)
     angles = at[:, None] * torch.arange(_FFT // 2 + 1) % _FFT * (2 * pi / _FFT)
     window = torch.hann_window(_FFT, dtype=torch.float64)
@@ -65,7 +65,10 @@ def windowed_waves() -> Tensor:
 
 @lru_cache
 def slaney_filters(rate: int, bands: int, fft: int = _FFT) -> Tensor:
-    """[bands, fft / 2 + 1] triangles on Slaney's mel scale (Auditory Toolbox, 1998) of unit area, 0 to rate / 2."""
+    """Return triangular mel filters [bands, fft / 2 + 1] of unit area, from 0 to rate / 2 Hz.
+
+    Mel scale of Slaney (Auditory Toolbox, 1998).
+    """
     top = _to_mel(torch.tensor(rate / 2, dtype=torch.float64))
     edges = _to_hertz(torch.linspace(0, float(top), bands + 2, dtype=torch.float64))
     bins = torch.linspace(0, rate / 2, fft // 2 + 1, dtype=torch.float64)
@@ -78,7 +81,7 @@ def slaney_filters(rate: int, bands: int, fft: int = _FFT) -> Tensor:
 
 
 def _to_mel(hertz: Tensor) -> Tensor:
-    """Linear to 1 kHz (15 mel), logarithmic above."""
+    """Convert Hz to mel: linear up to 1 kHz (15 mel), logarithmic above."""
     return torch.where(hertz < 1000, hertz * 3 / 200, 15 + torch.log(hertz / 1000) * 27 / torch.log(_octaves()))
 
 
@@ -91,7 +94,7 @@ def _octaves() -> Tensor:
 
 
 class SpeakerEncoder:
-    """An ECAPA-TDNN over log-mel frames. tensors: the checkpoint's, without ``speaker_encoder.``."""
+    """ECAPA-TDNN over log-mel frames. tensors: the checkpoint's, without the prefix ``speaker_encoder.``."""
 
     def __init__(
         self, tensors: Mapping[str, Tensor], architecture: SpeakerEncoderArchitecture, *, device: torch.device
@@ -101,13 +104,14 @@ class SpeakerEncoder:
         self._log_mel = LogMel(architecture.sample_rate, architecture.mel_dim, device)
 
     def __call__(self, samples: Tensor) -> Tensor:
-        """Mono float32 samples [n] at the encoder's rate -> x-vector float32 [width]."""
+        """Map mono float32 samples [n] at the encoder's sample rate to an x-vector, float32 [width]."""
         return self._encode(samples.to(self.device)[None], FullLengths())[0]
 
     def batch(self, samples: Tensor, lengths: Tensor) -> Tensor:
-        """Recordings [rows, n] of ``lengths`` int64 [rows] samples, both on the device -> x-vectors [rows, width].
+        """Map recordings [rows, n] to x-vectors [rows, width]. lengths: samples per row, int64 [rows].
 
-        Each is what it is alone, but for the order of sums. Nothing waits for the device, so it can be captured.
+        Both arguments are on the device. Each x-vector equals the one of its recording alone, except for summation
+        order. No operation synchronizes with the device, so a CUDA graph can capture the call.
         """
         return self._encode(samples, RaggedLengths(lengths))
 
@@ -122,7 +126,7 @@ class SpeakerEncoder:
         return self._pointwise(self._attentive_statistics(x, ends), "fc").squeeze(-1)
 
     def _conv(self, x: Tensor, ends: RowLengths, name: str, dilation: int = 1) -> Tensor:
-        """A convolution that keeps the length: reflected at both ends."""
+        """Convolve with reflection padding at both ends, which preserves the length."""
         weight = self._tensors[f"{name}.weight"]
         padding = (weight.shape[-1] - 1) * dilation
         if padding:
@@ -146,7 +150,7 @@ class SpeakerEncoder:
         return y * self._pointwise(squeezed, f"{name}.se_block.conv2").sigmoid_() + x
 
     def _attentive_statistics(self, x: Tensor, ends: RowLengths) -> Tensor:
-        """[rows, channels, n] -> weighted mean and deviation over time [rows, 2 * channels, 1]."""
+        """Map [rows, channels, n] to the attention-weighted mean and deviation over time, [rows, 2 * channels, 1]."""
         mean, deviation = _statistics(x, ends.shares(x))
         context = torch.cat((x, mean.expand_as(x), deviation.expand_as(x)), 1)
         scores = self._conv(self._tdnn(context, ends, "asp.tdnn").tanh_(), ends, "asp.conv")
@@ -155,7 +159,10 @@ class SpeakerEncoder:
 
 
 def _statistics(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Weighted mean and deviation over time, [rows, channels, 1]; weights sum to one (population variance)."""
+    """Return weighted mean and standard deviation over time, [rows, channels, 1] each.
+
+    The weights must sum to one. The variance is the population variance.
+    """
     mean = (weights * x).sum(-1, keepdim=True)
     deviation = (weights * (x - mean).square()).sum(-1, keepdim=True).clamp(min=1e-12).sqrt()
     return mean, deviation

@@ -1,4 +1,4 @@
-"""The speech encoder: a recording in, codec frames out (Mimi's encoder; SPEC 8). Always float32."""
+"""The speech encoder: maps a recording to codec frames (Mimi's encoder; SPEC 8). Always float32."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ PREFIX = "quantizer."
 
 
 class SpeechQuantizer:
-    """Semantic and acoustic books both start from the latent, each with a projection of its own.
+    """Residual vector quantizer: maps latents to codes.
 
-    tensors: those of the speech encoder that begin with ``PREFIX``. Books that give no codes are left out.
+    The semantic and the acoustic codebooks both quantize the latent, each after a separate projection. Codebooks
+    beyond ``valid_quantizers`` are not loaded.
+
+    tensors: the speech encoder's tensors whose names begin with ``PREFIX``; others are ignored.
     """
 
     def __init__(
@@ -30,7 +33,7 @@ class SpeechQuantizer:
         self._kinds = [_ResidualBooks(tensors, kind, books, device) for kind, books in counts.items()]
 
     def __call__(self, latents: Tensor) -> Tensor:
-        """float32 [n, hidden] -> codes int64 [n, books]."""
+        """Map latents, float32 [n, hidden], to codes, int64 [n, books]."""
         return torch.cat([kind(latents) for kind in self._kinds], 1)
 
 
@@ -41,7 +44,7 @@ class _ResidualBooks:
         self._books = [_vectors(tensors, f"{name}.layers.{book}.codebook", device) for book in range(books)]
 
     def __call__(self, latents: Tensor) -> Tensor:
-        """Nearest vectors book by book, each of what the books before left over: [n, books]."""
+        """Return the nearest vector of each codebook to the residual of the codebooks before it: [n, books]."""
         rest = latents @ self._projection.T
         codes = []
         for vectors in self._books:
@@ -52,17 +55,17 @@ class _ResidualBooks:
 
 
 def _vectors(tensors: Mapping[str, Tensor], name: str, device: torch.device) -> Tensor:
-    """[size, width]: each vector's sum by how often it was used."""
+    """Return a codebook's vectors [size, width]: each vector's sum divided by its usage count."""
     usage = tensors[f"{name}.cluster_usage"].to(device, torch.float32).clamp(min=1e-5)
     return tensors[f"{name}.embed_sum"].to(device, torch.float32) / usage[:, None]
 
 
 _POSITIONS = 750
-"""Of the transformer in 30 s. What is longer has rotations made for it."""
+"""Transformer positions in 30 s of audio. For longer recordings, the rotary table is computed per call."""
 
 
 class SpeechEncoder:
-    """Whole recordings. tensors: of speech_tokenizer/model.safetensors, without their first ``encoder.``."""
+    """Encodes whole recordings. tensors: from speech_tokenizer/model.safetensors, without the first ``encoder.``."""
 
     def __init__(
         self, tensors: Mapping[str, Tensor], architecture: SpeechEncoderArchitecture, *, device: torch.device
@@ -75,30 +78,31 @@ class SpeechEncoder:
         self._usual_rotary = self._make_rotary(_POSITIONS)
 
     def __call__(self, samples: Tensor) -> Tensor:
-        """Mono float32 samples [n] at 24 kHz -> codes int64 [ceil(n / 1920), 16]."""
+        """Map mono float32 samples [n] at 24 kHz to codes, int64 [ceil(n / 1920), 16]."""
         return self._quantize(self.latents(samples))
 
     def latents(self, samples: Tensor) -> Tensor:
-        """The vectors that are quantised, float32 [frames, hidden]."""
+        """Return the vectors before quantization, float32 [frames, hidden]."""
         return self._latents(samples.to(self.device)[None], FullLengths())[0].T
 
     def batch(self, samples: Tensor, lengths: Tensor) -> Tensor:
-        """Recordings [rows, n] of ``lengths`` int64 [rows] samples, both on the device -> codes [rows, frames, 16].
+        """Map recordings [rows, n] to codes [rows, frames, 16]. lengths: samples per row, int64 [rows].
 
-        A row's first ceil(length / 1920) frames are what they are alone, but for the order of sums; what follows is of
-        no use. Nothing waits for the device, so it can be captured.
+        Both arguments are on the device. A row's first ceil(length / 1920) frames equal those of the recording alone,
+        except for summation order. Ignore the frames after them. No operation synchronizes with the device, so a CUDA
+        graph can capture the call.
         """
         latents = self._latents(samples, RaggedLengths(lengths)).transpose(1, 2)
         return self._quantize(latents.flatten(0, 1)).unflatten(0, latents.shape[:2])
 
     def _latents(self, samples: Tensor, ends: RowLengths) -> Tensor:
-        """Samples [rows, n] -> [rows, hidden, frames]."""
+        """Map samples [rows, n] to latents [rows, hidden, frames]."""
         x, ends = self._convolve(samples[:, None], ends)
         x = self._transform(x.transpose(1, 2)).transpose(1, 2)
         return self._conv(x, ends, "downsample.conv", stride=2, padding="replicate")
 
     def _convolve(self, x: Tensor, ends: RowLengths) -> tuple[Tensor, RowLengths]:
-        """SEANet: samples [rows, 1, n] -> [rows, hidden, n / (product of ratios)], and where those rows end."""
+        """SEANet: map samples [rows, 1, n] to [rows, hidden, n / (product of ratios)], and return the new lengths."""
         x = self._conv(x, ends, "encoder.layers.0.conv")
         layer = 1
         for ratio in reversed(self.architecture.ratios):
@@ -110,7 +114,7 @@ class SpeechEncoder:
         return self._conv(F.elu_(x), ends, f"encoder.layers.{layer + 1}.conv"), ends
 
     def _conv(self, x: Tensor, ends: RowLengths, name: str, stride: int = 1, padding: Padding = "constant") -> Tensor:
-        """Causal: padded on the left, and on the right only until the last window is full."""
+        """Causal convolution: pads on the left, and on the right only to complete the last window."""
         weight = self._tensors[f"{name}.weight"]
         left = weight.shape[-1] - stride
         right = -x.shape[-1] % stride
@@ -119,7 +123,7 @@ class SpeechEncoder:
         return F.conv1d(x, weight, self._tensors.get(f"{name}.bias"), stride=stride)
 
     def _transform(self, x: Tensor) -> Tensor:
-        """The transformer, [rows, n, hidden] -> the same; every position sees all before it, without a window."""
+        """Run the transformer on [rows, n, hidden]. Causal, without a sliding window."""
         shape = self.architecture.transformer
         positions = x.shape[1]
         rotary = self._usual_rotary if positions <= _POSITIONS else self._make_rotary(positions)
@@ -157,5 +161,5 @@ class SpeechEncoder:
 
 
 def _windows(columns: Tensor, stride: int) -> Tensor:
-    """That a convolution makes of so many columns: the last one may be filled up."""
+    """Return the number of windows of a convolution over ``columns`` columns; the last window may be padded."""
     return (columns + stride - 1) // stride

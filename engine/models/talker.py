@@ -1,4 +1,4 @@
-"""The talker: prompt rows and frames in, logits of codebook 0 out (SPEC 2 and 3)."""
+"""The talker: maps prompt rows and frames to logits of codebook 0 (SPEC 2 and 3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.prompt.builder import Prompt
 
 
 class TextSide:
-    """Rows of text ids: fc2(silu(fc1(embedding))). weights: the checkpoint's ``talker.``."""
+    """Text embedding and projection: fc2(silu(fc1(embedding))). weights: the checkpoint's ``talker.``."""
 
     def __init__(self, weights: Weights) -> None:
         self._dtype = weights.dtype
@@ -27,20 +27,20 @@ class TextSide:
 
     @property
     def vocab(self) -> int:
-        """Text ids there are."""
+        """Number of text ids."""
         return len(self._embedding)
 
     def rows(self, ids: Tensor | slice) -> Tensor:
-        """[n, hidden] of text ids [n]."""
+        """Return the input rows [n, hidden] of text ids [n]."""
         embedded = self._embedding[ids].to(self._dtype)
         return self._fc2(F.silu(self._fc1(embedded)))
 
 
 class CodecSide:
-    """Rows of codes. weights: the checkpoint's ``talker.``.
+    """Embeddings of codes. weights: the checkpoint's ``talker.``.
 
-    tables: the embeddings of codebooks 0 to 15, [codes, hidden] each. Codebook 0's has the codec-side ids too.
-    table: all of them, one after another; offsets int64 [16]: where each begins.
+    tables: the embeddings of codebooks 0 to 15, [codes, hidden] each. Codebook 0's table also has the codec-side ids.
+    table: all tables, concatenated. offsets: int64 [16], the first row of each table in ``table``.
     """
 
     def __init__(self, weights: Weights, architecture: TalkerArchitecture) -> None:
@@ -52,18 +52,18 @@ class CodecSide:
         self.tables = self.table.split(sizes)
 
     def id_rows(self, ids: Tensor) -> Tensor:
-        """[n, hidden] of codec-side ids [n]."""
+        """Return the input rows [n, hidden] of codec-side ids [n]."""
         return self.table[ids]
 
     def frame_rows(self, codes: Tensor) -> Tensor:
-        """[n, hidden] of frames' codes [n, 16]: the sum of the codes' embeddings."""
+        """Return the input rows [n, hidden] of frames [n, 16]: the sum of the embeddings of a frame's codes."""
         return self.table[codes + self.offsets].sum(1)
 
 
 class TalkerModel:
     """Text and codec embeddings, the decoder layers, and the head of codebook 0.
 
-    weights: the checkpoint's ``talker.``; positions: how long an utterance can get, prompt and frames.
+    weights: the checkpoint's ``talker.``. positions: maximum length of an utterance, prompt and frames together.
     code_tables: the embeddings of codebooks 0 to 15, [codes, hidden] each.
     """
 
@@ -77,25 +77,25 @@ class TalkerModel:
         self._head = Linear(weights["codec_head.weight"])
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
-        """Input rows [rows, hidden] -> hidden states after the final norm [rows, hidden]."""
+        """Map input rows [rows, hidden] to hidden states after the final norm, [rows, hidden]."""
         return self._stack(x, positions, attention)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """float32 logits of codebook 0 [rows, vocab] of hidden states [rows, hidden]."""
+        """Return codebook 0's logits, float32 [rows, vocab], of hidden states [rows, hidden]."""
         return self._head(hidden).float()
 
     def text_rows(self, ids: list[int]) -> Tensor:
-        """Text-side rows [n, hidden] of text ids."""
+        """Return the text-side rows [n, hidden] of text ids."""
         if not ids:
             return torch.empty(0, self.architecture.transformer.hidden, device=self.device, dtype=self.dtype)
         return self._text.rows(torch.tensor(ids, device=self.device))
 
     def frame_rows(self, codes: Tensor) -> Tensor:
-        """Input rows [n, hidden] of frames' codes [n, 16]: the sum of the codes' embeddings."""
+        """Return the input rows [n, hidden] of frames [n, 16]: the sum of the embeddings of a frame's codes."""
         return self._codec.frame_rows(codes)
 
     def prompt_rows(self, prompt: Prompt) -> Tensor:
-        """The prefill rows [P, hidden] of a prompt: text side plus codec side (SPEC 3)."""
+        """Return the prefill rows [P, hidden] of a prompt: text side plus codec side (SPEC 3)."""
         rows = torch.zeros(len(prompt.text), self.architecture.transformer.hidden, device=self.device)
         rows = rows.to(self.dtype)
         spoken = torch.from_numpy(prompt.text >= 0).to(self.device)

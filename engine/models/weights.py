@@ -1,4 +1,4 @@
-"""Checkpoint tensors on their way into a model."""
+"""Converts checkpoint tensors to a model's device and dtype."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class Weights:
-    """Tensors by name, each converted when it is asked for.
+    """Tensors by name, each converted to ``device`` and ``dtype`` on access.
 
-    release: remove each tensor from ``tensors`` when it is asked for, which then works once: so a model is never in
-    memory twice, as stored and as converted.
+    release: remove each tensor from ``tensors`` on access, so that each can be read only once. Then the stored and the
+    converted model are never in memory together.
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class Weights:
         return self._get(name).to(self.device, self.dtype)
 
     def stored(self, name: str) -> Tensor:
-        """A tensor in the type it has in the file, for large tables of which few rows are read."""
+        """Return a tensor in the dtype of the file. Used for large tables of which only a few rows are read."""
         return self._get(name).to(self.device)
 
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._tensors
 
     def under(self, prefix: str) -> Weights:
-        """The tensors whose names begin with ``prefix``, by the rest of their names."""
+        """Return the tensors whose names begin with ``prefix``, by the rest of their names."""
         return Weights(self._tensors, self.device, self.dtype, self._prefix + prefix, release=self._release)
 
     def _get(self, name: str) -> Tensor:

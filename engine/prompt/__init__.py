@@ -1,1 +1,1 @@
-"""Text to the talker's prompt. Imports no torch."""
+"""Builds the talker's prompt from text. Imports no torch."""

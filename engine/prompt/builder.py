@@ -18,9 +18,9 @@ _CHINESE = "chinese"
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Codec ids of the tag rows, ending in pad; the bos that follows stands beside the text.
+    """Codec ids of the tag rows, which end with pad. The bos that follows is in a row with text, so it is not here.
 
-    voice_row: the row, held by -1, that is the voice's embedding; None without one.
+    voice_row: the index of the row for the voice's embedding, where ``ids`` has -1; None without a voice to clone.
     """
 
     ids: list[int]
@@ -28,12 +28,12 @@ class Tags:
 
 
 def languages(model: ModelArchitecture) -> list[str]:
-    """The languages that a request may name; "auto" goes without saying, dialects follow the speaker."""
+    """Return the languages that a request may name, besides "auto". Excludes dialects, which the speaker determines."""
     return [name for name in model.talker.languages if "dialect" not in name]
 
 
 def tasks(model: ModelArchitecture) -> list[str]:
-    """Of "CustomVoice", "VoiceDesign" and "Base": what the checkpoint has the parts for."""
+    """Return the tasks that the checkpoint supports: a subset of "CustomVoice", "VoiceDesign" and "Base"."""
     able = {
         "CustomVoice": bool(model.talker.speakers),
         "VoiceDesign": model.kind == "voice_design",
@@ -43,10 +43,10 @@ def tasks(model: ModelArchitecture) -> list[str]:
 
 
 def codec_tags(request: SpeechRequest, model: ModelArchitecture) -> Tags:
-    """Language and voice of a request as tag rows.
+    """Return the tag rows for the language and the voice of a request.
 
-    A voice to clone goes before a speaker's name; neither asks for a designed voice. Raises
-    RequestError where the checkpoint lacks the language, the speaker or the ability.
+    A voice to clone takes precedence over a speaker's name. Without either, this is voice design. Raises RequestError
+    if the checkpoint does not support the language, the speaker or the task.
     """
     codec, speaker, voice_row = model.talker.ids, None, None
     if request.voice is not None:
@@ -69,7 +69,7 @@ def codec_tags(request: SpeechRequest, model: ModelArchitecture) -> Tags:
 
 
 def _known_speaker(name: str, model: ModelArchitecture) -> str:
-    """The checkpoint's own spelling of a speaker."""
+    """Return a speaker's name as the checkpoint spells it. Raises RequestError if it is unknown."""
     found = _spelling(name, model.talker.speakers)
     if found is None:
         message = f"there is no voice {name!r}: {_how_to_name_a_voice(model)}"
@@ -78,7 +78,10 @@ def _known_speaker(name: str, model: ModelArchitecture) -> str:
 
 
 def _language_id(name: str, speaker: str | None, model: ModelArchitecture) -> int | None:
-    """The language's codec id; None for auto. A speaker of a dialect speaks it for Chinese and auto."""
+    """Return the codec id of the language, or None for "auto".
+
+    For "auto" and Chinese, a speaker of a dialect gets the id of the dialect.
+    """
     talker, wanted = model.talker, name.casefold()
     selectable = languages(model)
     found = _spelling(name, selectable)
@@ -132,19 +135,20 @@ def _check_codes(voice: Voice, talker: TalkerArchitecture) -> None:
 
 
 _ROLE = 3
-"""Tokens of "<|im_start|>assistant\\n"."""
+"""Number of tokens of "<|im_start|>assistant\\n"."""
 _TURN_END = 2
-"""Tokens of "<|im_end|>\\n"."""
+"""Number of tokens of "<|im_end|>\\n"."""
 _FOLLOWS_NONE = frozenset({"0b6", "pocket"})
 """Sizes (tts_model_size) whose custom voices were trained without instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptText:
-    """Token ids. role: the turn's opening; instruction: a whole user turn, empty without one.
+    """Token ids of the parts of a prompt.
 
-    reference: the transcript of the voice to clone, empty but for in-context cloning.
-    text is never empty. read: tokens of the caller's own texts, the templates left out.
+    role: the start of the assistant turn. text: the text to speak, never empty.
+    instruction: a complete user turn, or empty. reference: the transcript of the voice to clone, or empty unless this
+    is in-context cloning. read: number of tokens of the caller's texts, without the templates.
     """
 
     role: list[int]
@@ -155,7 +159,7 @@ class PromptText:
 
 
 def tokenize_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> PromptText:
-    """Tokenise a request's texts. Raises RequestError for a text that is blank or has no UTF-8 form."""
+    """Tokenize the texts of a request. Raises RequestError for a blank text or an unpaired surrogate."""
     if not request.text.strip():
         raise RequestError("input has nothing to say", param="input")
     ids = model.text_ids
@@ -170,7 +174,10 @@ def tokenize_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer:
 
 
 def _instruction(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> list[int]:
-    """Empty where the model was not trained to follow one: clones and the smaller models' custom voices."""
+    """Return the instruction turn, or an empty list if the model was not trained to follow instructions.
+
+    This is the case for clones, and for custom voices of the smaller models.
+    """
     untrained_for = request.voice is not None or (request.speaker is not None and model.size in _FOLLOWS_NONE)
     if not request.instructions or untrained_for:
         return []
@@ -187,10 +194,10 @@ def _reference(request: SpeechRequest, ids: TextIds, tokenizer: TextTokenizer) -
 
 
 def _turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTokenizer) -> list[int]:
-    r"""The ids of "<|im_start|>{role}\n{text}<|im_end|>\n".
+    r"""Return the token ids of "<|im_start|>{role}\n{text}<|im_end|>\n".
 
-    Role and text are one string, because a text's leading line breaks may merge with the template's;
-    the role is then cut off by count, as when the model was trained.
+    Role and text are tokenized as one string, because leading line breaks of the text can merge with the line break of
+    the template. The caller removes the role by its number of tokens, as in training.
     """
     return [ids.im_start, *tokenizer.encode(f"{role}\n{text}", param), ids.im_end, *tokenizer.encode("\n")]
 
@@ -198,20 +205,21 @@ def _turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTokeniz
 __all__ = ["NOTHING", "Prompt", "build_prompt", "default_layout", "languages", "tasks"]
 
 NOTHING = -1
-"""In ``Prompt.text`` and ``Prompt.codec``: this side adds nothing to the row."""
+"""Placeholder in ``Prompt.text`` and ``Prompt.codec``: this side adds nothing to the row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """P prefill rows, each the sum of its text side and its codec side, and the text of the frames.
+    """P prefill rows, and the text of the frames. Each row is the sum of its text side and its codec side.
 
     text: int64 [P], ids of the text embedding (projected), or NOTHING.
     codec: int64 [P], ids of the talker's codec embedding, or NOTHING.
-    embedding: float32 [hidden], the voice; it is the codec side of the row ``embedding_row``.
-    codes: int64 [R, 16], the reference's frames; their frame embeddings are the codec side of the
-    rows ``codes_row`` .. ``codes_row + R - 1``. Both rows are NOTHING when there is none.
-    trailing: text ids that join the frames' embeddings, from frame 0 on; tts_pad ever after.
-    input_tokens: tokens of the caller's own texts.
+    embedding: float32 [hidden], the voice. It is the codec side of the row ``embedding_row``.
+    codes: int64 [R, 16], the frames of the reference recording. Their frame embeddings are the codec side of the rows
+    ``codes_row`` .. ``codes_row + R - 1``.
+    embedding_row, codes_row: NOTHING if there is no embedding or there are no codes.
+    trailing: text ids to add to the frame embeddings, from frame 0 on. After the last one, tts_pad is added.
+    input_tokens: number of tokens of the caller's texts.
     """
 
     text: NDArray[np.int64]
@@ -226,13 +234,13 @@ class Prompt:
 
 @dataclass(slots=True)
 class _Rows:
-    """Prefill rows in the making."""
+    """A builder of prefill rows."""
 
     text: list[int] = field(default_factory=list)
     codec: list[int] = field(default_factory=list)
 
     def add(self, text: list[int], codec: list[int]) -> int:
-        """Append rows; a side of one id goes with every row. Returns the first row's number."""
+        """Append rows. If a side has one id, it is repeated for every row. Return the index of the first new row."""
         first, count = len(self.text), max(len(text), len(codec))
         self.text += text * count if len(text) == 1 else text
         self.codec += codec * count if len(codec) == 1 else codec
@@ -240,15 +248,15 @@ class _Rows:
 
 
 def default_layout(request: SpeechRequest) -> TextLayout:
-    """The reference's: clones read the text as they speak, the other voices read it first."""
+    """Return the default layout of the reference implementation: "streaming" for clones, "full" for other voices."""
     return "full" if request.voice is None else "streaming"
 
 
 def build_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> Prompt:
-    """The prompt of a request. Raises RequestError for what this checkpoint cannot do.
+    """Build the prompt of a request. Raises RequestError if this checkpoint does not support the request.
 
-    ``request.voice`` makes it a clone (in-context when the voice has codes), else ``request.speaker``
-    a custom voice, else it is voice design.
+    If ``request.voice`` is set, the task is cloning, in context if the voice has codes. Otherwise it is a custom voice
+    if ``request.speaker`` is set, and voice design if not.
     """
     tags = codec_tags(request, model)
     text = tokenize_prompt(request, model, tokenizer)
@@ -276,13 +284,13 @@ def build_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: Te
 
 
 def _add_tags(rows: _Rows, tags: Tags, model: ModelArchitecture) -> int:
-    """tts_pad beside every tag but the last, codec pad, which gets tts_bos."""
+    """Add the tag rows, with the text id tts_pad. The last row, codec pad, has tts_bos. Return the first row."""
     ids = model.text_ids
     return rows.add([ids.tts_pad] * (len(tags.ids) - 1) + [ids.tts_bos], tags.ids)
 
 
 def _add_text(rows: _Rows, text: list[int], layout: TextLayout, model: ModelArchitecture) -> list[int]:
-    """The text's rows, of a prompt without a reference. Returns the trailing ids."""
+    """Add the text rows of a prompt without reference codes. Return the trailing ids."""
     ids, codec = model.text_ids, model.talker.ids
     if layout == "streaming":
         rows.add(text[:1], [codec.bos])
@@ -295,7 +303,7 @@ def _add_text(rows: _Rows, text: list[int], layout: TextLayout, model: ModelArch
 def _add_in_context(
     rows: _Rows, text: PromptText, frames: int, layout: TextLayout, model: ModelArchitecture
 ) -> tuple[int, list[int]]:
-    """Transcript, text and the reference's frames. Returns the first frame's row and the trailing ids."""
+    """Add transcript, text and the reference's frames. Return the row of the first frame and the trailing ids."""
     ids, codec = model.text_ids, model.talker.ids
     spoken = [*text.reference, *text.text, ids.tts_eos]
     codec_side = [codec.bos] + [NOTHING] * frames

@@ -1,4 +1,4 @@
-"""Splits text that arrives in pieces into the part that can be tokenized now and the rest."""
+"""Splits text that arrives in pieces into a part that can be tokenized now and a rest."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from engine.prompt.tokenizer import TextTokenizer
 
 
 class LiveText:
-    """Keeps back what a later piece could still change: the last word, which may grow, and what follows it.
+    """Buffers the end of a live text that a later piece could still change: the last word and what follows it.
 
-    Its parts, tokenised one by one, are the tokens of the whole text (SPEC 1.3: words are tokenised by themselves).
+    Tokenizing the returned parts one by one gives the tokens of the whole text, because words are tokenized separately
+    (SPEC 1.3).
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
@@ -18,7 +19,7 @@ class LiveText:
         self._kept = ""
 
     def add(self, piece: str, *, last: bool = False) -> str:
-        """Return the part that ``piece`` settles, in NFC; all that is left with the ``last`` one."""
+        """Add a piece. Return the text, in NFC, that later pieces cannot change; with ``last``, all remaining text."""
         text = normalize("NFC", self._kept + piece)
         settled = len(text) if last else self._tokenizer.settled(text)
         self._kept = text[settled:]

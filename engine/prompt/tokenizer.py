@@ -1,4 +1,4 @@
-"""Qwen2's byte-level BPE over vocab.json and merges.txt (SPEC 1.3)."""
+"""Qwen2's byte-level BPE tokenizer, loaded from vocab.json and merges.txt (SPEC 1.3)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SPLIT_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
     r"\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""Qwen2's own. Loading a local folder through transformers can put Mistral's in its place; the
-checkpoints were trained with this one."""
+"""Qwen2's split pattern, with which the checkpoints were trained. Loading a local folder through transformers can
+replace it with Mistral's pattern."""
 
 SPECIAL_TOKENS = {
     "im_start": "<|im_start|>",
@@ -26,23 +26,23 @@ SPECIAL_TOKENS = {
     "tts_bos": "<tts_text_bos>",
     "tts_eos": "<tts_text_eod>",
 }
-"""How tokenizer_config.json spells each of ``TextIds``."""
+"""The token in tokenizer_config.json for each field of ``TextIds``."""
 
 
 class TextTokenizer:
-    """Text to token ids. It knows no special tokens, so no text can become one."""
+    """Converts text to token ids. It has no special tokens, so no text can be tokenized as one."""
 
     def __init__(self, folder: Path, checksums: Checksums | None = None) -> None:
-        """Read vocab.json and merges.txt of ``folder``, verified where ``checksums`` are given.
+        """Read vocab.json and merges.txt of ``folder``, verified against ``checksums`` if given.
 
-        Raises CheckpointError naming the file.
+        Raises CheckpointError with the file.
         """
         checksums = checksums or unverified(folder)
         vocab, merges = folder / "vocab.json", folder / "merges.txt"
         ids, pairs = read_json(vocab, checksums).values, _merges(checksums.read(merges), merges)
         try:
             model = models.BPE(ids, pairs)
-        except Exception as error:  # the library raises nothing more precise
+        except Exception as error:  # the library raises no specific type
             raise CheckpointError(f"{vocab} and {merges.name} are no byte-level BPE: {error}") from error
         self._tokenizer = Tokenizer(model)
         self._words = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False)
@@ -59,9 +59,10 @@ class TextTokenizer:
             raise CheckpointError(f"{vocab} lacks a token for {len(missing)} of the 256 bytes")
 
     def settled(self, text: str) -> int:
-        """Return how many characters of ``text``, in NFC, have the same tokens whatever follows.
+        """Return how many leading characters of ``text``, in NFC, have the same tokens whatever text follows.
 
-        These are all but the last word, and the word before trailing combining marks, which later ones could reorder.
+        The last word is never included. If the text ends with words of combining marks only, neither these nor the word
+        before them is included, because further marks could reorder them.
         """
         starts = [start for _, (start, _) in self._words.pre_tokenize_str(text)]
         while starts and all(map(combining, text[starts[-1] :])):
@@ -69,9 +70,9 @@ class TextTokenizer:
         return starts[-1] if starts else 0
 
     def encode(self, text: str, param: str = "input") -> list[int]:
-        """The ids of ``text``.
+        """Return the token ids of ``text``.
 
-        Raises RequestError, naming the request field ``param``, for text that has no UTF-8 form.
+        Raises RequestError, with the request field ``param``, if the text contains an unpaired surrogate.
         """
         try:
             text.encode()
@@ -84,7 +85,7 @@ class TextTokenizer:
 
 
 def _merges(data: bytes, file: Path) -> list[tuple[str, str]]:
-    """The pairs of a merges.txt: two tokens a line, in the order in which they are merged."""
+    """Return the pairs of a merges.txt: two tokens per line, in the order of their merge priority."""
     try:
         lines = data.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
     except UnicodeDecodeError:
@@ -103,7 +104,7 @@ def _merges(data: bytes, file: Path) -> list[tuple[str, str]]:
 def check_text_ids(
     folder: Path, tokenizer: TextTokenizer, ids: TextIds, text_vocab: int, checksums: Checksums | None = None
 ) -> None:
-    """Raise CheckpointError where vocabulary, config.json's ids and tokenizer_config.json disagree."""
+    """Raise CheckpointError if the vocabulary, the ids in config.json and tokenizer_config.json are inconsistent."""
     largest = max(tokenizer.vocab.values())
     if largest >= text_vocab:
         raise CheckpointError(
@@ -133,7 +134,7 @@ def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds, 
 
 
 def _added_tokens(folder: Path, checksums: Checksums) -> dict[int, str] | None:
-    """Token by id, from tokenizer_config.json; None when the file or its list is not there."""
+    """Return id -> token from tokenizer_config.json, or None if the file or its list does not exist."""
     file = folder / "tokenizer_config.json"
     if not file.exists() and not checksums.lists(file):
         return None

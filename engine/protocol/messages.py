@@ -1,6 +1,6 @@
-"""The payloads of OPEN records: what a stream is for. Free of torch.
+"""Payloads of records on the request link and the frames link. Imports no torch.
 
-On the request link the client asks; on the frames link the talker announces.
+The OPEN payload says what a stream is for: a request of the client, or an announcement of the talker to Code2Wav.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from engine.protocol.request import CODEBOOKS, SpeechRequest, Voice
 
 READY = 0
-"""The stream on which a process says that it is loaded, or why it cannot be."""
+"""The stream on which a process reports that it is loaded, or why loading failed."""
 
 
 class Ask(IntEnum):
-    """The first byte of a request: what the client wants."""
+    """The first byte of a request: its kind."""
 
     SPEAK = 1
     ENCODE = 2
@@ -29,13 +29,16 @@ class Ask(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodeRequest:
-    """A reference recording to encode: mono float32 samples at 24 kHz; ``codes`` for in-context cloning."""
+    """A reference recording to encode: mono float32 samples at 24 kHz.
+
+    codes: whether to also encode the codes for in-context cloning.
+    """
 
     samples: NDArray[np.float32]
     codes: bool
 
     def to_bytes(self) -> bytes:
-        """The request as it travels to the engine process."""
+        """Serialize the request."""
         return bytes([self.codes]) + self.samples.astype("<f4").tobytes()
 
     @staticmethod
@@ -45,32 +48,32 @@ class EncodeRequest:
 
 
 def ask(kind: Ask, body: bytes = b"") -> bytes:
-    """The OPEN payload of a request."""
+    """Return the OPEN payload of a request."""
     return bytes([kind]) + body
 
 
 def asked(payload: bytes) -> tuple[Ask, bytes]:
-    """The inverse of ``ask``."""
+    """Parse the OPEN payload of a request into its kind and body. The inverse of ``ask``."""
     return Ask(payload[0]), payload[1:]
 
 
 def speak(request: SpeechRequest) -> bytes:
-    """The OPEN payload of an utterance."""
+    """Return the OPEN payload of an utterance."""
     return ask(Ask.SPEAK, request.to_bytes())
 
 
 def text_delta(piece: str, *, last: bool) -> bytes:
-    """The DATA payload that continues a live utterance's text."""
+    """Return the DATA payload that appends text to a live utterance."""
     return bytes([last]) + piece.encode()
 
 
 def parse_text_delta(payload: bytes) -> tuple[str, bool]:
-    """The inverse of ``text_delta``: the piece, and whether it is the last."""
+    """Return the piece of text, and whether it is the last one. The inverse of ``text_delta``."""
     return payload[1:].decode(), bool(payload[0])
 
 
 def encoded_voice(voice: Voice) -> bytes:
-    """The END payload that answers an EncodeRequest."""
+    """Return the END payload that answers a request for a voice."""
     return json.dumps(voice.to_fields()).encode()
 
 
@@ -81,11 +84,11 @@ def decoded_voice(payload: bytes) -> Voice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Announcement:
-    """What Code2Wav must know of a stream before its first frame.
+    """What Code2Wav must know about a stream before its first frame.
 
-    realtime: whether somebody listens while it is made.
-    context: int16 [R, 16], frames heard before the first one, whose samples nobody wants.
-    probe: for a stream without frames that only shows that the pipeline moves: figures of the stages so far.
+    realtime: whether a client plays the audio while the engine produces it.
+    context: codes, int16 [R, 16], of frames to decode before the first one. Their samples are discarded.
+    probe: the talker's statistics, for a stream without frames that only checks whether the pipeline responds.
     """
 
     realtime: bool
@@ -93,7 +96,7 @@ class Announcement:
     probe: dict[str, int] | None = None
 
     def to_bytes(self) -> bytes:
-        """The announcement as it travels: a line of JSON, then the context's codes."""
+        """Serialize the announcement: a line of JSON, then the codes of the context."""
         head = json.dumps({"realtime": self.realtime, "probe": self.probe}).encode()
         body = b"" if self.context is None else self.context.astype("<i2").tobytes()
         return head + b"\n" + body

@@ -1,4 +1,4 @@
-"""What the engine is asked and what it answers. Free of torch: the HTTP process speaks these types."""
+"""Requests to the engine and its answers. Imports no torch, because the HTTP process uses these types too."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 SAMPLE_RATE = 24_000
-"""Samples a second of everything Code2Wav makes, and of what the reference encoders hear."""
+"""Sample rate in Hz of Code2Wav's output and of the reference encoders' input."""
 SAMPLES_PER_FRAME = 1_920
-"""Samples of one codec frame (80 ms; 12.5 frames a second)."""
+"""Samples per codec frame (80 ms; 12.5 frames per second)."""
 CODEBOOKS = 16
-"""Codes of one codec frame."""
+"""Codes per codec frame."""
 MOST_CHUNK_FRAMES = 24
-"""Frames of a stream that Code2Wav decodes at once: its rings hold as many, beside the window."""
+"""Maximum frames of a stream that Code2Wav decodes at once. Its ring buffers hold that many besides the window."""
 
 _WIRE = np.dtype("<i2")
 
 TextLayout = Literal["streaming", "full"]
-"""Where the text stands in the prompt: one token beside each frame, or all of it before the first."""
+"""Where the text is in the prompt: one token added to each frame, or all of it before the first frame."""
 
 
 class FinishReason(StrEnum):
@@ -36,7 +36,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How codes are drawn. None means the checkpoint's generation_config.json (SPEC 6)."""
+    """Sampling parameters. None selects the value of the checkpoint's generation_config.json (SPEC 6)."""
 
     temperature: float | None = None
     top_k: int | None = None
@@ -55,8 +55,8 @@ class Voice:
     """A voice to clone.
 
     embedding: float32 [width], the speaker encoder's x-vector.
-    codes: int64 [R, 16] of the reference recording, and its transcript, for in-context cloning;
-    both None for cloning from the embedding alone.
+    codes, transcript: codes int64 [R, 16] of the reference recording, and its transcript, for in-context cloning.
+    Both are None for cloning from the embedding alone.
     """
 
     embedding: NDArray[np.float32]
@@ -64,7 +64,7 @@ class Voice:
     transcript: str | None = None
 
     def to_fields(self) -> dict[str, Any]:
-        """The voice as JSON values; float32 values survive exactly."""
+        """Return the voice as JSON values. The float32 values round-trip exactly."""
         return {
             "embedding": self.embedding.astype(np.float32).tolist(),
             "codes": None if self.codes is None else self.codes.tolist(),
@@ -86,10 +86,11 @@ class Voice:
 class SpeechRequest:
     """One utterance.
 
-    speaker: a built-in speaker's name; voice: a voice to clone; neither for voice design.
-    text_layout: None means the reference's default for the task.
-    realtime: chunks follow a listener's playback; otherwise they are as large as pays.
-    live: more text follows the first (``SpeechStream.append``); read while it is spoken, so never in context.
+    speaker: the name of a built-in speaker. voice: a voice to clone. Both are None for voice design.
+    text_layout: None selects the reference implementation's default for the task.
+    realtime: size the chunks for real-time playback; otherwise make them as large as possible.
+    live: more text follows (``SpeechStream.append``). Not possible with in-context cloning, because the talker reads
+    live text while it generates frames.
     """
 
     text: str
@@ -103,7 +104,7 @@ class SpeechRequest:
     live: bool = False
 
     def to_bytes(self) -> bytes:
-        """The request as it travels to the engine process."""
+        """Serialize the request for the engine process."""
         fields = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
         fields["voice"] = None if self.voice is None else self.voice.to_fields()
         fields["sampling"] = {each.name: getattr(self.sampling, each.name) for each in dataclass_fields(self.sampling)}
@@ -120,20 +121,20 @@ class SpeechRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AudioChunk:
-    """Some frames of an utterance: int16 samples [n * 1920] at 24 kHz, and their int16 codes [n, 16]."""
+    """Consecutive frames of an utterance: int16 samples [n * 1920] at 24 kHz, and their int16 codes [n, 16]."""
 
     samples: NDArray[np.int16]
     codes: NDArray[np.int16]
 
     @staticmethod
     def all_to_bytes(samples: NDArray[np.int16], codes: NDArray[np.int16]) -> list[bytes]:
-        """Chunks of several utterances, samples [u, n * 1920] and codes [u, n, 16], as they leave Code2Wav."""
+        """Serialize one chunk for each of u utterances, from samples [u, n * 1920] and codes [u, n, 16]."""
         parts = zip(codes.astype(_WIRE, copy=False), samples.astype(_WIRE, copy=False), strict=True)
         return [b"".join(each) for each in parts]
 
     @staticmethod
     def from_bytes(payload: bytes, frames: int) -> AudioChunk:
-        """One of ``all_to_bytes``, of ``frames`` frames."""
+        """Parse one chunk of ``frames`` frames from ``all_to_bytes``."""
         both = np.frombuffer(payload, _WIRE)
         split = frames * CODEBOOKS
         return AudioChunk(both[split:], both[:split].reshape(frames, CODEBOOKS))
@@ -141,14 +142,17 @@ class AudioChunk:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How an utterance ended: text tokens of the prompt read, codec frames made."""
+    """How an utterance ended.
+
+    input_tokens: tokens of the caller's texts in the prompt. output_tokens: generated codec frames.
+    """
 
     finish_reason: FinishReason
     input_tokens: int
     output_tokens: int
 
     def to_bytes(self) -> bytes:
-        """The completion as it travels in an END record."""
+        """Serialize the completion for an END record."""
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
@@ -162,10 +166,11 @@ class Completion:
 class EngineInfo:
     """What the loaded checkpoint can do.
 
-    tasks: of "CustomVoice", "VoiceDesign", "Base"; decided by what the folder contains.
-    embedding_width: of speaker embeddings, None where none is accepted.
-    in_context: whether reference codes can be made (and so in-context cloning works).
-    trained: False for random weights, which make noise.
+    tasks: a subset of "CustomVoice", "VoiceDesign" and "Base", depending on the content of the checkpoint.
+    embedding_width: width of speaker embeddings, or None if the checkpoint accepts none.
+    in_context: whether the checkpoint can encode reference codes, which in-context cloning needs.
+    trained: False for random weights, which produce noise.
+    context: positions per utterance, as configured.
     """
 
     model: str
@@ -179,7 +184,7 @@ class EngineInfo:
     device: str
 
     def to_bytes(self) -> bytes:
-        """The description as it travels when the engine is ready."""
+        """Serialize the description for the END record of the READY stream."""
         return json.dumps(asdict(self)).encode()
 
     @staticmethod

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 FULL_SCALE = 32767
-"""What a sample of 1.0 is in 16 bits."""
+"""The int16 value of a sample of 1.0."""
 NO_NUMBER = -32768
-"""What stands in 16 bits for a sample that is no number, and for nothing else."""
+"""The int16 value that marks a NaN sample. No other sample maps to it."""
 
 
 def to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
-    """Samples in [-1, 1] in 16 bits; louder ones are clipped, and one that is no number is ``NO_NUMBER``."""
+    """Convert float32 samples to int16. Clips them to [-1, 1] and maps NaN to ``NO_NUMBER``."""
     scaled = np.clip(samples, -1.0, 1.0)
     scaled *= FULL_SCALE
     np.rint(scaled, out=scaled)
@@ -22,5 +22,5 @@ def to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 def to_float32(samples: NDArray[np.int16]) -> NDArray[np.float32]:
-    """The inverse of ``to_int16``."""
+    """Convert int16 samples to float32 in [-1, 1]. The inverse of ``to_int16``, except for clipping and NaN."""
     return samples.astype(np.float32) / np.float32(FULL_SCALE)

@@ -1,1 +1,1 @@
-"""The operating system: processes, CPU cores, files, logs. Imports no torch."""
+"""Operating system services: processes, CPU cores, files, logs. Imports no torch."""

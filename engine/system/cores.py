@@ -1,4 +1,4 @@
-"""How many CPU cores this process may use. Free of torch: the HTTP process reads it too."""
+"""The number of CPU cores that this process may use. Imports no torch, because the HTTP process uses it too."""
 
 from __future__ import annotations
 

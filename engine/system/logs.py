@@ -1,4 +1,4 @@
-"""What the log of every process looks like."""
+"""Log format and logging setup of every process."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal
 LogFormat = Literal["text", "json"]
 
 _LONGEST_ENTRY = 32_768
-"""Characters of a message, or of a traceback. Whatever is longer holds text that came from outside."""
+"""Maximum characters of a message or of a traceback. A longer one contains text from outside the program."""
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object an entry, with the ``fields`` that came as its ``extra``."""
+    """Formats each record as one JSON object, with the entries of ``extra={"fields": {...}}``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The entry on one line."""
+        """Return the record as one line of JSON."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -32,21 +32,21 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Entries for people."""
+    """Formats records as plain text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The entry, and its traceback on lines of its own."""
+        """Return the record as one line, followed by its traceback if it has one."""
         return _cut(super().format(record))
 
 
 def _cut(text: str) -> str:
-    """Bound ``text``, keeping both ends: a traceback ends with the error."""
+    """Limit the length of ``text``. Keeps both ends, because a traceback ends with the error."""
     half = _LONGEST_ENTRY // 2
     return text if len(text) <= _LONGEST_ENTRY else f"{text[:half]} [...] {text[-half:]}"
 
 
 def set_up_logging(form: LogFormat) -> None:
-    """Log to standard error, as lines for people or as JSON lines."""
+    """Log to standard error, as plain text or JSON lines. Replaces existing handlers."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines(_TEXT))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""What every process of the engine does first: logging, signals, its parent's death, the garbage collector."""
+"""Process setup: logging, signals, the parent's death, the garbage collector."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def prepare_process(log_format: LogFormat, parent: int) -> None:
-    """Log to standard error, end with the parent, and leave Ctrl-C and SIGTERM to it.
+    """Set up logging, ignore SIGINT and SIGTERM, and end with the parent.
 
-    A service manager sends SIGTERM to every process of a service, and running utterances are to end first.
+    A service manager sends SIGTERM to every process of a service. Only the parent handles it, so that utterances in
+    flight can drain.
 
     Args:
-        log_format: lines for people, or JSON lines.
-        parent: see ``die_with_parent``.
+        log_format: plain text or JSON lines, on standard error.
+        parent: the parent's process id; see ``die_with_parent``.
     """
     set_up_logging(log_format)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -32,16 +33,16 @@ def prepare_process(log_format: LogFormat, parent: int) -> None:
 def die_with_parent(parent: int) -> None:
     """Ask the kernel to kill this process when its parent ends. Exit at once if the parent has already ended.
 
-    Works in every state of this process: stopped, stuck in native code, holding the GIL. Linux only: elsewhere it does
-    nothing, and a process notices the end of its parent by the end of file on their connection.
+    Works in every state of this process: stopped, stuck in native code, holding the GIL. Linux only. On other systems
+    this is a no-op, and a process detects the end of its parent by the end of file on their connection.
 
     The kernel sends the signal when the *thread* that started this process ends. Start such a process in a thread that
-    lives as long as its own process, in practice the main thread: ``EngineClient`` starts and restarts the engine in
-    the event loop, the engine starts Code2Wav in its main thread. ``asyncio.to_thread`` and thread pools are wrong.
+    lives as long as its own process, in practice the main thread. ``EngineClient`` starts and restarts the engine in
+    the event loop. The engine starts Code2Wav in its main thread. Do not use ``asyncio.to_thread`` or thread pools.
 
     Args:
-        parent: the parent's process id, from ``os.getpid()`` in the parent before it started this process. Without it,
-            a parent that ended before this call could not be told from a live one.
+        parent: the parent's process id, from ``os.getpid()`` in the parent before it started this process. It shows
+            whether the parent ended before this call.
     """
     if sys.platform != "linux":
         return
@@ -61,9 +62,10 @@ def _prctl(option: int, value: int) -> None:
 
 
 def freeze_gc() -> None:
-    """Spare the garbage collector what is there now, for good.
+    """Exclude all existing objects from garbage collection, permanently.
 
-    Whenever a quarter as much has been made since, it would look through all of it, and stop every thread meanwhile.
+    Otherwise, each time the number of objects has grown by a quarter, a full collection would traverse all of them and
+    pause every thread.
     """
     gc.collect()
     gc.freeze()

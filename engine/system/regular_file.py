@@ -18,23 +18,23 @@ _KINDS = {
 
 
 class NotRegularFileError(OSError):
-    """A path names something other than a regular file. ``strerror`` says what."""
+    """A path is not a regular file. ``strerror`` says what it is."""
 
 
 class FileTooLargeError(OSError):
-    """A file is larger than its reader allows. ``strerror`` gives the limit."""
+    """A file is larger than the limit. ``strerror`` contains the limit."""
 
 
 def open_regular(path: Path, *, follow_symlinks: bool = True) -> io.FileIO:
-    """Open a regular file for reading, unbuffered. Return at once whatever ``path`` is.
+    """Open a regular file for reading, unbuffered. Never blocks, whatever ``path`` is.
 
-    Raises NotRegularFileError for a FIFO, device, directory or socket, and OSError where the file cannot be opened.
+    Raises NotRegularFileError for a FIFO, device, directory or socket, and OSError if the file cannot be opened.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow_symlinks else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # what Linux says of a socket
+        if error.errno == errno.ENXIO:  # Linux: open() of a socket
             raise NotRegularFileError(errno.EINVAL, "a socket, not a regular file", str(path)) from None
         raise
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
@@ -46,9 +46,9 @@ def open_regular(path: Path, *, follow_symlinks: bool = True) -> io.FileIO:
 
 
 def read_regular(path: Path, max_bytes: int, *, follow_symlinks: bool = True) -> bytes:
-    """Return the content of a regular file of at most ``max_bytes``.
+    """Return the content of a regular file of at most ``max_bytes`` bytes.
 
-    Raises NotRegularFileError, FileTooLargeError, or OSError where the file cannot be read.
+    Raises NotRegularFileError, FileTooLargeError, or OSError if the file cannot be read.
     """
     with open_regular(path, follow_symlinks=follow_symlinks) as raw:
         data = io.BufferedReader(raw).read(max_bytes + 1)

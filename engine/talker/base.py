@@ -1,4 +1,4 @@
-"""What stage 1 asks of a talker, whatever runs it."""
+"""The talker interface of stage 1, for every backend."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from engine.talker.sampling import Draws
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A request's sampling with every default filled in.
+    """A request's sampling parameters, with all defaults filled in.
 
-    codebook0, residual: how the talker's and the code predictor's codes are drawn.
-    max_new_tokens: codebook-0 tokens drawn at most; the last never becomes a frame (SPEC 4).
+    codebook0, residual: sampling of the talker's and the code predictor's codes.
+    max_new_tokens: maximum number of codebook-0 tokens; the last one never becomes a frame (SPEC 4).
     """
 
     codebook0: Draws
@@ -30,7 +30,7 @@ class Sampling:
 
 
 class TalkerOutput(NamedTuple):
-    """One step of one stream: the codes int16 [16] of a new frame, or why there will be no more."""
+    """Output of one step for one stream: the codes int16 [16] of a new frame, or the finish reason."""
 
     stream: int
     codes: NDArray[np.int16] | None
@@ -38,29 +38,29 @@ class TalkerOutput(NamedTuple):
 
 
 class Talker(Protocol):
-    """A batch of utterances, each one frame further at every step."""
+    """Generates the frames of a batch of utterances, one frame per utterance and step."""
 
     context: int
-    """Positions an utterance can have: prompt rows and frames."""
+    """Maximum number of positions of an utterance: prompt rows plus frames."""
 
     @property
     def free_slots(self) -> int:
-        """How many more utterances can be admitted now."""
+        """Number of utterances that can be admitted now."""
 
     def admit(self, stream: int, prompt: Prompt, sampling: Sampling, *, text_open: bool = False) -> None:
-        """Start an utterance in a free slot; it joins the next step.
+        """Start an utterance in a free slot. It joins the next step.
 
-        text_open: more text follows the prompt's through ``append_text``.
+        text_open: more text will follow through ``append_text``.
         """
 
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
-        """Text ids that follow those of the prompt; ``last`` closes it. Void for an utterance that has ended."""
+        """Append text ids after those of the prompt; ``last`` closes the text. No-op if the utterance has ended."""
 
     def cancel(self, stream: int) -> None:
-        """Forget an utterance; its slot is free at once. Unknown streams are ignored."""
+        """Abort an utterance. Its slot is free at once. Unknown streams are ignored."""
 
     def runnable(self, held: Collection[int]) -> bool:
-        """Whether a step would do anything while the streams ``held`` stand still."""
+        """Return whether a step would do anything while the streams ``held`` are paused."""
 
     def step(self, held: Collection[int]) -> list[TalkerOutput]:
-        """One step of every stream that is not ``held``: prompts are read on, the others make one frame."""
+        """Run one step: prefill continues, and every other stream that is not in ``held`` makes one frame."""

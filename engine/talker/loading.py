@@ -1,4 +1,4 @@
-"""Chooses and loads the talker for a checkpoint, and warms it up."""
+"""Selects and loads the talker backend for a checkpoint, and warms it up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FRAMES = 3
 
 
 def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
-    """Run ``talker`` through a prompt of padding and a few frames, drawn as ``sampling`` says. It must be idle."""
+    """Run a prompt of padding and a few frames, sampled with ``sampling``, on ``talker``, which must be idle."""
     prompt = Prompt(
         text=np.full(_ROWS, text_pad, np.int64),
         codec=np.full(_ROWS, NOTHING, np.int64),
@@ -50,9 +50,9 @@ _log = logging.getLogger(__name__)
 def load_talker(
     checkpoint: Checkpoint, config: EngineConfig, device: torch.device, memory: GpuMemory | None = None
 ) -> Talker:
-    """The checkpoint's talker on what ``talker.engine`` says. Raises SetupError where that cannot be.
+    """Load the checkpoint's talker on the backend that ``talker.engine`` selects.
 
-    memory: of the GPU, which says how large the talker's cache is on vLLM.
+    memory: determines the size of vLLM's KV cache. Raises SetupError when the backend cannot be used.
     """
     if not runs_on_vllm(config, device):
         return load_native_talker(checkpoint, config, device)
@@ -61,7 +61,7 @@ def load_talker(
 
 
 def import_ahead(config: EngineConfig, device: torch.device) -> None:
-    """Import what loading the talker will need: vLLM takes seconds, in which something else can be loaded."""
+    """Import the modules that loading needs. Importing vLLM takes seconds; run it in parallel with other loading."""
     if runs_on_vllm(config, device):
         require()
         prepare_environment()
@@ -69,9 +69,10 @@ def import_ahead(config: EngineConfig, device: torch.device) -> None:
 
 
 def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:
-    """Whether the talker is to run on vLLM.
+    """Return whether the talker runs on vLLM.
 
-    Raises SetupError if it is and there is no GPU, or if something is asked for that only vLLM has there.
+    Raises SetupError when vLLM is configured but there is no GPU, or when vLLM is not used but the configuration has
+    an option that needs it.
     """
     on_gpu = device.type == "cuda"
     if config.talker.engine == "vllm" and not on_gpu:
@@ -93,7 +94,7 @@ def _refuse_what_vllm_alone_has(config: EngineConfig, on_gpu: bool) -> None:
 
 @torch.inference_mode()
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
-    """The checkpoint's talker and code predictor in plain torch."""
+    """Load the checkpoint's talker and code predictor in plain PyTorch."""
     weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device), release=True)
     shape = checkpoint.model.talker
     model = TalkerModel(weights, shape, positions=config.talker.context)

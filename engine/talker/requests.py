@@ -1,4 +1,4 @@
-"""Turns records of the request link into utterances, text deltas, aborts and probes for the talker."""
+"""Parses records of the request link into utterances, text deltas, aborts and probes for the talker."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Utterance:
-    """A request the talker can start. context: codes [R, 16] that Code2Wav must have heard before.
+    """A request that the talker can start.
 
-    live: its text goes on with ``TextDelta``.
+    context: codes [R, 16] of the reference recording, which Code2Wav needs as left context. live: more text follows as
+    ``TextDelta``.
     """
 
     stream: int
@@ -53,7 +54,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More text of a live utterance, as ids of its text side; ``last``: there is no more."""
+    """More text of a live utterance, as text ids. last: no more text follows."""
 
     stream: int
     ids: list[int]
@@ -62,7 +63,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that cannot be done."""
+    """A request that is rejected, with the error."""
 
     stream: int
     error: EngineError
@@ -70,14 +71,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The client has lost interest in a request, or is done with it."""
+    """The client aborted a request, or closed a finished one."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A request for a sign of life from the whole pipeline."""
+    """A health check that passes through the whole pipeline."""
 
     stream: int
 
@@ -86,23 +87,23 @@ Intent = Utterance | TextDelta | Refusal | Abort | Probe
 
 
 class Desk(Protocol):
-    """Who encodes recordings."""
+    """Encodes reference recordings to voices."""
 
     def submit(self, stream: int, payload: bytes) -> None:
-        """Encode the recording of an EncodeRequest."""
+        """Encode the recording of an EncodeRequest and answer on ``stream``."""
 
     def submit_speaker(self, stream: int, speaker: str) -> None:
-        """Answer with the voice of a built-in speaker."""
+        """Answer on ``stream`` with the voice of a built-in speaker."""
 
     def withdraw(self, stream: int) -> None:
-        """Nobody waits for it any more."""
+        """Abort a submitted request: its client no longer waits for the answer."""
 
     def figures(self) -> dict[str, int]:
-        """What the statistics tell of it."""
+        """Return its counters for the statistics."""
 
 
 class RequestReader:
-    """Reads the request link. desk: encodes recordings, and answers for itself."""
+    """Reads the request link. desk: encodes reference recordings, and sends its own answers."""
 
     def __init__(self, requests: Endpoint, checkpoint: Checkpoint, context: int, desk: Desk) -> None:
         self._requests = requests
@@ -113,19 +114,19 @@ class RequestReader:
 
     @property
     def alive(self) -> bool:
-        """Whether the client is still there."""
+        """Whether the client is still connected."""
         return self._requests.alive
 
     def figures(self) -> dict[str, int]:
-        """What the statistics tell of the desk."""
+        """Return the counters of ``desk`` for the statistics."""
         return self._desk.figures()
 
     def pending(self) -> bool:
-        """Whether ``take`` has something to return."""
+        """Return whether ``take`` has something to return."""
         return self._requests.pending()
 
     def take(self) -> list[Intent]:
-        """Everything that has come since the last call, in order."""
+        """Return everything that has arrived since the last call, in order."""
         intents = [self._understand(record) for record in self._requests.receive()]
         return [intent for intent in intents if intent is not None]
 
@@ -156,7 +157,7 @@ class RequestReader:
             return Refusal(record.stream, EngineFailed(f"the prompt could not be built: {error}"))
 
     def _words(self, record: Record) -> TextDelta | None:
-        """The text of a live utterance goes on; void where it has ended or was refused."""
+        """Parse more text of a live utterance; None if it has ended or was rejected, or if no word is settled."""
         live = self._live.get(record.stream)
         if live is None:
             return None
@@ -168,7 +169,7 @@ class RequestReader:
         return TextDelta(record.stream, ids, last) if ids else None
 
     def _live_prompt(self, stream: int, request: SpeechRequest) -> Prompt:
-        """The prompt of what is settled of a live request's first text, without the mark of its end."""
+        """Build the prompt from the settled part of a live request's first text, without the end-of-text id."""
         if request.voice is not None and request.voice.codes is not None:
             raise RequestError("live text cannot be spoken in context: clone from the voice alone", param="ref_text")
         live = LiveText(self._checkpoint.tokenizer)
@@ -197,9 +198,9 @@ class RequestReader:
 
 
 def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
-    """A request's sampling, with what it leaves open taken from the checkpoint, and a seed of its own if need be.
+    """Fill in a request's sampling parameters: unset ones from the checkpoint, an unset seed at random.
 
-    Raises RequestError for values that would spoil a step, which a request shares with others.
+    Raises RequestError for values out of range: they would break a step that the request shares with others.
     """
     for name, (least, most) in _RANGES.items():
         value = getattr(params, name)
@@ -225,7 +226,7 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
 
 
 def _warm(temperature: float) -> float:
-    """A temperature that float32 logits can be divided by, or 0: greedy."""
+    """Return the temperature, or 0 (greedy) if it is too small to divide float32 logits by."""
     return temperature if temperature >= 1e-3 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""From logits to codes, with each row's own sampling parameters and counter-based random numbers (SPEC 6)."""
+"""Samples codes from logits, with sampling parameters per row and counter-based random numbers (SPEC 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIX2 = 0x94D049BB133111EB - (1 << 64)
 
 
 def uniforms(seeds: Tensor, frames: Tensor, codebooks: int) -> Tensor:
-    """float64 [rows, codebooks] in [0, 1) for int64 seeds [rows] at frame numbers [rows]."""
+    """Return random numbers, float64 [rows, codebooks] in [0, 1), for int64 seeds [rows] and frame numbers [rows]."""
     books = torch.arange(1, codebooks + 1, device=seeds.device)
     counters = frames[:, None] * codebooks + books
     bits = _mix(_mix(seeds)[:, None] + counters * _GOLDEN)
@@ -28,13 +28,13 @@ def _mix(z: Tensor) -> Tensor:
 
 
 def _shift(z: Tensor, bits: int) -> Tensor:
-    """Logical right shift: torch's is arithmetic."""
+    """Shift right logically; torch's own shift is arithmetic."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """How one of the two models' codes are drawn. temperature 0 is greedy; top_k 0 and top_p 1 are off."""
+    """Sampling parameters for the codes of one model. temperature 0 is greedy; top_k 0 and top_p 1 are off."""
 
     temperature: float
     top_k: int
@@ -42,9 +42,9 @@ class Draws:
 
 
 class Sampler:
-    """Draws one code a row from float32 logits [rows, vocab].
+    """Samples one code per row from float32 logits [rows, vocab].
 
-    Rows are independent: what one draws does not depend on what the others ask for.
+    Rows are independent: a row's code does not depend on the parameters of other rows.
     """
 
     def __init__(self, draws: Sequence[Draws], device: torch.device) -> None:
@@ -63,7 +63,7 @@ class Sampler:
         self._top_p = column([draw.top_p for draw in draws])
 
     def __call__(self, logits: Tensor, uniform: Tensor) -> Tensor:
-        """ids int64 [rows], by inverse transform of ``uniform`` float64 [rows] in [0, 1)."""
+        """Return ids int64 [rows], by inverse transform of ``uniform``, float64 [rows] in [0, 1)."""
         if self._all_greedy:
             return logits.argmax(-1)
         distribution = self.probabilities(logits).cumsum(-1, dtype=torch.float64)
@@ -72,7 +72,7 @@ class Sampler:
         return drawn if self._greedy is None else torch.where(self._greedy, logits.argmax(-1), drawn)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """What is drawn from, float32 [rows, vocab]: temperature, then top-k keeping ties, then top-p."""
+        """Return the distribution, float32 [rows, vocab], after temperature, top-k (which keeps ties) and top-p."""
         scores = logits / self._temperature
         if self._largest_k:
             scores = self._keep_top_k(scores)
@@ -85,14 +85,14 @@ class Sampler:
         return scores.masked_fill(scores < self._threshold(top), float("-inf"))
 
     def _threshold(self, top: Tensor) -> Tensor:
-        """Each row's least score that may be drawn [rows, 1], of its largest scores in order."""
+        """Return each row's smallest score that may be sampled [rows, 1]. top: its largest scores, descending."""
         if self._one_k is not None:
             return top[:, -1:]
         threshold = top.gather(-1, (self._ranks.clamp(1, top.shape[-1]) - 1).expand(len(top), 1))
         return threshold.masked_fill(self._ranks == 0, float("-inf"))
 
     def _keep_top_p(self, scores: Tensor) -> Tensor:
-        """The smallest set of likeliest ids whose mass reaches p, never empty."""
+        """Keep the smallest set of most likely ids whose mass reaches top_p; it is never empty."""
         ordered, ids = torch.sort(scores, dim=-1, stable=True)
         tail = torch.softmax(ordered, -1).cumsum(-1) <= 1 - self._top_p
         tail[:, -1] = False
@@ -101,10 +101,10 @@ class Sampler:
 
 
 class Codebook0Rules:
-    """What may be drawn for codebook 0: a penalty on codes drawn before, and ids that are no codes.
+    """Sampling rules of codebook 0: a repetition penalty on codes sampled before, and a mask of special ids.
 
-    vocab ids from ``vocab - 1024`` on are not codes; of those only eos may be drawn, and not among the first two.
-    seen: bool [slots, vocab], the codes drawn before.
+    Ids from ``vocab - 1024`` on are not codes. Of those only eos may be sampled, and not as one of the first two
+    tokens. seen: bool [slots, vocab], the codes sampled before.
     """
 
     SPECIAL_IDS = 1024
@@ -121,15 +121,18 @@ class Codebook0Rules:
         self._true = torch.ones((), dtype=torch.bool, device=device)
 
     def forget(self, slots: Tensor) -> None:
-        """New requests take slots [n]."""
+        """Clear the seen codes of slots [n] for new requests."""
         self.seen.index_fill_(0, slots, False)
 
     def remember(self, slots: Tensor, codes: Tensor) -> None:
-        """codes [rows] were drawn in slots [rows]."""
+        """Mark codes [rows] as seen in slots [rows]."""
         self.seen.index_put_((slots, codes), self._true)
 
     def apply(self, logits: Tensor, slots: Tensor, penalty: Tensor, drawn: Tensor) -> Tensor:
-        """float32 logits [rows, vocab] of slots [rows], with penalty [rows, 1] and drawn [rows] tokens so far."""
+        """Return float32 logits [rows, vocab] of slots [rows] with the rules applied.
+
+        penalty: [rows, 1], the repetition penalty; drawn: [rows], the number of tokens sampled so far.
+        """
         penalized = torch.where(logits < 0, logits * penalty, logits / penalty)
         logits = torch.where(self.seen[slots], penalized, logits)
         early = (drawn < self.MIN_TOKENS).long()

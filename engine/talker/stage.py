@@ -1,4 +1,4 @@
-"""The loop of stage 1: requests come in, codec frames leave, a step at a time."""
+"""The main loop of stage 1: receives requests, runs talker steps, and sends codec frames."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from engine.transfer import Endpoint, Kind, Wakeup
 
 _CODES = np.dtype("<i2")
 _FAILED_STEPS = 3
-"""Steps that may fail in a row; then it is not the requests but the device, and the process should end."""
+"""After this many consecutive failed steps the device is assumed to be broken, and the process ends."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Running:
-    """An utterance between its announcement and its end."""
+    """An utterance that was announced to Code2Wav and has not ended."""
 
     input_tokens: int
     frames: int = 0
 
 
 class TalkerStage:
-    """Runs until the client or Code2Wav is gone.
+    """Runs the talker until the client or Code2Wav disconnects.
 
-    intake: where requests come from; frames: where codec frames go; both are attached to ``wakeup``.
+    intake: the source of requests; frames: the link for codec frames. Both must be attached to ``wakeup``.
     """
 
     def __init__(self, talker: Talker, intake: RequestReader, *, frames: Endpoint, wakeup: Wakeup) -> None:
@@ -47,7 +47,10 @@ class TalkerStage:
         self._step_rows = 0
 
     def run(self) -> None:
-        """Until a neighbour is gone. Every stream announced to Code2Wav is ended or failed exactly once."""
+        """Run until the client or Code2Wav disconnects.
+
+        Every stream announced to Code2Wav is ended or failed exactly once.
+        """
         while self._alive():
             for intent in self._intake.take():
                 self._handle(intent)
@@ -81,7 +84,7 @@ class TalkerStage:
                 self._frames.end(intent.stream)
 
     def _read_on(self, words: TextDelta) -> None:
-        """More text, for an utterance that may still wait for its slot."""
+        """Pass more text to the talker, or keep it if the utterance still waits for a slot."""
         running = self._running.get(words.stream)
         if running is None:
             return
@@ -127,7 +130,7 @@ class TalkerStage:
                 self._fail([utterance.stream], EngineFailed(f"the talker failed: {error}"))
 
     def _held(self) -> frozenset[int]:
-        """Streams whose listener is so far behind that Code2Wav has given no credit back."""
+        """Return the streams to pause (back-pressure): the client is behind, so Code2Wav has returned no credit."""
         return self._frames.without_credit()
 
     def _step(self, held: frozenset[int]) -> None:
@@ -148,7 +151,7 @@ class TalkerStage:
         self._emit(outputs)
 
     def _emit(self, outputs: list[TalkerOutput]) -> None:
-        """Send all frames at once, then the ends of those that have one."""
+        """Send all frames in one batch, then the end of each finished stream."""
         frames = []
         for stream, codes, _ in outputs:
             if codes is not None:

@@ -1,4 +1,4 @@
-"""The chunk transfer adapter: streams between stages, over shared memory, in one process or two."""
+"""Streams between stages over shared memory, within one process or between two."""
 
 from engine.transfer.endpoint import Endpoint
 from engine.transfer.link import Side, pair, spawn

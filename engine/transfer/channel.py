@@ -1,6 +1,6 @@
-"""One side of a link without its streams: whole records in, whole records out, and the peer's death.
+"""One side of a link below the stream level: sends and receives complete records, and detects that the peer is gone.
 
-Every method must be called under the lock of the channel's ``Wakeup``, except ``close``.
+All methods except ``close`` must be called under the lock of the channel's ``Wakeup``.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from engine.transfer.ring import Entry, RingReader, RingWriter, largest_payload,
 from engine.transfer.wakeup import Doorbell, Wakeup
 
 _MORE: Final = 1
-"""Flag of a fragment that others follow."""
+"""Flag of a fragment that is followed by more fragments of the same record."""
 _SHARE: Final = 4
-"""A fragment takes at most one part in this many of the ring, so that writer and reader overlap."""
+"""A fragment takes at most 1/4 of the ring, so that writer and reader can work at the same time."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
 _log = logging.getLogger(__name__)
 
 
 class Channel:
-    """Sends and takes whole records, in order; never blocks.
+    """Sends and receives complete records in order. Never blocks.
 
-    What finds no room in the ring waits in this process, and is written when the peer has made room.
+    Records that do not fit into the ring are queued in this process, and written when the peer has made room.
     """
 
     def __init__(self, segment: Segment, connection: socket.socket, side: int, wakeup: Wakeup) -> None:
-        """Takes over ``segment`` and ``connection``. side: 0 or 1."""
+        """Take ownership of ``segment`` and ``connection``. side: 0 or 1."""
         self.gone = False
         """Whether the peer has closed the link or died."""
         self.closed = False
@@ -52,21 +52,21 @@ class Channel:
 
     @property
     def backlog(self) -> int:
-        """Bytes that still wait for room, headers included; 0 when nothing waits."""
+        """Bytes queued behind a full ring, including headers; 0 when nothing is queued."""
         return self._outbox_bytes
 
     @property
     def ready(self) -> bool:
-        """Whether ``take`` would find something."""
+        """Whether ``take`` has data to read."""
         return self._reader.ready and not self._corrupt
 
     @property
     def fill(self) -> tuple[int, int]:
-        """Bytes in the outbound ring, and how many it can hold."""
+        """Bytes used in the outbound ring, and its capacity in bytes."""
         return self._writer.used, self._writer.capacity
 
     def post(self, records: Iterable[Record]) -> None:
-        """Sends records behind everything posted before them. The peer sees them, and is rung, at once."""
+        """Send records after everything posted before; write and notify at once as far as the ring has room."""
         for stream, kind, sequence, units, time, payload in records:
             if len(payload) <= self._largest_fragment:
                 self._enqueue(Entry(stream, sequence, kind, 0, units, time, payload))
@@ -78,17 +78,17 @@ class Channel:
         self.flush()
 
     def flush(self) -> None:
-        """Writes what waits, as far as there is room; the peer is asked to ring when it makes more."""
+        """Write queued records as far as there is room; if some remain, ask the peer to ring when it makes room."""
         try:
             self._write_out()
             if self._outbox and not self.gone:
                 self._doorbell.ask_for_room()
-                self._write_out()  # room made after the question rings, which brings another flush
+                self._write_out()  # room made after ask_for_room rings and flushes again
         except LinkCorrupt as error:
             self.abort(error)
 
     def take(self) -> list[Record]:
-        """Every whole record that has arrived."""
+        """Return every complete record that has arrived."""
         if not self.ready:
             return []
         try:
@@ -100,14 +100,14 @@ class Channel:
             return []
 
     def abort(self, error: LinkCorrupt) -> None:
-        """Gives up a peer that broke the protocol: nothing more is read from it, and both sides hang up."""
+        """Abort the link because the peer broke the protocol: stop reading, and hang up for both sides."""
         _log.error("link given up: %s", error)
         self._corrupt = True
         self.gone = True
         self._doorbell.hang_up()
 
     def close(self) -> None:
-        """Hangs up and gives everything back. Idempotent; not to be called under the lock."""
+        """Hang up and free all resources. Idempotent. Must not be called under the lock."""
         with self._wakeup.condition:
             if self.closed:
                 return
@@ -122,7 +122,7 @@ class Channel:
         self._outbox_bytes += record_size(len(entry.payload))
 
     def _write_out(self) -> None:
-        """Writes what finds room, and tells the peer once."""
+        """Write queued records as far as there is room, and notify the peer once."""
         waiting = len(self._outbox)
         while self._outbox and not self.gone and self._writer.put(self._outbox[0]):
             self._outbox_bytes -= record_size(len(self._outbox.popleft().payload))

@@ -1,4 +1,4 @@
-"""The chunk transfer adapter: streams with credit, end, cancellation and failure over one link."""
+"""One side of a link, with streams: credit-based flow control, end, cancellation and failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.transfer.wakeup import Wakeup
 
 
 class Inbox:
-    """Enters what the channel brings in the books of both directions; what the side should hear waits here."""
+    """Reads records from the channel, updates the stream state of both directions, and queues records for the user."""
 
     def __init__(self, channel: Channel, outgoing: OutgoingStreams, incoming: IncomingStreams) -> None:
         self._channel = channel
@@ -28,12 +28,12 @@ class Inbox:
 
     @property
     def news(self) -> bool:
-        """Whether ``take`` has something to return, or credit has come since its last call."""
+        """Whether ``take`` has something to return, or credit has arrived since its last call."""
         news = bool(self._records) or self._credit_came or self._channel.ready
         return news or (self._channel.gone and not self._open_streams_failed)
 
     def take(self) -> list[Record]:
-        """Whatever has arrived, in order; once the peer is gone, the end of everything that was still open."""
+        """Return all records that have arrived, in order; once the peer is gone, also the end of every open stream."""
         self.read()
         if self._channel.gone and not self._open_streams_failed:
             self._fail_open_streams()
@@ -42,7 +42,7 @@ class Inbox:
         return records
 
     def read(self) -> None:
-        """Enters what has arrived by now: then the books know of all credit."""
+        """Process all records that have arrived, so that the credit is up to date."""
         try:
             for record in self._channel.take():
                 self._accept(record)
@@ -54,7 +54,7 @@ class Inbox:
             self._outgoing.repay(record.stream, record.units)
             self._credit_came = True
         elif record.kind is Kind.CANCEL:
-            # One that crossed the stream's end on the way is void.
+            # Ignore a CANCEL that crossed the stream's end in flight.
             if self._outgoing.cancel(record.stream):
                 self._records.append(record)
         else:
@@ -68,16 +68,16 @@ class Inbox:
 
 
 class Endpoint:
-    """One side of a link. Every method may be called from any thread.
+    """One side of a link. Thread-safe.
 
-    Only ``open``, ``send`` and ``send_all`` may block, and only while the ring is full: they wait until the peer has
-    taken what was sent before, and raise LinkStalled after ``patience`` seconds. The others never wait for
-    the peer; what they say waits for room by itself.
+    ``open``, ``send`` and ``send_all`` block while the ring is full. They wait until the peer has read the records sent
+    before, and raise LinkStalled after ``patience`` seconds. ``flush`` waits too. No other method waits for the peer:
+    records that do not fit into the ring are queued in this process.
 
-    With a ``backlog`` no method blocks: records that find no room in the ring are queued in this process, up to
-    ``backlog`` bytes; beyond that ``open``, ``send`` and ``send_all`` raise LinkFull.
+    With a ``backlog``, ``open``, ``send`` and ``send_all`` do not block either. Records that do not fit into the ring
+    are queued in this process, up to ``backlog`` bytes; beyond that these methods raise LinkFull.
 
-    A stream's number, below 2**64, is its producer's to choose and is used once in the life of a link.
+    The producer chooses a stream's number, below 2**64. A number is used only once in the lifetime of a link.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Endpoint:
         patience: float,
         backlog: int | None = None,
     ) -> None:
-        """Takes over ``segment`` and ``connection``; ``link.Side.attach`` makes endpoints.
+        """Take ownership of ``segment`` and ``connection``. Use ``link.Side.attach`` to create endpoints.
 
-        window: units that each stream may be ahead of its consumer; wakeup: where threads wait for this
-        endpoint; patience: seconds that a full ring may stand still; backlog: bytes that may be queued behind a
-        full ring, None to block instead.
+        window: units that a stream may be ahead of its consumer; wakeup: the condition on which threads wait for this
+        endpoint; patience: timeout in seconds for a full ring; backlog: maximum number of bytes queued behind a full
+        ring, None to block instead.
         """
         self._wakeup = wakeup
         self._lock = wakeup.condition
@@ -108,39 +108,39 @@ class Endpoint:
 
     @property
     def alive(self) -> bool:
-        """Whether the link is open and the peer there."""
+        """Whether the link is open and the peer is alive."""
         return not (self._channel.gone or self._channel.closed)
 
     @property
     def open_streams(self) -> frozenset[int]:
-        """The streams, of both directions, whose terminal record has not passed here."""
+        """Streams of both directions whose terminal record has not been sent or received."""
         with self._lock:
             return self._outgoing.open_streams() | self._incoming.open_streams()
 
     @property
     def fill(self) -> tuple[int, int]:
-        """Bytes in the ring that the peer has yet to take, and how many it can hold; (0, 0) once closed."""
+        """Bytes in the ring that the peer has not read, and the ring's capacity in bytes; (0, 0) once closed."""
         with self._lock:
             return (0, 0) if self._channel.closed else self._channel.fill
 
     def open(self, stream: int, payload: bytes = b"") -> None:
-        """Opens a stream, with a whole window of credit. Raises LinkClosed, LinkStalled or LinkFull, StreamError."""
+        """Open a stream with a full window of credit. Raises LinkClosed, LinkStalled, LinkFull or StreamError."""
         with self._lock:
             self._wait_for_turn(len(payload))
             self._post(stream, Kind.OPEN, self._outgoing.open(stream), 0, payload)
 
     def send(self, stream: int, payload: bytes, units: int) -> None:
-        """Sends data that costs ``units`` of the stream's credit.
+        """Send data that costs ``units`` of the stream's credit.
 
-        Raises CreditExceeded for more than ``credit(stream)``, StreamError for a stream that is not open,
+        Raises CreditExceeded when ``units`` exceeds ``credit(stream)``, StreamError when the stream is not open, and
         LinkClosed, LinkStalled or LinkFull.
         """
         self.send_all([(stream, payload, units)])
 
     def send_all(self, data: Iterable[tuple[int, bytes, int]]) -> None:
-        """``send`` for each (stream, payload, units), in order; the peer is woken once. Nothing to send is void.
+        """Send each (stream, payload, units) in order, and wake the peer once. No-op if ``data`` is empty.
 
-        Raises as ``send`` does; what stands before the one that may not be sent is sent.
+        Raises like ``send``. When one item raises CreditExceeded or StreamError, the items before it are sent.
         """
         data = list(data)
         if not data:
@@ -156,28 +156,28 @@ class Endpoint:
                 self._channel.post(records)
 
     def end(self, stream: int, payload: bytes = b"") -> None:
-        """Ends a stream of this side. Raises StreamError if it is not open; void on a dead link."""
+        """End a stream of this side. Raises StreamError when it is not open; no-op on a dead link."""
         self._terminate(stream, Kind.END, payload)
 
     def fail(self, stream: int, payload: bytes = b"") -> None:
-        """Ends a stream of this side as failed. Raises StreamError if it is not open; void on a dead link."""
+        """End a stream of this side as failed. Raises StreamError when it is not open; no-op on a dead link."""
         self._terminate(stream, Kind.FAIL, payload)
 
     def cancel(self, stream: int) -> None:
-        """Asks the peer to end a stream that comes from it; data on the way still arrives.
+        """Ask the peer to end one of its streams. Data in flight still arrives.
 
-        Void on a second call, and for a stream that is not open here: its terminal record is already taken.
+        No-op on a second call, and for a stream that is not open here because its terminal record was received.
         """
         with self._lock:
             if self.alive and self._incoming.cancel(stream):
                 self._post(stream, Kind.CANCEL, 0, 0)
 
     def credit(self, stream: int) -> int:
-        """Units that may be sent on a stream now: its own window, less what its consumer holds."""
+        """Return the units that may be sent on a stream now: its window minus the units not yet released."""
         return self.credits([stream])[0]
 
     def credits(self, streams: Iterable[int]) -> list[int]:
-        """``credit`` of each."""
+        """Return ``credit`` of each stream."""
         with self._lock:
             if not self.alive:
                 return [0 for _ in streams]
@@ -185,7 +185,7 @@ class Endpoint:
             return [self._outgoing.credit(stream) for stream in streams]
 
     def without_credit(self) -> frozenset[int]:
-        """The open streams of this side on which nothing may be sent now; all of them on a dead link."""
+        """Return the open streams of this side that have no credit now; on a dead link, all of its open streams."""
         with self._lock:
             if not self.alive:
                 return self._outgoing.open_streams()
@@ -193,16 +193,16 @@ class Endpoint:
             return self._outgoing.spent()
 
     def release(self, stream: int, units: int) -> None:
-        """Gives ``units`` of received data back to their producer. Void once the stream has ended.
+        """Return credit for ``units`` of received data to the producer. No-op once the stream has ended.
 
-        Raises StreamError for more than was received.
+        Raises StreamError when ``units`` exceeds what was received and not yet released.
         """
         self.release_all([(stream, units)])
 
     def release_all(self, data: Iterable[tuple[int, int]]) -> None:
-        """``release`` for each (stream, units); the peer is woken once.
+        """Call ``release`` for each (stream, units), and wake the peer once.
 
-        Raises as ``release`` does, when all the others are released.
+        Raises like ``release``, after it has released all the other items.
         """
         records: list[Record] = []
         refused: StreamError | None = None
@@ -221,27 +221,30 @@ class Endpoint:
             raise refused
 
     def pending(self) -> bool:
-        """Whether ``receive`` has something to return, or credit has come since its last call."""
+        """Return whether ``receive`` has something to return, or credit has arrived since its last call."""
         with self._lock:
             return not self._channel.closed and self._inbox.news
 
     def receive(self) -> list[Record]:
-        """Whatever has arrived, in order.
+        """Return all records that have arrived, in order.
 
-        Once the peer is gone: what it had sent, then FAIL with an empty payload for each of its streams and
-        CANCEL for each stream of this side that were still open, then nothing ever.
+        Once the peer is gone, return the records it had sent, then FAIL with an empty payload for each of its open
+        streams and CANCEL for each open stream of this side. After that, always return an empty list.
         """
         with self._lock:
             return [] if self._channel.closed else self._inbox.take()
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Waits until the peer can read everything sent, even if this process ends now; whether it can."""
+        """Wait until all sent records are in the ring, and return whether they are.
+
+        The peer can then read them even if this process exits.
+        """
         self._wakeup.wait_for(self._is_turn, timeout)
         with self._lock:
             return self.alive and not self._channel.backlog
 
     def close(self) -> None:
-        """Closes this side; the peer's open streams fail. Idempotent; not to be called under the lock."""
+        """Close this side; open streams fail at the peer. Idempotent. Must not be called under the lock."""
         self._channel.close()
 
     def __enter__(self) -> Self:
@@ -268,7 +271,7 @@ class Endpoint:
 
     def _is_turn(self) -> bool:
         if self.alive and self._channel.backlog:
-            self._inbox.read()  # or two sides whose rings are both full would wait for each other
+            self._inbox.read()  # otherwise two sides with full rings would deadlock
             self._channel.flush()
         return not (self.alive and self._channel.backlog)
 

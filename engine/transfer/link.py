@@ -1,4 +1,4 @@
-"""Making a link, and handing one of its sides to a child process."""
+"""Creates links, and passes one side of a link to a child process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.transfer.ring import ALIGNMENT
 from engine.transfer.wakeup import Wakeup
 
 MIN_CAPACITY = 8 * ALIGNMENT
-"""Bytes of the smallest ring: a fragment is a quarter of it and should hold something."""
+"""Smallest ring in bytes: a fragment takes up to a quarter of the ring and must have room for a payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a link, not yet attached: its own descriptors, and what both sides must agree on.
+    """One side of a link, not yet attached: its file descriptors, and the parameters that both sides share.
 
-    Exactly one of ``attach``, ``spawn`` and ``close`` takes it over.
+    Pass it to exactly one of ``attach``, ``spawn`` and ``close``, which takes ownership.
     """
 
     memory: int
@@ -33,10 +33,10 @@ class Side:
     capacity: int
 
     def attach(self, wakeup: Wakeup, patience: float = 30.0, *, backlog: int | None = None) -> Endpoint:
-        """The endpoint in this process.
+        """Create the endpoint in this process.
 
-        wakeup: where threads wait for it; patience: seconds until a full ring is LinkStalled; backlog: bytes that may
-        be queued behind a full ring instead, see ``Endpoint``.
+        wakeup: the condition on which threads wait for the endpoint; patience: seconds until a full ring raises
+        LinkStalled; backlog: maximum number of bytes queued behind a full ring instead of blocking, see ``Endpoint``.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self.connection)
@@ -51,17 +51,17 @@ class Side:
         )
 
     def close(self) -> None:
-        """Gives the side up: the other side sees its peer gone."""
+        """Close the descriptors; the other side sees its peer as gone."""
         os.close(self.memory)
         os.close(self.connection)
 
     def to_argument(self) -> str:
-        """The side as a word on a child's command line."""
+        """Return the side as an argument for a child's command line."""
         return ":".join(map(str, astuple(self)))
 
     @staticmethod
     def from_argument(word: str) -> Side:
-        """In the child: the side that was handed over. Children of its own do not get it by accident."""
+        """Return the side passed to this child process, and make its descriptors non-inheritable."""
         side = Side(*map(int, word.split(":")))
         for descriptor in (side.memory, side.connection):
             os.set_inheritable(descriptor, False)
@@ -69,10 +69,10 @@ class Side:
 
 
 def pair(*, window: int, capacity: int = 1 << 20) -> tuple[Side, Side]:
-    """A new link's two sides.
+    """Create a link and return its two sides.
 
-    window: units that each stream may be ahead of its consumer; capacity: bytes of the ring of each
-    direction, a multiple of 32.
+    window: units that each stream may be ahead of its consumer; capacity: ring size per direction in bytes, a multiple
+    of 32.
     """
     if not 1 <= window < 1 << 32:
         raise ValueError("window must be at least 1 and below 2**32 units")
@@ -90,10 +90,10 @@ def pair(*, window: int, capacity: int = 1 << 20) -> tuple[Side, Side]:
 
 
 def spawn(command: Sequence[str], sides: Iterable[Side], **options: Any) -> subprocess.Popen[Any]:
-    """Starts ``command`` and hands ``sides`` over to it; ``options`` are those of ``subprocess.Popen``.
+    """Start ``command`` and pass ``sides`` to it. ``options`` are those of ``subprocess.Popen``.
 
-    The command carries each side's ``to_argument``. This process's copies are closed, also when starting
-    fails: as long as one were open, the child's death would not show.
+    The command must contain each side's ``to_argument``. This process closes its copies of the descriptors, also when
+    the start fails: while a copy is open, the other side cannot detect that the child has died.
     """
     sides = list(sides)
     descriptors = [descriptor for side in sides for descriptor in (side.memory, side.connection)]

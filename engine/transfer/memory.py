@@ -1,4 +1,4 @@
-"""Anonymous shared memory of a link, and the memory barrier that ordered access to it needs."""
+"""Anonymous shared memory of a link, and a memory barrier for ordered access to it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 
 
 class Fence:
-    """A full barrier: what is stored before a call is visible before anything after the call is read.
+    """A full memory barrier: stores before a call are visible before any load after the call. Thread-safe.
 
-    Giving up a lock is a release and taking one an acquire, each a real atomic operation of the processor
-    (a semaphore in CPython up to 3.12, a compare-and-swap after). A release followed by an acquire keeps
-    stores before it from sinking below and loads after it from rising above: on x86 either alone would do,
-    on ARM it takes both, in this order. Hence twice through the lock, which also lets any thread call.
+    Releasing a lock is a release operation, and taking it is an acquire operation. Each is a real atomic operation of
+    the processor (a semaphore in CPython up to 3.12, a compare-and-swap in later versions). A release followed by an
+    acquire keeps earlier stores from moving below it and later loads from moving above it. On x86 either one is enough;
+    ARM needs both, in this order. Therefore a call takes and releases the lock twice.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def __call__(self) -> None:
-        """Lets nothing pass."""
+        """Issue the barrier."""
         with self._lock:
             pass
         with self._lock:
@@ -37,15 +37,15 @@ _POSITIONS: Final = 2 * CACHE_LINE
 
 
 def segment_size(capacity: int) -> int:
-    """Bytes of a segment: each side's signal words, then a ring of ``capacity`` bytes in each direction."""
+    """Return the bytes of a segment: signal words per side, then a ring of ``capacity`` bytes per direction."""
     return 2 * _SIGNALS + 2 * (_POSITIONS + capacity)
 
 
 def allocate(size: int) -> int:
-    """A file descriptor of ``size`` zero bytes of anonymous memory, closed on exec.
+    """Return a file descriptor, close-on-exec, of ``size`` bytes of zeroed anonymous memory.
 
-    A name in /dev/shm would be left behind when everybody who knows it is killed; the kernel frees this
-    memory with its last descriptor and mapping.
+    A named file in /dev/shm would leak when all its users are killed. The kernel frees anonymous memory with its last
+    descriptor and mapping.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("sonant-link", os.MFD_CLOEXEC)
@@ -57,28 +57,28 @@ def allocate(size: int) -> int:
 
 
 class Segment:
-    """A link's memory in this process: its words and rings, as views that ``close`` takes back."""
+    """A link's memory mapped into this process. Its words and rings are memoryviews, which ``close`` releases."""
 
     def __init__(self, descriptor: int, capacity: int) -> None:
-        """Maps the memory behind ``descriptor``, which the caller may close afterwards."""
+        """Map the memory of ``descriptor``, which the caller may close afterwards."""
         self._capacity = capacity
         self._map = mmap.mmap(descriptor, segment_size(capacity))
         self._views: list[memoryview] = []
 
     def signals(self, side: int) -> memoryview:
-        """The 8-byte words through which ``side`` asks to be woken; see ``Doorbell``."""
+        """Return the 8-byte words with which ``side`` asks to be woken; see ``Doorbell``."""
         return self._words(side * _SIGNALS, _SIGNALS)
 
     def positions(self, side: int) -> memoryview:
-        """The 8-byte words that tell how far the ring written by ``side`` has been written and read."""
+        """Return the 8-byte words with the write and read positions of the ring that ``side`` writes."""
         return self._words(self._ring(side), _POSITIONS)
 
     def data(self, side: int) -> memoryview:
-        """The bytes of the ring written by ``side``."""
+        """Return the data bytes of the ring that ``side`` writes."""
         return self._view(self._ring(side) + _POSITIONS, self._capacity)
 
     def close(self) -> None:
-        """Unmaps the memory; every view taken from it is dead afterwards."""
+        """Unmap the memory. No view of it may be used afterwards."""
         for view in self._views:
             view.release()
         self._map.close()

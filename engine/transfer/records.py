@@ -1,4 +1,4 @@
-"""The records that travel over a link, and the errors a link can raise."""
+"""Records sent over a link, and the errors that a link raises."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import NamedTuple
 
 
 class TransferError(Exception):
-    """Base of every failure of a link."""
+    """Base class of all link errors."""
 
 
 class LinkClosed(TransferError):
-    """The link is closed, or the peer has closed it or died."""
+    """This side or the peer closed the link, or the peer died."""
 
 
 class LinkStalled(TransferError):
-    """The peer lives but has taken nothing for too long. The record was not sent; nothing has changed."""
+    """The peer is alive but has not made room before the timeout. The record was not sent; no state has changed."""
 
 
 class LinkFull(TransferError):
-    """More bytes than ``backlog`` would be queued behind a full ring. The record was not sent; nothing has changed."""
+    """More than ``backlog`` bytes would be queued behind a full ring. The record was not sent; no state has changed."""
 
 
 class LinkCorrupt(TransferError):
-    """The peer wrote something that the protocol does not allow."""
+    """The peer violated the protocol."""
 
 
 class StreamError(TransferError):
-    """The caller's mistake: an operation that the stream's state does not allow."""
+    """The caller's error: the stream's state does not allow the operation."""
 
 
 class CreditExceeded(StreamError):
-    """More units than the stream's credit. Look at ``credit()`` first."""
+    """The units exceed the stream's credit. Check ``credit()`` first."""
 
 
 class Kind(IntEnum):
-    """What a record says about its stream."""
+    """The kind of a record."""
 
     OPEN = 1
     DATA = 2
@@ -43,15 +43,15 @@ class Kind(IntEnum):
     FAIL = 4
     CANCEL = 5
     CREDIT = 6
-    """Units given back to the producer. Internal: ``Endpoint.receive`` never returns it."""
+    """Credit returned to the producer. Internal: ``Endpoint.receive`` never returns it."""
 
 
 class Record(NamedTuple):
     """One record of a stream.
 
-    sequence: 0 for OPEN, then one more for each record of the stream's producer.
-    units: what the record costs of its stream's credit (frames, for example).
-    time: when the producer sent it, in seconds of ``time.monotonic``, one clock for the whole machine.
+    sequence: 0 for OPEN, then incremented by each record from the stream's producer.
+    units: the credit that the record costs (frames, for example).
+    time: send time in seconds of ``time.monotonic``, which is one clock for all processes of the machine.
     """
 
     stream: int

@@ -1,8 +1,8 @@
 """A ring of records in shared memory, for one writer and one reader.
 
-Layout: two words, each on its own cache line - bytes ever written (``tail``, the writer's) and bytes ever
-read (``head``, the reader's) - and the data. A record is a header and a payload, rounded up to the size of
-a header, so that headers never wrap; payloads may.
+Layout: two words, each on its own cache line, then the data. ``tail`` counts all bytes ever written, and only the
+writer changes it. ``head`` counts all bytes ever read, and only the reader changes it. A record is a header and a
+payload, padded to a multiple of the header size. Therefore headers never wrap around; payloads may.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIGNMENT: Final = _HEADER.size
 
 
 class Entry(NamedTuple):
-    """A record as the ring stores it. ``kind`` and ``flags`` mean nothing to the ring."""
+    """A record as the ring stores it. The ring does not interpret ``kind`` and ``flags``."""
 
     stream: int
     sequence: int
@@ -34,20 +34,20 @@ class Entry(NamedTuple):
 
 
 def largest_payload(room: int) -> int:
-    """Bytes of the largest payload whose record takes no more than ``room`` bytes."""
+    """Return the bytes of the largest payload whose record fits into ``room`` bytes."""
     return room // ALIGNMENT * ALIGNMENT - _HEADER.size
 
 
 def record_size(length: int) -> int:
-    """Bytes that a record with a payload of ``length`` bytes takes in a ring."""
+    """Return the bytes that a record with a payload of ``length`` bytes takes in the ring."""
     return (_HEADER.size + length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 class RingWriter:
-    """The writing end. Calls must not overlap."""
+    """The writer of a ring. Not thread-safe."""
 
     def __init__(self, positions: memoryview, data: memoryview) -> None:
-        """positions: 8-byte words; data: bytes, a multiple of ``ALIGNMENT`` of them."""
+        """positions: 8-byte words; data: bytes, whose length is a multiple of ``ALIGNMENT``."""
         self._positions = positions
         self._data = data
         self._capacity = len(data)
@@ -56,26 +56,26 @@ class RingWriter:
 
     @property
     def capacity(self) -> int:
-        """Bytes that it can hold."""
+        """Size of the ring in bytes."""
         return self._capacity
 
     @property
     def used(self) -> int:
-        """Bytes that wait for the reader."""
+        """Bytes written and not yet read."""
         waiting: int = self._tail - self._positions[_HEAD]
         return waiting
 
     def write(self, entry: Entry) -> bool:
-        """Puts ``entry`` and publishes it, or returns False when there is no room for it now. Raises as ``put``."""
+        """Put ``entry`` and publish it, or return False when there is no room for it now. Raises like ``put``."""
         if not self.put(entry):
             return False
         self.publish()
         return True
 
     def put(self, entry: Entry) -> bool:
-        """Writes ``entry`` behind what was put before, or returns False when there is no room for it now.
+        """Write ``entry`` after the entries put before, or return False when there is no room for it now.
 
-        Raises LinkCorrupt when the reader claims to have read what was never written.
+        Raises LinkCorrupt when the reader's position is invalid (it claims to have read more than was written).
         """
         size = record_size(len(entry.payload))
         used = self._tail - self._positions[_HEAD]
@@ -88,9 +88,9 @@ class RingWriter:
         return True
 
     def publish(self) -> None:
-        """Lets the reader see everything put."""
-        self._fence()  # the records are whole before the tail announces them
-        self._positions[_TAIL] = self._tail  # one aligned 8-byte store: never seen half done
+        """Make all entries that were put visible to the reader."""
+        self._fence()  # complete the records before the tail announces them
+        self._positions[_TAIL] = self._tail  # an aligned 8-byte store is atomic
 
     def _store(self, entry: Entry) -> None:
         stream, sequence, kind, flags, units, time, payload = entry
@@ -105,10 +105,10 @@ class RingWriter:
 
 
 class RingReader:
-    """The reading end. Calls must not overlap."""
+    """The reader of a ring. Not thread-safe."""
 
     def __init__(self, positions: memoryview, data: memoryview) -> None:
-        """positions: 8-byte words; data: bytes, a multiple of ``ALIGNMENT`` of them."""
+        """positions: 8-byte words; data: bytes, whose length is a multiple of ``ALIGNMENT``."""
         self._positions = positions
         self._data = data
         self._capacity = len(data)
@@ -117,24 +117,24 @@ class RingReader:
 
     @property
     def ready(self) -> bool:
-        """Whether something can be read."""
+        """Whether there are entries to read."""
         return self._head != self._positions[_TAIL]
 
     def read(self) -> list[Entry]:
-        """Everything published by now, oldest first, copied out; its room is given back.
+        """Return copies of all published entries, oldest first, and free their room in the ring.
 
-        Raises LinkCorrupt when what stands there cannot have been written by a ``RingWriter``.
+        Raises LinkCorrupt when the content cannot have been written by a ``RingWriter``.
         """
         tail: int = self._positions[_TAIL]
         if tail == self._head:
             return []
         if not 0 < tail - self._head <= self._capacity:
             raise LinkCorrupt(f"the writer is {tail - self._head} bytes ahead in a ring of {self._capacity}")
-        self._fence()  # the records are read after the tail that announced them
+        self._fence()  # read the records only after the tail
         entries = []
         while self._head != tail:
             entries.append(self._take(tail - self._head))
-        self._fence()  # the records are copied before their room is given back
+        self._fence()  # finish the copies before their room is freed
         self._positions[_HEAD] = self._head
         return entries
 

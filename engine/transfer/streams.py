@@ -1,6 +1,6 @@
-"""The books of a link's streams: which are open, at which record they are, and who owes whom credit.
+"""State of a link's streams: which are open, their sequence numbers, and their credit.
 
-The two directions number their streams apart: stream 7 of one side is not stream 7 of the other.
+Each direction has its own stream numbers: stream 7 of one side is not stream 7 of the other.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class OutgoingStreams:
         self._spent: set[int] = set()
 
     def open_streams(self) -> frozenset[int]:
-        """The streams that have not been ended."""
+        """Return the streams that have not ended."""
         return frozenset(self._streams)
 
     def open(self, stream: int) -> int:
-        """Enters a new stream; returns its first sequence number."""
+        """Add a new stream and return its first sequence number. Raises StreamError."""
         if not 0 <= stream < 1 << 64:
             raise StreamError(f"{stream} cannot be the number of a stream")
         if stream in self._streams:
@@ -47,16 +47,19 @@ class OutgoingStreams:
         return 0
 
     def credit(self, stream: int) -> int:
-        """Units that may be sent now; 0 for a stream that is not open."""
+        """Return the units that may be sent now; 0 for a stream that is not open."""
         state = self._streams.get(stream)
         return 0 if state is None else state.credit
 
     def spent(self) -> frozenset[int]:
-        """The open streams that have no credit."""
+        """Return the open streams that have no credit."""
         return frozenset(self._spent)
 
     def spend(self, stream: int, units: int) -> int:
-        """Takes ``units`` from the stream's credit; returns the sequence number of the record they pay."""
+        """Subtract ``units`` from the stream's credit, and return the sequence number for the record.
+
+        Raises StreamError or CreditExceeded.
+        """
         state = self._find(stream)
         if not 0 <= units <= state.credit:
             raise CreditExceeded(f"{units} units on stream {stream}, which has credit for {state.credit}")
@@ -67,7 +70,7 @@ class OutgoingStreams:
         return state.sequence - 1
 
     def repay(self, stream: int, units: int) -> None:
-        """Enters credit that the consumer gave back; it may come after the end."""
+        """Add credit that the consumer returned. It may arrive after the stream has ended, and is then ignored."""
         state = self._streams.get(stream)
         if state is not None:
             state.credit = min(state.credit + units, self._window)
@@ -75,18 +78,18 @@ class OutgoingStreams:
                 self._spent.discard(stream)
 
     def end(self, stream: int) -> int:
-        """Strikes the stream out; returns the sequence number of its terminal record."""
+        """Remove the stream, and return the sequence number of its terminal record. Raises StreamError."""
         sequence = self._find(stream).sequence
         self.forget(stream)
         return sequence
 
     def forget(self, stream: int) -> None:
-        """Strikes the stream out if it is there: nobody is left to be told of its end."""
+        """Remove the stream if it is open, without a terminal record: the link is dead."""
         self._streams.pop(stream, None)
         self._spent.discard(stream)
 
     def cancel(self, stream: int) -> bool:
-        """Whether this is the first that is heard of a consumer's wish and the stream is still open."""
+        """Mark an open stream as cancelled by its consumer; return False if it is not open or already cancelled."""
         state = self._streams.get(stream)
         if state is None or state.cancelled:
             return False
@@ -94,7 +97,7 @@ class OutgoingStreams:
         return True
 
     def abandon(self, time: float) -> list[Record]:
-        """Strikes everything out; CANCEL for each stream whose producer has not been told to stop."""
+        """Remove all streams; return a CANCEL record for each stream that was not cancelled before."""
         records = [
             Record(stream, Kind.CANCEL, 0, 0, time, b"")
             for stream, state in self._streams.items()
@@ -118,11 +121,11 @@ class IncomingStreams:
         self._streams: dict[int, _Incoming] = {}
 
     def open_streams(self) -> frozenset[int]:
-        """The streams whose terminal record has not come."""
+        """Return the streams whose terminal record has not arrived."""
         return frozenset(self._streams)
 
     def accept(self, record: Record) -> None:
-        """Enters an OPEN, DATA, END or FAIL; raises LinkCorrupt for one that cannot come now."""
+        """Process an OPEN, DATA, END or FAIL record. Raises LinkCorrupt when its sequence number is not expected."""
         if record.kind is Kind.OPEN:
             expected = None if record.stream in self._streams else 0
         else:
@@ -141,7 +144,10 @@ class IncomingStreams:
             del self._streams[record.stream]
 
     def release(self, stream: int, units: int) -> bool:
-        """Enters units as taken; whether the producer should be told, which it need not after the end."""
+        """Release units; return whether to send CREDIT to the producer (not after the stream has ended).
+
+        Raises StreamError when ``units`` exceeds the units received and not yet released.
+        """
         state = self._streams.get(stream)
         if state is None:
             return False
@@ -151,7 +157,7 @@ class IncomingStreams:
         return units > 0
 
     def cancel(self, stream: int) -> bool:
-        """Enters the wish that the stream end; whether the producer should be told."""
+        """Mark the stream as cancelled; return whether to send CANCEL to the producer."""
         state = self._streams.get(stream)
         if state is None or state.cancelled:
             return False
@@ -159,7 +165,7 @@ class IncomingStreams:
         return True
 
     def abandon(self, time: float) -> list[Record]:
-        """Strikes everything out; FAIL for each stream whose terminal record can no longer come."""
+        """Remove all streams; return a FAIL record for each, because its terminal record can no longer arrive."""
         records = [Record(stream, Kind.FAIL, state.sequence, 0, time, b"") for stream, state in self._streams.items()]
         self._streams.clear()
         return records

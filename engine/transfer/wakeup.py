@@ -1,4 +1,4 @@
-"""Waking up: one condition variable for any number of links, and the doorbell that notifies another process."""
+"""Wake-ups: one condition variable for any number of links, and a doorbell that notifies another process."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from engine.transfer.memory import CACHE_LINE, WORD, Fence
 
 
 class Waker(Protocol):
-    """Something that can notify a ``Wakeup`` from outside this process."""
+    """A source that can notify a ``Wakeup`` from outside this process."""
 
     def ask_for_news(self) -> None:
-        """Asks to be told of the next change."""
+        """Request a notification of the next change."""
 
 
 class Wakeup:
-    """A ``threading.Condition`` whose waiters no change escapes.
+    """A ``threading.Condition`` without lost wake-ups. Thread-safe.
 
-    The lock of ``condition`` guards all state of the endpoints attached to it, so a predicate may look at
-    any of them. Waiters and notifiers may be any threads.
+    The lock of ``condition`` guards all state of the attached endpoints, so a predicate may read any of them.
     """
 
     def __init__(self) -> None:
@@ -32,20 +31,20 @@ class Wakeup:
         self._fence = Fence()
 
     def attach(self, waker: Waker) -> None:
-        """Counts ``waker`` among those that waiters depend on."""
+        """Add ``waker`` to the sources that can wake waiters."""
         with self.condition:
             self._wakers.append(waker)
 
     def detach(self, waker: Waker) -> None:
-        """The inverse of ``attach``."""
+        """Remove ``waker``; the inverse of ``attach``."""
         with self.condition:
             self._wakers.remove(waker)
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Sleeps until ``predicate()``, which is called under the lock, or for ``timeout`` seconds.
+        """Sleep until ``predicate()`` holds or ``timeout`` seconds have passed; return whether it holds.
 
-        Returns whether the predicate holds. It may depend on attached endpoints and on state that is
-        followed by ``notify``; endpoints attached elsewhere cannot wake this waiter.
+        The predicate is called under the lock. It may read attached endpoints, and state whose changes are followed by
+        ``notify``. Endpoints attached to another ``Wakeup`` cannot wake this waiter.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self.condition:
@@ -53,7 +52,7 @@ class Wakeup:
                 for waker in self._wakers:
                     waker.ask_for_news()
                 self._fence()
-                # What changed before the request for news could be seen rings nobody: look once more.
+                # A change made before the request was visible does not ring: check once more.
                 if predicate():
                     return True
                 remaining = None if deadline is None else deadline - time.monotonic()
@@ -63,7 +62,7 @@ class Wakeup:
             return True
 
     def notify(self) -> None:
-        """Makes every waiter look again: something of this process has changed."""
+        """Make every waiter check its predicate again, after a change in this process."""
         with self.condition:
             self.condition.notify_all()
 
@@ -73,10 +72,10 @@ _ROOM: Final = CACHE_LINE // WORD
 
 
 class Doorbell:
-    """One side's bell. Every method but ``listen`` and ``close`` must be serialised by the caller."""
+    """One side's doorbell. The caller must serialize calls to all methods except ``listen`` and ``close``."""
 
     def __init__(self, mine: memoryview, theirs: memoryview, connection: socket.socket) -> None:
-        """mine, theirs: each side's signal words, of which the other side reads and clears ours."""
+        """mine, theirs: the signal words of each side. A side sets its own words, and the other side clears them."""
         self._mine = mine
         self._theirs = theirs
         self._connection = connection
@@ -84,36 +83,36 @@ class Doorbell:
         self._listener: threading.Thread | None = None
 
     def ask_for_news(self) -> None:
-        """Asks for a ring at the next record. The caller puts a barrier before it looks once more."""
+        """Request a ring at the next record. The caller must issue a memory barrier and then check once more."""
         self._mine[_NEWS] = 1
 
     def ask_for_room(self) -> None:
-        """Asks for a ring when room has been made, barrier included: look once more after this."""
+        """Request a ring when there is room. Issues the memory barrier; the caller must then check once more."""
         self._mine[_ROOM] = 1
         self._fence()
 
     def published(self) -> None:
-        """Tells the other side, if it sleeps, that a record was written."""
+        """Ring if the other side has asked for news: records were written."""
         self._ring_if_asked(_NEWS)
 
     def consumed(self) -> None:
-        """Tells the other side, if it waits for it, that there is room."""
+        """Ring if the other side has asked for room: records were read."""
         self._ring_if_asked(_ROOM)
 
     def listen(self, on_ring: Callable[[], None], on_gone: Callable[[], None]) -> None:
-        """Starts the thread that calls ``on_ring`` when rung, and ``on_gone`` once when the peer is gone."""
+        """Start a thread that calls ``on_ring`` at every ring, and ``on_gone`` once when the peer is gone."""
         self._listener = threading.Thread(
             target=self._listen, args=(on_ring, on_gone), name="link-listener", daemon=True
         )
         self._listener.start()
 
     def hang_up(self) -> None:
-        """Makes both sides see the other as gone."""
+        """Shut the connection down, so that each side sees the other as gone."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hangs up, waits for the listener's end and closes the socket."""
+        """Hang up, wait for the listener thread to end, and close the socket."""
         self.hang_up()
         if self._listener is not None:
             self._listener.join()
@@ -123,7 +122,7 @@ class Doorbell:
         self._fence()
         if self._theirs[signal]:
             self._theirs[signal] = 0
-            # A full socket holds a byte not yet read, which is enough; a broken one has told the listener.
+            # A full socket already holds an unread byte, which is enough; a broken one has ended the listener.
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 self._connection.send(b"\0", socket.MSG_DONTWAIT)
 
@@ -133,4 +132,4 @@ class Doorbell:
                 while self._connection.recv(4096):
                     on_ring()
         finally:
-            on_gone()  # whatever ended this thread: nobody may go on waiting for it
+            on_gone()  # on every exit, or waiters could wait forever

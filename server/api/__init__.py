@@ -1,1 +1,1 @@
-"""The HTTP API: one module for each group of endpoints, request and response models, OpenAPI."""
+"""The HTTP API: one module for each group of endpoints, the request and response models, and OpenAPI."""

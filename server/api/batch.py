@@ -1,4 +1,4 @@
-"""``POST /v1/audio/speech/batch``: several texts in, all their speech out."""
+"""``POST /v1/audio/speech/batch``: speech for several texts in one request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXAMPLE = {"items": [{"input": "Hello there."}, {"input": "Good morning."}], "r
     openapi_extra=json_body(batch_schema(), _EXAMPLE),
 )
 async def create_batch(request: Request, services: ServicesOf, raw: JsonBytes) -> Response:
-    """Each item's speech in base64, or its own error, in the order of the items, when all of them are done."""
+    """Synthesize every item. The response has each item's audio in base64, or its error, in the order of the items."""
     settings = services.settings
     record: RequestRecord = request.state.record
     services.outcomes.begun(record)

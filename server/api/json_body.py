@@ -11,14 +11,14 @@ from starlette.requests import ClientDisconnect
 from server.errors import ApiError, ClientDisconnected, shown
 
 LARGE = 64 * 1024
-"""Bytes above which a body is parsed off the event loop."""
+"""Bodies above this many bytes are parsed off the event loop."""
 
 _MOST_COMMAS = 100_000
-"""No speech request has as many values. The parser holds the interpreter while it makes them, whatever the thread."""
+"""No valid request has this many values. The parser holds the GIL while it creates them, even in another thread."""
 
 
 async def json_bytes(request: Request) -> bytes:
-    """The body, read whole and said to be JSON. Raises ApiError 413 or 415."""
+    """Return the complete body of a JSON request. Raises ApiError 413 or 415, or ClientDisconnected."""
     _check_headers(request)
     try:
         raw = await request.body()
@@ -39,7 +39,7 @@ def _check_headers(request: Request) -> None:
 
 
 def json_object(raw: bytes) -> dict[str, object]:
-    """The object that ``raw`` is. Raises ApiError 400 or 413."""
+    """Parse ``raw`` as a JSON object. Raises ApiError 400 or 413."""
     if raw.count(b",") > _MOST_COMMAS:
         raise ApiError("The body holds too many values.", status=413, code="request_too_large")
     try:

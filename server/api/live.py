@@ -1,4 +1,4 @@
-"""``WS /v1/audio/speech/stream``: live text in, audio out."""
+"""``WS /v1/audio/speech/stream``: speech for text that arrives while it is written."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ router = APIRouter()
 log = logging.getLogger("sonant.requests")
 
 _POLICY, _FAILED, _RESTART = 1008, 1011, 1012
-"""Close codes (RFC 6455, 7.4.1, and IANA's list): what the client sent cannot be done; the server failed; it stops."""
+"""WebSocket close codes (RFC 6455, 7.4.1, and the IANA registry): invalid request, server error, server shutdown."""
 _STOPPING = frozenset({"draining", "stopped"})
 
 
 @router.websocket("/v1/audio/speech/stream")
 async def speak_live(socket: WebSocket) -> None:
-    """Messages of ``server.live.messages`` in; ``audio.start``, audio, ``audio.done`` and ``error`` out."""
+    """Run a live session.
+
+    The client sends the messages of ``server.live.messages``. The server sends ``audio.start``, audio, ``audio.done``
+    and ``error``.
+    """
     services: Services = socket.app.state.services
     record: RequestRecord = socket.state.record
     services.admission.check_open()
@@ -50,7 +54,7 @@ async def speak_live(socket: WebSocket) -> None:
 
 @router.websocket("/{path:path}")
 async def nothing_there(socket: WebSocket, path: str) -> None:
-    """There is no other WebSocket. Without this the handshake would be refused with a bare 403."""
+    """Refuse the handshake on any other path with 404. Without this route it would fail with an empty 403."""
     raise HTTPException(404)
 
 

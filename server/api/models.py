@@ -1,4 +1,4 @@
-"""``/v1/models``: what this server speaks with."""
+"""``/v1/models``: the served model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1/models")
 
 
 def check_model(name: str | None, settings: Settings) -> None:
-    """Pass the served model by any of its names. Raises ApiError 404 ``model_not_found``."""
+    """Accept any name of the served model, or None. Raises ApiError 404 ``model_not_found`` for another name."""
     if name is not None and name not in {settings.model_name, settings.engine.model, *settings.model_aliases}:
         message = f"There is no model '{shown(name)}'; this server speaks with '{settings.model_name}'."
         raise ApiError(message, status=404, param="model", code="model_not_found")
@@ -26,14 +26,14 @@ def check_model(name: str | None, settings: Settings) -> None:
 @router.head("", include_in_schema=False)
 @router.get("", response_model=ModelList, responses=errors(503))
 async def list_models(services: ServicesOf) -> dict[str, Any]:
-    """The one model, as OpenAI lists models."""
+    """Return the served model, in the format of OpenAI's model list."""
     return {"object": "list", "data": [_card(services)]}
 
 
 @router.head("/{name:path}", include_in_schema=False)
 @router.get("/{name:path}", response_model=ModelCard, responses=errors(404, 503))
 async def retrieve_model(name: str, services: ServicesOf) -> dict[str, Any]:
-    """The model, by its name or an alias."""
+    """Return the served model, by its name or an alias."""
     check_model(name, services.settings)
     return _card(services)
 

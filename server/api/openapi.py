@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI description that FastAPI cannot derive, and the Allow header of a 405."""
+"""The parts of the OpenAPI description that FastAPI cannot derive, and the Allow header of 405 responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 def allowed_methods(request: Request) -> str:
-    """The ``Allow`` of a 405 for ``request``."""
+    """Return the ``Allow`` header of a 405 response to ``request``."""
 
     def answers(method: str) -> bool:
         scope = {**request.scope, "method": method}
@@ -45,11 +45,11 @@ _WHEN = {
 }
 _RETRY_AFTER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}}
 BODY_ERRORS = (400, 408, 413, 415)
-"""What every route may answer that takes a body."""
+"""Error statuses of every route that accepts a body."""
 
 
 def errors(*statuses: int) -> Responses:
-    """The ``responses`` of a route that may fail with ``statuses``, each in the one error shape."""
+    """Return the ``responses`` of a route that may fail with ``statuses``, all in the common error format."""
     described: Responses = {}
     for status in statuses:
         described[status] = {"description": _WHEN[status], "model": ErrorBody}
@@ -88,12 +88,12 @@ BATCH_RESPONSE: Responses = {200: {"description": "A result for each item, in or
 
 
 class Described(FastAPI):
-    """An application whose description says of keys what is so, and nothing of the 422 that it never sends."""
+    """An application whose OpenAPI description covers API keys, and omits FastAPI's 422, which it never sends."""
 
     has_keys = False
 
     def openapi(self) -> dict[str, Any]:
-        """The description; made once."""
+        """Return the OpenAPI description; it is generated once."""
         if self.openapi_schema is None:
             schema = super().openapi()
             for path, operations in schema["paths"].items():
@@ -114,12 +114,12 @@ class Described(FastAPI):
 
 
 def body_of(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
-    """The ``openapi_extra`` of a route whose JSON body is ``model``."""
+    """Return the ``openapi_extra`` of a route whose JSON body is ``model``."""
     return json_body(schema_of(model), example)
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of ``model``, with no reference in it."""
+    """Return the JSON schema of ``model`` with all ``$ref`` inlined."""
     schema = model.model_json_schema()
     inlined: dict[str, Any] = _inlined(schema, schema.get("$defs", {}))
     inlined.pop("$defs", None)
@@ -127,13 +127,16 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def json_body(schema: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
-    """The ``openapi_extra`` of a route whose JSON body has that schema."""
+    """Return the ``openapi_extra`` of a route whose JSON body has this schema."""
     content = {"application/json": {"schema": schema, "example": example}}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def form_of(fields: dict[str, str], required: list[str]) -> dict[str, Any]:
-    """The ``openapi_extra`` of a route whose body is a form: an ``audio_sample``, and texts with what they mean."""
+    """Return the ``openapi_extra`` of a route whose body is a form with an ``audio_sample`` and text fields.
+
+    fields: the description of each text field, by name.
+    """
     properties: dict[str, Any] = {name: {"type": "string", "description": text} for name, text in fields.items()}
     properties["audio_sample"] = {"type": "string", "format": "binary", "description": "a recording"}
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
@@ -141,7 +144,7 @@ def form_of(fields: dict[str, str], required: list[str]) -> dict[str, Any]:
 
 
 def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
-    """``node`` with each reference replaced by what it refers to: OpenAPI keeps its schemas elsewhere."""
+    """Return ``node`` with each ``$ref`` replaced by its definition: OpenAPI has no ``$defs`` at these paths."""
     if isinstance(node, list):
         return [_inlined(item, definitions) for item in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""``/health``, ``/ready`` and ``/metrics``, for those who run the server."""
+"""``/health``, ``/ready`` and ``/metrics``, for operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from server.telemetry.metrics import EngineFigures
 router = APIRouter()
 
 _FRESH_SECONDS = 0.2
-"""How long an answer waits for fresh figures of the engine; then it has the last known ones."""
+"""Timeout for fresh engine statistics; after it, the response has the last known ones."""
 _METRICS_PAGE: dict[int | str, dict[str, Any]] = {
     200: {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
@@ -26,14 +26,14 @@ _METRICS_PAGE: dict[int | str, dict[str, Any]] = {
 @router.head("/health", include_in_schema=False)
 @router.get("/health", response_model=Health)
 async def health() -> dict[str, str]:
-    """The process is up."""
+    """Return 200: the process is up."""
     return {"status": "ok"}
 
 
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready", response_model=Ready, responses=errors(503))
 async def ready(services: ServicesOf) -> dict[str, Any]:
-    """200 when the pipeline answers and the models make audio, as far as is known; else 503. Answers at once."""
+    """Return 200 if, as far as is known, the engine responds and generates audio, else 503. Responds at once."""
     services.admission.check_open()
     services.engine.check_health()
     engine = await _stage_figures(services.engine)
@@ -50,7 +50,7 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
 @router.head("/metrics", include_in_schema=False)
 @router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
 async def metrics(request: Request, services: ServicesOf) -> Response:
-    """The figures for Prometheus, also of an engine that does not answer. Answers at once."""
+    """Return the Prometheus metrics, even if the engine does not respond. Responds at once."""
     engine = services.engine
     try:
         figures = await _stage_figures(engine)
@@ -65,7 +65,7 @@ async def metrics(request: Request, services: ServicesOf) -> Response:
 
 
 async def _stage_figures(engine: EngineClient) -> dict[str, int] | None:
-    """Fresh figures of both stages, or the last known ones. Raises EngineError where the engine is not ready."""
+    """Return fresh statistics of both stages, or the last known ones. Raises EngineError if the engine is not ready."""
     try:
         return await engine.stats(_FRESH_SECONDS)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""``GET /v1/audio/speech/{request_id}``: what became of a request."""
+"""``GET /v1/audio/speech/{request_id}``: the outcome of a request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter()
     responses=errors(404, 503),
 )
 async def retrieve_outcome(request_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
-    """What the log tells of a speech request of this key: while it runs, and for an hour after its end."""
+    """Return the log's record of a speech request of this key: while it runs, and for an hour after it ends."""
     record = services.outcomes.find(request_id, request.state.record.owner)
     if record is None:
         message = f"There is no request '{shown(request_id)}' of the last hour."

@@ -1,4 +1,4 @@
-"""The playground at ``/``: a page to type in and to listen to, and the files it is made of."""
+"""The playground at ``/``: a web page that speaks the text you type, and its static files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
-"""Nothing but the page's own files runs in it, nothing leaves it but to this server, and no other page frames it."""
+"""The page runs only its own files, connects only to this server, and cannot be framed by another page."""
 
 
 class _Files(StaticFiles):
-    """The files of the folder; an unknown name is a 404."""
+    """The static files of the folder; an unknown name returns 404."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, or 304 where the browser has it."""
-        # A part of so small a file is nobody's need, and Starlette's refusals of a Range are no JSON.
+        """Return the file, or 304 if the browser has it cached."""
+        # Range requests are not supported for these small files, and Starlette's Range errors are not JSON.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"range"]
         response = await super().get_response(path, scope)
         response.headers.update(_HEADERS)
@@ -42,11 +42,11 @@ _files = _Files(directory=FOLDER)
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
-    """The page."""
+    """Return the page."""
     return await _files.get_response("index.html", request.scope)
 
 
 @router.api_route("/playground/{name}", methods=["GET", "HEAD"])
 async def part(name: str, request: Request) -> Response:
-    """A file that the page asks for."""
+    """Return a static file of the page."""
     return await _files.get_response(name, request.scope)

@@ -37,7 +37,7 @@ def _cold_or_warm(temperature: float) -> float:
 
 
 _COOLEST = 0.01
-"""Below it logits leave the range of float32."""
+"""Lowest temperature above 0. Below it, scaled logits overflow float32."""
 
 _TEMPERATURES = {"anyOf": [{"type": "number", "const": 0}, {"type": "number", "minimum": _COOLEST, "maximum": 10}]}
 Temperature = Annotated[
@@ -51,9 +51,9 @@ TopP = Annotated[float, Field(gt=0, le=1)]
 
 
 class _Wire(BaseModel):
-    """Strict types, no unknown field, no infinities; null means not given.
+    """Base of the request models: strict types, no unknown fields, no NaN or infinity; null means not given.
 
-    Of unknown fields only the first is looked at: pydantic would make an error for each.
+    Only the first unknown field is passed on to pydantic, which would create an error for each one.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
@@ -69,7 +69,7 @@ class _Wire(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Says of each field that may be left out that null leaves it out, too."""
+        """Add null to the schema of every optional field."""
         schema = handler(core)
         described = handler.resolve_ref_schema(schema)
         fields = described["properties"]
@@ -79,7 +79,7 @@ class _Wire(BaseModel):
 
 
 def _or_null(field: JsonSchemaValue) -> JsonSchemaValue:
-    """``field`` that may be null; what is told of it stays outside."""
+    """Return the schema ``field`` or null; default, description and title stay at the top level."""
     if {"type": "null"} in field.get("anyOf", ()):
         return field
     told: JsonSchemaValue = {name: field[name] for name in ("default", "description", "title") if name in field}
@@ -90,7 +90,7 @@ Name = Annotated[str, Field(max_length=256)]
 
 
 class SamplingFields(_Wire):
-    """How codes are drawn; what is not given comes from the checkpoint."""
+    """Sampling parameters of the codes; the checkpoint has the defaults."""
 
     temperature: Temperature | None = None
     top_k: TopK | None = Field(None, description="0 or -1: no limit")
@@ -103,13 +103,13 @@ class SamplingFields(_Wire):
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
 
     def given(self) -> dict[str, Any]:
-        """Those that were given, by their names."""
+        """Return the parameters that were given, by name."""
         fields = {name: getattr(self, name) for name in SamplingFields.model_fields}
         return {name: value for name, value in fields.items() if value is not None}
 
 
 class VoiceId(_Wire):
-    """OpenAI's way to name a stored voice."""
+    """A stored voice, in OpenAI's format."""
 
     id: Annotated[Name, Field(min_length=1)]
 
@@ -123,7 +123,7 @@ Embedding = Annotated[list[float], Field(min_length=1, max_length=16_384, fail_f
 
 
 class VoiceShare(_Wire):
-    """One voice of a blend; of the weights only the ratio counts."""
+    """One voice of a blend. Only the ratio of the weights matters."""
 
     voice: VoiceName | None = None
     speaker_embedding: Embedding | None = None
@@ -182,14 +182,14 @@ class SpeechBody(SamplingFields):
 
     @property
     def text_layout(self) -> TextLayout | None:
-        """Where the text stands in the prompt; None leaves it to the task."""
+        """How the prompt arranges the text; None uses the default of the task."""
         if self.non_streaming_mode is None:
             return None
         return "full" if self.non_streaming_mode else "streaming"
 
     @property
     def sampling(self) -> SamplingParams:
-        """Top-level fields, then those of ``extra_params``."""
+        """The sampling parameters. Top-level fields take precedence over those of ``extra_params``."""
         given = {**self.extra_params.given(), **self.given()}
         for name in ("top_k", "subtalker_top_k"):
             if given.get(name) == -1:
@@ -198,7 +198,7 @@ class SpeechBody(SamplingFields):
 
 
 def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] = ()) -> SpeechBody:
-    """The checked body of a request. Raises ApiError naming the first field at fault."""
+    """Validate the body of a speech request. Raises ApiError with the name of the first invalid field."""
     dropped = set(ignored)
     kept = {name: value for name, value in fields.items() if name not in dropped}
     if isinstance(kept.get("extra_params"), dict):
@@ -213,7 +213,7 @@ def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] 
 
 
 def parse_blend(fields: dict[str, Any]) -> BlendBody:
-    """The checked body of a request. Raises ApiError naming the first field at fault."""
+    """Validate the body of a blend request. Raises ApiError with the name of the first invalid field."""
     try:
         body = BlendBody.model_validate(fields)
     except ValidationError as error:
@@ -250,7 +250,7 @@ def _check_texts(body: SpeechBody, limits: Limits) -> None:
 
 
 def _check_shares(shares: Iterable[VoiceShare]) -> None:
-    """Each is one voice. Raises ApiError."""
+    """Raise ApiError unless each share has exactly one of ``voice`` and ``speaker_embedding``."""
     for share in shares:
         if (share.voice is None) == (share.speaker_embedding is None):
             raise ApiError("Each of 'voices' is a 'voice' or a 'speaker_embedding'.", param="voices")

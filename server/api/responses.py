@@ -12,7 +12,7 @@ class _ResponseModel(BaseModel):
 
 
 class ErrorFields(_ResponseModel):
-    """What went wrong."""
+    """The error."""
 
     message: str
     type: str = Field(description="invalid_request_error, rate_limit_error or server_error")
@@ -21,7 +21,7 @@ class ErrorFields(_ResponseModel):
 
 
 class ErrorBody(_ResponseModel):
-    """The one shape of every error."""
+    """The body of every error response."""
 
     error: ErrorFields
 
@@ -44,14 +44,14 @@ class ModelCard(_ResponseModel):
 
 
 class ModelList(_ResponseModel):
-    """All models: one."""
+    """The list of models; the server has exactly one."""
 
     object: Literal["list"]
     data: list[ModelCard]
 
 
 class BuiltInVoice(_ResponseModel):
-    """One of the checkpoint's speakers."""
+    """A built-in speaker of the checkpoint."""
 
     id: str
     object: Literal["audio.voice"]
@@ -78,7 +78,7 @@ class StoredVoiceCard(_ResponseModel):
 
 
 class VoiceList(_ResponseModel):
-    """All voices, in one page."""
+    """The list of all voices, in one page."""
 
     object: Literal["list"]
     data: list[BuiltInVoice | StoredVoiceCard]
@@ -88,7 +88,7 @@ class VoiceList(_ResponseModel):
 
 
 class DeletedVoice(_ResponseModel):
-    """What is left of a deleted voice."""
+    """Confirmation of a deleted voice."""
 
     id: str
     object: Literal["audio.voice.deleted"]
@@ -96,7 +96,7 @@ class DeletedVoice(_ResponseModel):
 
 
 class VoiceEmbedding(_ResponseModel):
-    """An embedding for the speech request's field of that name."""
+    """A speaker embedding, for the field ``speaker_embedding`` of a speech request."""
 
     object: Literal["audio.voice.embedding"]
     model: str
@@ -104,7 +104,7 @@ class VoiceEmbedding(_ResponseModel):
 
 
 class Usage(_ResponseModel):
-    """Tokens read and codec frames made."""
+    """Input tokens, and output tokens (codec frames)."""
 
     input_tokens: int
     output_tokens: int
@@ -112,7 +112,7 @@ class Usage(_ResponseModel):
 
 
 class ItemSpoken(_ResponseModel):
-    """An item of a batch, with its file in base64."""
+    """A successful item of a batch, with its audio file in base64."""
 
     index: int
     request_id: str
@@ -125,7 +125,7 @@ class ItemSpoken(_ResponseModel):
 
 
 class ItemFailed(_ResponseModel):
-    """An item of a batch that could not be spoken."""
+    """A failed item of a batch."""
 
     index: int
     request_id: str
@@ -134,7 +134,7 @@ class ItemFailed(_ResponseModel):
 
 
 class BatchResults(_ResponseModel):
-    """A result for each item, in order."""
+    """The results of a batch: one for each item, in order."""
 
     id: str
     object: Literal["audio.speech.batch"]
@@ -145,7 +145,7 @@ class BatchResults(_ResponseModel):
 
 
 class Outcome(_ResponseModel):
-    """What became of a request; what did not happen is left out."""
+    """The outcome of a request. Fields that do not apply are omitted."""
 
     object: Literal["audio.speech.outcome"]
     id: str
@@ -172,7 +172,7 @@ class Health(_ResponseModel):
 
 
 class Ready(_ResponseModel):
-    """The whole pipeline answers."""
+    """The server is ready: the engine responds."""
 
     status: Literal["ready"]
     model: str

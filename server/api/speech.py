@@ -1,4 +1,4 @@
-"""``POST /v1/audio/speech``: text in, speech out."""
+"""``POST /v1/audio/speech``: speech for a text."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _EXAMPLE = {"input": "Hello there.", "response_format": "mp3"}
     openapi_extra=body_of(SpeechBody, _EXAMPLE),
 )
 async def create_speech(request: Request) -> Response:
-    """Speech in the asked format: chunks as they are made, server-sent events, or one whole body.
+    """Synthesize speech: streamed in chunks, as server-sent events, or as one complete body.
 
-    The status line waits for the first sound, so that whatever fails before it has a status of its own.
+    The status line is not sent before the first audio, so that every earlier failure has its own status code.
     """
     services = await services_of(request)
     settings = services.settings
@@ -64,8 +64,8 @@ async def create_speech(request: Request) -> Response:
 
 
 direct = Route(_PATH, create_speech, methods=["POST"], include_in_schema=False)
-"""The same without FastAPI's way to it, which this function has no use for: its one parameter is the request. To stand
-before all other routes; the router's own describes it."""
+"""The same route without FastAPI's dependency injection, which this function does not need: its only parameter is the
+request. It must come before all other routes. The router's own route documents it in OpenAPI."""
 
 
 def _parse(raw: bytes, settings: Settings) -> SpeechBody:

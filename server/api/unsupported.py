@@ -1,4 +1,4 @@
-"""What OpenAI's audio API has and this server has not: each a refusal that says so."""
+"""Endpoints of OpenAI's audio API that this server does not support: each returns 404 with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ router = APIRouter(prefix="/v1/audio", include_in_schema=False)
 @router.post("/transcriptions")
 @router.post("/translations")
 async def refuse_to_listen(request: Request) -> None:
-    """A recording to be written down: 404."""
+    """Return 404: there is no transcription or translation of recordings."""
     await _hear_out(request)
     raise _refusal("This server speaks, and does not listen: it makes no transcriptions and no translations.")
 
@@ -21,7 +21,7 @@ async def refuse_to_listen(request: Request) -> None:
 @router.api_route("/voice_consents", methods=["GET", "POST"])
 @router.api_route("/voice_consents/{consent}", methods=["GET", "POST", "DELETE"])
 async def refuse_consents(request: Request) -> None:
-    """A recording of somebody's consent: 404."""
+    """Return 404: the server does not store recordings of a speaker's consent."""
     await _hear_out(request)
     raise _refusal(
         "This server keeps no recordings of consent: keep them yourself, and give their id as a voice's consent."
@@ -33,7 +33,7 @@ def _refusal(message: str) -> ApiError:
 
 
 async def _hear_out(request: Request) -> None:
-    """Take the body, and keep nothing of it: a client that still sends when it is answered may miss the answer."""
+    """Read and discard the body: a client that is still sending when the response arrives may lose the response."""
     try:
         async for _ in request.stream():
             pass

@@ -1,4 +1,4 @@
-"""``/v1/audio/voices``: the voices there are; storing, deleting and blending them."""
+"""``/v1/audio/voices``: lists, stores, deletes and blends voices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MAKING_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 @router.head("", include_in_schema=False)
 @router.get("", response_model=VoiceList, responses=errors(503))
 async def list_voices(request: Request, services: ServicesOf) -> Response:
-    """The checkpoint's speakers, then the stored voices that this key may use, oldest first."""
+    """List the checkpoint's speakers, then the stored voices that this key may use, oldest first."""
     store, info = _store(request, services), services.engine.info
     async with services.voice_listing:
         listed = await asyncio.to_thread(_listed, store, info, services.created)
@@ -67,7 +67,7 @@ def _listed(store: VoiceStore, info: EngineInfo, created: int) -> bytes:
     openapi_extra=form_of(_FIELDS, required=["name"]),
 )
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:
-    """Store a voice under a name. Whatever has to be encoded is encoded now, and never again."""
+    """Store a voice under a name. A recording is encoded once, now; requests that use the voice do not encode it."""
     info = services.engine.info
     form = await read_form(request, [*_FIELDS, "prompt"])
     origin = origin_of(form)
@@ -99,7 +99,7 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
     openapi_extra=form_of({}, required=["audio_sample"]),
 )
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
-    """The speaker embedding of a recording, for requests that bring one."""
+    """Return the speaker embedding of a recording, for the field ``speaker_embedding`` of a speech request."""
     info = services.engine.info
     form = await read_form(request, ())
     voice = await _made(lambda: voice_from(form, info, services.settings, services.references), request, services)
@@ -113,7 +113,7 @@ async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
     openapi_extra=body_of(BlendBody, _EXAMPLE),
 )
 async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -> dict[str, Any]:
-    """The voice between several: stored when it is given a name, else its embedding."""
+    """Blend several voices. With a name the blend is stored; without one its embedding is returned."""
     info, settings = services.engine.info, services.settings
     body = await asyncio.to_thread(lambda: parse_blend(json_object(raw)))
     store, owner = _store(request, services), _owner(request)
@@ -139,7 +139,7 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
 @router.head("/{voice_id}", include_in_schema=False)
 @router.get("/{voice_id}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
 async def get_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
-    """One voice."""
+    """Return one voice."""
     info = services.engine.info
     if speaker := _speakers(info).get(voice_id.lower()):
         return cards.built_in_card(speaker, services.created)
@@ -152,7 +152,7 @@ async def get_voice(voice_id: str, request: Request, services: ServicesOf) -> di
 
 @router.delete("/{voice_id}", response_model=DeletedVoice, responses=errors(400, 404, 503))
 async def delete_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
-    """Forget a stored voice. Who speaks with it now goes on."""
+    """Delete a stored voice. Requests in flight that use it continue."""
     info = services.engine.info
     if voice_id.lower() in _speakers(info):
         message = f"'{voice_id}' is one of the checkpoint's own voices and cannot be deleted."
@@ -164,7 +164,7 @@ async def delete_voice(voice_id: str, request: Request, services: ServicesOf) ->
 
 
 def _store(request: Request, services: Services) -> VoiceStore:
-    """The voices of the request's key, and the shared ones."""
+    """Return the store of the voices that the request may use: those of its key, and the shared ones."""
     share = services.settings.limits.client_share if services.has_owners else None
     return VoiceStore(services.settings.voices, _owner(request), share)
 
@@ -175,7 +175,7 @@ def _owner(request: Request) -> str | None:
 
 
 def _is_shared(asked: bool | None, request: Request, services: Services) -> bool:
-    """Whether a new voice is every key's. Raises ApiError where it cannot be kept from others."""
+    """Return whether a new voice is shared by all keys. Raises ApiError if it cannot be private."""
     if asked is None:
         return not services.has_owners
     if not asked and _owner(request) is None:
@@ -189,7 +189,7 @@ def _speakers(info: EngineInfo) -> dict[str, str]:
 
 
 async def _free_name(name: str | None, store: VoiceStore, shared: bool, services: Services) -> str:
-    """``name`` where a voice can be stored under it. Raises ApiError before any work is done for it."""
+    """Return ``name`` if a voice can be stored under it. Raises ApiError before any work is done for the voice."""
     if name is None:
         raise ApiError("Missing required parameter: 'name'.", param="name", code="missing_required_parameter")
     if not is_name(name):
@@ -201,7 +201,10 @@ async def _free_name(name: str | None, store: VoiceStore, shared: bool, services
 
 
 async def _made(make: Callable[[], Coroutine[Any, Any, T]], request: Request, services: Services) -> T:
-    """What ``make`` makes when its turn comes, unless the client leaves. Raises ApiError: 429, 503, 504."""
+    """Wait for the request's turn and return the result of ``make``. Raises ApiError 429, 503 or 504.
+
+    Raises ClientDisconnected, and cancels ``make``, when the client disconnects.
+    """
     services.admission.check_open()
     with services.voice_making.seat(client_of(request.scope)) as seat:
         return await cancel_on_disconnect(request.receive, _in_turn(make, seat, services))

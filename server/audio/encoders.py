@@ -1,4 +1,4 @@
-"""Audio encoders: each turns the samples of one utterance into one valid file, piece by piece."""
+"""Streaming audio encoders: each turns the samples of one utterance into one valid file, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADER_AFTER_SIZE = 36
 
 
 def wav_header(rate: int, samples: int | None) -> bytes:
-    """44 bytes. ``samples`` None: the length is not known yet, and both sizes say 0xFFFFFFFF."""
+    """Return the 44-byte WAV header. With ``samples`` None the length is unknown and both sizes are 0xFFFFFFFF."""
     data = _UNKNOWN if samples is None else samples * _SAMPLE_BYTES
     riff = _UNKNOWN if samples is None else data + _HEADER_AFTER_SIZE
     return struct.pack(
@@ -43,43 +43,46 @@ def wav_header(rate: int, samples: int | None) -> bytes:
 
 
 class PcmEncoder:
-    """Bare 16-bit little-endian samples, mono."""
+    """Raw mono samples, 16-bit little-endian, without a header."""
 
     def __init__(self, rate: int, whole: bool) -> None:
         pass
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """Two bytes a sample."""
+        """Return the samples, two bytes each."""
         return samples.tobytes()
 
     def finish(self) -> bytes:
-        """Nothing is held back."""
+        """Return no bytes: nothing is buffered."""
         return b""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to free."""
 
 
 class WavEncoder:
-    """RIFF. Streamed, the header leaves first and its sizes are open; whole, it waits for the length."""
+    """WAV (RIFF).
+
+    When streaming, the header is sent first, with unknown sizes. A whole file is returned at the end, with its length.
+    """
 
     def __init__(self, rate: int, whole: bool) -> None:
         self._rate, self._whole = rate, whole
         self._pieces = [] if whole else [wav_header(rate, None)]
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """Two bytes a sample, and the header before the first of them; nothing yet of a whole file."""
+        """Return the samples, with the header before the first ones. Returns no bytes for a whole file."""
         self._pieces.append(samples.tobytes())
         return b"" if self._whole else self._taken()
 
     def finish(self) -> bytes:
-        """The whole file, or a header that no sample has followed."""
+        """Return the whole file. When streaming, return the header if no sample followed, else no bytes."""
         if self._whole:
             self._pieces.insert(0, wav_header(self._rate, sum(map(len, self._pieces)) // 2))
         return self._taken()
 
     def close(self) -> None:
-        """Drop what is held."""
+        """Drop the buffered bytes."""
         self._pieces = []
 
     def _taken(self) -> bytes:
@@ -88,36 +91,36 @@ class WavEncoder:
 
 
 _MUXER = {"flush_packets": "1", "fflags": "+bitexact"}
-"""No packet waits in a buffer, and no random number or version is in a file: the same samples, the same bytes."""
+"""Flush every packet at once. Write no random numbers and no version, so that the same samples give the same bytes."""
 _FLAC_FRAMES_A_SECOND = 25
 
 
 def mp3(rate: int, whole: bool) -> CodedEncoder:
-    """64 kbit/s, every frame by itself. Only a whole file has the frame that tells its exact length."""
+    """Return an MP3 encoder: 64 kbit/s, no bit reservoir. Only a whole file has the Xing frame with its length."""
     muxer = {"write_xing": str(int(whole)), "id3v2_version": "0"}
     return CodedEncoder("mp3", "libmp3lame", rate, whole, muxer, {"b": "64k", "reservoir": "0"})
 
 
 def opus(rate: int, whole: bool) -> CodedEncoder:
-    """32 kbit/s in Ogg, a page for every 20 ms; its pages tell the exact length."""
+    """Return an Opus encoder: 32 kbit/s in Ogg, one page per 20 ms. The pages carry the exact length."""
     return CodedEncoder("ogg", "libopus", rate, whole, {"page_duration": "20000"}, {"b": "32k"})
 
 
 def aac(rate: int, whole: bool) -> CodedEncoder:
-    """64 kbit/s of AAC-LC in ADTS, which has no place for a length."""
+    """Return an AAC-LC encoder: 64 kbit/s in ADTS, which cannot carry a length."""
     return CodedEncoder("adts", "aac", rate, whole, {}, {"b": "64k"})
 
 
 def flac(rate: int, whole: bool) -> CodedEncoder:
-    """Frames of 40 ms. Only a whole file's header has its length and checksum."""
+    """Return a FLAC encoder with frames of 40 ms. Only a whole file's header has its length and checksum."""
     frame = {"frame_size": str(rate // _FLAC_FRAMES_A_SECOND)}
     return CodedEncoder("flac", "flac", rate, whole, {"metadata_header_padding": "0"}, frame)
 
 
 class CodedEncoder:
-    """One file of a muxer and an encoder of FFmpeg's, mono. A whole file is given out at its end.
+    """A mono file made by an FFmpeg encoder and muxer. A whole file is returned by ``finish`` only.
 
-    Its calls may come from different threads, one at a time.
+    Not thread-safe: calls may come from different threads, but only one at a time.
     """
 
     def __init__(
@@ -139,19 +142,19 @@ class CodedEncoder:
         self._container.start_encoding()
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """The bytes that these samples complete."""
+        """Return the bytes that these samples complete, possibly none."""
         if len(samples):
             self._mux(self._frame(samples))
         return self._sink.taken()
 
     def finish(self) -> bytes:
-        """What was held back, and what stands after the last sample."""
+        """Return the buffered bytes and the trailer of the file."""
         self._mux(None)
         self._container.close()
         return self._sink.rest()
 
     def close(self) -> None:
-        """Free what FFmpeg holds; a second time does nothing."""
+        """Free FFmpeg's resources. Calling it again does nothing."""
         self._container.close()
 
     def _frame(self, samples: NDArray[np.int16]) -> AudioFrame:
@@ -168,19 +171,19 @@ class CodedEncoder:
 
 
 class _Sink(Protocol):
-    """What a muxer writes to."""
+    """The file object that a muxer writes to."""
 
     def write(self, data: bytes) -> int: ...
 
     def taken(self) -> bytes:
-        """What may leave now."""
+        """Return the bytes that can be sent now, and forget them."""
 
     def rest(self) -> bytes:
-        """What has not left, once all is written."""
+        """Return the remaining bytes, after the muxer is closed."""
 
 
 class _Passing:
-    """Bytes on their way: a muxer that finds no ``seek`` never looks back."""
+    """A sink for streaming. It has no ``seek``, so the muxer never rewrites what it has written."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -198,7 +201,7 @@ class _Passing:
 
 
 class _Seekable(io.BytesIO):
-    """A whole file, whose header is written again when its length is known."""
+    """A sink for a whole file. It is seekable, so the muxer rewrites the header once the length is known."""
 
     def taken(self) -> bytes:
         return b""
@@ -207,26 +210,27 @@ class _Seekable(io.BytesIO):
 
 
 class Encoder(Protocol):
-    """One utterance on its way into a format: what ``encode`` and ``finish`` give together is one file."""
+    """Encodes one utterance. The results of ``encode`` and ``finish``, concatenated, are one file."""
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """The bytes that these samples complete, which may be none."""
+        """Return the bytes that these samples complete, possibly none."""
 
     def finish(self) -> bytes:
-        """What was held back, and what stands after the last sample."""
+        """Return the buffered bytes and the trailer of the file."""
 
     def close(self) -> None:
-        """Free everything, finished or not."""
+        """Free all resources, finished or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its Content-Type, and how an encoder is made.
+    """An output format.
 
-    encoder: takes the samples' rate in Hz, and whether the file leaves whole, at its end: then its header
-        can tell its length.
-    rates: those the codec knows, ascending; None where any will do.
-    light: it takes no more than a copy of the samples.
+    media_type: the Content-Type.
+    encoder: creates an encoder from the sample rate in Hz, and whether the file is returned whole at the end. Only
+        then can its header contain the length.
+    rates: sample rates that the codec supports, ascending; None if it supports any.
+    light: whether encoding costs no more than a copy of the samples.
     """
 
     media_type: str
@@ -235,7 +239,7 @@ class Format:
     light: bool = False
 
     def rate_for(self, asked: int) -> int:
-        """The rate of a file for which ``asked`` Hz (at most 48000) are wanted: the next one the codec knows."""
+        """Return the lowest rate in Hz that the codec supports and that is at least ``asked`` (at most 48000)."""
         return asked if self.rates is None else min(rate for rate in self.rates if rate >= asked)
 
 
@@ -250,4 +254,4 @@ FORMATS: dict[str, Format] = {
     "wav": Format("audio/wav", WavEncoder, light=True),
     "pcm": Format("audio/pcm", PcmEncoder, light=True),
 }
-"""By the wire's ``response_format``."""
+"""Formats by the API's ``response_format``."""

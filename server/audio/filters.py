@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 
 class Resampler:
-    """A stream of soxr's, which gives what it would give for the whole."""
+    """A streaming soxr resampler. The output is the same as when all samples are resampled at once."""
 
     def __init__(self, rate: int, target: int) -> None:
         self._stream = soxr.ResampleStream(rate, target, 1, dtype="float32", quality="HQ")
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What these samples complete."""
+        """Return the output samples that these samples complete."""
         return self._resampled(samples, last=False)
 
     def flush(self) -> NDArray[np.float32]:
-        """The rest, after the last sample."""
+        """Return the remaining output, after the last input sample."""
         return self._resampled(np.zeros(0, np.float32), last=True)
 
     def _resampled(self, samples: NDArray[np.float32], last: bool) -> NDArray[np.float32]:
@@ -33,14 +33,14 @@ class Resampler:
 
 
 _BLOCK = 480
-"""The filter is fed so many samples at a time (20 ms at 24 kHz): its output depends on how it is fed, and the same
-samples shall give the same, however they come."""
+"""Samples per filter input frame (20 ms at 24 kHz). The filter's output depends on its input frame sizes. A fixed size
+makes the output independent of how the caller splits the samples."""
 
 
 class Stretch:
-    """FFmpeg's ``atempo`` (waveform similarity overlap-add), in steps of at most a factor of two.
+    """Changes the speed with FFmpeg's ``atempo`` (waveform similarity overlap-add), preserving pitch.
 
-    Beyond two the filter would skip samples, and below a half it does not go.
+    Filters with factors between 0.5 and 2 are chained: above 2 ``atempo`` skips samples, below 0.5 it is not defined.
     """
 
     def __init__(self, speed: float, rate: int) -> None:
@@ -52,14 +52,14 @@ class Stretch:
         self._graph.link_nodes(source, *tempos, self._graph.add("abuffersink")).configure()
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What these samples complete."""
+        """Return the output samples that these samples complete."""
         self._held = np.concatenate([self._held, samples])
         ready = len(self._held) // _BLOCK * _BLOCK
         blocks, self._held = self._held[:ready], self._held[ready:]
         return _joined([self._fed_with(block) for block in blocks.reshape(-1, _BLOCK)])
 
     def flush(self) -> NDArray[np.float32]:
-        """The rest, after the last sample."""
+        """Return the remaining output, after the last input sample."""
         last = [self._fed_with(self._held)] if len(self._held) else []
         self._graph.push(None)
         return _joined([*last, self._pulled()])
@@ -84,7 +84,7 @@ class Stretch:
 
 
 def _steps(speed: float) -> list[float]:
-    """Equal factors between a half and two whose product is ``speed``."""
+    """Return equal factors between 0.5 and 2 whose product is ``speed``."""
     count = max(1, math.ceil(abs(math.log2(speed))))
     return [speed ** (1 / count)] * count
 

@@ -1,4 +1,4 @@
-"""From engine samples to file bytes: leading silence, time stretch, resampling, encoding, off the event loop."""
+"""Turns engine samples into file bytes: silence trimming, time stretch, resampling and encoding, off the event loop."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from server.audio.encoders import Format
 from server.audio.filters import Resampler, Stretch
 
 AUDIBLE = FULL_SCALE // 1000
-"""-60 dBFS: a sample beyond it can be heard."""
+"""-60 dBFS: a sample with a larger magnitude is audible."""
 PRE_ROLL = SAMPLE_RATE // 50
-"""Samples kept before the first audible one when silence is trimmed (20 ms), so that no onset is cut."""
+"""Samples kept before the first audible one when silence is trimmed (20 ms), so that the onset is not cut."""
 
 
 async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> AsyncIterator[NDArray[np.int16]]:
-    """The samples of ``chunks``, the first item only once it can be heard.
+    """Yield the samples of ``chunks``, and nothing before the first audible sample.
 
-    What was silent before comes with the first item, or only its last ``PRE_ROLL`` samples when ``trim``.
-    An utterance that is silent to its end is one item, whole.
+    The first item includes the silence before it, or with ``trim`` only its last ``PRE_ROLL`` samples.
+    A completely silent utterance is yielded as one item at its end.
     """
     held: list[NDArray[np.int16]] = []
     audible = False
@@ -42,7 +42,7 @@ async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> Asy
 
 
 def silence_before(samples: NDArray[np.int16]) -> int:
-    """Samples before the first one that can be heard; 0 where there is none."""
+    """Return the number of samples before the first audible one; 0 if none is audible."""
     return int(np.argmax(_audible(samples))) if len(samples) else 0
 
 
@@ -56,7 +56,7 @@ def _from_onset(held: list[NDArray[np.int16]]) -> NDArray[np.int16]:
 
 
 class _Stage(Protocol):
-    """Samples in, samples out, some of them later."""
+    """A streaming filter. It may delay some samples until later calls."""
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]: ...
 
@@ -64,9 +64,9 @@ class _Stage(Protocol):
 
 
 class Chain:
-    """One file in the making. A stage that would change nothing is not there.
+    """The filters and the encoder for one file. Filters that would change nothing are left out.
 
-    rate: of the file, in Hz. light: nothing in it is worth a thread.
+    rate: sample rate of the file in Hz. light: whether the work is too small to be worth a thread.
     """
 
     def __init__(self, kind: Format, *, speed: float = 1.0, rate: int = SAMPLE_RATE, whole: bool = False) -> None:
@@ -80,7 +80,7 @@ class Chain:
         self.light = kind.light and not self._stages
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """The bytes that these samples complete, which may be none."""
+        """Return the bytes that these samples complete, possibly none."""
         if not self._stages:
             return self._encoder.encode(samples)
         changed = to_float32(samples)
@@ -89,7 +89,7 @@ class Chain:
         return self._encoder.encode(to_int16(changed))
 
     def finish(self) -> bytes:
-        """What was held back, and what stands after the last sample."""
+        """Return the buffered bytes and the trailer of the file."""
         if not self._stages:
             return self._encoder.finish()
         rest = np.zeros(0, np.float32)
@@ -98,16 +98,16 @@ class Chain:
         return self._encoder.encode(to_int16(rest)) + self._encoder.finish()
 
     def close(self) -> None:
-        """Free everything, finished or not."""
+        """Free all resources, finished or not."""
         self._stages.clear()
         self._encoder.close()
 
 
 class Rendering:
-    """One utterance's file. What takes time is done on ``threads``, a block of samples at a time.
+    """Encodes one utterance from the event loop. Expensive work runs on ``threads``, one block of samples at a time.
 
-    A caller that is cancelled leaves at once; at most the block that is being encoded is still encoded, and what
-    ``close`` frees is free after it.
+    A cancelled call returns at once. The block that is being encoded still completes in its thread; ``close`` frees
+    the resources after that.
     """
 
     def __init__(
@@ -120,15 +120,15 @@ class Rendering:
         self.sample_rate = self._chain.rate
 
     async def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """The bytes that these samples complete, which may be none."""
+        """Return the bytes that these samples complete, possibly none."""
         return await self._done(lambda: self._chain.encode(samples))
 
     async def finish(self) -> bytes:
-        """What was held back, and what stands after the last sample."""
+        """Return the buffered bytes and the trailer of the file."""
         return await self._done(self._chain.finish)
 
     def close(self) -> None:
-        """Give up or be done; without waiting."""
+        """Free all resources, finished or not. Does not wait for a block that is still being encoded."""
         if self._last is None:
             self._chain.close()
         else:

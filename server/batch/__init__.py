@@ -1,1 +1,1 @@
-"""Several speech requests in one."""
+"""Batch synthesis: several speech requests in one HTTP request."""

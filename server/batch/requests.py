@@ -15,11 +15,11 @@ _NOT_IN_BATCH = ("stream", "stream_format")
 _NOT_SHARED = (*_NOT_IN_BATCH, "input")
 
 Asked = SpeechBody | ApiError
-"""A checked item, or what is wrong with it."""
+"""A validated item, or the error of an invalid one."""
 
 
 def parse_batch(raw: bytes, settings: Settings) -> list[Asked]:
-    """The items in order. Raises ApiError for what is wrong with the batch as a whole."""
+    """Return the items in order. Raises ApiError for an error in the batch as a whole."""
     shared = json_object(raw)
     items = _items(shared.pop("items", None), settings.limits.max_batch_items)
     known = {*SpeechBody.model_fields, *settings.ignored_fields} - {*_NOT_SHARED}
@@ -52,7 +52,7 @@ def _asked(shared: dict[str, object], item: dict[str, Any], settings: Settings) 
 
 
 def batch_schema() -> dict[str, Any]:
-    """The JSON schema of a batch's body, made of that of a speech request."""
+    """Return the JSON schema of a batch's body, derived from the schema of a speech request."""
     speech = schema_of(SpeechBody)["properties"]
     fields = {name: field for name, field in speech.items() if name not in _NOT_IN_BATCH}
     item = {"type": "object", "properties": fields, "required": ["input"], "additionalProperties": False}

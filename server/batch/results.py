@@ -1,4 +1,4 @@
-"""What a batch answers."""
+"""The results of a batch, and its response body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from server.errors import Failure
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """An item's file, and what is told of it beside."""
+    """The audio file of an item, with its metadata."""
 
     audio: bytes
     media_type: str
@@ -21,7 +21,7 @@ class Spoken:
     ending: dict[str, Any]
 
     def fields(self) -> dict[str, Any]:
-        """It on the wire."""
+        """Return the item's fields in the response."""
         return {
             "status": "success",
             "audio_data": base64.b64encode(self.audio).decode(),
@@ -35,7 +35,7 @@ Result = Spoken | Failure
 
 
 def answer(name: str, results: Sequence[Result]) -> bytes:
-    """The body of the reply. Takes time where there is much audio: call it off the event loop."""
+    """Return the response body. Encoding much audio is slow: call this off the event loop."""
     spoken = sum(isinstance(result, Spoken) for result in results)
     items = [
         {"index": index, "request_id": f"{name}.{index}", **_fields(result)} for index, result in enumerate(results)

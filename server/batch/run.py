@@ -1,4 +1,4 @@
-"""Runs a batch, item by item, on its share of the seats."""
+"""Runs the items of a batch on a limited share of the running requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from server.telemetry.record import RequestRecord
 
 
 class ItemRecords:
-    """Their records. When the batch is over none is left open: an item that has no end ends as the batch does."""
+    """The request records of a batch's items.
+
+    A context manager: on exit it closes the records that are still open, with the error of the batch, or else with
+    ClientDisconnected.
+    """
 
     def __init__(self, batch: RequestRecord, count: int, services: Services) -> None:
         self._batch, self._journal = batch, services.journal
@@ -32,13 +36,13 @@ class ItemRecords:
             services.outcomes.begun(record)
 
     def stands_in_line(self, index: int) -> RequestRecord:
-        """The record of an item for which the batch now wants its turn. Its times begin here."""
+        """Return the record of an item that enters the queue now. Its times are measured from here."""
         record = self._open[index]
         record.started = time.monotonic()
         return record
 
     def end(self, index: int, error: BaseException | None = None) -> None:
-        """An item is spoken, or has failed."""
+        """Close the record of an item that is complete, or that failed with ``error``."""
         record = self._open.pop(index)
         record.settled(error)
         self._batch.includes(record)
@@ -57,14 +61,14 @@ class ItemRecords:
 log = logging.getLogger("sonant.requests")
 
 _SHARE = 2
-"""A batch runs on at most one of so many seats that run: others shall find one free."""
+"""A batch uses at most 1 / _SHARE of the running requests, so that other requests can run beside it."""
 
 
 class Batch:
-    """Speaks ``asked``. Each item waits for its turn behind whoever came before it, a single request too.
+    """Synthesizes the items ``asked``. Each item queues behind all requests that arrived before it.
 
-    Its first seat is taken here, or refused with ApiError 429 or 503; ``held`` gives all of them back, and closes the
-    records of items that were not spoken.
+    The constructor takes the seats. It raises ApiError 429 or 503 when it cannot get the first one. ``held`` releases
+    all seats, and closes the records of items that were not synthesized.
     """
 
     def __init__(
@@ -82,7 +86,10 @@ class Batch:
         ]
 
     def _taken(self, wanted: int, held: ExitStack) -> Iterator[tuple[Seat, ExitStack]]:
-        """Seats, each to be given back by its own stack, which ``held`` closes in any case."""
+        """Yield up to ``wanted`` seats, each with the stack that releases it; ``held`` closes every stack.
+
+        Raises ApiError when there is no room for the first one.
+        """
         for number in range(wanted):
             stack = held.enter_context(ExitStack())
             try:
@@ -93,7 +100,7 @@ class Batch:
                 return
 
     async def results(self) -> list[Result]:
-        """One for each item, in order, when all of them are there."""
+        """Return one result for each item, in order, once all items are done."""
         async with asyncio.TaskGroup() as group:
             for seat, stack in self._seats:
                 group.create_task(self._run(seat, stack))
@@ -143,5 +150,5 @@ class Batch:
         self._kept += len(piece)
 
     def _release(self, pieces: list[bytes]) -> None:
-        """What is not given out counts no more."""
+        """Stop counting the audio of an item that failed."""
         self._kept -= sum(len(piece) for piece in pieces)

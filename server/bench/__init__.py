@@ -1,4 +1,4 @@
-"""The load client behind ``sonant bench``: asks a speech server as many strangers would, and times what they hear.
+"""The load client of ``sonant bench``: sends concurrent speech requests and measures when their audio arrives.
 
-It is a client and no more: it knows neither the engine nor the server around it.
+It is only an HTTP client: it does not use the engine or the rest of the server.
 """

@@ -1,4 +1,4 @@
-"""The HTTP client of ``sonant bench``: one request per connection, its answer timed as it arrives."""
+"""The HTTP client of ``sonant bench``: one request per connection, with timestamps of the response as it arrives."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _CLOSED = "the server closed the connection"
 
 
 class Exchange(asyncio.Protocol):
-    """Sends ``request`` with ``body`` once connected, and writes into ``trace`` what happens, at the moment it does.
+    """Sends ``request`` with ``body`` once connected, and records events with their timestamps in ``trace``.
 
-    samples: takes the body of the answer. over: done when there is nothing more to wait for.
+    samples: receives the body of the response. over: a future that is done when the exchange has ended.
     """
 
     def __init__(self, request: h11.Request, body: bytes, samples: Samples, trace: Trace) -> None:
@@ -41,22 +41,22 @@ class Exchange(asyncio.Protocol):
         self._refusal: bytearray | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands; with https, the handshake is over too."""
+        """Send the request. With https, the TLS handshake is complete."""
         assert isinstance(transport, asyncio.WriteTransport)
         self._trace.connected = time.perf_counter()
         events = (self._request, h11.Data(self._body), h11.EndOfMessage())
         transport.write(b"".join(self._http.send(event) or b"" for event in events))
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Handle received bytes."""
         self._take(data, time.perf_counter())
 
     def eof_received(self) -> None:
-        """The server closed its side: for some bodies that is their end."""
+        """Handle the server's end of stream, which ends a body without a length."""
         self._take(b"", time.perf_counter())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """There is no connection any more."""
+        """End the exchange with an error if it has not ended."""
         if not self.over.done():
             self._broke(str(exc or _CLOSED))
 
@@ -111,7 +111,7 @@ class Exchange(asyncio.Protocol):
 
 
 def message_of(body: bytes) -> str:
-    """What an answer that is no speech says: the message of an error in OpenAI's shape, or all of it."""
+    """Return the message of an error response in OpenAI's format, or the whole body as text."""
     try:
         return str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):
@@ -122,10 +122,12 @@ _PATH = "/v1/audio/speech"
 
 
 class Client:
-    """Every listener of one event loop, at ``server``.
+    """Sends speech requests to ``server``. Used from one event loop by all simulated clients.
 
-    patience: seconds that a request may take. rate: of samples, in Hz, where the answer does not tell (X-Sample-Rate).
-    audible: see Samples. Raises ValueError for an address that is none.
+    patience: request timeout in seconds.
+    rate: sample rate in Hz if the response does not contain one (``X-Sample-Rate`` or WAV header).
+    audible: see Samples.
+    Raises ValueError for an invalid address.
     """
 
     def __init__(self, server: str, key: str | None, *, patience: float, rate: int, audible: float) -> None:
@@ -140,7 +142,7 @@ class Client:
         self._reached = self._host
 
     async def reach(self) -> None:
-        """Find out under which of its host's addresses the server is, once for all requests. Raises OSError."""
+        """Resolve the host and find its reachable address, once for all requests. Raises OSError."""
         try:
             async with asyncio.timeout(self._patience):
                 _, writer = await asyncio.open_connection(self._host, self._port)
@@ -152,7 +154,7 @@ class Client:
         writer.close()
 
     async def ask(self, body: bytes, trace: Trace) -> None:
-        """Ask once, and listen to the end. What goes wrong is in ``trace``, too."""
+        """Send one request and read its response to the end. Failures are recorded in ``trace``."""
         samples = Samples(self._rate, self._audible)
         headers = [*self._headers, ("Content-Length", str(len(body)))]
         exchange = Exchange(h11.Request(method="POST", target=self._target, headers=headers), body, samples, trace)
@@ -180,8 +182,9 @@ class Client:
 
 
 def speech_address(server: str) -> str:
-    """Where speech is asked for at ``server``: a host, OpenAI's base URL that ends in /v1, or the very address.
+    """Return the URL of the speech endpoint of ``server``.
 
+    ``server`` is a URL without a path, an OpenAI base URL that ends in /v1, or the full URL of the endpoint.
     Raises ValueError.
     """
     try:

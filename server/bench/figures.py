@@ -1,4 +1,4 @@
-"""What one request was like for whoever listened."""
+"""The metrics of one request."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from server.bench.trace import Piece, Trace
 
 FRAME_SECONDS = 0.08
 _SHORT = 0.8
-"""An utterance that was cut to a length should have at least this much of it."""
+"""An utterance with a requested length counts as short below this fraction of it."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """Of one request, in seconds since it should have been sent; NaN for what there was not.
+    """The metrics of one request, in seconds since it should have been sent; NaN for events that did not happen.
 
-    sent: how late the client was. connect: the connection stands (NaN where one was used again). header: the status
-    line has come. first_byte: the first samples have. playable: a whole codec frame has. audible: the first sample
-    that can be heard has. heard: a listener who plays from the first byte on hears it. total: the end has come.
-    gap: the longest time between two pieces. audio: seconds of speech. silence: of it, before the audible sample.
-    underruns, underrun: how often that listener ran dry, and for how long in all; the same for one who waits with
-    ``buffer`` in hand as ``buffered_...``. short: less was said than was asked for.
+    sent: when the client sent the request, so how late it was.
+    connect: when the connection was established (NaN for a reused one).
+    header: when the status line arrived.
+    first_byte: when the first samples arrived.
+    playable: when a whole codec frame had arrived.
+    audible: when the first audible sample arrived.
+    heard: when a client that plays from the first byte on plays that sample.
+    total: when the response ended.
+    gap: longest time between two pieces.
+    audio: seconds of speech. silence: seconds of it before the first audible sample.
+    underruns, underrun: number and total length of the underruns of that client.
+    buffered_underruns, buffered_underrun: the same for a client that buffers ``buffer`` seconds first.
+    short: whether the utterance is shorter than requested.
     """
 
     number: int
@@ -50,17 +57,20 @@ class Figures:
 
     @property
     def ok(self) -> bool:
-        """There was speech, to its end."""
+        """Whether the response contained speech and was complete."""
         return self.outcome == "ok"
 
     @property
     def real_time_factor(self) -> float:
-        """Seconds in all for a second of speech; NaN where there was none."""
+        """Total seconds per second of speech; NaN without speech."""
         return self.total / self.audio if self.audio else math.nan
 
 
 def figures_of(trace: Trace, *, began: float, buffer: float) -> Figures:
-    """The figures of ``trace``. began: of its load, on its clock. buffer: seconds that the second listener waits."""
+    """Return the metrics of ``trace``.
+
+    began: start of its load, on the clock of the trace. buffer: seconds that the buffering client waits.
+    """
     figures = Figures(
         number=trace.number,
         outcome=trace.outcome,
@@ -82,7 +92,7 @@ def figures_of(trace: Trace, *, began: float, buffer: float) -> Figures:
 
 
 def _add_speech(figures: Figures, trace: Trace, size: int, frame: int) -> None:
-    """What came, and when."""
+    """Add the metrics of arrival times and of the amount of audio."""
     moments = [moment for moment, _ in trace.pieces]
     figures.first_byte = moments[0] - trace.intended
     figures.playable = _moment_of(trace.pieces, frame) - trace.intended
@@ -92,7 +102,7 @@ def _add_speech(figures: Figures, trace: Trace, size: int, frame: int) -> None:
 
 
 def _add_listeners(figures: Figures, trace: Trace, buffer: float) -> None:
-    """What those who listened had of it."""
+    """Add the metrics of the simulated real-time clients."""
     at_once, buffered = listen(trace.pieces, trace.rate), listen(trace.pieces, trace.rate, buffer)
     figures.underruns, figures.underrun = at_once.underruns, at_once.dry
     figures.buffered_underruns, figures.buffered_underrun = buffered.underruns, buffered.dry
@@ -103,7 +113,7 @@ def _add_listeners(figures: Figures, trace: Trace, buffer: float) -> None:
 
 
 def _moment_of(pieces: Iterable[Piece], size: int) -> float:
-    """When so many bytes of samples had come; NaN where they never had."""
+    """Return when ``size`` bytes of samples had arrived; NaN if they never did."""
     came = 0
     for moment, more in pieces:
         came += more

@@ -1,4 +1,4 @@
-"""What a plan found, as a picture."""
+"""Plots of benchmark results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PANELS = (("first_byte", "first byte, ms"), ("audible", "first audible sample, 
 
 
 def check_plot(path: Path) -> None:
-    """Raises ValueError where no picture can be made: the library is missing, or it does not know the ending."""
+    """Raise ValueError when matplotlib is missing, or does not support the file extension."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
     except ImportError:
@@ -31,7 +31,7 @@ def check_plot(path: Path) -> None:
 
 
 def write_plot(path: Path, title: str, loads: Loads) -> None:
-    """For each load: how many listeners had to wait how long, and whether later ones waited longer. Raises OSError."""
+    """Plot, for each load, the latency distributions and the latency over time. Raises OSError."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(15, 5), layout="constrained")
@@ -45,7 +45,7 @@ def write_plot(path: Path, title: str, loads: Loads) -> None:
 
 
 def _draw_shares(axes: Axes, name: str, label: str, loads: Loads) -> None:
-    """The share of requests that had waited at most so long."""
+    """Draw the empirical distribution (CDF) of a latency."""
     for index, (_, each) in enumerate(loads):
         if values := sorted(
             1000 * getattr(figures, name) for figures in each if not math.isnan(getattr(figures, name))
@@ -57,7 +57,7 @@ def _draw_shares(axes: Axes, name: str, label: str, loads: Loads) -> None:
 
 
 def _draw_course(axes: Axes, loads: Loads) -> None:
-    """Who came when, and waited how long: a server that falls behind shows as a slope."""
+    """Draw the latency of each request over its start time. A server that falls behind shows as a slope."""
     for index, (load, each) in enumerate(loads):
         heard = [figures for figures in each if not math.isnan(figures.audible)]
         moments, waits = [each.intended for each in heard], [1000 * each.audible for each in heard]

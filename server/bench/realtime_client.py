@@ -1,4 +1,4 @@
-"""A real-time client: plays audio as it arrives, and runs dry when it arrives late."""
+"""A simulated real-time client: plays audio as it arrives, and has an underrun when audio arrives late."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ BYTES_A_SAMPLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """How it went: times the player ran dry, and the seconds in all for which it was silent then."""
+    """The result of playback: number of underruns, and their total length in seconds (``dry``)."""
 
     underruns: int
     dry: float
 
 
 class Player:
-    """Plays pieces of samples from ``wait`` seconds after the first one on; without audio it stands still.
+    """Simulates a player that starts ``wait`` seconds after the first piece arrives, and pauses during underruns.
 
-    So ``dry`` with a wait of 0 is also the shortest wait with which it would never have run dry.
-    rate: samples a second.
+    With a wait of 0, ``dry`` is also the smallest wait that would have avoided all underruns.
+    rate: sample rate in Hz.
     """
 
     def __init__(self, rate: int, wait: float = 0.0) -> None:
@@ -32,7 +32,7 @@ class Player:
         self._ends: float | None = None
 
     def take(self, moment: float, size: int) -> float:
-        """A piece of ``size`` bytes came; the moment at which its first sample is played."""
+        """Add a piece of ``size`` bytes that arrived at ``moment``. Return when its first sample is played."""
         if self._ends is None:
             self._ends = moment + self._wait
         elif moment > self._ends:
@@ -45,12 +45,12 @@ class Player:
 
     @property
     def listening(self) -> Listening:
-        """How it went so far."""
+        """The result so far."""
         return Listening(self._underruns, self._dry)
 
 
 def listen(pieces: Iterable[Piece], rate: int, wait: float = 0.0) -> Listening:
-    """Play all pieces."""
+    """Simulate playback of all pieces and return the result."""
     player = Player(rate, wait)
     for moment, size in pieces:
         player.take(moment, size)
@@ -58,7 +58,10 @@ def listen(pieces: Iterable[Piece], rate: int, wait: float = 0.0) -> Listening:
 
 
 def heard_at(pieces: Iterable[Piece], rate: int, sample: int) -> tuple[float, float]:
-    """When the sample of that index came, and when a player who waits for nothing played it. Raises ValueError."""
+    """Return when the sample with index ``sample`` arrived, and when a player without a buffer played it.
+
+    Raises ValueError when there is no such sample.
+    """
     player, begin = Player(rate), sample * BYTES_A_SAMPLE
     came = 0
     for moment, size in pieces:

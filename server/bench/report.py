@@ -1,4 +1,4 @@
-"""Reports of a workload: a table for the terminal, and JSON."""
+"""Benchmark reports: tables for the terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from server.bench.workload import Closed, Open, RealtimeClients
 from server.version import version
 
 _BUSY = 0.8
-"""A client that takes more than this of its core may be what its figures measure."""
+"""CPU usage, as a share of one core, above which the client itself may limit the results."""
 _LATE = 0.005
-"""The same of one that sends later than it should, in seconds."""
+"""Delay in seconds of sending requests above which the client itself may limit the results."""
 _TITLES = {
     "connect": "connected, ms",
     "header": "status line, ms",
@@ -38,7 +38,7 @@ _TITLES = {
 
 
 def comparison(summaries: Sequence[Summary]) -> Table:
-    """A line a load."""
+    """Return a table with one row per load."""
     heads = "load", "answered", "first byte, ms", "audible, ms", "real-time factor", "ran dry", "continuity"
     table = Table(*heads, "audio s a s", box=None, pad_edge=False, caption="p50 / p95", caption_justify="left")
     for column in table.columns:
@@ -59,7 +59,7 @@ def comparison(summaries: Sequence[Summary]) -> Table:
 
 
 def details(summary: Summary) -> Table:
-    """A line a figure."""
+    """Return a table with one row per metric, for one load."""
     heads = [f"p{percent}" for percent in PERCENTS]
     table = Table(str(summary.load), *heads, "worst", box=None, pad_edge=False)
     for column in table.columns[1:]:
@@ -71,7 +71,7 @@ def details(summary: Summary) -> Table:
 
 
 def remarks(summaries: Sequence[Summary], buffer: float) -> Iterator[str]:
-    """What the tables do not say and a reader must know."""
+    """Yield lines with what the tables do not show: outcomes, underruns, and warnings about the client itself."""
     for each in summaries:
         answered = f"{each.good} of {each.requests} answered in {each.seconds:.1f} s"
         dry = f"{each.dry} ran dry ({each.underruns} underruns), {each.buffered_dry} of those who wait {buffer:g} s"
@@ -105,7 +105,7 @@ Result = tuple[Summary, Sequence[Figures]]
 
 
 def write_report(path: Path, about: dict[str, Any], results: Sequence[Result]) -> None:
-    """Everything: what is known ``about`` the plan, each load's summary, and each request. Raises OSError."""
+    """Write all results as JSON: ``about``, the summary of each load, and each request. Raises OSError."""
     client = {"sonant": version(), "python": platform.python_version(), "cores": os.cpu_count()}
     loads = [_load(summary, each) for summary, each in results]
     path.write_text(json.dumps({**about, "client": client, "loads": loads}, indent=1, allow_nan=False) + "\n", "utf-8")
@@ -137,14 +137,14 @@ def _load(summary: Summary, each: Sequence[Figures]) -> dict[str, Any]:
 
 
 def _spread(name: str, values: Spread) -> tuple[str, dict[str, float | None]]:
-    """Times are in milliseconds, as their names say."""
+    """Return the field name and the JSON value of a spread. Times are in milliseconds, with the suffix ``_ms``."""
     title, unit = (name, 1.0) if name in _WITHOUT_UNIT else (f"{name}_ms", 1000.0)
     percentiles = {f"p{percent}": _rounded(value * unit) for percent, value in values.percentiles.items()}
     return title, {**percentiles, "max": _rounded(values.worst * unit)}
 
 
 def _request(figures: Figures) -> dict[str, Any]:
-    """In seconds; what there was not is left out."""
+    """Return the figures of one request, times in seconds, without missing values."""
     fields = {name: _rounded(value) if isinstance(value, float) else value for name, value in asdict(figures).items()}
     return {name: value for name, value in fields.items() if value is not None and value != ""}
 

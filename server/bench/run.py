@@ -1,4 +1,4 @@
-"""Runs a workload against a server: who sends a request, and when."""
+"""Runs a load against a server and records a trace of each request."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from server.bench.trace import Trace
 from server.bench.workload import Closed, Load, Open, RealtimeClients, Workload
 
 _FINE = 0.005
-"""Seconds before a moment from which on a thread waits for it: the event loop's own timers are up to 1 ms late."""
+"""Seconds before a deadline from which on a thread sleeps until it: the event loop's timers are up to 1 ms late."""
 _TRY_AGAIN = 1.0
-"""Seconds after which a listener asks again who was refused."""
+"""Seconds after which a real-time client retries a request that returned no audio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All requests of one load, in the order in which they should have come.
+    """The traces of all requests of one load, ordered by request number.
 
-    began: on the traces' clock; date: the same as Unix time. seconds: until the last answer's end. busy: seconds of
-    CPU time that this process took meanwhile.
+    began: start of the load, on the clock of the traces. date: the same as Unix time.
+    seconds: time until the last response ended. busy: CPU seconds that this process used during that time.
     """
 
     load: Load
@@ -35,7 +35,7 @@ class Run:
 
 
 async def run(load: Load, client: Client, asking: Workload) -> Run:
-    """Everything that ``load`` asks for, to its end."""
+    """Send all requests of ``load`` and wait for their responses."""
     date, began, busy = time.time(), time.perf_counter(), time.process_time()
     if isinstance(load, Open):
         traces = await _run_open(load, client, asking)
@@ -48,7 +48,10 @@ async def run(load: Load, client: Client, asking: Workload) -> Run:
 
 
 async def _run_open(load: Open, client: Client, asking: Workload) -> list[Trace]:
-    """Each request comes at its moment, however many are still being answered, and its clock starts at that moment."""
+    """Send each request at its arrival time, regardless of how many are in flight.
+
+    Latencies count from the arrival time, also when the client sends late.
+    """
     traces = []
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
@@ -106,7 +109,7 @@ async def _run_audience(load: RealtimeClients, client: Client, asking: Workload)
 
 
 def _played(trace: Trace) -> float:
-    """When somebody who plays what came has heard all of it; whoever was given nothing tries again later."""
+    """Return when a client that plays the response in real time finishes; without audio, when it tries again."""
     player, end = Player(trace.rate), trace.ended + (0.0 if trace.pieces else _TRY_AGAIN)
     for moment, size in trace.pieces:
         end = player.take(moment, size) + size / (BYTES_A_SAMPLE * trace.rate)

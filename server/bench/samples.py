@@ -1,4 +1,4 @@
-"""The samples of an answer, as far as the figures need them."""
+"""Parses the audio of a response: its sample rate, and its first audible sample."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _MOST = 65_536
 
 
 def samples_in(head: bytes) -> tuple[int, int | None] | None:
-    """The first sample's byte, and the rate where ``head`` tells one: bare samples begin at once, at a rate unknown.
+    """Return the byte offset of the first sample, and the sample rate in Hz if ``head`` contains one (WAV).
 
-    None: more bytes are needed. Raises ValueError for WAV that is not one channel of 16 bits.
+    Raw samples start at offset 0, with an unknown rate. Returns None when more bytes are needed.
+    Raises ValueError for WAV that is not 16-bit mono.
     """
     if not head.startswith(b"RIFF"):
         return None if b"RIFF".startswith(head) else (0, None)
@@ -37,10 +38,13 @@ def _rate(head: bytes, at: int) -> int:
 
 
 class Samples:
-    """16-bit mono samples in pieces of any length: at what rate, and which is the first that can be heard.
+    """Receives 16-bit mono samples in pieces of any length, and finds their rate and the first audible sample.
 
-    They are looked at only until then, so that listening costs next to nothing. rate: of bare samples, in Hz.
-    audible: how far a sample is from silence, of 1.
+    Samples after the first audible one are not examined, so the cost is negligible.
+
+    rate: sample rate in Hz of raw samples.
+    audible: magnitude above which a sample is audible; full scale is 1.
+    onset: index of the first audible sample, or None.
     """
 
     def __init__(self, rate: int, audible: float) -> None:
@@ -52,7 +56,10 @@ class Samples:
         self._searched = 0
 
     def take(self, piece: bytes) -> int:
-        """The next bytes of the body; how many bytes of samples are in them. Raises ValueError for unknown WAV."""
+        """Take the next bytes of the body. Return how many of them are samples.
+
+        Raises ValueError for an unsupported WAV file.
+        """
         if not self._begun:
             piece = self._begin(piece)
         if self.onset is None and piece:

@@ -1,4 +1,4 @@
-"""Measures a plan, and summarizes it: percentiles, and the share of real-time clients served well."""
+"""Measures loads and summarizes them: percentiles, and the share of clients served in real time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from server.bench.run import Run, run
 from server.bench.workload import Closed, Load, Workload
 
 CONTINUOUS = 0.1
-"""Seconds of silence in all that a listener is said not to mind: the bound by which servers of speech are compared."""
+"""Maximum total seconds of underruns for continuous playback; the usual threshold for comparing speech servers."""
 PERCENTS = (50, 90, 95, 99)
 
 _MEASURED: dict[str, Callable[[Figures], float]] = {
@@ -34,7 +34,7 @@ _MEASURED: dict[str, Callable[[Figures], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one figure over all requests: p -> the least value that p percent do not exceed, and the largest of all."""
+    """The distribution of one metric over all requests: percentile -> value, and the largest value."""
 
     percentiles: dict[int, float]
     worst: float
@@ -42,13 +42,18 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of one load. Spreads are of requests that were answered with speech, in seconds but for the real-time factor.
+    """The summary of one load.
 
-    began: Unix time. outcomes: how many requests ended how; details: an example of each that is not ``"ok"``.
-    seconds: from the first request to the last answer. continuity: the share of listeners who were without audio for
-    at most ``CONTINUOUS``. dry, buffered_dry: how many ran dry at all, of those who play at once and of those who
-    wait. short: utterances that are shorter than was asked for. client_busy: the share of one core that the client
-    took.
+    began: Unix time.
+    outcomes: number of requests by outcome. details: an example message for each outcome other than ``"ok"``.
+    short: number of utterances that are shorter than requested.
+    seconds: from the first request to the end of the last response.
+    spreads: distributions over the requests answered with speech, in seconds except for the real-time factor.
+    audio: total seconds of speech.
+    continuity: share of clients with at most ``CONTINUOUS`` seconds of underruns.
+    underruns, buffered_underruns: number of underruns of clients that play at once, and of clients that buffer first.
+    dry, buffered_dry: number of those clients that had any underrun.
+    client_busy: CPU usage of the client, as a share of one core.
     """
 
     load: Load
@@ -68,22 +73,22 @@ class Summary:
 
     @property
     def requests(self) -> int:
-        """How many there were."""
+        """Number of requests."""
         return sum(self.outcomes.values())
 
     @property
     def good(self) -> int:
-        """How many were answered with speech."""
+        """Number of requests answered with speech."""
         return self.outcomes.get("ok", 0)
 
     @property
     def audio_a_second(self) -> float:
-        """Seconds of speech that all listeners together were given in a second."""
+        """Seconds of speech per second, over all clients."""
         return self.audio / self.seconds if self.seconds else 0.0
 
 
 def summary_of(run: Run, each: Sequence[Figures]) -> Summary:
-    """Over the figures of all requests of ``run``."""
+    """Summarize ``run``, given the metrics of each of its requests."""
     good = [figures for figures in each if figures.ok]
     begin = min((figures.intended for figures in each), default=0.0)
     return Summary(
@@ -105,7 +110,7 @@ def summary_of(run: Run, each: Sequence[Figures]) -> Summary:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Over those of ``values`` that are not NaN: nearest rank, so that each percentile is one that was measured."""
+    """Return the distribution of ``values``, ignoring NaN. Percentiles use nearest rank: each is a measured value."""
     ordered = sorted(value for value in values if not math.isnan(value))
     if not ordered:
         return Spread(dict.fromkeys(PERCENTS, math.nan), math.nan)
@@ -119,9 +124,9 @@ _WARM_UP_AT_ONCE = 2
 async def measure(
     loads: Sequence[Load], client: Client, asking: Workload, *, warm_up: int, buffer: float
 ) -> AsyncIterator[tuple[Summary, list[Figures]]]:
-    """Each load when it is over, one after the other.
+    """Run the loads one after the other, and yield the summary and the metrics of each when it is complete.
 
-    warm_up: requests before the first that no figure is of. buffer: seconds that the patient listeners wait.
+    warm_up: number of unmeasured requests before the first load. buffer: seconds that buffering clients wait.
     """
     if warm_up:
         await run(Closed(_WARM_UP_AT_ONCE, requests=warm_up), client, asking)

@@ -1,4 +1,4 @@
-"""What was recorded of one request."""
+"""The recorded events of one request."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 _MOST_DETAIL = 300
 
 Piece = tuple[float, int]
-"""The moment it came, and how many bytes of samples it had."""
+"""Arrival time, and number of bytes of samples."""
 
 
 @dataclass(slots=True)
 class Trace:
-    """Moments of one clock, in seconds; None for what never came.
+    """Timestamps of one request in seconds, on the clock of ``time.perf_counter``; None for events that did not happen.
 
-    intended: when the request should have been sent. sent: when it was, which is later only if the client was busy.
-    pieces: of the body, in the order in which they came. onset: the first sample that can
-    be heard. outcome: ``"ok"``, a status other than 200, or what else went wrong, with ``detail``.
+    intended: when the request should have been sent. sent: when it was sent; later only if the client was busy.
+    pieces: the pieces of the body, in order of arrival.
+    onset: index of the first audible sample.
+    outcome: ``"ok"``, a status other than 200, or another kind of failure, with ``detail``.
     """
 
     number: int
@@ -34,6 +35,6 @@ class Trace:
     detail: str = ""
 
     def end(self, outcome: str, detail: str) -> None:
-        """It is over."""
+        """Record the end of the request."""
         self.ended = time.perf_counter()
         self.outcome, self.detail = outcome, " ".join(detail.split())[:_MOST_DETAIL]

@@ -36,7 +36,7 @@ SENTENCES = (
 
 
 def read_texts(path: Path) -> tuple[str, ...]:
-    """The lines of a file that say something, each a text. Raises OSError, or ValueError where there is none."""
+    """Read texts from a file, one per non-empty line. Raises OSError, or ValueError when there is no text."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except UnicodeDecodeError:
@@ -48,16 +48,17 @@ def read_texts(path: Path) -> tuple[str, ...]:
 
 
 FRAMES_A_CHARACTER = 0.85
-"""Codec frames that a text takes to say, of 80 ms each."""
+"""Estimated codec frames (80 ms each) per character of text."""
 _FEWEST_FRAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Bodies of speech requests: texts and voices in turn, each with a seed of its own.
+    """Creates the bodies of speech requests. Texts and voices take turns, and each request has its own seed.
 
-    fields: the same in every body; they win, and one that is None takes the field out.
-    frames: what an utterance is cut to, or ``"text"`` for ``FRAMES_A_CHARACTER``; sent as ``frames_field``.
+    fields: added to every body. They override other fields; a value of None removes the field.
+    frames: utterance length in frames, or ``"text"`` for ``FRAMES_A_CHARACTER`` per character; sent as
+        ``frames_field``.
     """
 
     texts: Sequence[str]
@@ -68,7 +69,7 @@ class Workload:
     first_seed: int = 1
 
     def body(self, number: int) -> bytes:
-        """The JSON of request ``number``."""
+        """Return the JSON body of request ``number``."""
         own: dict[str, Any] = {
             "input": self._text(number),
             "response_format": "pcm",
@@ -81,7 +82,7 @@ class Workload:
         return json.dumps({name: value for name, value in {**own, **self.fields}.items() if value is not None}).encode()
 
     def frames_of(self, number: int) -> int | None:
-        """Frames that request ``number`` is cut to; None where the model decides."""
+        """Return the requested length of utterance ``number`` in frames, or None if the model decides."""
         if self.frames == "text":
             return max(_FEWEST_FRAMES, round(FRAMES_A_CHARACTER * len(self._text(number))))
         return self.frames
@@ -91,7 +92,7 @@ class Workload:
 
 
 def reference(source: str) -> str:
-    """A recording as a request carries it: an address as it is, a file with its bytes. Raises OSError."""
+    """Return a recording for a request: a URL unchanged, a file as a ``data:`` URL. Raises OSError."""
     if source.startswith(("http://", "https://", "data:", "file:")):
         return source
     return "data:audio/wav;base64," + base64.b64encode(Path(source).read_bytes()).decode()
@@ -99,10 +100,10 @@ def reference(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Requests come at ``rate`` a second whether or not the ones before are answered, as strangers do.
+    """An open load: ``rate`` requests per second, regardless of how many are still in flight.
 
-    It ends after ``requests`` of them or ``seconds``, whichever is first. Poisson arrivals, drawn from ``seed``,
-    or ``even`` ones.
+    It ends after ``requests`` requests or ``seconds``, whichever comes first. Arrivals are Poisson distributed with
+    ``seed``, or evenly spaced if ``even``.
     """
 
     rate: float
@@ -115,7 +116,7 @@ class Open:
         return f"{self.rate:g} a second"
 
     def arrivals(self) -> Iterator[float]:
-        """Seconds after the beginning at which a request comes; the first comes at once."""
+        """Yield the arrival time of each request, in seconds from the start; the first is 0."""
         for _, at in zip(_numbers(self.requests), self._moments(), strict=False):
             if self.seconds is not None and at >= self.seconds:
                 return
@@ -130,9 +131,9 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """``at_once`` clients, each of which asks again as soon as it has its answer.
+    """A closed load: ``at_once`` clients, each of which sends its next request as soon as it has its response.
 
-    It ends when ``requests`` have been asked, or nobody asks any more after ``seconds``.
+    It ends after ``requests`` requests. No request is sent after ``seconds``.
     """
 
     at_once: int
@@ -143,16 +144,16 @@ class Closed:
         return f"{self.at_once} at once"
 
     def numbers(self) -> Iterator[int]:
-        """One for each request, to be drawn by whichever client is free."""
+        """Return an iterator of request numbers that all clients share."""
         return iter(_numbers(self.requests))
 
 
 @dataclass(frozen=True, slots=True)
 class RealtimeClients:
-    """``listeners``, each of whom asks again when the answer has been played to its end, not when it has come.
+    """A load of ``listeners`` real-time clients. Each sends its next request when it has played the whole response.
 
-    So each is one who listens all the time, and all together are given as many seconds of audio a second. They begin
-    evenly over ``spread`` seconds, as long as a sentence takes, and nobody asks any more after ``seconds``.
+    Each client listens all the time, so N clients receive N seconds of audio per second. Their starts are spread evenly
+    over ``spread`` seconds, about the length of a sentence. No request is sent after ``seconds``.
     """
 
     listeners: int
@@ -164,7 +165,7 @@ class RealtimeClients:
         return f"{self.listeners} listeners"
 
     def numbers(self) -> Iterator[int]:
-        """One for each request, to be drawn by whichever listener asks next."""
+        """Return an iterator of request numbers that all clients share."""
         return iter(_numbers(self.requests))
 
 
@@ -176,25 +177,28 @@ def _numbers(count: int | None) -> Iterator[int]:
 
 
 _FEWEST = 40
-"""Requests of a load: the 95th percentile of fewer is one of the two worst."""
+"""Minimum requests of a load. With fewer, the 95th percentile would be one of the two worst values."""
 
 
 def open_load(rate: float, requests: int | None, seconds: float | None, *, even: bool, seed: int) -> Open:
-    """A rate for as long as is said: 20 s when nothing is, but at least ``_FEWEST`` requests."""
+    """Return an open load. Without ``requests`` and ``seconds`` it lasts 20 s, but at least ``_FEWEST`` requests."""
     if requests is None and seconds is None:
         requests = max(_FEWEST, round(20 * rate))
     return Open(rate, requests, seconds, even, seed)
 
 
 def closed_load(at_once: int, requests: int | None, seconds: float | None) -> Closed:
-    """So many at once for as long as is said: four requests each when nothing is, but at least ``_FEWEST``."""
+    """Return a closed load.
+
+    Without ``requests`` and ``seconds`` it has four requests per client, but at least ``_FEWEST``.
+    """
     if requests is None and seconds is None:
         requests = max(_FEWEST, 4 * at_once)
     return Closed(at_once, requests, seconds)
 
 
 def audience(listeners: int, requests: int | None, seconds: float | None) -> RealtimeClients:
-    """So many listeners for as long as is said: 20 s when nothing is."""
+    """Return a load of real-time clients. Without ``requests`` and ``seconds`` it lasts 20 s."""
     return RealtimeClients(listeners, requests, 20.0 if requests is None and seconds is None else seconds)
 
 
@@ -202,14 +206,14 @@ _PLANS: dict[str, tuple[Iterable[float], Iterable[int]]] = {
     "cpu": ((0.5, 1, 2), (1, 2, 4, 8)),
     "gpu": ((1, 6, 10, 20, 40), (1, 8, 32, 64, 128, 256)),
 }
-"""Name -> requests a second, requests at once."""
+"""Plan name -> rates of the open loads, numbers of clients of the closed loads."""
 
 PLANS = tuple(_PLANS)
-"""The names there are."""
+"""The names of all plans."""
 
 
 def planned(name: str, requests: int | None, seconds: float | None, *, even: bool, seed: int) -> list[Load]:
-    """The loads of a plan, gentle ones first."""
+    """Return the loads of a plan, in ascending order: first the open loads, then the closed ones."""
     rates, counts = _PLANS[name]
     opened = [open_load(rate, requests, seconds, even=even, seed=seed) for rate in rates]
     return [*opened, *(closed_load(count, requests, seconds) for count in counts)]

@@ -1,1 +1,1 @@
-"""The ``sonant`` command line, one module for each command."""
+"""The ``sonant`` command line: one module per command."""

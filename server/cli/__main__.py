@@ -1,4 +1,4 @@
-"""``python -m server.cli`` is ``sonant``."""
+"""Makes ``python -m server.cli`` equivalent to ``sonant``."""
 
 from server.cli.main import main
 

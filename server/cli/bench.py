@@ -1,4 +1,4 @@
-"""``sonant bench``: what the listeners of a running server hear, and when."""
+"""The ``sonant bench`` command: measures the latency and the real-time performance of a running server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from server.bench.workload import (
 from server.cli.console import check_writable, note, plain_errors
 
 _WIDTH = 120
-"""Of tables that go to a file."""
+"""Width of tables that are not printed to a terminal."""
 
 
 def bench(
@@ -79,7 +79,7 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for every figure.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A file for a picture: .svg, .png, .pdf.")] = None,
 ) -> None:
-    """Measure a running server: when its speech is heard, and whether it comes in time."""
+    """Measure a running server: latency to the first audio, and whether audio arrives in real time."""
     with _wrong_values():
         loads = _loads(plan, rate, concurrency, listeners, requests, seconds, even=even, seed=arrival_seed)
         fields = {
@@ -124,7 +124,10 @@ async def _measured(
     file: Path | None,
     about: dict[str, Any],
 ) -> list[Result]:
-    """The results; what there is of them is in ``file`` after each load, should the next one be broken off."""
+    """Run the loads and return the results.
+
+    Writes the results so far to ``file`` after each load, so that they are not lost if a later load is interrupted.
+    """
     results: list[Result] = []
     await client.reach()
     async for result in measure(loads, client, asking, warm_up=warm_up, buffer=buffer):
@@ -146,7 +149,7 @@ def _loads(
     even: bool,
     seed: int,
 ) -> list[Load]:
-    """Those of the plan, then the others; one request at a time when nothing is said."""
+    """Return the loads of the plan, then the other given loads; without any, one request at a time."""
     if plan is not None and plan not in PLANS:
         raise ValueError(f"--plan: there is no plan '{plan}', only {', '.join(PLANS)}")
     loads = planned(plan, requests, seconds, even=even, seed=seed) if plan else []
@@ -177,14 +180,14 @@ def _frames(given: str | None) -> int | Literal["text"] | None:
 
 
 def _allow_many_connections() -> None:
-    """As many as the system allows: a server that falls behind is asked on, on one connection more each time."""
+    """Raise the open-file limit to its maximum: an open load opens more connections when the server falls behind."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager
 def _wrong_values() -> Iterator[None]:
-    """Wrong values end the command with one line, as everything else does."""
+    """Report invalid values like other expected failures, as one line on standard error."""
     with plain_errors("sonant bench"):
         try:
             yield

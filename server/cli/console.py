@@ -1,4 +1,4 @@
-"""Console output of the commands: every failure is one line on standard error."""
+"""Console output of the commands. Every expected failure is reported as one line on standard error."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from server.settings import SettingsError
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal, beside the command's output."""
+    """Print a message for the user on standard error, separate from the command's output."""
     typer.echo(text, err=True)
 
 
 def check_writable(path: Path) -> None:
-    """Find out before any work whether a file can be written there. Raises OSError; leaves nothing behind."""
+    """Check, before any work is done, that ``path`` can be written. Raises OSError. Leaves no new file behind."""
     there = path.exists()
     if there and not path.is_file() and not path.is_dir():
-        return  # a pipe or a device must not be opened twice
+        return  # do not open a pipe or a device twice
     path.open("ab").close()
     if not there:
         path.unlink()
@@ -30,7 +30,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def plain_errors(command: str) -> Iterator[None]:
-    """Expected failures end the command with one line and exit code 1; anything else is a defect."""
+    """Turn expected failures into one line on standard error and exit code 1. Other exceptions, bugs, propagate."""
     try:
         yield
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""``sonant doctor``."""
+"""The ``sonant doctor`` command: reports what this machine can run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from server.cli.console import plain_errors
 
 def doctor() -> None:
     """Report what this machine can run."""
-    # The report needs torch, which this process never imports. A session of its own: Ctrl-C ends it from here.
+    # The report needs torch, which this process never imports. In its own session the child does not receive Ctrl-C.
     command = [sys.executable, "-m", "engine.doctor"]
     environment = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"}
     with plain_errors("sonant doctor"):

@@ -43,7 +43,7 @@ app.add_typer(voices, name="voices")
 
 
 def main() -> None:
-    """The console script."""
+    """Run the ``sonant`` console script."""
     app()
 
 

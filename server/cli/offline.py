@@ -1,4 +1,4 @@
-"""Offline synthesis: one utterance with the same engine and no server, for ``sonant say``."""
+"""Offline synthesis for ``sonant say``: one utterance, with the same engine but without a server."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ _OWN_LIMITS = Limits(
     reference_max_seconds=3600.0,
     reference_max_bytes=2**30,
 )
-"""One's own files and texts on one's own machine need none of the wire's bounds."""
+"""Limits for the user's own files and texts on the user's own machine; the limits of the API are not needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spoken:
-    """An utterance: what was asked on the wire and of the engine, samples [T * 1920], their codes int64 [T, 16]."""
+    """A synthesized utterance.
+
+    body: the API request. request: the engine request. samples: int16 [T * 1920]. codes: int64 [T, 16].
+    """
 
     body: SpeechBody
     request: SpeechRequest
@@ -46,7 +49,7 @@ class Spoken:
     codes: NDArray[np.int64]
 
     def write_audio(self, path: Path) -> None:
-        """The file that was asked for: its format, speed and sample rate."""
+        """Write the audio file with the requested format, speed and sample rate."""
         kind = FORMATS[self.body.response_format]
         chain = Chain(kind, speed=self.body.speed, rate=self.body.sample_rate, whole=True)
         try:
@@ -55,7 +58,7 @@ class Spoken:
             chain.close()
 
     def write_dump(self, path: Path) -> None:
-        """Codes and samples, and of a clone its embedding and, if in context, its reference codes."""
+        """Write codes and samples as .npz; for clones also the embedding and, if in context, the reference codes."""
         arrays: dict[str, NDArray[Any]] = {"codes": self.codes, "wav": to_float32(self.samples)}
         if self.request.voice is not None:
             arrays["spk_embedding"] = self.request.voice.embedding
@@ -73,10 +76,14 @@ async def say(
     on_ready: Callable[[EngineInfo], None],
     on_frames: Callable[[int], None],
 ) -> Spoken:
-    """Speak ``fields`` (those of a speech request that are not None) with an engine of this process.
+    """Synthesize one utterance with an engine that is started for it. Raises ApiError or EngineError.
 
-    ``on_ready`` hears of the loaded checkpoint, ``on_frames`` the frames made so far.
-    Raises ApiError or EngineError.
+    Args:
+        settings: the server's settings; their limits are replaced.
+        fields: fields of a speech request; those that are None are ignored.
+        greedy: use greedy sampling, whatever ``fields`` say.
+        on_ready: called once when the checkpoint is loaded.
+        on_frames: called with the number of frames so far.
     """
     settings = settings.model_copy(update={"limits": _OWN_LIMITS})
     given = {name: value for name, value in fields.items() if value is not None}
@@ -97,9 +104,9 @@ async def say(
 
 
 async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
-    """Decode in this process: the file is the user's own, and may need more memory and time than a worker allows.
+    """Decode in this process. The file is trusted, and may need more memory and time than a decoder worker allows.
 
-    libsndfile is imported here because the HTTP process imports this module, and must not load it.
+    Imports libsndfile here: the HTTP process imports this module, but must not load libsndfile.
     """
     from server.references.decoders import decode_samples
 
@@ -125,5 +132,5 @@ async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[ND
 
 
 def recording_url(path: Path) -> str:
-    """A recording on this machine as a request carries it. Raises OSError."""
+    """Return a local recording as a ``data:`` URL for a request. Raises OSError."""
     return "data:;base64," + base64.b64encode(path.read_bytes()).decode()

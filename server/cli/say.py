@@ -1,4 +1,4 @@
-"""``sonant say``."""
+"""The ``sonant say`` command: synthesizes one utterance into a file, without a server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from server.startup import UNTRAINED
 
 
 class Layout(StrEnum):
-    """Where the text stands in the prompt."""
+    """Position of the text in the prompt."""
 
     STREAMING = "streaming"
     FULL = "full"
 
 
 _ENDINGS = {"ogg": "opus"}
-"""File endings that are not the format's own name."""
+"""File extensions that differ from the name of their format."""
 
 Temperature = Annotated[float | None, typer.Option(help="0 draws greedily.")]
 Number = Annotated[int | None, typer.Option()]
@@ -105,7 +105,7 @@ def say(
 
 
 def _format_of(output: Path) -> str:
-    """By the file's ending; a name without one, such as a pipe's, takes WAV."""
+    """Return the format for the file extension; WAV without one, for example for a pipe."""
     ending = output.suffix.lower().removeprefix(".") or "wav"
     kind = _ENDINGS.get(ending, ending)
     if kind not in FORMATS:
@@ -115,7 +115,7 @@ def _format_of(output: Path) -> str:
 
 
 class Progress:
-    """A line that changes, on a terminal; nothing elsewhere."""
+    """Shows the progress on a terminal; does nothing otherwise."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -131,13 +131,13 @@ class Progress:
             self._status.stop()
 
     def ready(self, info: EngineInfo) -> None:
-        """The checkpoint is loaded."""
+        """Report that the checkpoint is loaded."""
         if not info.trained:
             note(f"Warning: {UNTRAINED}.")
         self._show("thinking")
 
     def frames(self, made: int) -> None:
-        """So many frames have been made."""
+        """Report that ``made`` frames have been synthesized so far."""
         self._show(f"{made * SAMPLES_PER_FRAME / SAMPLE_RATE:.1f} s of speech")
 
     def _show(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""``sonant serve``."""
+"""The ``sonant serve`` command: checks the settings, opens the listening socket and runs the HTTP process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from server.settings import Settings, SettingsError, load_settings
 log = logging.getLogger("sonant")
 
 _KEEP_ALIVE_SECONDS = 30
-"""Longer than clients keep an idle connection (httpx: 5), so that none writes into one just closed."""
+"""Keep-alive timeout. Longer than that of clients (httpx: 5 s), so that no client writes to a connection that the
+server has just closed."""
 _UNSENT_BYTES = 256 * 1024
-"""Unsent bytes that the kernel buffers for a connection. Unbounded they reach megabytes, a minute of speech, before
-the server sees that a client does not read."""
+"""Unsent bytes that the kernel buffers per connection. Without a limit it buffers megabytes (a minute of speech) before
+the server notices that a client does not read."""
 
 
 def serve(
@@ -75,14 +76,14 @@ def serve(
 
 
 def _set_up_logging(settings: Settings) -> None:
-    """uvicorn's entries only where they add something to the lines of the requests."""
+    """Set up logging, and keep only those uvicorn messages that are not redundant with the request log."""
     set_up_logging(settings.log_format)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(untold)
 
 
 def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None], heartbeat: Heartbeat) -> int:
-    """Serve until told to stop, in the HTTP process. Returns its exit code: 1 when the engine could not start."""
+    """Run the HTTP process until it is stopped. Return its exit code: 1 if the engine could not start."""
     failed = False
 
     def stop() -> None:
@@ -108,8 +109,8 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             ws_max_size=settings.limits.max_body_bytes,
-            ws_per_message_deflate=False,  # audio is packed already, and text could be a bomb
-            ws_ping_interval=None,  # a pong waits behind audio that plays in real time: limits.stalled_seconds tells
+            ws_per_message_deflate=False,  # audio is compressed already; text could be a decompression bomb
+            ws_ping_interval=None,  # pongs queue behind real-time audio; limits.stalled_seconds detects dead peers
         ),
         app.state.admission,
         app.state.sessions,
@@ -122,9 +123,10 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A listening socket, so that the address is known, or refused, before anything is loaded.
+    """Return a listening socket. It is opened before anything is loaded, so that an unusable address fails early.
 
-    Its connections inherit its options: asyncio would leave them with Nagle's algorithm, 40 ms late.
+    Accepted connections inherit its options. TCP_NODELAY is needed because with Nagle's algorithm, which asyncio does
+    not disable here, data is 40 ms late. Raises OSError.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
@@ -133,7 +135,7 @@ def _listen(settings: Settings) -> socket.socket:
         reason = str(error.strerror or error).partition(" (")[0]
         raise OSError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # the kernel drops what a stalled listener still has to take
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # the kernel closes connections of clients that stopped reading
         stalled = int(settings.limits.stalled_seconds * 1000)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
@@ -142,7 +144,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _check_exposure(listener: socket.socket, settings: Settings, protected: bool) -> None:
-    """Raises SettingsError where other machines could use a server without a key, and nobody has said they may."""
+    """Raise SettingsError when other machines can reach a server without keys, unless that is explicitly allowed."""
     if protected or settings.allow_unauthenticated or _is_loopback(listener):
         return
     listener.close()

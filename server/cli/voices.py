@@ -1,4 +1,4 @@
-"""``sonant voices``: the voices of a running server."""
+"""The ``sonant voices`` commands: manage the voices of a running server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Private = Annotated[bool, typer.Option("--private", help="For the key in SONANT_
 _LOCAL = "http://127.0.0.1:8000"
 _PATH = "/v1/audio/voices"
 _PATIENCE_SECONDS = 180.0
-"""Longer than the server takes before it gives a recording up."""
+"""HTTP timeout. Longer than the server's own timeout for a recording."""
 
 
 @app.command("list")
@@ -79,7 +79,7 @@ def blend(
     private: Private = False,
     server: Server = _LOCAL,
 ) -> None:
-    """Make the voice between several."""
+    """Blend several voices into one."""
     with _asking("blend", server) as client:
         shares = [{"voice": voice, "weight": weight} for voice, weight in map(weighted, voices)]
         body = {"voices": shares, "name": name, "shared": not private}
@@ -104,7 +104,7 @@ def _shared(private: bool) -> str:
 
 @contextmanager
 def _asking(command: str, server: str) -> Iterator[httpx.Client]:
-    """A client of the server; what goes wrong with it ends the command with one line."""
+    """Yield an HTTP client of the server. Reports its failures as one line on standard error."""
     key = os.environ.get("SONANT_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     with plain_errors(f"sonant voices {command}"):
@@ -118,7 +118,7 @@ def _asking(command: str, server: str) -> Iterator[httpx.Client]:
 
 
 def _answer(response: httpx.Response) -> dict[str, Any]:
-    """The JSON of a reply. Raises OSError with what the server said of a refusal."""
+    """Return the JSON object of a response. Raises OSError with the server's message when the request failed."""
     try:
         body = response.json()
     except ValueError:

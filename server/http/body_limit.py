@@ -1,4 +1,4 @@
-"""Bounds the size and the arrival time of request bodies."""
+"""Middleware that limits the size and the arrival time of request bodies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from server.http.connections import too_slow
 
 
 class BodyLimit:
-    """Refuses a body by its Content-Length, and one that comes in chunks once it has grown too large or late.
+    """Refuses a body whose Content-Length is too large, and any body that becomes too large or arrives too late.
 
     Args:
-        app: the application behind it.
-        most: bytes of one body.
-        patience: seconds until its end.
-        budget: for the bytes of all bodies. A body counts until its request is over, since the request keeps it.
+        app: the wrapped ASGI application.
+        most: maximum bytes of one body.
+        patience: seconds until the last byte of a body must arrive.
+        budget: counts the bytes of all bodies. A body counts until its request ends, because the request keeps it in
+            memory.
     """
 
     def __init__(self, app: ASGIApp, most: int, patience: float, budget: BodyBudget) -> None:

@@ -1,4 +1,4 @@
-"""Which client a connection or a request belongs to: limits and fair queues count per client."""
+"""Client identity of connections and requests, for limits and fair queues that count per client."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import lru_cache
 from starlette.types import Scope
 
 _IPV6_PREFIX = 64
-"""One IPv6 customer usually has at least a /64, so single addresses in it are not separate clients."""
+"""An IPv6 customer usually has at least a /64, so addresses within a /64 count as one client."""
 
 
 def client_of(scope: Scope) -> str:
-    """Return the id of the request's API key, else its address, for IPv6 the /64 network.
+    """Return the id of the request's API key, or else its address (for IPv6: the /64 network).
 
-    The key check stores the id, a digest, as ``scope["state"]["key_id"]`` on servers with several keys; a single key
-    does not tell clients apart. Connections without an address, such as Unix sockets, share one id.
+    On servers with several keys, ``KeyCheck`` stores the id, a digest, as ``scope["state"]["key_id"]``. A single key
+    does not distinguish clients. Connections without an address, such as Unix sockets, share one id.
     """
     key_id: str | None = scope.get("state", {}).get("key_id")
     if key_id is not None:
@@ -26,7 +26,7 @@ def client_of(scope: Scope) -> str:
 
 @lru_cache(maxsize=4096)
 def address_key(host: str) -> str:
-    """Return the name under which a peer address is counted: an IPv4 address, or an IPv6 /64 network."""
+    """Return the key under which a peer address is counted: an IPv4 address, or an IPv6 /64 network."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -39,9 +39,9 @@ def address_key(host: str) -> str:
 
 
 def share_of(places: int, share: float) -> int:
-    """Return how many of ``places`` one client may hold: ``share`` of them, rounded up, and at least one.
+    """Return how many of ``places`` one client may hold: the fraction ``share``, rounded up, and at least one.
 
-    A share below 1 always leaves one of several places to other clients.
+    If ``share`` is below 1 and ``places`` above 1, at least one is left for other clients.
     """
     most = max(1, math.ceil(round(share * places, 6)))
     return min(most, places - 1) if share < 1 and places > 1 else most

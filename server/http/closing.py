@@ -1,4 +1,4 @@
-"""Two ways to end a connection that a plain close would end wrongly."""
+"""Closing connections by reset and by lingering close, for cases where a plain close would mislead the peer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Close with a TCP reset, so that the peer cannot take what it has received for the whole response.
+    """Close with a TCP reset, so that the peer cannot mistake an incomplete response for a complete one.
 
-    Data that is still queued is lost.
+    Queued data is lost.
     """
     connection = transport.get_extra_info("socket")
     if connection is not None:
@@ -24,14 +24,14 @@ def reset(transport: asyncio.Transport) -> None:
 
 
 class LingeringClose(asyncio.Protocol):
-    """Sends what is queued and FIN, then discards input until the peer closes too (RFC 9112, 9.6).
+    """Sends queued data and FIN, then discards input until the peer closes too (RFC 9112, 9.6).
 
-    A plain close with unread input resets the connection, and the peer may lose the answer that was sent before.
+    A plain close with unread input resets the connection, and the peer may lose the response that was sent before.
 
     Args:
         transport: the connection; this protocol takes it over.
-        owner: the protocol before; its ``connection_lost`` is called at the end.
-        seconds: upper bound on the wait for the peer.
+        owner: the previous protocol; its ``connection_lost`` is called at the end.
+        seconds: maximum wait for the peer.
     """
 
     def __init__(self, transport: asyncio.Transport, owner: asyncio.Protocol, seconds: float) -> None:
@@ -43,6 +43,6 @@ class LingeringClose(asyncio.Protocol):
             transport.write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed, by the peer or by the timer."""
+        """Cancel the timer and notify the previous protocol. The peer or the timer closed the connection."""
         self.timer.cancel()
         self._owner.connection_lost(exc)

@@ -1,4 +1,4 @@
-"""The open connections of a server: how many there may be, and which one makes room for a new one."""
+"""The open connections of a server: limits their number, and evicts idle ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ConnectionTable:
     requests (keep-alive). WebSockets are never idle. Not thread-safe: for one event loop.
 
     Args:
-        most: connections in all.
-        share: part of ``most`` that one client address (IPv6: one /64) may hold, above 0 and at most 1.
+        most: maximum number of connections.
+        share: fraction of ``most`` that one client address (IPv6: one /64) may hold, above 0 and at most 1.
     """
 
     def __init__(self, most: int, share: float) -> None:
@@ -33,7 +33,7 @@ class ConnectionTable:
         return len(self._clients)
 
     def add(self, transport: asyncio.Transport, host: str) -> bool:
-        """Count a new connection, which is idle. False when there is no room and no idle connection to close."""
+        """Count a new connection as idle. Return False if a limit is reached and no idle connection can be closed."""
         client = address_key(host)
         if self._open_by_client[client] >= self._most_per_client and not self._evict(self._idle_by_client.get(client)):
             return False
@@ -45,7 +45,7 @@ class ConnectionTable:
         return True
 
     def remove(self, transport: asyncio.Transport) -> None:
-        """Forget a connection. No effect on one that is not counted."""
+        """Remove a connection. No effect if it is not counted."""
         self.set_busy(transport)
         client = self._clients.pop(transport, None)
         if client is None:
@@ -55,7 +55,7 @@ class ConnectionTable:
             del self._open_by_client[client]
 
     def set_busy(self, transport: asyncio.Transport) -> None:
-        """A request has begun on this connection."""
+        """Mark the connection as busy: a request has begun."""
         if transport not in self._idle:
             return
         del self._idle[transport]
@@ -65,7 +65,7 @@ class ConnectionTable:
             del self._idle_by_client[client]
 
     def set_idle(self, transport: asyncio.Transport) -> None:
-        """No request is in progress on this connection. No effect on one that is not counted."""
+        """Mark the connection as idle: no request is in progress. No effect if it is not counted."""
         client = self._clients.get(transport)
         if client is None or transport in self._idle:
             return
@@ -73,7 +73,7 @@ class ConnectionTable:
         self._idle_by_client.setdefault(client, OrderedDict())[transport] = None
 
     def _evict(self, idle: _IdleConnections | None) -> bool:
-        """Close the longest-idle connection; False where there is none. abort() frees its descriptor at once."""
+        """Close the longest-idle connection; return False if there is none. abort() frees its descriptor at once."""
         if not idle:
             return False
         oldest = next(iter(idle))

@@ -1,4 +1,4 @@
-"""HTTP connections: a request that never ends is given up, and one that is no HTTP gets the one error shape."""
+"""HTTP connections: a timeout for incomplete requests, and the common error response for invalid HTTP."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ from server.http.h11_connection import H11Connection
 from server.telemetry.request_log import new_request_id
 
 TRAILERS = "http.response.trailers"
-"""The ASGI extension, and its message, of headers that follow a body."""
+"""Name of the ASGI extension for trailers, the headers that follow a body, and type of its message."""
 
 _MAX_HEAD_BYTES = 16 * 1024
 _LINGER_SECONDS = 1.0
 _MOST_LINGERING = 32
-"""Refused connections that wait for their clients to close; further ones are closed at once."""
+"""Maximum number of refused connections that wait for their clients to close; others are closed at once."""
 
 _ARRIVING = (h11.IDLE, h11.SEND_BODY)
-"""States of a client whose request is not complete."""
+"""States of a client whose request is incomplete."""
 
 
 class HttpConnection(H11Protocol):
-    """uvicorn's protocol with limits: a time for a request to arrive, and a number of open connections.
+    """uvicorn's protocol with two limits: the time for a request to arrive, and the number of open connections.
 
     It relies on these parts of uvicorn, which tests/server/test_uvicorn_hooks.py checks: the attributes ``conn``,
     ``app``, ``cycle`` and ``transport``; that the scope of a cycle is the object the application is called with; that
     ``on_response_complete`` is called after each response, and ``send_400_response`` for a protocol error.
 
-    patience: seconds from a connection's first sign of life, or a further request's first byte, to its last one.
-    table: the open connections.
+    Attributes:
+        patience: seconds for a request to arrive. They start when the connection opens, for a later request at its
+            first byte, and end at the request's last byte.
+        table: the open connections.
     """
 
     conn: H11Connection
@@ -61,7 +63,7 @@ class HttpConnection(H11Protocol):
         self.app = cast(Any, self._run_application)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, or refuse it with 503 when there is no room for it."""
+        """Count the connection, or refuse it with 503 when the connection limit is reached."""
         super().connection_made(transport)
         if self.table.add(transport, self.client[0] if self.client else ""):
             self._expect_request()
@@ -70,7 +72,7 @@ class HttpConnection(H11Protocol):
         self._refuse(ApiError(message, status=503, code="server_busy"), linger=True)
 
     def data_received(self, data: bytes) -> None:
-        """More of a request. Of a WebSocket that begins here the session's own bounds hold."""
+        """Parse more of a request. The timeout ends when a WebSocket begins: live sessions have their own limits."""
         self.table.set_busy(self.transport)
         super().data_received(data)
         upgraded = self.transport.get_protocol() is not self
@@ -81,31 +83,31 @@ class HttpConnection(H11Protocol):
             self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Stop the timeout and uncount the connection."""
         self._stop_expecting()
         self.table.remove(self.transport)
         self._lingering.discard(self.transport)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """The last byte of a response is written. A pipelined request may begin at once."""
+        """Mark the connection as idle, unless a pipelined request begins at once."""
         super().on_response_complete()
         self._note_idle()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, where the answer has not begun, and close."""
+        """Refuse invalid HTTP, if no response has begun, and close the connection."""
         error = sys.exception()
         hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
-        reason = str(error).partition(":")[0]  # what follows are the client's bytes
-        status = hint if hint < 500 else 400  # h11's 501 would be the server's fault
+        reason = str(error).partition(":")[0]  # the rest quotes the client's bytes
+        status = hint if hint < 500 else 400  # h11's 501 would report a server error
         self._refuse(ApiError(f"This is not HTTP: {reason}.", status=status, code="invalid_http"))
 
     def _should_upgrade(self) -> bool:
-        """WebSockets begin with GET (RFC 6455, 4.1): anything else is answered as a plain request."""
+        """Upgrade GET requests only (RFC 6455, 4.1); any other request is a plain HTTP request."""
         return self.scope["method"] == "GET" and self.scope["http_version"] == "1.1" and super()._should_upgrade()
 
     async def _run_application(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. Offers trailers to clients that accept them; a response that is cut never looks complete."""
+        """ASGI. Offers trailers to clients that accept them, and makes incomplete responses detectable."""
         if _accepts_trailers(scope):
             send = self._send_with_trailers(scope, send)
         try:
@@ -115,7 +117,7 @@ class HttpConnection(H11Protocol):
                 self._reset_if_cut()
 
     def _send_with_trailers(self, scope: Scope, send: Send) -> Send:
-        """``send`` with the ASGI extension for trailers, which uvicorn does not have."""
+        """Return ``send`` with support for the ASGI trailers extension, which uvicorn lacks."""
         scope["extensions"] = {**scope.get("extensions", {}), TRAILERS: {}}
         announced = False
         last: Message = {}
@@ -135,10 +137,10 @@ class HttpConnection(H11Protocol):
         return send_with_trailers
 
     def _reset_if_cut(self) -> None:
-        """Reset a connection whose end would otherwise mark the end of an incomplete response.
+        """Reset the connection if a plain close would make an incomplete response look complete.
 
-        A response with a length or in chunks ends visibly short by itself. There a reset would only throw away
-        audio that the client has not read yet.
+        With Content-Length or chunked encoding the client detects an incomplete response without a reset. A reset
+        would only discard audio that the client has not read yet.
         """
         cut = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if cut and self.conn.ends_with_connection:
@@ -160,7 +162,10 @@ class HttpConnection(H11Protocol):
             self._overdue = None
 
     def _give_up(self) -> None:
-        """A body that the application still reads is its own to give up: ``BodyLimit``."""
+        """Refuse or close a connection whose request is overdue.
+
+        While the application handles a request, ``BodyLimit`` enforces the timeout of its body instead.
+        """
         self._overdue = None
         if self.transport.is_closing():
             return
@@ -196,17 +201,17 @@ class HttpConnection(H11Protocol):
 
 
 def too_slow(seconds: float) -> str:
-    """What a client is told whose request took longer to arrive."""
+    """Return the error message for a request that took longer than ``seconds`` to arrive."""
     return f"The request did not arrive within {seconds:g} s."
 
 
 def connections(seconds: float, table: ConnectionTable) -> type[HttpConnection]:
-    """The protocol class for uvicorn, with that patience and that table."""
+    """Return the protocol class for uvicorn, with ``seconds`` as its request timeout and with ``table``."""
     return type("HttpConnection", (HttpConnection,), {"patience": seconds, "table": table, "_lingering": set()})
 
 
 def _accepts_trailers(scope: Scope) -> bool:
-    """Whether the client announced that it reads trailers (``TE: trailers``). Only a chunked response has them."""
+    """Return whether the client accepts trailers (``TE: trailers``). Only a chunked response can have them."""
     if scope["http_version"] != "1.1":
         return False
     accepted = [value for name, value in scope["headers"] if name == b"te"]

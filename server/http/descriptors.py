@@ -1,4 +1,4 @@
-"""File descriptors: how many connections they allow, and what happens when the system has none left."""
+"""File descriptors: the number of connections they allow, and logging when the system has none left."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ log = logging.getLogger("sonant")
 ACCEPT_BATCH = 16
 """Connections that asyncio accepts in one iteration of the event loop.
 
-It may accept four such batches before the first ``connection_made`` runs and makes room, so that 4 * ACCEPT_BATCH must
-be well below RESERVE.
+It may accept four such batches before the first ``connection_made`` runs and evicts a connection. Therefore
+4 * ACCEPT_BATCH must be well below RESERVE.
 """
 RESERVE = 192
-"""Descriptors that are not used for counted connections: accepted but not yet counted ones, refused ones that are
-being closed, files, links to the engine."""
+"""Descriptors that are not available to counted connections. They serve connections that are accepted but not yet
+counted, refused connections that are closing, files, and links to the engine."""
 
 _MOST_DESCRIPTORS = 65_536
 _MOST_CONNECTIONS = 4096
@@ -32,7 +32,7 @@ _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit on open files to the hard limit, at most 65,536. Returns the soft limit then."""
+    """Raise the soft limit on open files to the hard limit, at most 65,536. Return the new soft limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -47,9 +47,10 @@ def raise_descriptor_limit() -> int:
 
 
 def connection_capacity(asked: int | None, descriptors: int) -> int:
-    """How many connections to allow: ``limits.max_connections``, or what the descriptors allow, at most 4096.
+    """Return the connection limit: ``asked`` (``limits.max_connections``) as far as ``descriptors`` allow it.
 
-    Logs a warning where fewer than ``asked`` are possible.
+    If ``asked`` is None, the limit is what the descriptors allow, at most 4096. Logs a warning when the descriptors
+    allow fewer than ``asked``.
     """
     possible = max(_FEWEST_CONNECTIONS, descriptors - RESERVE)
     if asked is None:
@@ -65,9 +66,10 @@ def connection_capacity(asked: int | None, descriptors: int) -> int:
 
 
 def prepare_listeners(sockets: Sequence[socket.socket]) -> None:
-    """To be called in the event loop once it accepts: restore the listen queue, and log accept failures briefly.
+    """Restore the length of the listen queue, and install ``AcceptFailureLog``.
 
-    asyncio uses one number, the backlog, for the kernel's queue and for the size of an accept batch.
+    Call it in the event loop once the server accepts connections. It is needed because asyncio uses one number, the
+    backlog, both for the kernel's listen queue and for the size of an accept batch.
     """
     for listener in sockets:
         listener.listen(_LISTEN_QUEUE)
@@ -75,14 +77,14 @@ def prepare_listeners(sockets: Sequence[socket.socket]) -> None:
 
 
 class AcceptFailureLog:
-    """An exception handler for the event loop: accept() failures take one line a minute, the rest is logged as ever."""
+    """An event loop exception handler that logs accept() failures once a minute, and the rest as asyncio does."""
 
     def __init__(self) -> None:
         self._count = 0
         self._next = 0.0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle what asyncio reports."""
+        """Handle an error that asyncio reports."""
         error = context.get("exception")
         if not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES and "socket" in context):
             loop.default_exception_handler(context)

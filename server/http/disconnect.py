@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
-    """The result of ``work``, which is cancelled as soon as the client closes its connection.
+    """Return the result of ``work``; cancel it as soon as the client disconnects.
 
-    Raises ClientLeft, or whatever ``work`` raises. The request's body must have been read.
+    The request's body must have been read before. Raises ClientDisconnected, or what ``work`` raises.
     """
     working = asyncio.current_task()
     assert working is not None
@@ -34,7 +34,7 @@ async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     try:
         return await work
     except asyncio.CancelledError:
-        if left and working.cancelling() == cancellations + 1:  # nobody else wants it to end
+        if left and working.cancelling() == cancellations + 1:  # only the disconnect cancelled it
             raise ClientDisconnected from None
         raise
     finally:
@@ -45,6 +45,6 @@ async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
-    with suppress(ApiError):  # a body that goes on where it had ended
+    with suppress(ApiError):  # from BodyLimit, if the client sends more body after its end
         while (await receive())["type"] != "http.disconnect":
             pass

@@ -1,4 +1,4 @@
-"""HTTP/1.1 framing on top of h11: request targets in absolute form, ambiguous lengths, response trailers."""
+"""HTTP/1.1 framing on top of h11: absolute-form request targets, ambiguous body lengths, response trailers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ HeaderList = list[tuple[bytes, bytes]]
 
 
 class H11Connection(h11.Connection):
-    """The server's side of a connection.
+    """The server side of a connection.
 
-    trailers: headers to send after the current response's last chunk. Only for a chunked response.
-    ends_with_connection: the end of the connection is all that tells a client where the current response ends: it
-        goes to an HTTP/1.0 client and has no Content-Length.
+    Attributes:
+        trailers: headers to send after the last chunk of the current response. Only for a chunked response.
+        ends_with_connection: whether only the end of the connection marks the end of the current response, because
+            the client uses HTTP/1.0 and the response has no Content-Length.
     """
 
     def __init__(self, max_incomplete_event_size: int) -> None:
@@ -28,12 +29,12 @@ class H11Connection(h11.Connection):
         self.ends_with_connection = False
 
     def next_event(self) -> Any:
-        """The next event. Raises h11.RemoteProtocolError, also for a request target that cannot be served."""
+        """Return the next event. Raises h11.RemoteProtocolError, also for an invalid request target."""
         event = super().next_event()
         return _normalized(event) if isinstance(event, h11.Request) else event
 
     def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
-        """The bytes of ``event``; ``send`` calls this for every event."""
+        """Return the bytes of ``event``, with trailers at the end of a message. ``send`` calls this for every event."""
         if isinstance(event, h11.Response):
             old = (self.their_http_version or b"1.1") < b"1.1"
             self.ends_with_connection = old and not _has(event.headers, b"content-length")
@@ -43,7 +44,7 @@ class H11Connection(h11.Connection):
 
 
 def _normalized(request: h11.Request) -> h11.Request:
-    """``request`` with its target in origin form and one length at most; unchanged where it has both."""
+    """Return ``request`` with its target in origin form and without an ambiguous body length."""
     target, headers = request.target, request.headers
     ambiguous = _has(headers, b"transfer-encoding") and _has(headers, b"content-length")
     in_origin_form = target[:1] == b"/" or target == b"*" or request.method == b"CONNECT"
@@ -59,7 +60,7 @@ def _normalized(request: h11.Request) -> h11.Request:
 
 
 def _split(target: bytes) -> tuple[bytes, bytes]:
-    """Authority, and path with query, of a target in absolute form (RFC 9112, 3.2.2)."""
+    """Return the authority, and the path with query, of an absolute-form target (RFC 9112, 3.2.2)."""
     scheme, separator, rest = target.partition(b"://")
     if not separator or scheme.lower() not in (b"http", b"https"):
         raise h11.RemoteProtocolError("the request target must be a path, or a URL that begins with http")

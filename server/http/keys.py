@@ -1,4 +1,4 @@
-"""API keys: where they are read from, and the middleware that checks them."""
+"""API keys: loading them, and the middleware that checks them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from server.settings import Settings, SettingsError
 from server.telemetry.record import RequestRecord
 
 OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
-"""What needs no key: whether the server lives, and pages that say nothing of anybody's speech. All else does."""
+"""Paths that need no key: health checks, and pages without user data. All other paths need one."""
 
 _OPEN_FOLDER = "/playground/"
 
 _OWNER = b"sonant voice owner\0"
-"""Separates key ids from every other digest of a key."""
+"""Prefix that makes key ids different from every other digest of a key (domain separation)."""
 
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 _KEY = re.compile(r"[!-~]{1,512}")
@@ -30,7 +30,7 @@ _BEARER = re.compile(r"bearer +(\S+)", re.IGNORECASE)
 
 
 class Keys:
-    """The different keys of one server, kept as digests of equal length, so that comparing them tells nothing."""
+    """The distinct API keys of one server, stored as digests of equal length so that comparing them leaks nothing."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._ids = {_digest(key): key_id(key) for key in keys}
@@ -39,7 +39,7 @@ class Keys:
         return len(self._ids)
 
     def identify(self, given: str) -> str | None:
-        """Return the id of the key that ``given`` is, or None. Compares every key, whichever matches."""
+        """Return the id of the key ``given``, or None. Compares all keys, each in constant time, even after a match."""
         digest, found = _digest(given), None
         for each, name in self._ids.items():
             if hmac.compare_digest(digest, each):
@@ -48,12 +48,15 @@ class Keys:
 
 
 def key_id(key: str) -> str:
-    """Return the public name of a key: 16 hexadecimal digits, which name the folder of the key's stored voices."""
+    """Return the public id of a key: 16 hexadecimal digits. It also names the folder of the key's stored voices."""
     return hashlib.sha256(_OWNER + key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def load_keys(settings: Settings) -> Keys:
-    """The key of the settings and those of the key file. Raises SettingsError or OSError; names no key."""
+    """Load the keys from the settings and the key file.
+
+    Raises SettingsError or OSError; their messages contain no key.
+    """
     keys = _read_keys(settings.keys_file) if settings.keys_file else []
     single = settings.api_key.get_secret_value().strip() if settings.api_key else ""
     if single and not _KEY.fullmatch(single):
@@ -90,10 +93,10 @@ def _is_open(path: str) -> bool:
 
 
 class KeyCheck:
-    """Lets a request pass that brings one of ``keys``, or asks for an open path.
+    """Middleware that accepts requests with one of ``keys``, and requests to open paths.
 
-    The key's id is then the record's owner. Where there are several keys it also names the client, for limits that
-    count per client: it is the record's client and ``scope["state"]["key_id"]``.
+    It sets the record's owner to the key's id. If the server has several keys, the id also identifies the client for
+    limits that count per client: the middleware sets the record's client and ``scope["state"]["key_id"]``.
     """
 
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
@@ -101,7 +104,7 @@ class KeyCheck:
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. A WebSocket is refused in its handshake, with the same answer."""
+        """ASGI. A WebSocket is refused in its handshake, with the same response."""
         if scope["type"] == "lifespan" or _is_open(scope["path"]):
             await self._app(scope, receive, send)
             return

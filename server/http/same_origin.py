@@ -1,4 +1,4 @@
-"""Keeps pages of other sites away from a server that asks for no key."""
+"""Protects a server without API keys from web pages of other sites (DNS rebinding, cross-site requests)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\s\[\]]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::\
 
 
 class SameOriginOnly:
-    """Refuses requests that a browser sends for a page of another site.
+    """Middleware that refuses requests that a browser sends for a page of another site.
 
-    Host is checked on every request, since a page whose name is pointed at this server after it was loaded (DNS
-    rebinding) may read all that is answered. Origin is checked where a request acts: browsers send WebSocket handshakes
-    and forms of any page without asking the server first.
+    It checks Host on every request, because of DNS rebinding: a page whose host name is changed to point at this
+    server after it was loaded can read every response. It checks Origin on WebSocket handshakes and on unsafe methods,
+    because browsers send handshakes and forms of any page without a preflight request.
 
-    names: host names of this server, beside addresses, localhost, names without a dot, and this machine's own name.
+    names: host names of this server, in addition to IP addresses, localhost, names without a dot, and this machine's
+        own name.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
@@ -61,14 +62,14 @@ class SameOriginOnly:
             return False
 
     def _is_own_host(self, host: str) -> bool:
-        """Whether ``host``, with or without a port, cannot be a name that somebody else controls."""
+        """Return whether ``host``, with or without a port, is a name that no other site can control."""
         parts = _HOST.fullmatch(host)
         if parts is None:
             return False
         if parts["name"] is None:
             return _is_address(parts["v6"])
         name = parts["name"].lower()
-        if "." not in name:  # a service of a container network, or a machine: public names have a dot
+        if "." not in name:  # a service in a container network, or a machine: public names have a dot
             return True
         name = name.removesuffix(".")
         return name in self._names or name.endswith(".localhost") or _is_address(name)

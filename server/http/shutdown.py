@@ -1,4 +1,4 @@
-"""Graceful shutdown: accepted requests finish, nothing new is accepted, a second signal stops at once."""
+"""Graceful shutdown: accepted requests finish, new ones are refused, a second signal stops the server at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ from server.live.sessions import Sessions
 from server.synthesis.admission import Admission
 
 _CLOSE_SECONDS = 1.0
-"""A client that does not answer the close holds nobody up for longer."""
+"""Upper bound on how long shutdown waits for clients that do not answer the close frame."""
 
 
 class Server(uvicorn.Server):
-    """Drains when it is told to stop: it still listens, and answers, until the last accepted request has ended.
+    """A uvicorn server that drains on a stop signal: it listens and responds until the last accepted request ends.
 
-    patience: seconds after which what still runs is broken off; tell: says what it waits for; heartbeat: tells the
-    supervisor that the event loop runs, from the moment that connections are accepted until the loop ends.
+    Args:
+        config: uvicorn's configuration.
+        admission: refuses new requests while the server drains.
+        sessions: the live sessions, which shutdown ends.
+        patience: seconds after the stop signal at which requests in flight are cancelled.
+        tell: called with progress messages for the operator.
+        heartbeat: tells the supervisor that the event loop runs, from the time that connections are accepted until
+            the loop ends.
     """
 
     def __init__(
@@ -53,7 +59,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Handle the supervisor's signal instead of SIGINT and SIGTERM, which are for the supervisor."""
+        """Handle the supervisor's signal instead of SIGINT and SIGTERM, which the supervisor handles."""
         before = signal.signal(STOP_SIGNAL, self.handle_exit)
         try:
             yield
@@ -61,13 +67,17 @@ class Server(uvicorn.Server):
             signal.signal(STOP_SIGNAL, before)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, accept connections, and begin the heartbeat."""
+        """Start the application, accept connections, and start the heartbeat."""
         await super().startup(sockets)
         prepare_listeners(sockets or [])
         self._beating = asyncio.create_task(self._heartbeat.run())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal has come. It is not kept, which would raise it again after the end: a told stop is no failure."""
+        """Drain on the first stop signal, stop at once on a second one.
+
+        uvicorn would store the signal and raise it again after shutdown. A requested stop is not a failure, so it is
+        not stored.
+        """
         if self._told is not None or self.should_exit:
             self._force()
             return
@@ -75,15 +85,15 @@ class Server(uvicorn.Server):
         self._admission.close()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second, by uvicorn: whether the end has come."""
+        """Check the drain and return whether to exit. uvicorn calls this ten times a second."""
         if self._told is not None:
             self._look_at_drain(self._told + self._patience)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close what is idle and wait for answers still on their way, or break them off; then end the engine.
+        """Close idle connections, wait for responses in flight or cancel them, then stop the engine.
 
-        Live sessions first: uvicorn would close them without a word.
+        Live sessions end first, because uvicorn would close them without an error event.
         """
         await self._sessions.end()
         await self._until_closed()
@@ -113,14 +123,14 @@ class Server(uvicorn.Server):
 
     def _force(self) -> None:
         self.should_exit = self.force_exit = True
-        asyncio.get_running_loop().call_soon_threadsafe(self._forced.set)  # this may be inside a signal's handler
+        asyncio.get_running_loop().call_soon_threadsafe(self._forced.set)  # this may run inside a signal handler
 
     def _seconds_left(self) -> int:
         told = time.monotonic() if self._told is None else self._told
         return max(1, math.ceil(told + self._patience - time.monotonic()))
 
     async def _until_closed(self) -> None:
-        """Until every WebSocket's client has answered the close, for what was sent to it could be lost otherwise."""
+        """Wait until every WebSocket is closed by its client; otherwise data that was sent to it could be lost."""
         sockets = [each for each in self.server_state.connections if isinstance(each, WebSocketConnection)]
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -138,6 +148,6 @@ def _utterances(count: int) -> str:
 
 
 def untold(entry: logging.LogRecord) -> bool:
-    """A filter for uvicorn's log: not what the line of the request has told already, with its ``error=``."""
+    """Filter uvicorn's log: drop cancellations and incomplete responses, which the request log has as ``error=``."""
     error = entry.exc_info[1] if entry.exc_info else None
     return not isinstance(error, asyncio.CancelledError) and "returned without completing" not in entry.getMessage()

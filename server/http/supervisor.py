@@ -1,4 +1,4 @@
-"""The supervisor of ``sonant serve``: it runs the HTTP process and restarts it when it crashes or hangs."""
+"""The supervisor of ``sonant serve``: runs the HTTP process and restarts it when it crashes or hangs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from typing import NoReturn
 from engine.system.process import adopt_orphans, die_with_parent
 
 STOP_SIGNAL = signal.SIGUSR1
-"""How the supervisor tells the HTTP process to stop; a second one means at once.
+"""Signal from the supervisor that tells the HTTP process to drain; a second one stops it at once.
 
 The HTTP process ignores SIGINT, SIGTERM and SIGHUP: a service manager (or ``pkill``) may send them to every process of
-the service, and one received both directly and through the supervisor would count as two.
+the service, and a signal received both directly and through the supervisor would count twice.
 """
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
@@ -33,34 +33,34 @@ _HEARTBEAT_S = 5.0
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
 _HEALTHY_S = 60.0
-"""After serving for so long, the next restart begins with the shortest backoff again."""
+"""Seconds of serving after which the backoff is reset."""
 _STARTS = 3
-"""How often the HTTP process is started before the supervisor gives up, when it has never served a request."""
+"""Number of starts after which the supervisor gives up if no HTTP process ever sent a heartbeat."""
 _START_S = 120.0
-"""Longest time from the start of the HTTP process to its first heartbeat."""
+"""Timeout from the start of the HTTP process to its first heartbeat."""
 _STOP_GRACE_S = 10.0
-"""What the HTTP process may take to end beyond ``limits.drain_seconds``."""
+"""Grace period for the HTTP process to end, in addition to ``limits.drain_seconds``."""
 _DESCENDANTS_S = 10.0
-"""Longest wait for the processes that a dead HTTP process left behind."""
+"""Timeout for the end of the processes that a dead HTTP process left behind."""
 _STACK_S = 0.5
 
 _log = logging.getLogger("sonant")
 
 
 class Heartbeat:
-    """The HTTP process's end of the pipe on which it tells the supervisor that its event loop runs."""
+    """The HTTP process's end of the heartbeat pipe, which tells the supervisor that the event loop runs."""
 
     def __init__(self, descriptor: int, interval: float) -> None:
         self._descriptor, self._interval = descriptor, interval
         os.set_blocking(descriptor, False)
 
     async def run(self) -> None:
-        """Send a byte every ``interval`` seconds from the event loop. End the process if the supervisor has ended."""
+        """Send a byte every ``interval`` seconds from the event loop. Exit if the supervisor has ended."""
         while True:
             try:
                 os.write(self._descriptor, b"\0")
             except BlockingIOError:
-                pass  # the supervisor is stopped, and has enough to read
+                pass  # the supervisor is paused and the pipe is full
             except BrokenPipeError:
                 os._exit(1)
             await asyncio.sleep(self._interval)
@@ -70,10 +70,11 @@ class Supervisor:
     """Runs ``front`` in a child process, restarts it when it crashes or hangs, and forwards stop signals to it.
 
     Args:
-        front: runs in the child. Returns an exit code; 0 and 1 end the supervisor with the same code, anything else
-            and every signal is a crash. It must run the ``Heartbeat`` in its event loop.
-        stall_seconds: a child without a heartbeat for so long is killed.
-        drain_seconds: a child told to stop may take so long, and a fixed grace period more, before it is killed.
+        front: the HTTP process; runs in the child and returns an exit code. Codes 0 and 1 end the supervisor with the
+            same code; any other code and every signal is a crash. It must run the ``Heartbeat`` in its event loop.
+        stall_seconds: seconds without a heartbeat after which the child is killed.
+        drain_seconds: seconds that the child may take to stop, in addition to a fixed grace period, before it is
+            killed.
     """
 
     def __init__(self, front: Callable[[Heartbeat], int], *, stall_seconds: float, drain_seconds: float) -> None:
@@ -86,7 +87,7 @@ class Supervisor:
         self._ever_served = False
 
     def run(self) -> int:
-        """Run until a stop signal, or until the child ends with 0 or 1. Returns the exit code of the whole command.
+        """Run until a stop signal, or until the child exits with 0 or 1. Return the exit code of the command.
 
         Call it in the main thread, before this process has an event loop or threads that hold locks.
         """
@@ -113,7 +114,7 @@ class Supervisor:
             backoff = min(2 * backoff, _LONGEST_BACKOFF_S)
 
     def _run_once(self) -> int | str:
-        """One life of the child: the exit code with which the supervisor ends, or why the child must be restarted."""
+        """Run one child. Return the exit code of the supervisor, or the reason why the child must be restarted."""
         self._served_since = None
         child, heartbeats = self._fork()
         try:
@@ -132,9 +133,9 @@ class Supervisor:
         return 1
 
     def _watch(self, child: int, heartbeats: int) -> int:
-        """Wait for the child's end, as in ``subprocess``: an exit code, or minus a signal's number.
+        """Wait for the child to end. Return its exit code, or minus its signal number, as in ``subprocess``.
 
-        Silence counts only while this process runs, too: when all of a service is paused, nothing has hung.
+        Time without a heartbeat counts only while this process also runs, so pausing the whole service is not a hang.
         """
         silent, limit, tick = 0.0, max(_START_S, self._stall_seconds), 2 * self._interval
         watched = [self._signals, heartbeats]
@@ -168,14 +169,14 @@ class Supervisor:
         os.kill(child, STOP_SIGNAL)
 
     def _kill_hung(self, child: int, limit: float) -> None:
-        """Kill the child; if it can still handle a signal, it prints the stacks of its threads before."""
+        """Kill the child. Before that it prints the stacks of its threads, if it can still handle a signal."""
         _log.error("the HTTP process (pid %d) sent no heartbeat for %g s; killing it", child, limit)
         os.kill(child, _STACK_SIGNAL)
         time.sleep(_STACK_S)
         os.kill(child, signal.SIGKILL)
 
     def _stopped_within(self, seconds: float) -> bool:
-        """Wait between two lives of the child. Returns whether a stop signal came."""
+        """Wait before the next start of the child. Return whether a stop signal arrived."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select([self._signals], [], [], left)
@@ -190,7 +191,7 @@ class Supervisor:
         return tick if self._deadline is None else max(0.0, min(tick, self._deadline - time.monotonic()))
 
     def _catch_signals(self) -> int:
-        """Have Python write each signal's number to a pipe. Returns the end to read from."""
+        """Make Python write the number of each signal to a pipe. Return the pipe's read end."""
         receiver, self._signals_in = os.pipe()
         os.set_blocking(self._signals_in, False)
         signal.set_wakeup_fd(self._signals_in, warn_on_full_buffer=False)
@@ -199,15 +200,15 @@ class Supervisor:
         return receiver
 
     def _fork(self) -> tuple[int, int]:
-        """Start the child. Returns its process id and the descriptor of its heartbeats. Raises OSError."""
+        """Start the child. Return its process id and the read end of its heartbeat pipe. Raises OSError."""
         parent = os.getpid()
         heartbeats, sender = os.pipe()
-        # The child shares the pipe of the signals until it has closed it: it must not receive any before.
+        # The child shares the signal pipe until it has closed it, so it must not receive signals before that.
         caught = {*self._stops, signal.SIGCHLD, STOP_SIGNAL, _STACK_SIGNAL}
         signal.pthread_sigmask(signal.SIG_BLOCK, caught)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of threads: OpenBLAS ends its own at a fork
+                warnings.simplefilter("ignore", DeprecationWarning)  # about threads: OpenBLAS stops its own at a fork
                 child = os.fork()
             if child == 0:
                 self._become_front(parent, sender, (heartbeats, self._signals, self._signals_in), caught)
@@ -222,9 +223,10 @@ class Supervisor:
     def _become_front(
         self, parent: int, sender: int, foreign: tuple[int, ...], caught: set[signal.Signals]
     ) -> NoReturn:
-        """Run the front in the child and exit, whatever happens.
+        """Run the HTTP process in the child; always exit.
 
-        A session of its own keeps a terminal's signals away, and names everything that the child starts.
+        The child gets its own session. So it does not receive signals from the terminal, and all processes that it
+        starts can be found by their session id.
         """
         code = CRASHED
         try:
@@ -257,11 +259,11 @@ def _stop_signals() -> tuple[signal.Signals, ...]:
 
 
 def _no_handler(number: int, frame: FrameType | None) -> None:
-    """The number is in the pipe of ``signal.set_wakeup_fd``."""
+    """Do nothing: ``signal.set_wakeup_fd`` already writes the signal number to the pipe."""
 
 
 def _reaped(child: int) -> int | None:
-    """Reap every child that has ended, adopted ones too. Returns the exit code of ``child`` if it is one of them."""
+    """Reap all ended children, including adopted ones. Return the exit code of ``child`` if it has ended, else None."""
     code = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -271,7 +273,10 @@ def _reaped(child: int) -> int | None:
 
 
 def _end_session(leader: int) -> None:
-    """Kill what is left of the child's session, the engine first of all, and wait until its memory is free."""
+    """Kill the remaining processes of the child's session, such as the engine, and wait until they have ended.
+
+    Only then is their memory free for a new engine.
+    """
     deadline = time.monotonic() + _DESCENDANTS_S
     while members := list(_session(leader)):
         for member in members:
@@ -285,7 +290,7 @@ def _end_session(leader: int) -> None:
 
 
 def _session(leader: int) -> Iterator[int]:
-    """Process ids of a session; none where there is no /proc."""
+    """Yield the process ids of a session; none if there is no /proc."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if os.getsid(int(entry.name)) == leader:

@@ -1,4 +1,4 @@
-"""WebSocket connections: a handshake that fails gets the one error shape."""
+"""WebSocket connections: limits, and the common error response for failed handshakes."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from server.http.connection_table import ConnectionTable
 from server.telemetry.request_log import new_request_id
 
 _CLOSE_SECONDS = 2.0
-"""A client that does not answer the close is let go after so long."""
+"""Timeout for the client to answer a close frame."""
 _DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
 _FRAGMENT_BYTES = 64
-"""What a fragment of a message takes beside its data, so that endless empty fragments are counted too."""
+"""Overhead of a message fragment in addition to its data, so that endless empty fragments also count."""
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """uvicorn's protocol with limits on what it holds in memory. Also answers a handshake that cannot be read.
+    """uvicorn's protocol with limits on the memory it uses. It also responds to a handshake that cannot be parsed.
 
     It relies on these parts of uvicorn, which tests/server/test_uvicorn_hooks.py checks: the attributes ``conn``,
     ``writable``, ``close_sent`` and ``handshake_complete``; ``handle_ping``, called once a ping was parsed and its
-    pong is in ``conn``; ``handle_parser_exception``, which sends what is in ``conn`` and ends the session.
+    pong is in ``conn``; ``handle_parser_exception``, which sends the data in ``conn`` and ends the session.
 
-    table: the open connections; budget: for the bytes of messages.
+    Attributes:
+        table: the open connections.
+        budget: counts the bytes of messages.
     """
 
     conn: _Handshake
@@ -58,7 +60,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._late_pong = b""
 
     def data_received(self, data: bytes) -> None:
-        """More of the handshake, or frames."""
+        """Parse more of the handshake, or frames."""
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(self.conn.reject(400, str(self.conn.handshake_exc)).serialize())
@@ -66,7 +68,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._count_bytes()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Uncount the connection and its bytes."""
         self.table.remove(self.transport)
         if self._account is not None:
             self._account.close()
@@ -74,9 +76,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.lost.set()
 
     def handle_ping(self) -> None:
-        """Answer a ping, or keep the answer while the client does not read: only to the latest (RFC 6455, 5.5.3).
+        """Answer a ping. Under back-pressure keep the pong to the latest ping only (RFC 6455, 5.5.3).
 
-        Pongs that are written regardless of back-pressure would pile up without bound.
+        Pongs that are written in spite of back-pressure would accumulate without limit.
         """
         if self.writable.is_set():
             super().handle_ping()
@@ -84,14 +86,14 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._late_pong = b"".join(self.conn.data_to_send())
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Send the kept pong: the client reads again."""
         if self._late_pong and not self.close_sent and not self.transport.is_closing():
             self.transport.write(self._late_pong)
         self._late_pong = b""
         super().resume_writing()
 
     def _count_bytes(self) -> None:
-        """Charge what the client's messages take to the budget; a message that exceeds it ends the session."""
+        """Charge the bytes of the client's messages to the budget. A message that exceeds it ends the session."""
         if self._account is None:
             self._account = self.budget.account(address_key(self.client[0] if self.client else ""))
         try:
@@ -112,12 +114,15 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.close_timer = LingeringClose(self.transport, self, _CLOSE_SECONDS).timer
 
     def send_receive_event_to_app(self) -> None:
-        """A message is complete. Text that is none ends the session, and is no failure of the server."""
+        """Pass a complete message to the application.
+
+        Text that is not UTF-8 ends the session with close code 1007; it does not count as a server error.
+        """
         if self.curr_msg_data_type == "bytes" or _is_text(b"".join(self.frames)):
             super().send_receive_event_to_app()
             return
         self.frames = []
-        if self.conn.state is State.OPEN:  # else the client's own close is next
+        if self.conn.state is State.OPEN:  # otherwise the client's own close frame is next
             self.conn.send_close(CloseCode.INVALID_DATA)
             self.handle_parser_exception()
 
@@ -131,7 +136,7 @@ def _is_text(data: bytes) -> bool:
 
 
 class _Handshake(ServerProtocol):
-    """websockets' protocol, which also knows how many bytes of messages it, and then the application, holds."""
+    """websockets' protocol, which also counts the bytes of messages that it and then the application hold."""
 
     _partial_frame = 0
     _partial_message = 0
@@ -148,7 +153,7 @@ class _Handshake(ServerProtocol):
         super().receive_data(data)
 
     def events_received(self) -> list[Any]:
-        """Everything that was parsed since the last call."""
+        """Return the events that were parsed since the last call, and count their bytes."""
         events = super().events_received()
         for event in events:
             self._partial_frame = 0
@@ -161,7 +166,7 @@ class _Handshake(ServerProtocol):
         return events
 
     def reject(self, status: int, text: str) -> Response:
-        """The refusal of a handshake."""
+        """Return the response to a failed handshake, with the common error body."""
         response = super().reject(status, text)
         code = "not_found" if status == 404 else "invalid_handshake"
         failure = Failure(status, f"The WebSocket handshake failed: {text.strip()}", code=code)
@@ -174,5 +179,5 @@ class _Handshake(ServerProtocol):
 
 
 def websocket_connections(table: ConnectionTable, budget: BodyBudget) -> type[WebSocketConnection]:
-    """The protocol class for uvicorn, with that table and that budget."""
+    """Return the protocol class for uvicorn, with ``table`` and ``budget``."""
     return type("WebSocketConnection", (WebSocketConnection,), {"table": table, "budget": budget})

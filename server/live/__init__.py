@@ -1,1 +1,1 @@
-"""Live text over a WebSocket: text in as it is written, speech out as it is made."""
+"""Live speech over a WebSocket: the client sends text as it is written and receives audio as it is generated."""

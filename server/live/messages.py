@@ -1,4 +1,4 @@
-"""The client's messages on the live WebSocket, and how much text an utterance needs to begin."""
+"""The messages that a client sends on the live WebSocket, and how much text an utterance needs to start."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from server.errors import ApiError, shown
 from server.settings import Settings
 
 _JOINERS = "\u200c\u200d"
-"""Zero-width (non-)joiners, which shape the letters of one word in Indic scripts and Persian."""
+"""Zero-width non-joiner and joiner, which shape the letters inside a word in Indic scripts and Persian."""
 
 
 class Opening:
-    """Collects text until its first word has ended: what the talker begins with must not change any more."""
+    """Buffers text until its first word is complete, because the text that the talker starts with cannot change."""
 
     def __init__(self) -> None:
         self.text = ""
         self._in_word = False
 
     def add(self, piece: str) -> bool:
-        """Take ``piece`` and return whether an utterance can begin."""
+        """Append ``piece`` and return whether the utterance can start."""
         self.text += piece
         for character in piece:
             if character.isalnum():
@@ -34,17 +34,17 @@ class Opening:
 
 
 def _continues_word(character: str) -> bool:
-    """Whether a character that is neither letter nor digit belongs to the word before it, as an accent does."""
+    """Whether a character that is neither letter nor digit continues a word, as a combining accent does."""
     return unicodedata.category(character).startswith("M") or character in _JOINERS
 
 
 _NOT_LIVE = ("input", "stream", "stream_format", "split", "non_streaming_mode")
-"""Fields of a speech request that say what a live session decides."""
+"""Speech request fields that a live session sets itself and therefore refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """``session.config``: everything of a speech request but its text."""
+    """``session.config``: the fields of a speech request, except its text."""
 
     body: SpeechBody
 
@@ -63,14 +63,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """``cancel``: be silent now."""
+    """``cancel``: stop the current utterance."""
 
 
 Message = Configure | Text | Done | Cancel
 
 
 def parse(raw: bytes, settings: Settings) -> Message:
-    """A message from its JSON. Raises ApiError naming what is wrong with it."""
+    """Parse a message from JSON. Raises ApiError when it is invalid."""
     fields = json_object(raw)
     kind = fields.pop("type", None)
     match kind:

@@ -1,4 +1,4 @@
-"""A WebSocket from its first message to its last: one utterance after the other, each of which can be broken off."""
+"""A live WebSocket session: a sequence of utterances, each of which the client can cancel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from server.telemetry.record import RequestRecord
 
 
 class Session:
-    """Ends when the client leaves, or is silent for too long, or sends what cannot be done."""
+    """A live session on one WebSocket.
+
+    It ends when the client disconnects, sends an invalid message or sends no text for too long, when an utterance
+    fails, or when the session reaches its maximum duration.
+    """
 
     def __init__(self, socket: WebSocket, services: Services, record: RequestRecord, client: str) -> None:
         self._socket, self._services, self._record, self._client = socket, services, record, client
@@ -30,22 +34,26 @@ class Session:
         self._speaking: LiveUtterance | None = None
         self._spoken = 0
         self._ended_early = False
-        """An utterance ended by itself: what still comes of its text is void."""
+        """The last utterance ended before its text was complete: the rest of its text is ignored."""
         self._cancelled = False
-        """An utterance was broken off, whose ``input.done`` may be on its way."""
+        """An utterance was cancelled before its text was complete: its ``input.done`` may still arrive."""
 
     async def accept(self) -> None:
-        """Open it. Raises ClientLeft."""
+        """Accept the WebSocket. Raises ClientDisconnected."""
         with _unless_gone():
             await self._socket.accept()
 
     async def close(self, code: int) -> None:
-        """Close it, with a code of RFC 6455. Raises ClientLeft."""
+        """Close the WebSocket with a close code (RFC 6455, 7.4). Raises ClientDisconnected."""
         with _unless_gone():
             await self._socket.close(code)
 
     async def run(self) -> None:
-        """Raises ApiError or EngineError for what ends it, ClientLeft where that is in the middle of an utterance."""
+        """Handle messages until the session ends.
+
+        Raises ApiError or EngineError for the error that ends it, and ClientDisconnected when the client disconnects
+        during an utterance.
+        """
         try:
             await self._run()
         except ClientDisconnected as left:
@@ -77,7 +85,10 @@ class Session:
                 await asyncio.gather(receiving, return_exceptions=True)
 
     async def _next(self, receiving: asyncio.Task[Message]) -> bool:
-        """Wait for a message, or for the end of what is spoken. Whether it is a message."""
+        """Wait for a message or for the end of the current utterance. Return whether a message arrived.
+
+        Raises ApiError 408 when the session is idle for too long, or the error of the utterance.
+        """
         speaking = self._speaking
         waits = {receiving} if speaking is None else {receiving, speaking.task}
         patience = None if speaking is not None and speaking.complete else self._limits.live_idle_seconds
@@ -113,7 +124,7 @@ class Session:
         self._utterance().finish()
 
     def _utterance(self) -> LiveUtterance:
-        """The one that takes text now; a new one where there is none."""
+        """Return the utterance that accepts text; create one when there is none. Raises ApiError."""
         if self._body is None:
             raise ApiError("The first message is session.config.", param="type")
         if self._speaking is None:
@@ -143,11 +154,11 @@ class Session:
         return parse(body, self._services.settings)
 
     async def hear(self, audio: bytes) -> None:
-        """A binary frame."""
+        """Send a binary frame. Raises ClientDisconnected."""
         await self._send({"type": "websocket.send", "bytes": audio})
 
     async def learn(self, fields: dict[str, Any]) -> None:
-        """A text frame of JSON."""
+        """Send a text frame with JSON. Raises ClientDisconnected."""
         await self._send({"type": "websocket.send", "text": json.dumps(fields)})
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -158,7 +169,7 @@ class Session:
 
 @contextmanager
 def _unless_gone() -> Iterator[None]:
-    """What servers raise where a client is gone, or takes nothing for too long, is ClientLeft."""
+    """Raise ClientDisconnected in place of the errors that ASGI servers raise for a disconnected or stalled client."""
     try:
         yield
     except (TimeoutError, WebSocketDisconnect, RuntimeError, OSError):

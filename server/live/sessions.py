@@ -1,4 +1,4 @@
-"""The live sessions of a server, none of which ends with it without a word."""
+"""The open live sessions of a server: limits, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from server.errors import ApiError
 from server.http.clients import share_of
 
 _FAREWELL_SECONDS = 1.0
-"""For a client that takes nothing any more no stop waits longer."""
+"""Upper bound on how long shutdown waits for clients that stopped reading."""
 
 
 class Sessions:
-    """The open sessions: at most ``most`` of them, and of one client at most ``share`` of that."""
+    """The open sessions: at most ``most`` in all, and at most the fraction ``share`` of them for one client."""
 
     def __init__(self, most: int, share: float) -> None:
         self._most, self._most_of_client = most, share_of(most, share)
@@ -28,9 +28,9 @@ class Sessions:
 
     @contextmanager
     def entered(self, client: str) -> Iterator[None]:
-        """Count the current task as a session of ``client``, which ``end`` cancels.
+        """Count the current task as a session of ``client``; ``end`` cancels the task.
 
-        Raises ApiError 429 where there are too many sessions, of this client or of all.
+        Raises ApiError 429 when there are too many sessions, in all or of this client.
         """
         self._check_room(client)
         task = asyncio.current_task()
@@ -58,7 +58,7 @@ class Sessions:
         raise ApiError(message, status=429, code="rate_limit_exceeded")
 
     async def end(self) -> None:
-        """End all of them, each with its farewell."""
+        """Cancel all sessions and wait until each has sent its error event and its close frame."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

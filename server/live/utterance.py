@@ -26,26 +26,26 @@ from server.telemetry.record import RequestRecord
 
 
 class LiveStream:
-    """Passes on the chunks of ``speech``, and counts waits for them as the client's while its text is incomplete.
+    """Yields the chunks of ``speech``. While the text is incomplete, waits for chunks count against the client.
 
-    The server does not know when the talker has read all text. But each token of text makes a frame of audio, so an
-    engine that keeps up with playback delivers a chunk within the time that the chunk takes to play. Only what a wait
-    takes longer than that is counted, which makes the account lenient: text at half the pace of speech passes, and so
-    does an engine at half the speed of playback.
+    The server does not know when the talker has consumed all text. But each text token produces one frame of audio, so
+    an engine that keeps up with playback delivers a chunk within the chunk's playback time. Only the part of a wait
+    beyond that time counts against the client. This is lenient: it tolerates text at half the pace of speech, and an
+    engine at half the speed of playback.
     """
 
     def __init__(self, speech: Speech, seat: Seat, *, complete: bool) -> None:
-        """complete: whether all text has been sent already."""
+        """complete: whether all text has been sent to the engine already."""
         self._speech, self._seat, self._complete = speech, seat, complete
         self._waiting = False
 
     @property
     def completion(self) -> Completion:
-        """How the utterance ended; known once all chunks are taken."""
+        """Finish reason and token counts; available once all chunks are consumed."""
         return self._speech.completion
 
     def finish(self) -> None:
-        """All text has been sent: further waits are the engine's."""
+        """Record that all text has been sent: further waits do not count against the client."""
         self._complete = True
         self._text_came()
 
@@ -62,7 +62,7 @@ class LiveStream:
             yield chunk
 
     def cancel(self) -> None:
-        """Give the utterance up. Void once it has ended."""
+        """Abort the utterance. No effect once it has ended."""
         self._speech.cancel()
 
     def _text_came(self, chunk_seconds: float = 0.0) -> None:
@@ -72,17 +72,17 @@ class LiveStream:
 
 
 class Listener(Protocol):
-    """Who hears it. Both raise when the listener is gone or takes nothing for too long."""
+    """The client that receives an utterance. Both methods raise when it disconnected or stopped reading."""
 
     async def hear(self, audio: bytes) -> None:
-        """A piece of audio."""
+        """Send a piece of audio."""
 
     async def learn(self, fields: dict[str, Any]) -> None:
-        """An event."""
+        """Send an event."""
 
 
 class LiveUtterance:
-    """Speaks while text is added; over when ``task`` is. Its failures are the task's."""
+    """Synthesizes speech while text is added. It ends when ``task`` is done; ``task`` raises its failures."""
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class LiveUtterance:
 
     @property
     def complete(self) -> bool:
-        """Whether its text is."""
+        """Whether its text is complete."""
         return self._complete
 
     def add(self, piece: str) -> None:
-        """More text. Raises ApiError where it becomes too long."""
+        """Append text. Raises ApiError when the text exceeds ``limits.max_input_chars``."""
         self._characters += len(piece)
         self._record.characters = self._characters
         most = self._services.settings.limits.max_input_chars
@@ -131,7 +131,7 @@ class LiveUtterance:
             self._stream.append(piece)
 
     def finish(self) -> None:
-        """The text is complete. Raises ApiError where there is nothing to say."""
+        """Mark the text as complete. Raises ApiError when it has no visible character."""
         if not has_visible_text(self._opening.text):
             raise ApiError("There is nothing to say.", param="text")
         self._complete = True
@@ -142,19 +142,19 @@ class LiveUtterance:
         self._begin()
 
     async def cancel(self, reason: BaseException | None = None) -> None:
-        """Be silent; nothing is heard after this returns. reason: what broke it off, unless the client wished so."""
+        """Stop. No audio is sent after this returns. reason: the error that ended it; None if the client cancelled."""
         self._reason = reason
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
     def _begin(self) -> None:
-        """Until now it waited for the client."""
+        """Start synthesis, and the record's clock: until now the utterance waited for the client's text."""
         if not self._begun.is_set():
             self._record.started = time.monotonic()
             self._begun.set()
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        """Write down how it ended, which may be before its first step."""
+        """Record the outcome. A done callback, because the task can be cancelled before its first step."""
         error = self._reason if task.cancelled() else task.exception()
         self._record.settled(error)
         if error is None and task.cancelled():
@@ -172,7 +172,7 @@ class LiveUtterance:
                 await self._give(utterance, rendering, seat)
 
     async def _opened(self, seat: Seat, held: ExitStack) -> Utterance:
-        """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time."""
+        """Return the utterance at its first audio; ``held`` closes it. Raises ApiError 504 after the deadline."""
         settings = self._services.settings
         async with first_audio_deadline(settings.limits.first_sound_seconds):
             asked = await self._asked()
@@ -184,7 +184,10 @@ class LiveUtterance:
         return utterance
 
     async def _asked(self) -> SpeechRequest:
-        """Whose voice, and how; a clone is of the voice alone, since text that is not there yet has no context."""
+        """Return the engine request, without its text.
+
+        A clone uses the speaker embedding only: in-context cloning needs text that has not arrived yet.
+        """
         services = self._services
         engine, owner = services.engine, self._record.owner
         asked = await speech_request(self._body, engine, services.settings, services.references, owner)
@@ -194,7 +197,7 @@ class LiveUtterance:
         return replace(asked, voice=Voice(asked.voice.embedding))
 
     def _submitted(self, asked: SpeechRequest) -> SpeechStream:
-        """The engine's stream; text that came meanwhile follows at once."""
+        """Submit the request and return the engine's stream. Text that has arrived since is appended at once."""
         live = not (self._complete and not self._unread)
         text = self._opening.text
         stream = self._services.engine.submit(replace(asked, text=text, text_layout="streaming", live=live))

@@ -1,1 +1,1 @@
-"""Long text: cut into pieces that are spoken one after the other, as one utterance."""
+"""Long text: split into pieces that are synthesized one after the other and returned as one utterance."""

@@ -1,4 +1,4 @@
-"""Splits text into pieces for synthesis: sentences, short ones joined, long ones cut."""
+"""Splits text into pieces for synthesis: it joins short sentences and cuts long ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import chain
 from sentencex import segment
 
 _WINDOW = 4000
-"""Characters that are looked at together: the first sentence of a book must not wait for the last."""
+"""Characters that are segmented at a time, so that the first sentence of a book does not wait for the last."""
 _CODES = {
     "chinese": "zh",
     "english": "en",
@@ -29,15 +29,15 @@ _SCRIPTS = (
     ("zh", re.compile(r"[\u4e00-\u9fff]")),
     ("ru", re.compile(r"[\u0400-\u04ff]")),
 )
-"""Japanese before Chinese, whose characters it uses too."""
+"""Scripts in order of precedence. Japanese comes before Chinese, because it also uses Chinese characters."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 
 
 def sentences(text: str, language: str) -> Iterator[str]:
-    """One after the other, found as they are asked for. Put together they are ``text`` in other white space.
+    """Yield the sentences of ``text``, lazily. Concatenated, they equal ``text`` except for white space.
 
-    ``language`` is a checkpoint's name for it, in small letters; where it is no language's, the script decides.
-    A paragraph ends a sentence, and with a line break; other white space becomes one space.
+    ``language`` is the checkpoint's name for the language, in lower case. For any other value the script decides.
+    The end of a paragraph ends a sentence and becomes a line break; other white space becomes one space.
     """
     code = _CODES.get(language) or _code_of(text[:_WINDOW])
     for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
@@ -51,7 +51,10 @@ def _code_of(text: str) -> str:
 
 
 def _of_paragraph(text: str, code: str) -> Iterator[str]:
-    """What stands last in a window may go on after it, so the next window begins there."""
+    """Yield sentences window by window.
+
+    The last sentence of a window may continue after it, so the next window starts with that sentence.
+    """
     start = 0
     while start < len(text):
         end = _window_end(text, start)
@@ -63,7 +66,7 @@ def _of_paragraph(text: str, code: str) -> Iterator[str]:
 
 
 def _window_end(text: str, start: int) -> int:
-    """Where a window ends: between words, if it can."""
+    """Return the end of the window that starts at ``start``: between words if possible."""
     end = start + _WINDOW
     if end >= len(text):
         return len(text)
@@ -71,29 +74,30 @@ def _window_end(text: str, start: int) -> int:
 
 
 SHORTEST, LONGEST = 20, 300
-"""Weight of a piece. A voice needs some words to settle, and after half a minute it may wander."""
+"""Range of a piece's weight. A voice needs a few words to stabilize, and may drift after half a minute."""
 _WIDE = 3
-"""A Chinese character, or a syllable of Korean, takes as long to say as three letters."""
+"""Weight of a wide character: a Chinese character or a Korean syllable takes as long to say as three letters."""
 _CONTEXT_SHARE = 8
-"""Positions of the context for each letter of a piece: its text, its frames, and the recording of a voice."""
+"""Context positions per letter of a piece, for its text, its frames and the reference recording of its voice."""
 _CUTS = (
     re.compile(r"""[.!?…]+["'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*"""),
     re.compile(r"""[,;:–—]["'”’»)\]]*(?=\s)|[、，；：]"""),
     re.compile(r"\s"),
 )
-"""Where a long sentence is cut: after an inner sentence, else after a clause, else between words."""
+"""Where to cut a long sentence, best first: after an inner sentence, after a clause, between words."""
 _ABBREVIATED = re.compile(r"(?:^|[\s(\"'«„“])(?:[^\W\d_]|[A-ZÀ-Þ][a-zß-ÿ]{1,2}|\d{1,3})\.\s*$")
-"""An initial, a title or an ordinal number: "M. Dupont", "Der 2. Weltkrieg". No harm where it is a sentence's end."""
+"""An initial, a title or an ordinal number: "M. Dupont", "Der 2. Weltkrieg". A match at the real end of a sentence is
+harmless."""
 
 _TAIL = 8
-"""Characters in which such a thing ends."""
+"""Characters at the end of a part that are searched for ``_ABBREVIATED``."""
 
 
 def pieces(text: str, language: str, context: int) -> Iterator[str]:
-    """``text`` in order, in pieces of weight ``SHORTEST`` to ``LONGEST`` as far as can be, found as they are asked for.
+    """Yield ``text`` in order, lazily, in pieces of weight ``SHORTEST`` to ``LONGEST`` where possible.
 
-    A smaller context makes them shorter. What holds neither a letter nor a digit is left out, unless there is
-    nothing else. context: positions of an utterance.
+    A smaller context makes the pieces shorter. Pieces without a letter or digit are dropped; if no piece has any, one
+    piece with the start of ``text`` remains. context: positions of an utterance.
     """
     longest = max(2 * SHORTEST, min(LONGEST, context // _CONTEXT_SHARE))
     said = (each for each in sentences(text, language) if len(each) < SHORTEST or _has_words(each))
@@ -108,7 +112,7 @@ def pieces(text: str, language: str, context: int) -> Iterator[str]:
 
 
 def weight(text: str) -> int:
-    """How long ``text`` takes to say, in letters."""
+    """Return how long ``text`` takes to say, in letters."""
     return sum(_WIDE if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
@@ -132,7 +136,7 @@ def _joined(parts: Iterable[str], longest: int) -> Iterator[str]:
 
 
 def _cut(sentence: str, longest: int) -> Iterator[str]:
-    """Parts of about the same weight, none above ``longest``."""
+    """Yield parts of ``sentence`` of about the same weight, none above ``longest``."""
     while (total := weight(sentence)) > longest:
         at = _cut_at(sentence, total / -(-total // longest), longest)
         yield sentence[:at]
@@ -141,7 +145,7 @@ def _cut(sentence: str, longest: int) -> Iterator[str]:
 
 
 def _cut_at(sentence: str, wanted: float, longest: int) -> int:
-    """The index of the best cut near weight ``wanted``: at the strongest mark there is, else inside a word."""
+    """Return the index of the best cut near weight ``wanted``: at the best mark in ``_CUTS``, else inside a word."""
     least, best, most = (_index_at(sentence, bound) for bound in (wanted / 2, wanted, longest))
     for marks in _CUTS:
         ends = [mark.end() for mark in marks.finditer(sentence, 0, most) if mark.end() >= least]
@@ -151,7 +155,7 @@ def _cut_at(sentence: str, wanted: float, longest: int) -> int:
 
 
 def _index_at(text: str, bound: float) -> int:
-    """How many characters weigh at most ``bound``; at least one."""
+    """Return how many leading characters of ``text`` weigh at most ``bound``; at least one."""
     total = 0
     for index, letter in enumerate(text):
         total += weight(letter)

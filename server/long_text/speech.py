@@ -1,4 +1,4 @@
-"""Long text: several engine utterances heard as one."""
+"""Speech for long text: joins several engine utterances into one stream."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine.protocol.request import AudioChunk, Completion, FinishReason, Speech
 from server.long_text.pieces import weight
 
 _LEAD_FRAMES = 12
-"""The next piece is asked for when the one before should end in a second."""
+"""The next piece is submitted this many frames (about one second) before the estimated end of the current one."""
 _FRAMES_A_LETTER = 0.8
-"""Until a piece has told: fifteen letters a second."""
+"""Estimated frames per letter until the first piece has ended: 15 letters per second."""
 
 
 class Engine(Protocol):
-    """Who speaks a piece."""
+    """The engine that synthesizes each piece."""
 
     def submit(self, request: SpeechRequest) -> SpeechStream:
-        """Ask for an utterance. Raises EngineUnavailable while there is no engine."""
+        """Submit an utterance. Raises EngineUnavailable while there is no engine."""
 
 
 @dataclass(slots=True)
@@ -32,10 +32,10 @@ class _Piece:
 
 
 class LongSpeech:
-    """The chunks of one piece after the other, as a SpeechStream gives those of one utterance.
+    """An async iterator over the chunks of consecutive pieces, with the interface of one SpeechStream.
 
-    At most one piece is asked for ahead, and only when the one before is nearly over: so no gap opens between them,
-    and for most of the time the engine has one utterance of it, as of any other request.
+    It submits at most one piece ahead, and only when the current piece is almost complete. So there is no gap between
+    pieces, and most of the time the request uses one engine utterance, as any other request does.
     """
 
     def __init__(self, engine: Engine, asked: SpeechRequest, pieces: Iterator[str]) -> None:
@@ -48,7 +48,10 @@ class LongSpeech:
 
     @property
     def completion(self) -> Completion:
-        """How it ended, and the tokens and frames of all pieces; known once all chunks are taken."""
+        """The finish reason, and the token and frame counts of all pieces together.
+
+        Raises RuntimeError before all chunks are consumed.
+        """
         if self._now is not None or not self._ended:
             raise RuntimeError("the utterance has not ended")
         reasons = {each.finish_reason for each in self._ended}
@@ -73,7 +76,7 @@ class LongSpeech:
         raise StopAsyncIteration
 
     def cancel(self) -> None:
-        """Give it up; the engine is free of it within a step. Void once it has ended."""
+        """Abort. The engine stops working on it within one step. No effect once it has ended."""
         for piece in (self._now, self._ahead):
             if piece is not None:
                 piece.stream.cancel()
@@ -87,7 +90,7 @@ class LongSpeech:
         return self._said / self._said_weight if self._said_weight else _FRAMES_A_LETTER
 
     def _after(self, piece: _Piece) -> _Piece | None:
-        """What follows ``piece``, which is over; nothing where it was cancelled."""
+        """Return the piece after ``piece``, which has ended. None if it was the last one, or was cancelled."""
         ended = piece.stream.completion
         self._ended.append(ended)
         if ended.finish_reason is FinishReason.CANCELLED:
@@ -98,7 +101,7 @@ class LongSpeech:
         return following
 
     def _submitted(self) -> _Piece | None:
-        """The next piece, asked of the engine; None where there is none."""
+        """Submit the next piece to the engine. Return None when there are no more pieces."""
         number, text = next(self._pieces, (0, None))
         if text is None:
             return None
@@ -107,7 +110,7 @@ class LongSpeech:
 
 
 def seed_of(seed: int | None, number: int) -> int | None:
-    """The seed of piece ``number``: the request's own for the first, for the others one that follows from it."""
+    """Return the seed of piece ``number``: the request's own seed for the first, a derived one for the others."""
     if seed is None or number == 0:
         return seed
     digest = hashlib.blake2b(f"{seed}:{number}".encode(), digest_size=8).digest()

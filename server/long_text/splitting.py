@@ -1,4 +1,4 @@
-"""Whether a text is spoken as one utterance of the engine or sentence by sentence."""
+"""Submits a text as one engine utterance, or split into sentences."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from server.synthesis.utterance import Speech
 
 
 def check_split(body: SpeechBody, asked: SpeechRequest) -> None:
-    """Raises ApiError for a split that would not sound like one voice."""
+    """Raise ApiError for a split that would not sound like one voice."""
     if body.split != "none" and task_of(asked) == "VoiceDesign":
         message = "Not supported 'split': a designed voice is another one in each sentence. Design one, then clone it."
         raise ApiError(message, param="split", code="not_supported")
 
 
 def submitted(body: SpeechBody, asked: SpeechRequest, engine: EngineClient) -> Speech:
-    """``asked``, submitted whole or in pieces, as ``body`` wants it. Raises EngineUnavailable."""
+    """Submit ``asked`` as one utterance or in pieces, according to ``body.split``. Raises EngineUnavailable."""
     if body.split == "none":
         return engine.submit(asked)
     return LongSpeech(engine, asked, pieces(asked.text, asked.language, engine.info.context))

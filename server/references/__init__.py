@@ -1,1 +1,1 @@
-"""Recordings of voices to clone: where they may come from, what they must be, and the voices made of them."""
+"""Reference recordings for voice cloning: allowed sources, fetching, decoding, validation and cached voices."""

@@ -1,4 +1,4 @@
-"""Which addresses may be fetched from: public ones, and those that the configuration names."""
+"""The IP addresses that recordings may be fetched from: public ones, and those allowed by the configuration."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-"""IPv4 behind a NAT64: the last four bytes are the address that is reached."""
+"""IPv4 addresses behind NAT64: the last four bytes are the IPv4 address."""
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All IPv6 that is given out to the public."""
+"""All IPv6 global unicast addresses."""
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(network)
     for network in (
         "100.64.0.0/10",  # carrier-grade NAT
-        "168.63.129.16/32",  # the metadata service of Azure's machines
-        "192.0.0.0/24",  # protocol assignments, and the metadata service of Oracle's machines
-        "192.88.99.0/24",  # relays of 6to4
+        "168.63.129.16/32",  # Azure metadata service
+        "192.0.0.0/24",  # IETF protocol assignments, and the Oracle Cloud metadata service
+        "192.88.99.0/24",  # 6to4 relays
         "2001::/32",  # Teredo
-        "2002::/16",  # 6to4: an IPv4 address, maybe a private one, inside
+        "2002::/16",  # 6to4: contains an IPv4 address, which may be private
         "3fff::/20",  # documentation
     )
 )
-"""What ``ipaddress`` of some Python version takes for public."""
+"""Networks that are not public, although ``ipaddress`` treats them as global in some Python versions."""
 
 
 class AddressRule:
-    """The public addresses, and beside them those of named hosts and networks."""
+    """Allows public addresses, and additionally the given host names and networks."""
 
     def __init__(self, names: Iterable[str], networks: Iterable[Network]) -> None:
         self._names = frozenset(names)
@@ -39,7 +39,7 @@ class AddressRule:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Self:
-        """The rule with ``entries`` of ``references.private_hosts``. Raises ValueError."""
+        """Return the rule for the ``entries`` of ``references.private_hosts``. Raises ValueError."""
         parsed = [parse_entry(entry) for entry in entries]
         return cls(
             (each for each in parsed if isinstance(each, str)),
@@ -47,7 +47,7 @@ class AddressRule:
         )
 
     def permits(self, host: str, address: str) -> bool:
-        """Whether ``host`` may be fetched from at ``address``."""
+        """Return whether fetching from ``host`` at ``address`` is allowed."""
         if host.lower().rstrip(".") in self._names:
             return True
         reached = _reached(ipaddress.ip_address(address))
@@ -55,7 +55,7 @@ class AddressRule:
 
 
 def parse_entry(entry: str) -> str | Network:
-    """A host name in small letters, or a network (an address is one of a single address). Raises ValueError."""
+    """Parse a host name (returned in lower case), a network, or an address (a network of one). Raises ValueError."""
     try:
         return ipaddress.ip_network(entry.strip(), strict=False)
     except ValueError:
@@ -67,7 +67,7 @@ def parse_entry(entry: str) -> str | Network:
 
 
 def is_public(address: Address) -> bool:
-    """Whether anybody on the internet could reach ``address`` too: not private, local, shared, reserved or for many."""
+    """Return whether ``address`` is on the public internet: not private, local, shared, reserved or multicast."""
     if not address.is_global or address.is_multicast or address.is_reserved:
         return False
     if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
@@ -76,7 +76,7 @@ def is_public(address: Address) -> bool:
 
 
 def _reached(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one only wraps, else ``address``."""
+    """Return the IPv4 address embedded in an IPv4-mapped or NAT64 address, else ``address`` itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""The bounds that a reference recording must keep, and the errors of those that do not."""
+"""Validation of reference recordings, and its errors."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _PARAM = "ref_audio"
 
 
 def refusal(reason: str, code: str = "invalid_value") -> ApiError:
-    """The error for a recording that cannot be used."""
+    """Return the error for an unusable recording."""
     return ApiError(f"Invalid '{_PARAM}': {reason}.", param=_PARAM, code=code)
 
 
 def unsupported(reason: str) -> ApiError:
-    """The error for a kind of source that this server does not take."""
+    """Return the error for a kind of source that this server does not accept."""
     return ApiError(f"Not supported '{_PARAM}': {reason}.", param=_PARAM, code="not_supported")
 
 
 def too_large(most: int) -> ApiError:
-    """The error for a file of more than ``most`` bytes."""
+    """Return the error for a file of more than ``most`` bytes."""
     return refusal(f"more than {most} bytes")
 
 
 _RATES = range(8_000, 192_001)
 _MOST_CHANNELS = 8
 _QUIETEST_PEAK = 1e-3
-"""-60 dBFS: a recording that never gets louder holds no voice."""
+"""-60 dBFS: a recording with a lower peak counts as silent."""
 _LOUDEST_PEAK = 8.0
-"""Above full scale by this much, float samples are not audio in [-1, 1]."""
+"""Float samples above this are not audio in [-1, 1]."""
 
 
 class RecordingLimits(Protocol):
-    """The part of ``server.settings.Limits`` that a decoder needs: seconds of audio, bytes of the file."""
+    """The part of ``server.settings.Limits`` that a decoder needs: duration in seconds, file size in bytes."""
 
     reference_min_seconds: float
     reference_max_seconds: float
@@ -54,7 +54,7 @@ class Reference:
 
 
 def check_claims(rate: int, channels: int, limits: RecordingLimits, seconds: float = 0.0) -> None:
-    """What a header says, before it is believed. Raises ApiError."""
+    """Check the values in a file's header before decoding. Raises ApiError when one is out of range."""
     if rate not in _RATES:
         raise refusal(f"{rate} Hz; 8000 to 192000 are accepted")
     if not 1 <= channels <= _MOST_CHANNELS:
@@ -64,9 +64,9 @@ def check_claims(rate: int, channels: int, limits: RecordingLimits, seconds: flo
 
 
 def joined(blocks: Iterable[NDArray[np.float32]], rate: int, limits: RecordingLimits) -> Reference:
-    """The recording whose mono samples come in ``blocks``. No more of them are taken than it may have.
+    """Join ``blocks`` of mono samples to a recording. Stops reading when the recording is too long.
 
-    Raises ApiError: too long, too short, not finite, silent.
+    Raises ApiError when it is too long, too short, not finite, or silent.
     """
     most = int(limits.reference_max_seconds * rate)
     kept: list[NDArray[np.float32]] = []

@@ -1,4 +1,4 @@
-"""The settings of recordings that do not come inside the request."""
+"""Settings of reference recordings that are not sent in the request itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Decodes untrusted recordings in worker processes: the supervisor, which runs in the HTTP process.
+"""Decodes untrusted recordings in worker processes. This is the supervisor, which runs in the HTTP process.
 
-libsndfile and FFmpeg parse what strangers send. A recording that crashes them, or makes them take gigabytes, must cost
-its own request and nothing else, so this process never decodes one.
+libsndfile and FFmpeg parse untrusted input. A recording that crashes them, or makes them allocate gigabytes, must only
+fail its own request. Therefore this process never decodes a recording itself.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from server.references.worker_protocol import Status
 
 _MAX_WORKERS = 2
 _BACKSTOP_SECONDS = 15.0
-"""A worker that has not replied so long after its child should have been ended by its limits is stuck."""
+"""Extra time after the child's own limits must have ended it. A worker that has not replied by then is stuck."""
 _log = logging.getLogger(__name__)
 
 
 class _Slot:
-    """A place in the pool: a worker, or room for one that is started when it is needed."""
+    """A slot of the pool. Its worker is started when it is needed."""
 
     worker: WorkerProcess | None = None
 
 
 class Decoder:
-    """A pool of decoder workers, started on first use and replaced when they fail. Lives in one event loop.
+    """A pool of decoder workers, started on first use and replaced when they fail. Use it from one event loop only.
 
-    Requests are served in the order in which they arrive, at most as many at once as there are workers.
+    Requests are served in order of arrival, at most one per worker at a time.
 
-    outcomes: how many recordings ended with each status.
+    outcomes: number of recordings by status.
     """
 
     def __init__(self, limits: RecordingLimits, workers: int | None = None) -> None:
         self._limits = limits
         self._timeout = Budget.of(limits).wall_seconds + _BACKSTOP_SECONDS
         self._slots = [_Slot() for _ in range(workers or min(_MAX_WORKERS, os.cpu_count() or 1))]
-        self._idle: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()  # the slot used last has a worker already
+        self._idle: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()  # last in, first out: that slot already has a worker
         for slot in self._slots:
             self._idle.put_nowait(slot)
         self._running: set[asyncio.Task[NDArray[np.float32]]] = set()
@@ -54,15 +54,15 @@ class Decoder:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process IDs of the workers that are running."""
+        """Process IDs of the running workers."""
         return tuple(slot.worker.pid for slot in self._slots if slot.worker is not None and slot.worker.alive)
 
     async def decode(self, data: bytes) -> NDArray[np.float32]:
         """Decode a recording to mono samples at 24 kHz.
 
-        Raises ApiError: 400 where the recording is refused, crashes its decoder or exceeds its limits, 503 where no
-        worker can be started. A caller that is cancelled gives up its place in the queue; what is being decoded for
-        it already is decoded to its end, and discarded.
+        Raises ApiError 400 when the recording is invalid, crashes its decoder or exceeds its limits, and 503 when no
+        worker can be started. A cancelled call leaves the queue. If its recording is already being decoded, decoding
+        continues to the end and the result is discarded.
         """
         if len(data) > self._limits.reference_max_bytes:
             raise too_large(self._limits.reference_max_bytes)
@@ -73,11 +73,11 @@ class Decoder:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Kill the workers. Recordings that are being decoded, or wait, fail with 503."""
+        """Kill the workers. Recordings that are queued or being decoded fail with 503."""
         self._closed = True
         self._kill_workers()
         await asyncio.gather(*self._running, return_exceptions=True)
-        for worker in self._kill_workers():  # also one that was just being started
+        for worker in self._kill_workers():  # includes a worker that was still starting
             await worker.wait()
 
     def _kill_workers(self) -> list[WorkerProcess]:
@@ -112,7 +112,7 @@ class Decoder:
             self._idle.put_nowait(slot)
 
     async def _worker_of(self, slot: _Slot) -> WorkerProcess:
-        """The slot's worker, started or replaced where that is needed. Raises ApiError 503."""
+        """Return the slot's worker. Starts or replaces it if necessary. Raises ApiError 503."""
         self._check_open()
         if slot.worker is not None:
             if slot.worker.alive:
@@ -134,7 +134,7 @@ class Decoder:
             raise _unavailable()
 
     def _samples(self, status: Status, payload: bytes, size: int) -> NDArray[np.float32]:
-        """The samples of a reply for a recording of ``size`` bytes. Raises ApiError, or WorkerLost."""
+        """Return the samples in the reply to a recording of ``size`` bytes. Raises ApiError, or WorkerLost."""
         self.outcomes[status.name] += 1
         if status is Status.DECODED:
             return _checked(payload)
@@ -155,11 +155,14 @@ class Decoder:
     def _finished(self, task: asyncio.Task[NDArray[np.float32]]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody else may retrieve it where the caller was cancelled
+            task.exception()  # mark it as retrieved: a cancelled caller does not
 
 
 def _checked(payload: bytes) -> NDArray[np.float32]:
-    """The samples in a payload. It comes from a process that a recording may have taken over. Raises WorkerLost."""
+    """Return the samples in a payload. Raises WorkerLost when they are invalid.
+
+    The payload is untrusted: a malicious recording may have taken control of the process that sent it.
+    """
     if len(payload) % 4 or not payload:
         raise WorkerLost(f"it sent {len(payload)} bytes as samples")
     samples = np.frombuffer(payload, np.float32)
@@ -169,7 +172,7 @@ def _checked(payload: bytes) -> NDArray[np.float32]:
 
 
 def _refusal_in(payload: bytes) -> ApiError:
-    """The error in a payload. Raises WorkerLost."""
+    """Return the error in a payload. Raises WorkerLost when it cannot be parsed."""
     try:
         refused = json.loads(payload)
         return ApiError(str(refused["message"]), param="ref_audio", code=str(refused["code"]))

@@ -1,4 +1,4 @@
-"""Decodes a recording to checked mono samples, with libsndfile or FFmpeg. Runs in the decoder workers."""
+"""Decodes a recording to validated mono samples with libsndfile or FFmpeg. Runs in the decoder workers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _DECODERS = frozenset(
     "pcm_s24be pcm_s24le pcm_s32be pcm_s32le pcm_u8".split()
 )
 _MOST_FRAME_SAMPLES = 2**17
-"""FLAC, whose frames are the longest, has 65,535. Headers claim more, and decoders would make room for it."""
+"""Maximum samples per frame. FLAC has the longest frames (65,535). Forged headers claim more, and decoders would
+allocate memory for them."""
 _MOST_PACKETS_PER_SECOND = 1000
-"""The shortest packets, of Opus, are 2.5 ms long; a camera's may stand between them."""
+"""The shortest packets, those of Opus, last 2.5 ms (400 per second). Video packets may be interleaved with them."""
 _OPTIONS = {"codec_whitelist": ",".join(sorted(_DECODERS)), "protocol_whitelist": "none"}
 
 
 def demuxer_of(data: bytes) -> str | None:
-    """FFmpeg's demuxer for a file that begins so; None where the file is libsndfile's to read."""
+    """Return the FFmpeg demuxer for a file, by its first bytes; None if libsndfile reads it."""
     if data[4:8] in (b"ftyp", b"moov"):
         return "mov"
     if data.startswith(b"\x1aE\xdf\xa3"):
@@ -46,8 +47,9 @@ def demuxer_of(data: bytes) -> str | None:
 def decode_by_ffmpeg(data: bytes, demuxer: str, limits: RecordingLimits) -> Reference:
     """Decode the first audio stream of a file, mixed down to mono. Blocks: call it off the event loop.
 
-    What a header says of its length is not asked, for FFmpeg guesses where it says nothing; no more is decoded than
-    a recording may have. Raises ApiError: no audio, damaged, out of bounds, not finite, silent; MemoryError.
+    The duration in the header is ignored, because FFmpeg estimates it when it is missing. Decoding stops when the
+    recording is too long. Raises ApiError when there is no audio or it is damaged, out of bounds, not finite or
+    silent. Raises MemoryError.
     """
     try:
         with av.open(io.BytesIO(data), mode="r", format=demuxer, container_options=_OPTIONS) as file:
@@ -72,7 +74,7 @@ def _decoded(container: InputContainer, limits: RecordingLimits) -> Reference:
 
 
 def _frames(container: InputContainer, stream: AudioStream, limits: RecordingLimits) -> Iterator[AudioFrame]:
-    """What can be decoded; like every player, this leaves damaged packets out."""
+    """Yield the decoded frames of ``stream``. Skips damaged packets, as audio players do."""
     most = int(limits.reference_max_seconds * _MOST_PACKETS_PER_SECOND)
     for number, packet in enumerate(container.demux()):
         if number > most:
@@ -108,10 +110,13 @@ _BLOCK_FRAMES = 65_536
 
 
 class _Bytes(io.BytesIO):
-    """A file in memory. Where a corrupt header leads nowhere it stays: what libsndfile's calls raise goes to stderr."""
+    """A file in memory that ignores invalid seeks, which corrupt headers cause.
+
+    libsndfile calls it from C code, where an exception would be printed to stderr instead of being raised.
+    """
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to ``offset`` where there is such a place; the place where it is now."""
+        """Seek to ``offset``, or stay if it is invalid. Return the current position."""
         try:
             return super().seek(offset, whence)
         except (ValueError, OverflowError):
@@ -121,8 +126,9 @@ class _Bytes(io.BytesIO):
 def decode_reference(data: bytes, limits: RecordingLimits) -> Reference:
     """Decode a recording, mixed down to mono. Blocks: call it off the event loop.
 
-    Its bounds are checked by its header, and again while it is decoded, for headers may lie. Raises ApiError: not
-    audio, out of bounds, not finite, silent; MemoryError, as a damaged header can claim any number of samples.
+    The limits are checked against the header, and again during decoding, because a header may be false. Raises
+    ApiError when the file is not audio, or is out of bounds, not finite or silent. Raises MemoryError, because a
+    damaged header can claim any number of samples.
     """
     if len(data) > limits.reference_max_bytes:
         raise too_large(limits.reference_max_bytes)

@@ -1,4 +1,7 @@
-"""Fetches reference recordings over HTTP from public addresses only: DNS is resolved once and pinned."""
+"""Fetches reference recordings over HTTP from allowed addresses only (SSRF protection).
+
+Each host name is resolved once per connection, and the connection is pinned to the checked address.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,23 @@ from server.references.config import ReferenceSettings
 from server.version import version
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, the one to try first in front. Raises OSError or UnicodeError."""
+"""Returns the addresses of a host and port, in the order in which to try them. Raises OSError or UnicodeError."""
 
 _LOOKUPS = 8
-"""At once. A lookup cannot be broken off, so each has a thread that nothing waits for, not even the process's end."""
+"""Maximum concurrent DNS lookups. A lookup cannot be cancelled, so each runs in a daemon thread, which does not delay
+process exit."""
 
 _Answer = list[str] | Exception
 
 
 class SystemResolver:
-    """Asks the system, off the event loop."""
+    """Resolves host names with ``getaddrinfo``, off the event loop."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(_LOOKUPS)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of ``host``. Raises OSError or UnicodeError where there are none."""
+        """Return the addresses of ``host``. Raises OSError or UnicodeError when the lookup fails."""
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Sequence[str]] = loop.create_future()
 
@@ -49,7 +53,7 @@ class SystemResolver:
 
         def look_up() -> None:
             answer = _addresses(host, port)
-            with suppress(RuntimeError):  # the loop has ended
+            with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(tell, answer)
 
         await self._places.acquire()
@@ -70,9 +74,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class PinnedTransport(httpx.AsyncBaseTransport):
-    """Looks up a request's host once, checks every address, and connects to one of exactly those.
+    """Resolves a request's host once, checks every address, and connects only to one of these addresses.
 
-    TLS still names, and verifies, the host. Connections are used once; nothing is sent that the request does not hold.
+    This prevents DNS rebinding. TLS still sends the host name (SNI) and verifies it. Connections are not reused, and
+    no headers or credentials are added to the request.
     """
 
     def __init__(self, rule: AddressRule, resolve: Resolve, tls: ssl.SSLContext, connect_seconds: float) -> None:
@@ -95,7 +100,10 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         await self._connections.__aexit__(exc_type, exc_value, traceback)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer, its body unread. Raises ApiError for an address that is not permitted, or httpx.HTTPError."""
+        """Return the response, with its body not yet read.
+
+        Tries the addresses in order. Raises ApiError when an address is not allowed, or httpx.HTTPError.
+        """
         host = request.url.raw_host.decode("ascii")
         addresses = await self._permitted(host, request.url.port or _DEFAULT_PORTS[request.url.scheme])
         for address in addresses[:-1]:
@@ -106,7 +114,11 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         return await self._connections.handle_async_request(self._pinned(request, host, addresses[-1]))
 
     async def _permitted(self, host: str, port: int) -> Sequence[str]:
-        """Some addresses of ``host``. A name that has none and one that is private are told apart by nobody."""
+        """Return the first few addresses of ``host``.
+
+        Raises the same ApiError for an unknown host and for one with a private address, so that clients cannot probe
+        which internal names exist.
+        """
         try:
             addresses = await self._resolve(host, port)
         except (OSError, UnicodeError):
@@ -129,10 +141,10 @@ _FAILED, _REFUSED = "reference_fetch_failed", "reference_url_refused"
 
 
 class Fetcher:
-    """Fetches files. Nothing of this server goes along: no credentials, no cookies, and no proxy of its environment.
+    """Fetches files, without credentials or cookies and without the proxies of the environment.
 
-    resolve: looks up every host, once for each connection.
-    tls: the authorities that https is verified against; the usual ones unless given.
+    resolve: resolves host names, once per connection.
+    tls: context with the certificate authorities for https; the default ones unless given.
     """
 
     def __init__(
@@ -143,7 +155,7 @@ class Fetcher:
         self._tls = tls or httpx.create_ssl_context()
 
     async def fetch(self, url: str) -> bytes:
-        """The file at ``url``. Raises ApiError: not allowed, not there, too large, too slow."""
+        """Return the file at ``url``. Raises ApiError when it is not allowed, not found, too large or too slow."""
         if not self._settings.fetch_urls:
             raise unsupported("this server fetches no addresses; send the recording itself as a 'data:' URL")
         seconds = self._settings.fetch_seconds
@@ -198,7 +210,7 @@ def _request(url: httpx.URL) -> httpx.Request:
 
 
 def _target(url: httpx.URL, response: httpx.Response) -> httpx.URL:
-    """Where a redirect leads. Never from https to http: what was asked for safely is not fetched otherwise."""
+    """Return the target URL of a redirect. Raises ApiError for a downgrade from https to http, or an invalid URL."""
     target = _checked(response.headers.get("location", ""), url)
     if url.scheme == "https" and target.scheme == "http":
         raise refusal("it redirects from https to http", _REFUSED)
@@ -206,7 +218,7 @@ def _target(url: httpx.URL, response: httpx.Response) -> httpx.URL:
 
 
 def _checked(address: str, base: httpx.URL | None = None) -> httpx.URL:
-    """``address``, relative to ``base``, as a URL that may be asked for."""
+    """Return ``address``, resolved against ``base``, as a URL that may be fetched. Raises ApiError."""
     try:
         url = httpx.URL(address) if base is None else base.join(address)
     except (httpx.InvalidURL, ValueError):

@@ -1,4 +1,4 @@
-"""Voices of the reference recordings in requests: each is read, decoded and encoded once, and cached."""
+"""Turns the reference recordings of requests into voices. Recordings are encoded once, and the voices are cached."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from server.single_flight import Shared
 
 
 def read_file(source: str, folders: Sequence[Path], most_bytes: int) -> bytes:
-    """The file that ``source``, an absolute path or a ``file:`` URL, names. Blocks: call it off the event loop.
+    """Read the file at ``source``, an absolute path or a ``file:`` URL. Blocks: call it off the event loop.
 
-    Raises ApiError, the same one whether there is no such file, it is elsewhere, or it cannot be read.
+    Raises ApiError. It is the same error for a file that does not exist, is outside of ``folders`` or cannot be read,
+    so that clients cannot probe for files.
     """
     if not folders:
         raise unsupported("this server reads no files of its own; send a 'data:' URL, or an http or https address")
@@ -44,7 +45,7 @@ def read_file(source: str, folders: Sequence[Path], most_bytes: int) -> bytes:
 
 
 def _path(source: str) -> Path:
-    """Raises ValueError where ``source`` is no absolute path of this machine."""
+    """Return the path in ``source``. Raises ValueError unless it is an absolute path on this machine."""
     if source.startswith("/"):
         return Path(source)
     url = urlsplit(source)
@@ -59,7 +60,7 @@ def _missing() -> ApiError:
 
 
 async def read_source(source: str, fetcher: Fetcher, settings: Settings) -> bytes:
-    """The file that ``source`` carries or names. Raises ApiError."""
+    """Return the bytes of the recording that ``source`` contains or refers to. Raises ApiError."""
     most = settings.limits.reference_max_bytes
     scheme = source.partition(":")[0].lower()
     if scheme == "data":
@@ -72,7 +73,7 @@ async def read_source(source: str, fetcher: Fetcher, settings: Settings) -> byte
 
 
 def read_data_url(url: str, most_bytes: int) -> bytes:
-    """The bytes of a base64 ``data:`` URL, which may have line breaks. Raises ApiError: bad base64, too large."""
+    """Decode a base64 ``data:`` URL, which may contain line breaks. Raises ApiError: invalid base64, or too large."""
     header, comma, text = url.partition(",")
     if not comma or not header.lower().endswith(";base64"):
         raise refusal("a data URL must look like 'data:audio/wav;base64,...'")
@@ -86,14 +87,14 @@ def read_data_url(url: str, most_bytes: int) -> bytes:
 
 
 Decode = Callable[[bytes], Awaitable[NDArray[np.float32]]]
-"""From the bytes of a file to mono samples at 24 kHz. Raises ApiError."""
+"""Decodes the bytes of a file to mono samples at 24 kHz. Raises ApiError."""
 
 
 class ReferenceLibrary:
-    """Makes voices with one engine, and so for one checkpoint; keeps those used last, by what is in their files.
+    """Creates voices from recordings with one engine, and caches the last used ones by the hash of their files.
 
-    decode: ``Decoder.decode`` for recordings that strangers send.
-    resolve, tls: in place of the system's name lookup and certificate authorities.
+    decode: decodes a file; ``Decoder.decode`` for untrusted recordings.
+    resolve, tls: replace the system's DNS resolver and certificate authorities.
     """
 
     def __init__(
@@ -111,15 +112,18 @@ class ReferenceLibrary:
 
     @property
     def hits(self) -> int:
-        """How often a voice was at hand, or being made."""
+        """Number of cache hits, including requests that joined an encoding in flight."""
         return self._voices.hits
 
     async def voice(self, source: str, transcript: str | None) -> Voice:
-        """The voice of ``ref_audio``, with its transcript for in-context cloning. Raises ApiError or EngineError."""
+        """Return the voice of ``ref_audio``, with its codes if there is a transcript (in-context cloning).
+
+        Raises ApiError or EngineError.
+        """
         return await self.voice_of(await read_source(source, self._fetcher, self._settings), transcript)
 
     async def voice_of(self, data: bytes, transcript: str | None) -> Voice:
-        """The voice of the recording in a file's bytes. Raises ApiError or EngineError."""
+        """Return the voice of the recording in ``data``, the bytes of a file. Raises ApiError or EngineError."""
         codes = transcript is not None
         key = (await asyncio.to_thread(hashlib.sha256, data)).digest() + bytes([codes])
         voice = await self._voices.get(key, lambda: self._encoded(data, codes))

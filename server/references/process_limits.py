@@ -1,6 +1,6 @@
-"""Limits that a process sets on itself before it decodes a recording that may be hostile.
+"""Resource limits that a process sets on itself before it decodes an untrusted recording.
 
-macOS accepts some of these limits without enforcing them; the CPU and wall-clock bounds hold there, too.
+macOS accepts some of these limits without enforcing them. The CPU and wall-clock limits hold there, too.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NICENESS = 10
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What decoding one recording may take.
+    """Resource limits for decoding one recording.
 
     For recordings of up to 30 s (10 MB, 192 kHz, eight channels) the most demanding format needs 72 MiB and 0.7 s of
-    CPU time; a configuration that allows longer ones gets proportionally more.
+    CPU time. The limits scale with the configured maximum duration above 30 s.
 
     memory_bytes: address space that decoding may add to that of the worker.
-    wall_seconds: more than cpu_seconds, because decoding has a low priority and may wait for the CPU.
+    cpu_seconds: CPU time. wall_seconds: longer, because decoding has a low priority and may wait for the CPU.
     """
 
     memory_bytes: int
@@ -41,13 +41,13 @@ class Budget:
 
     @classmethod
     def of(cls, limits: RecordingLimits) -> Self:
-        """The budget for the longest recording that ``limits`` allow."""
+        """Return the budget for the longest recording that ``limits`` allow."""
         scale = max(1.0, limits.reference_max_seconds / _SECONDS_OF_AUDIO)
         return cls(int(scale * _MEMORY_BYTES), math.ceil(scale * _CPU_SECONDS), math.ceil(scale * _WALL_SECONDS))
 
 
 def yield_to_other_processes() -> None:
-    """Lower the priority of this process, and make it the first to be killed when the machine runs out of memory."""
+    """Lower the CPU priority of this process, and make it the OOM killer's first choice (Linux)."""
     os.nice(_NICENESS)
     if sys.platform == "linux":
         with suppress(OSError):
@@ -55,7 +55,7 @@ def yield_to_other_processes() -> None:
 
 
 def address_space_bytes() -> int | None:
-    """The virtual size of this process; None where the system has no /proc."""
+    """Return the virtual memory size of this process in bytes, or None on systems without /proc."""
     try:
         pages = Path("/proc/self/statm").read_bytes().split()[0]
     except OSError:
@@ -64,11 +64,11 @@ def address_space_bytes() -> int | None:
 
 
 def restrict(budget: Budget, address_space: int | None) -> None:
-    """Limit memory, CPU time, wall-clock time, files and processes of this process, for good.
+    """Limit memory, CPU time, wall-clock time, files and processes of this process. This cannot be undone.
 
     Args:
-        budget: what this process may take.
-        address_space: its present virtual size in bytes; None where that is unknown, then memory is not limited.
+        budget: the limits.
+        address_space: the current virtual size of the process in bytes; None leaves memory unlimited.
     """
     signal.alarm(budget.wall_seconds)
     _limit(resource.RLIMIT_CORE, 0)
@@ -76,13 +76,13 @@ def restrict(budget: Budget, address_space: int | None) -> None:
     _limit(resource.RLIMIT_NOFILE, 0)
     with suppress(ValueError, OSError):
         _limit(resource.RLIMIT_NPROC, 0)
-    _limit(resource.RLIMIT_CPU, budget.cpu_seconds, grace=1)  # at the hard limit it is SIGKILL, not SIGXCPU
+    _limit(resource.RLIMIT_CPU, budget.cpu_seconds, grace=1)  # SIGXCPU at the soft limit, SIGKILL at the hard limit
     if address_space is not None:
         _limit(resource.RLIMIT_AS, address_space + budget.memory_bytes)
 
 
 def _limit(kind: int, value: int, grace: int = 0) -> None:
-    """Set a soft limit, and a hard one ``grace`` above it; where a lower hard limit is in force already, use that."""
+    """Set a soft limit, and a hard limit ``grace`` above it. An existing lower hard limit takes precedence."""
     _, present = resource.getrlimit(kind)
     hard = value + grace if present == resource.RLIM_INFINITY else min(value + grace, present)
     resource.setrlimit(kind, (max(0, hard - grace), hard))

@@ -1,9 +1,9 @@
 """The decoder worker: ``python -m server.references.worker PARENT_PID``.
 
 It reads recordings from standard input and writes samples to standard output (``worker_protocol.py``). Each recording
-is decoded in a forked child with strict limits, so a recording that crashes libsndfile or FFmpeg, or exhausts memory
-or time, ends its own child and nothing else. The worker itself never parses what a client sent. It has one thread,
-which makes forking safe, and has imported everything before, which makes forking cheap.
+is decoded in a forked child with strict limits. A recording that crashes libsndfile or FFmpeg, or exhausts memory or
+time, ends only its own child. The worker itself never parses untrusted data. Forking is safe because the worker has
+one thread, and cheap because all imports are done before.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Reply = tuple[Status, bytes | bytearray]
 
 
 class _Exit(IntEnum):
-    """Exit statuses of the child."""
+    """Exit codes of the child."""
 
     DECODED = 0
     REFUSED = 10
@@ -54,17 +54,17 @@ class _Exit(IntEnum):
 
 
 def main() -> None:
-    """Decode until standard input ends, which is when the HTTP process exits."""
+    """Decode recordings until end of file on standard input, which comes when the HTTP process exits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     die_with_parent(int(sys.argv[1]))
     yield_to_other_processes()
     requests = os.fdopen(0, "rb", closefd=False)
     replies = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints must not reach the supervisor as a reply
+    os.dup2(2, 1)  # library output on stdout must not reach the supervisor as a reply
     _warm_up()
     gc.collect()
-    gc.freeze()  # the children share these objects: the collector must not write to their pages
+    gc.freeze()  # keeps the garbage collector from writing to pages shared with the children (copy-on-write)
     with suppress(BrokenPipeError):
         _send(replies, (Status.READY, b""))
         while len(head := requests.read(REQUEST.size)) == REQUEST.size:
@@ -123,7 +123,7 @@ def _run_child(
 
 
 def _decode(data: bytes, limits: RecordingLimits) -> tuple[_Exit, memoryview | bytes]:
-    """The child's exit status and result. Raises MemoryError."""
+    """Return the child's exit code and result. Raises MemoryError."""
     try:
         return _Exit.DECODED, decode_samples(data, limits).data.cast("B")
     except ApiError as error:
@@ -135,7 +135,7 @@ def _decode(data: bytes, limits: RecordingLimits) -> tuple[_Exit, memoryview | b
 
 
 def _reply(exit_code: int, payload: bytearray, budget: Budget) -> Reply:
-    """The reply for a child that exited with ``exit_code``: negative for a signal."""
+    """Return the reply for a child that ended with ``exit_code``, which is negative for a signal."""
     match exit_code:
         case _Exit.DECODED:
             return Status.DECODED, payload
@@ -155,8 +155,8 @@ def _reply(exit_code: int, payload: bytearray, budget: Budget) -> Reply:
 
 
 def _read(descriptor: int, most: int) -> bytearray:
-    """Everything until the end of the pipe, or more than ``most`` bytes of it."""
-    with suppress(OSError, AttributeError):  # Linux: a result in a few pieces instead of 64 KiB each
+    """Read until end of file. Stops early after more than ``most`` bytes."""
+    with suppress(OSError, AttributeError):  # Linux only: fewer reads than with the default 64 KiB pipe
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     payload = bytearray()
     while len(payload) <= most and (piece := os.read(descriptor, _PIPE_BYTES)):
@@ -177,7 +177,7 @@ def _write(descriptor: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def _warm_up() -> None:
-    """Decode by both libraries once: whatever they load lazily must be loaded before a child may open no files."""
+    """Decode once with both libraries, so that their lazy loading is done. The children cannot open files."""
     limits = WireLimits(0.0, 1.0, 2**20)
     samples = struct.pack("<800h", *range(-8000, 8000, 20))
     head = struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)

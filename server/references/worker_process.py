@@ -1,4 +1,4 @@
-"""One decoder worker process, as the supervisor in the HTTP process sees it."""
+"""The supervisor's handle of one decoder worker process. Runs in the HTTP process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _START_SECONDS = 60.0
 _WRITE_BYTES = 256 * 1024
 _BUFFER_BYTES = 1024 * 1024
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV", "TMPDIR")
-"""Beginnings of the variables that a worker inherits: it decodes what strangers send and gets no secrets."""
+"""Prefixes of the environment variables that a worker inherits. It decodes untrusted input and gets no secrets."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""The worker forks, which is safe in a process with one thread."""
+"""Keeps numeric libraries from starting threads. The worker forks, which is safe only with one thread."""
 
 
 class WorkerLost(Exception):
-    """The worker exited, or broke the protocol; the message says which. It cannot be used any more."""
+    """The worker exited or violated the protocol, as the message says, and is no longer usable."""
 
 
 class WorkerProcess:
@@ -47,7 +47,7 @@ class WorkerProcess:
             stdout=PIPE,
             limit=_BUFFER_BYTES,
             env=_environment(),
-            process_group=0,  # its own group, which is killed as a whole, in the HTTP process's session
+            process_group=0,  # own group: kill() reaches the child, too; same session as the HTTP process
         )
         worker = cls(process)
         try:
@@ -62,18 +62,18 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process ID."""
+        """Process ID of the worker."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it can decode, as far as is known."""
+        """Whether the worker is usable, as far as is known."""
         return not self._killed and self._process.returncode is None and not self._stdout.at_eof()
 
     async def decode(self, data: bytes, limits: RecordingLimits) -> tuple[Status, bytes]:
-        """The worker's status and payload for one recording. Raises WorkerLost.
+        """Decode one recording. Return the worker's status and payload. Raises WorkerLost.
 
-        A call that is cancelled leaves a reply unread: kill the worker then.
+        A cancelled call leaves its reply unread: the caller must kill the worker then.
         """
         try:
             self._stdin.write(RequestHeader(limits, len(data)).to_bytes())
@@ -98,7 +98,7 @@ class WorkerProcess:
         await self._process.wait()
 
     async def _reply(self, most: int) -> tuple[Status, bytes]:
-        """The next reply, whose payload has at most ``most`` bytes. Raises WorkerLost."""
+        """Read the next reply. Raises WorkerLost, also when its payload has more than ``most`` bytes."""
         try:
             number, size = REPLY.unpack(await self._stdout.readexactly(REPLY.size))
             if number > max(Status) or size > most:

@@ -1,4 +1,4 @@
-"""Admission: how many utterances run at once, who waits, and who is turned away."""
+"""Admission control: limits running requests, queues others fairly per client, refuses or evicts the rest."""
 
 from __future__ import annotations
 
@@ -21,55 +21,55 @@ _MEASURED = 32
 _LONGEST_RETRY = 120
 """Upper bound of Retry-After, in seconds."""
 _CHECK_SECONDS = 1.0
-"""How often running requests are checked for eviction while others wait."""
+"""Interval of the eviction check while requests wait, in seconds."""
 
 
 class Seat:
-    """A place of one client's request: in the queue at first, later among the running ones.
+    """The admission ticket of one request: queued at first, then running.
 
-    A seat accounts how long its client kept the engine from working (``client_blocks``, ``client_resumes``), and how
-    much audio the client was given (``gave``). The difference decides who is evicted while others wait.
+    A seat measures how long its client blocked the engine (``client_blocks``, ``client_resumes``) and how much audio
+    the client received (``gave``). The difference decides which request is evicted while others wait.
     """
 
     def __init__(self, admission: Admission, client: str) -> None:
         self.client = client
         self.number = admission.next_number()
-        """Its place in the queue: lower numbers came first."""
+        """Its position in the queue: lower numbers come first."""
         self.started: float | None = None
-        """When it began to run; None while it is in the queue."""
+        """When it started to run; None while it is queued."""
         self.ready_since: float | None = None
-        """When it asked for its turn; None before, and while it prepares another request."""
+        """When it asked for its turn; None while its request is being prepared."""
         self.spoken = False
-        """Whether its utterance was spoken to its end: only such durations count for Retry-After."""
+        """Whether its utterance is complete: only the durations of complete ones count for Retry-After."""
         self._admission = admission
         self._turn = asyncio.Event()
         self._blocked = self._given = 0.0
         self._blocked_since: float | None = None
         self.eviction: ApiError | None = None
-        """Why it has to be given back."""
+        """The error that it was evicted with."""
         self.holder: asyncio.Task[object] | None = None
         """The task that runs inside ``evictable``."""
 
     def ready(self) -> None:
-        """Ask for a turn. Until then the seat keeps its place in the queue, and others may pass."""
+        """Ask for a turn. Before that the seat keeps its position in the queue, but others may overtake it."""
         if self.ready_since is None:
             self.ready_since = self._admission.now()
             self._admission.enqueue(self)
 
     async def turn(self) -> None:
-        """Ask for a turn and wait until it has come."""
+        """Ask for a turn and wait for it."""
         self.ready()
         if self.started is None:
             self._admission.watch()
             await self._turn.wait()
 
     def start(self, now: float) -> None:
-        """Begin to run."""
+        """Mark the seat as running and wake its ``turn``."""
         self.started = now
         self._turn.set()
 
     def stop(self) -> None:
-        """Go back to the queue, for another request of the same client."""
+        """Reset the seat and move it to the end of the queue, for another request of the same client."""
         self.started = self.ready_since = self.eviction = self._blocked_since = None
         self.spoken = False
         self._blocked = self._given = 0.0
@@ -77,37 +77,37 @@ class Seat:
         self._turn.clear()
 
     def waited(self, now: float) -> float:
-        """Seconds since it asked for its turn."""
+        """Return the seconds since it asked for its turn; 0 if it has not."""
         return 0.0 if self.ready_since is None else now - self.ready_since
 
     def client_blocks(self) -> None:
-        """From now on the engine waits for the client: to take audio, or to send text."""
+        """Record that from now on the engine waits for the client to read audio or to send text."""
         if self._blocked_since is None:
             self._blocked_since = self._admission.now()
 
     def client_resumes(self, excused: float = 0.0) -> None:
-        """The engine waits no more. excused: seconds of the wait that were not the client's."""
+        """Record that the engine no longer waits. excused: seconds of the wait that do not count against the client."""
         if self._blocked_since is not None:
             waited = self._admission.now() - self._blocked_since
             self._blocked += max(0.0, waited - excused)
             self._blocked_since = None
 
     def gave(self, seconds: float) -> None:
-        """The client is given ``seconds`` of audio, as long as they take to play."""
+        """Record that the client receives audio that takes ``seconds`` to play."""
         self._given += seconds
 
     def arrears(self, now: float) -> float:
-        """Seconds for which the client kept the engine waiting beyond the audio it was given."""
+        """Return the seconds that the client kept the engine waiting, minus the seconds of audio it received."""
         waiting = 0.0 if self._blocked_since is None else now - self._blocked_since
         return self._blocked + waiting - self._given
 
     @property
     def evicted(self) -> bool:
-        """Whether it was told to leave."""
+        """Whether the seat was evicted."""
         return self.eviction is not None
 
     def evict(self, error: ApiError) -> None:
-        """End what runs inside ``evictable`` with ``error``."""
+        """Cancel the body of ``evictable``, which then raises ``error``."""
         self.eviction = error
         if self.holder is not None:
             self.holder.cancel()
@@ -118,7 +118,7 @@ class Seat:
 
 
 class Evictable:
-    """What ``Seat.evictable`` returns. As ``asyncio.timeout``, it cancels its task and takes back that cancellation."""
+    """The context manager of ``Seat.evictable``. Like ``asyncio.timeout``, it cancels its task and uncancels it."""
 
     __slots__ = ("_cancelling", "_seat", "_task")
 
@@ -143,18 +143,20 @@ class Evictable:
 
 
 class Admission:
-    """At most ``running`` requests run at once, and at most ``waiting`` queue behind them.
+    """Limits concurrency: at most ``running`` requests run at once, and at most ``waiting`` queue behind them.
 
-    The next free seat goes to the waiting client with the fewest running seats, first come, first served among equals.
+    The next free slot goes to the waiting client with the fewest running requests; ties are first come, first served.
+    Not thread-safe: for one event loop.
 
     Args:
-        running: requests that run at once.
-        waiting: requests in the queue.
-        share: of the queue that one client may hold, and of the running seats that it may keep while others wait.
-        contended_wait: seconds for which a client may keep the engine waiting, beyond the audio it was given, while
-            other requests wait for a seat.
+        running: maximum number of running requests.
+        waiting: maximum number of queued requests.
+        share: the fraction of the queue that one client may use, and of the running requests that it may keep while
+            others wait.
+        contended_wait: seconds that a client may keep the engine waiting, beyond the audio it received, while other
+            requests are queued.
         recall_after: seconds that a client below its share waits before a client above its share loses a seat.
-        clock: seconds, monotonic.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -176,7 +178,7 @@ class Admission:
         self._waiting = 0
         self._waiting_of: dict[str, int] = {}
         self._ready: dict[str, list[Seat]] = {}
-        """The seats of each client that wait for their turn, first come first."""
+        """The seats that wait for their turn, by client, in queue order."""
         self._numbers = itertools.count()
         self._durations: deque[float] = deque(maxlen=_MEASURED)
         self._closed = False
@@ -184,43 +186,43 @@ class Admission:
 
     @property
     def running(self) -> int:
-        """Requests that run now."""
+        """Number of running requests."""
         return len(self._running)
 
     @property
     def most_running(self) -> int:
-        """Requests that may run at once."""
+        """Maximum number of running requests."""
         return self._most_running
 
     @property
     def waiting(self) -> int:
-        """Requests that do not run yet."""
+        """Number of requests that do not run yet, including those that are still being prepared."""
         return self._waiting
 
     @property
     def taken(self) -> int:
-        """Requests that hold a seat now, running or in the queue."""
+        """Number of requests that hold a seat, running or not."""
         return self.running + self.waiting
 
     @property
     def closed(self) -> bool:
-        """Whether new requests are refused because the server stops."""
+        """Whether new requests are refused because the server is draining."""
         return self._closed
 
     def close(self) -> None:
-        """Refuse new requests; those that hold a seat go on."""
+        """Refuse new requests; requests that hold a seat continue."""
         self._closed = True
 
     def check_open(self) -> None:
-        """Raises ApiError 503 once the server is told to stop."""
+        """Raise ApiError 503 if the server is draining."""
         if self._closed:
             raise ApiError("The server is stopping and takes no new requests.", status=503, code="draining")
 
     @contextmanager
     def seat(self, client: str) -> Iterator[Seat]:
-        """Hold one seat for ``client``. Its holder waits for ``Seat.turn``.
+        """Hold one seat for ``client``. The caller then waits for ``Seat.turn``.
 
-        Raises ApiError 429 when the queue is full, or the client's share of it, and 503 when the server stops.
+        Raises ApiError 429 when the queue, or the client's share of it, is full, and 503 when the server is draining.
         """
         self.check_open()
         self._check_room(client)
@@ -232,7 +234,7 @@ class Admission:
             self._leave(seat)
 
     def again(self, seat: Seat) -> None:
-        """Send a running seat to the end of the queue, for the next request of its holder."""
+        """Move a running seat to the end of the queue, for the next request of its holder."""
         if seat.started is None:
             return
         self._stop(seat)
@@ -241,25 +243,26 @@ class Admission:
         self._call_next()
 
     def next_number(self) -> int:
-        """Return a place at the end of the queue."""
+        """Return the number of a new position at the end of the queue."""
         return next(self._numbers)
 
     def enqueue(self, seat: Seat) -> None:
-        """Let ``seat`` have its turn when it comes; at once where a seat is free."""
+        """Queue ``seat`` for its turn; start it at once when there is a free slot."""
         insort(self._ready.setdefault(seat.client, []), seat, key=lambda each: each.number)
         self._call_next()
 
     def watch(self) -> None:
-        """Evict now, and once a second for as long as requests wait for a turn. Called in the event loop."""
+        """Call ``relieve`` now, and every second while requests wait for a turn. Called in the event loop."""
         self.relieve()
         if self._check is None:
             self._check = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_again)
 
     def relieve(self) -> None:
-        """Evict running requests in favor of those that wait: clients that keep the engine waiting, worst first.
+        """Evict running requests to make room for waiting ones.
 
-        If there are none, a client below its share that has waited for ``recall_after`` gets the newest seat of a
-        client above its own.
+        First it evicts requests whose clients keep the engine waiting too long, the slowest first. If there are none
+        and a client below its share has waited for ``recall_after``, it evicts the newest request of the clients above
+        their share.
         """
         staying = [seat for seat in self._running if not seat.evicted]
         wanted = sum(map(len, self._ready.values())) - (self.running - len(staying))
@@ -289,7 +292,10 @@ class Admission:
             self.watch()
 
     def _check_room(self, client: str) -> None:
-        """Requests that are not ready wait too, so the queue is what exceeds the free seats."""
+        """Raise ApiError 429 if the queue, or the client's share of it, is full.
+
+        ``waiting`` includes requests that are still being prepared, so the queue is ``waiting`` minus the free slots.
+        """
         free = self._most_running - self.running
         if self.waiting - free >= self._most_waiting:
             every = self._most_running + self._most_waiting
@@ -312,7 +318,7 @@ class Admission:
 
     @property
     def retry_after(self) -> int:
-        """Seconds until those who are here now should all have had their turn, from how long the last ones took."""
+        """Estimated seconds until all present requests have had their turn, from the durations of recent ones."""
         if not self._durations:
             return RETRY_AFTER
         expected = fmean(self._durations) * (self.waiting + 1) / self._most_running

@@ -11,7 +11,7 @@ from server.errors import ApiError
 
 @asynccontextmanager
 async def first_audio_deadline(seconds: float) -> AsyncIterator[None]:
-    """What is done inside must be done in time. Raises ApiError 504."""
+    """Limit the body to ``seconds``. Raises ApiError 504 after that."""
     try:
         async with asyncio.timeout(seconds) as deadline:
             yield

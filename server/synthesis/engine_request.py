@@ -1,4 +1,4 @@
-"""Builds the engine request for a validated body: which task it is, and in whose voice."""
+"""Builds the engine request for a validated body: selects the task and resolves the voice."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ async def speech_request(
     references: ReferenceLibrary,
     owner: str | None = None,
 ) -> SpeechRequest:
-    """What the engine is asked for ``body``; a reference recording is fetched and encoded on the way.
+    """Return the engine request for ``body``. Fetches and encodes its reference recording, if it has one.
 
-    owner: the id of the key whose stored voices the request may use, beside the shared ones.
-    Raises ApiError or EngineError. A voice name is looked up only where the request brings no voice:
-    OpenAI's SDK always sends one, also beside a reference.
+    A voice name is looked up only when the request has no voice of its own, because OpenAI's SDK always sends a name,
+    even with a reference. Raises ApiError or EngineError.
+
+    owner: the id of the API key whose stored voices the request may use, in addition to the shared ones.
     """
     info = engine.info
     named = await _named_voice(body, info, settings, owner)
@@ -50,13 +51,16 @@ async def _named_voice(
 
 
 def _brought(body: SpeechBody) -> str | None:
-    """The field in which the request brings a voice of its own."""
+    """Return the name of the field with the request's own voice, or None."""
     names = ("ref_audio", "speaker_embedding", "voices")
     return next((name for name in names if getattr(body, name) is not None), None)
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
-    """The task ``body`` asks for, by name or by what it brings. stored: it names a stored voice. Raises ApiError."""
+    """Return the task of ``body``: its ``task_type``, or the one its fields imply. Raises ApiError.
+
+    stored: whether ``body`` names a stored voice.
+    """
     brought = _brought(body) or ("voice" if stored else "speaker_embedding")
     clones = stored or _brought(body) is not None
     task = body.task_type or _inferred(clones or body.x_vector_only_mode, info)
@@ -73,7 +77,7 @@ def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType
 
 
 def task_of(asked: SpeechRequest) -> TaskType:
-    """The task that ``asked`` is."""
+    """Return the task of ``asked``."""
     if asked.voice is not None:
         return "Base"
     return "VoiceDesign" if asked.speaker is None else "CustomVoice"

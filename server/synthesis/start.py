@@ -1,4 +1,4 @@
-"""Starts synthesis: from a validated body to an utterance at its first audio."""
+"""Starts synthesis: turns a validated body into an utterance that has its first audio."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from server.telemetry.record import Playback, RequestRecord
 
 
 async def opened(body: SpeechBody, services: Services, record: RequestRecord, held: ExitStack, seat: Seat) -> Utterance:
-    """The utterance at its first sound; ``held`` closes it. Raises ApiError 504 when there is none in time.
+    """Start synthesis and return the utterance at its first audio; ``held`` closes it.
 
-    What is wrong with a request is found before its turn comes.
+    An invalid request fails before it waits for its turn. Raises ApiError; 504 when the first audio takes longer than
+    ``limits.first_sound_seconds``.
     """
     settings = services.settings
     async with first_audio_deadline(settings.limits.first_sound_seconds):
@@ -38,7 +39,7 @@ async def opened(body: SpeechBody, services: Services, record: RequestRecord, he
 
 
 def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rendering:
-    """The file in the making; ``held`` closes it."""
+    """Return the encoder of the response's audio file; ``held`` closes it."""
     rendering = Rendering(
         FORMATS[body.response_format],
         services.audio_threads,
@@ -51,7 +52,7 @@ def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rende
 
 
 def describe(record: RequestRecord, body: SpeechBody, asked: SpeechRequest) -> None:
-    """Tell the log and the metrics who is to speak, and how fast."""
+    """Record the task, voice and speed, for the log and the metrics."""
     brought = (body.ref_audio, body.speaker_embedding, body.voices)
     named = None if any(each is not None for each in brought) else body.voice
     record.task, record.voice, record.speed = task_of(asked), asked.speaker or named, body.speed

@@ -31,7 +31,7 @@ _PING_SECONDS = 2
 
 
 async def speech_events(utterance: Utterance, rendering: Rendering, record: RequestRecord) -> AsyncIterator[bytes]:
-    """The pieces of ``rendering``'s file as deltas, then the usage; a failure midway is an event too."""
+    """Yield the audio file as delta events, then a done event with the usage; on a failure, an error event."""
     try:
         async for piece in utterance.encoded(rendering):
             yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
@@ -44,9 +44,9 @@ async def speech_events(utterance: Utterance, rendering: Rendering, record: Requ
 
 
 async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECONDS) -> AsyncGenerator[bytes, None]:
-    """``events``, and a comment whenever the next one takes longer than ``seconds``: proxies cut silence off.
+    """Yield ``events``, and an SSE comment whenever the next event takes longer than ``seconds``.
 
-    Closed early, it leaves nothing of them at work.
+    The comments keep proxies from closing an idle connection. Closing this generator early cancels the pending event.
     """
     coming = asyncio.ensure_future(anext(events, None))
     try:
@@ -66,7 +66,7 @@ async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECOND
 
 
 def error_event(error: Exception) -> bytes:
-    """Return the event that tells the client of ``error``; the last one of its stream."""
+    """Return the event that reports ``error`` to the client. It is the last event of its stream."""
     return _event({"type": "error", **failure_of(error).body()})
 
 
@@ -75,13 +75,13 @@ def _event(data: dict[str, Any]) -> bytes:
 
 
 FINISH_REASON = "X-Finish-Reason"
-"""``stop``, or ``length`` when the speech was cut at its length limit."""
+"""Header with ``stop``, or ``length`` when the speech was cut at its length limit."""
 _LAST_SECONDS = 5.0
-"""How long a client may take what was sent before, so that it can be sent the error that ended its stream."""
+"""Timeout for the error event that ends a stream: the client must first read what was sent before."""
 
 
 async def whole_audio(utterance: Utterance, rendering: Rendering) -> Response:
-    """The utterance as one body with Content-Length and X-Finish-Reason, once it is complete."""
+    """Return the complete utterance as one body with Content-Length and X-Finish-Reason."""
     body = b"".join([piece async for piece in utterance.encoded(rendering)])
     headers = {**_headers(rendering), FINISH_REASON: utterance.ending["finish_reason"]}
     return Response(body, media_type=rendering.media_type, headers=headers)
@@ -97,13 +97,20 @@ def _headers(rendering: Rendering) -> dict[str, str]:
 
 
 class Streamed(Response):
-    """``pieces``, each sent as it is made. A failure midway breaks the connection off: no clean end.
+    """A response that sends each of ``pieces`` as soon as it is available.
 
-    A client that takes nothing for ``patience`` seconds counts as one that left. ``held`` is closed at the end.
-    trailer: name of the header that follows the body, where the client accepts trailers.
+    A failure midway closes the connection without a clean end of the body, so the client can detect it.
 
-    seat: accounts how long the client kept the engine waiting; once it is evicted the stream ends as after a failure.
-    error_event: makes the last piece of a stream whose seat was evicted; without it nothing more is sent.
+    Args:
+        pieces: the body.
+        held: closed when the response ends.
+        patience: seconds after which a client that reads nothing counts as disconnected.
+        seat: measures how long the client kept the engine waiting. When it is evicted, the stream ends as after a
+            failure.
+        error_event: makes the last piece of a stream whose seat was evicted. Without it nothing more is sent.
+
+    Attributes:
+        trailer: name of the header that follows the body if the client accepts trailers.
     """
 
     trailer: str | None = None
@@ -132,7 +139,7 @@ class Streamed(Response):
         self._begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. Returning before the last body message is what makes the server close the connection."""
+        """ASGI. Returning before the last body message makes uvicorn close the connection."""
         trailing = self.trailer is not None and TRAILERS in scope.get("extensions", {})
         try:
             with self._held, nullcontext() if self._seat is None else self._seat.evictable():
@@ -147,7 +154,7 @@ class Streamed(Response):
                 await self._send_last(send, self._error_event(eviction))
 
     def trailer_value(self) -> str:
-        """The value of ``trailer``, once all pieces are sent."""
+        """Return the value of ``trailer``. Called once all pieces are sent."""
         raise NotImplementedError
 
     async def _send_all(self, send: Send, trailing: bool) -> None:
@@ -170,7 +177,7 @@ class Streamed(Response):
             raise ClientDisconnected from None
 
     async def _send_last(self, send: Send, piece: bytes) -> None:
-        """End the stream with ``piece``, for a client that takes it in time. The seat is free by now."""
+        """End the stream with ``piece`` if the client reads it within the timeout. The seat is already released."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -191,7 +198,7 @@ class Streamed(Response):
 
 
 class StreamedSpeech(Streamed):
-    """Speech as a stream of ``media_type``, unless given the rendering's."""
+    """A streamed speech response. ``media_type`` defaults to that of ``rendering``."""
 
     def __init__(
         self,
@@ -207,11 +214,11 @@ class StreamedSpeech(Streamed):
         headers = _headers(rendering)
         media_type = media_type or rendering.media_type
         super().__init__(pieces, media_type, headers, record, held, patience, seat, error_event)
-        if error_event is None:  # events tell the finish reason themselves
+        if error_event is None:  # server-sent events carry the finish reason themselves
             self.trailer = FINISH_REASON
 
     def trailer_value(self) -> str:
-        """The finish reason."""
+        """Return the finish reason."""
         ended = self._record.completion
         assert ended is not None, "all pieces are sent"
         return ended.finish_reason.value

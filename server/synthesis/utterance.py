@@ -1,4 +1,4 @@
-"""One utterance between the engine and the response."""
+"""One utterance: reads audio from the engine and encodes it for the response."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _NOTHING = np.zeros(0, np.int16)
 
 
 class Speech(Protocol):
-    """The engine's chunks of one utterance."""
+    """An async iterator over the engine's audio chunks of one utterance."""
 
     @property
     def completion(self) -> Completion:
-        """How it ended; known once all chunks are taken."""
+        """Finish reason and token counts; available once all chunks are consumed."""
 
     def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
 
     def cancel(self) -> None:
-        """Give it up. Void once it has ended."""
+        """Abort. No effect once the utterance has ended."""
 
 
 class Utterance:
-    """A speech stream that is opened by its first sound, given out once, and closed in any case."""
+    """A speech stream. Call ``open`` first, read it once with ``samples`` or ``encoded``, and always ``close`` it."""
 
     def __init__(self, stream: Speech, record: RequestRecord, seat: Seat, *, trim: bool) -> None:
         self._stream = stream
@@ -41,12 +41,12 @@ class Utterance:
         self._first = _NOTHING
 
     async def open(self) -> None:
-        """Wait for the first sound. Raises EngineError when the engine fails before it."""
+        """Wait for the first audio. Raises EngineError when the engine fails before it."""
         self._first = await self._next()
         self._record.sounded(silence_before(self._first) / SAMPLE_RATE)
 
     async def samples(self) -> AsyncIterator[NDArray[np.int16]]:
-        """Every sample, in the order it is made. Raises EngineError when the engine fails midway."""
+        """Yield blocks of int16 samples in order. Raises EngineError when the engine fails midway."""
         block = self._first
         while len(block):
             self._record.gave(len(block))
@@ -57,7 +57,7 @@ class Utterance:
         self._seat.spoken = True
 
     async def encoded(self, rendering: Rendering) -> AsyncGenerator[bytes, None]:
-        """The file that ``rendering`` makes of the samples, in non-empty pieces."""
+        """Yield the file that ``rendering`` encodes from the samples, in non-empty pieces."""
         async for block in self.samples():
             if piece := await rendering.encode(block):
                 yield piece
@@ -65,7 +65,7 @@ class Utterance:
             yield tail
 
     async def _next(self) -> NDArray[np.int16]:
-        """The next block of samples; an empty one at the end."""
+        """Return the next block of samples; an empty one at the end."""
         asked = time.monotonic()
         try:
             return await anext(self._blocks, _NOTHING)
@@ -74,12 +74,12 @@ class Utterance:
 
     @property
     def completion(self) -> Completion | None:
-        """How it ended, once every sample has been given out."""
+        """Finish reason and token counts; None until all samples are consumed."""
         return self._record.completion
 
     @property
     def ending(self) -> dict[str, Any]:
-        """How it ended, as clients are told."""
+        """The finish reason and usage, as JSON fields for the client."""
         ended = self.completion
         read, made = (ended.input_tokens, ended.output_tokens) if ended else (0, 0)
         return {
@@ -88,5 +88,5 @@ class Utterance:
         }
 
     def close(self) -> None:
-        """Give the engine back what is still running."""
+        """Abort the utterance if it has not ended."""
         self._stream.cancel()

@@ -1,13 +1,13 @@
-"""Whether a text has anything visible to speak."""
+"""Checks whether a text has any visible character."""
 
 from __future__ import annotations
 
 import unicodedata
 
 _UNSEEN = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
-"""Unicode's categories of spaces, ends of lines and paragraphs, controls, and zero-width characters."""
+"""Unicode categories of invisible characters: spaces, line and paragraph separators, controls, zero-width ones."""
 
 
 def has_visible_text(text: str) -> bool:
-    """Whether any character of ``text`` could be seen."""
+    """Return whether any character of ``text`` is visible."""
     return any(unicodedata.category(character) not in _UNSEEN for character in text)

@@ -1,1 +1,1 @@
-"""Logs, metrics, traces and outcomes of requests."""
+"""Request logs, Prometheus metrics, OpenTelemetry traces and request outcomes."""

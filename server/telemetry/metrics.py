@@ -1,4 +1,4 @@
-"""The Prometheus page at ``/metrics``: figures of requests and of the engine."""
+"""Prometheus metrics of requests and of the engine, served at ``/metrics``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _CACHES = ("reference", "context")
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """What is known of the engine.
+    """The last known state of the engine.
 
-    up: whether it can speak, as far as is known; restarts: how often its process was replaced, by reason; figures: of
-    its stages, None while they cannot be had.
+    up: whether the engine can synthesize speech. restarts: number of engine process restarts, by reason.
+    figures: statistics of the engine's stages; None while they are unavailable.
     """
 
     up: bool
@@ -35,7 +35,7 @@ class EngineFigures:
 
 
 def engine_metrics(engine: EngineFigures) -> Iterator[Metric]:
-    """The metrics of ``engine``; those of its stages are left out while there are no figures."""
+    """Yield the metrics of ``engine``, without those of its stages while ``engine.figures`` is None."""
     yield GaugeMetricFamily("sonant_engine_up", "Whether the engine answers and its models make audio.", int(engine.up))
     yield _restarts(engine.restarts)
     figures = engine.figures
@@ -102,7 +102,7 @@ _UNKNOWN = "unknown"
 
 
 class Metrics:
-    """Figures in a registry of this server's own."""
+    """The server's metrics, in their own Prometheus registry."""
 
     def __init__(self, admission: Admission, sessions: Sessions, bodies: BodyBudget) -> None:
         self._registry = registry = CollectorRegistry()
@@ -140,7 +140,11 @@ class Metrics:
         self._dry = Counter("sonant_underrun_seconds", "The length of those gaps.", registry=registry)
 
     def ended(self, record: RequestRecord) -> None:
-        """A speech request is over. An utterance counts like a request, so what had several counts by them alone."""
+        """Count a finished speech request.
+
+        Each utterance counts as one request. A batch request or a live session with several utterances is therefore
+        counted by its utterances, not a second time by itself.
+        """
         if record.is_session:
             self._sessions.labels(record.outcome).inc()
         elif not record.parts:
@@ -164,7 +168,7 @@ class Metrics:
             self._dry.inc(record.playback.dry_seconds)
 
     def page(self, accept: str, engine: EngineFigures) -> tuple[bytes, str]:
-        """The page and its media type."""
+        """Return the metrics page, in the format that the ``accept`` header selects, and its media type."""
         self._engine.figures = engine
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
@@ -174,10 +178,10 @@ class Metrics:
 
 
 class _EngineCollector(Collector):
-    """What is known of the engine."""
+    """Exports the engine figures that ``Metrics.page`` set last."""
 
     figures = EngineFigures(up=False, restarts={}, figures=None)
 
     def collect(self) -> Iterator[Metric]:
-        """The figures as metrics."""
+        """Return the figures as metrics."""
         return engine_metrics(self.figures)

@@ -18,20 +18,20 @@ _OF_CLIENTS = frozenset({"voice", "param"})
 
 
 class Observer(Protocol):
-    """Wants to know of every speech request that is over, and of every utterance of one that had several."""
+    """Is notified of every finished speech request, and of every finished utterance of a multi-utterance request."""
 
     def ended(self, record: RequestRecord) -> None:
-        """``record`` is complete."""
+        """Handle ``record``, which is complete."""
 
 
 class RequestObservers:
-    """Ends records: those of requests, and of the utterances in them."""
+    """Completes the records of requests and of their utterances, logs them and notifies the observers."""
 
     def __init__(self, watchers: Iterable[Observer] = ()) -> None:
         self._watchers = tuple(watchers)
 
     def ended(self, record: RequestRecord) -> None:
-        """``record`` is complete now."""
+        """Set the end time of ``record``, write its log line, and notify the observers if it is a speech request."""
         record.ended = time.monotonic()
         facts = record.facts()
         fields = {"method": record.method, "path": record.path, **facts}

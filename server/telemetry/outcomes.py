@@ -1,4 +1,4 @@
-"""Remembers the outcome of requests for an hour."""
+"""Keeps the outcomes of requests for one hour."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from server.telemetry.record import RequestRecord
 KEPT_SECONDS = 3600.0
 
 _NOT_KEPT = frozenset({401, 403})
-"""Refused before anything was done for them: they must not evict the requests of real clients."""
+"""Statuses of requests rejected before any work. They are not kept, so they cannot evict requests of real clients."""
 _Key = tuple[str | None, str]
-"""The owner of a request and its id: ids of different owners do not collide."""
+"""The owner and the id of a request, so that the same id from different owners does not collide."""
 
 
 class Outcomes:
-    """The records of running requests, and of ended ones for an hour.
+    """The records of requests in flight, and of requests that ended within the last hour.
 
-    most: ended requests kept at once; the oldest is evicted first. share: of them for one client, whose own oldest
-    request is evicted for its next one, so that nobody evicts all the others.
+    most: maximum number of ended requests kept; the oldest is evicted first.
+    share: maximum fraction of ``most`` for one client. Above it the client's own oldest request is evicted, so one
+        client cannot evict the requests of all others.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic, *, share: float = 1.0) -> None:
@@ -32,11 +33,11 @@ class Outcomes:
         self._clients: dict[str, OrderedDict[_Key, None]] = {}
 
     def begun(self, record: RequestRecord) -> None:
-        """A request has come in. Where a client uses an id twice, the last request counts."""
+        """Add a request that has just arrived. It replaces a running request with the same owner and id."""
         self._running[record.owner, record.id] = record
 
     def ended(self, record: RequestRecord) -> None:
-        """A request is over."""
+        """Move a finished request from the running to the ended ones, and evict where a limit is exceeded."""
         key = record.owner, record.id
         if self._running.get(key) is record:
             del self._running[key]
@@ -54,7 +55,10 @@ class Outcomes:
         self._expire(now)
 
     def find(self, request_id: str, owner: str | None = None) -> RequestRecord | None:
-        """Return the request of that id that ``owner`` (a key's id; None on a server without keys) has made."""
+        """Return the request with that id, or None.
+
+        Only requests of ``owner`` are found: the id of an API key, or None on a server without keys.
+        """
         self._expire(self._clock())
         key = owner, request_id
         if key in self._running:

@@ -1,4 +1,4 @@
-"""Everything known about one request: the source of its log line, metrics, trace and outcome."""
+"""The record of one request: the source of its log line, metrics, trace and outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from server.errors import CLIENT_DISCONNECTED, failure_of, shown
 
 
 class Playback:
-    """Counts how often, and for how long, such a listener would have run dry."""
+    """Simulates a client that plays audio from the first byte on, and counts its buffer underruns.
+
+    underruns: number of underruns. dry_seconds: their total length.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.underruns = 0
@@ -20,7 +23,7 @@ class Playback:
         self._runs_dry: float | None = None
 
     def gave(self, seconds: float) -> None:
-        """So many seconds of audio go out now."""
+        """Record that ``seconds`` of audio are sent now."""
         now = self._clock()
         if self._runs_dry is None:
             self._runs_dry = now
@@ -31,14 +34,17 @@ class Playback:
         self._runs_dry += seconds
 
     def held_up(self, seconds: float) -> None:
-        """The listener took so long to take what was sent: its own time, with audio in hand, so its clock stood."""
+        """Exclude ``seconds`` that the server waited for a slow reader (back-pressure).
+
+        The client has audio in its buffer during that time, so the wait is not an underrun.
+        """
         if self._runs_dry is not None:
             self._runs_dry += seconds
 
 
 Fact = str | int | float
 WEBSOCKET = "WS"
-"""The method of a live session."""
+"""The ``method`` of a live session's record."""
 
 _SPEECH = "/v1/audio/speech"
 _SPEECH_REQUESTS = frozenset({("POST", _SPEECH), ("POST", f"{_SPEECH}/batch"), (WEBSOCKET, f"{_SPEECH}/stream")})
@@ -46,7 +52,7 @@ _LONGEST_METHOD = 16
 _LONGEST_PATH = 256
 _LONGEST_FAILURE = 256
 _EVICTIONS = frozenset({"client_too_slow", "seat_recalled"})
-"""Codes of requests whose seat was given to another; a stream of theirs may have begun with status 200."""
+"""Error codes of requests that were evicted in favor of another one. Their stream may have started with status 200."""
 _OUTCOMES = {
     429: "turned_away",
     CLIENT_DISCONNECTED: "client_left",
@@ -57,14 +63,19 @@ _OUTCOMES = {
 
 @dataclass(slots=True)
 class RequestRecord:
-    """Filled in by the routes as they learn it.
+    """The record of one request or utterance. The routes fill in its fields as they learn them.
 
-    traceparent: of the client's trace; playback: for speech that is streamed; engine_seconds: spent waiting for
-    samples; onset: when a listener hears something, which is ``first_audio`` and the silence that the utterance
-    begins with. part: it is one utterance of several; parts: how many it had itself.
-    client: the id of the key that the request brought, else the client's address; owner: the key's id alone, which
-    decides whose voices and outcomes the request may use. Records outlive their requests by an hour, so the texts
-    of a client are cut when the record is made.
+    Records are kept for an hour after their requests end, so method and path are truncated when the record is created.
+
+    traceparent: the client's W3C trace context.
+    client: the id of the request's API key, or the client's address if it sent none.
+    owner: the id of the API key alone; decides which voices and outcomes the request may use.
+    first_audio: seconds from the start of the request to the first audible audio.
+    onset: seconds until a client hears it: ``first_audio`` plus the silence at the start of the utterance.
+    engine_seconds: time spent waiting for samples from the engine.
+    playback: the simulated player, for streamed speech.
+    part: whether this is one utterance of a request with several.
+    parts: number of utterances of this request, if it has several.
     """
 
     id: str
@@ -96,23 +107,23 @@ class RequestRecord:
         self.path = shown(self.path, _LONGEST_PATH)
 
     def of_part(self, number: int) -> RequestRecord:
-        """The record of an utterance of its own, whose id is this one's and the number."""
+        """Return a new record for one utterance of this request, with the id ``{id}.{number}``."""
         name = f"{self.id}.{number}"
         return RequestRecord(name, self.method, self.path, self.traceparent, self.client, self.owner, part=True)
 
     @property
     def is_speech(self) -> bool:
-        """Whether it asked for speech."""
+        """Whether this is a speech request: single, batch or live session."""
         return (self.method, self.path) in _SPEECH_REQUESTS
 
     @property
     def is_session(self) -> bool:
-        """Whether it is a live session, whose utterances have records of their own."""
+        """Whether this is a live session as a whole; its utterances have their own records."""
         return self.method == WEBSOCKET and not self.part
 
     @property
     def outcome(self) -> str:
-        """One word for how it ended, or "running"."""
+        """How the request ended, as one word, or "running"."""
         if self.ended is None:
             return "running"
         if self.failure is None and (self.status is None or self.status < 400):
@@ -125,40 +136,43 @@ class RequestRecord:
 
     @property
     def seconds(self) -> float:
-        """How long it took, or takes already."""
+        """Seconds from the start of the request to its end, or until now if it is running."""
         return (time.monotonic() if self.ended is None else self.ended) - self.started
 
     @property
     def audio_seconds(self) -> float:
-        """Speech made for it."""
+        """Seconds of speech synthesized for this request."""
         return self.samples / SAMPLE_RATE
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds the engine took for a second of speech, the listener's own time left out.
+        """Seconds of engine time per second of speech, without the time spent waiting for the client to read.
 
-        Of live text there is none: the engine waits for the client, too.
+        None without samples, and for live sessions, where the engine also waits for the client's text.
         """
         return self.engine_seconds / self.audio_seconds if self.samples and self.method != WEBSOCKET else None
 
     def sounded(self, silence: float) -> None:
-        """The first audio that can be heard exists now, after ``silence`` seconds of samples."""
+        """Record that the first audible audio is available now, after ``silence`` seconds of silent samples."""
         self.first_audio = time.monotonic() - self.started
         self.onset = self.first_audio + silence / self.speed
 
     def gave(self, samples: int) -> None:
-        """Samples go out."""
+        """Record that ``samples`` samples are sent now."""
         self.samples += samples
         if self.playback is not None:
             self.playback.gave(samples / SAMPLE_RATE / self.speed)
 
     def held_up(self, seconds: float) -> None:
-        """The client took so long to take what was sent."""
+        """Record that the server waited ``seconds`` for a slow reader (back-pressure)."""
         if self.playback is not None:
             self.playback.held_up(seconds)
 
     def includes(self, part: RequestRecord) -> None:
-        """``part`` is over. Its task is that of the first, its voice that of all where they have the same."""
+        """Add the finished utterance ``part`` to the totals of this request.
+
+        The task is that of the first utterance. The voice is set only while all utterances use the same one.
+        """
         self.parts += 1
         if part.task is None:
             return
@@ -169,7 +183,7 @@ class RequestRecord:
         self.engine_seconds += part.engine_seconds
 
     def failed(self, error: BaseException) -> None:
-        """The request ended in ``error``, before or after its status line."""
+        """Record that the request ended with ``error``, before or after its status line was sent."""
         failure = failure_of(error)
         self.failure = failure.code or shown(failure.message, _LONGEST_FAILURE)
         self.param = failure.param
@@ -177,13 +191,16 @@ class RequestRecord:
             self.status = CLIENT_DISCONNECTED
 
     def settled(self, error: BaseException | None) -> None:
-        """What has no status line of its own is over, in ``error`` or well: as if it had been answered with one."""
+        """Set the final status of something without an HTTP status line: an utterance or a live session.
+
+        The status is that of ``error``, or 200 if it is None.
+        """
         if error is not None:
             self.failed(error)
         self.status = 200 if error is None else failure_of(error).status
 
     def facts(self) -> dict[str, Fact]:
-        """Everything by its name, in a fixed order; what did not happen is left out."""
+        """Return the fields for logs, traces and the outcome API, in a fixed order, without unset ones."""
         facts = {
             "id": self.id,
             "status": self.status,

@@ -1,4 +1,4 @@
-"""Middleware that gives each request its id and one log line."""
+"""ASGI middleware that assigns request ids, writes one log line per request, and answers uncaught errors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _DRAWN_AT_ONCE = 256
 
 
 class RequestLog:
-    """Gives each request its id, in the reply too; enters it when it ends; answers what nothing caught.
+    """Creates the record of each request, adds its id to the response (``X-Request-Id``) and completes it at the end.
 
-    So with WebSockets until they are accepted. From then on they answer for themselves.
+    Answers exceptions that nothing else handled. For WebSockets it does so only until the connection is accepted;
+    after that the live session reports its own errors.
     """
 
     def __init__(self, app: ASGIApp, journal: RequestObservers) -> None:
@@ -37,7 +38,7 @@ class RequestLog:
         self._journal = journal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """Handle one ASGI connection."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -77,12 +78,15 @@ def _request_id(headers: Headers) -> str:
 
 
 def new_request_id() -> str:
-    """For a request that brought none."""
+    """Return a random id for a request without a valid ``X-Request-Id`` header."""
     return f"req_{next(_drawn)}"
 
 
 def _draw() -> Iterator[str]:
-    """32 random digits at a time. The system is asked for many at once: each question costs more than an id."""
+    """Yield ids of 32 random hexadecimal digits.
+
+    Random bytes are read for many ids at once, because the system call costs more than making an id.
+    """
     while True:
         digits = secrets.token_hex(16 * _DRAWN_AT_ONCE)
         for start in range(0, len(digits), 32):

@@ -1,6 +1,6 @@
-"""OpenTelemetry: a span for each speech request, sent where OTEL_EXPORTER_OTLP_ENDPOINT says.
+"""OpenTelemetry tracing: exports one span per speech request to OTEL_EXPORTER_OTLP_ENDPOINT.
 
-The packages are those of the ``otel`` extra; nothing else imports this module.
+Needs the packages of the ``otel`` extra, so this module is imported only when tracing is enabled.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from server.telemetry.record import RequestRecord
 from server.version import version
 
 _EXPORT_SECONDS = 3.0
-"""A collector that does not answer holds up the server's end for no longer."""
+"""Export timeout. It bounds how long a collector that does not answer delays shutdown."""
 _OUR_FAULT = frozenset({"failed", "timed_out", "unavailable"})
 
 
 class Tracing:
-    """Makes the span of a request when it is over, and sends spans from a thread of its own."""
+    """Creates a span when a request ends. A background thread exports the spans."""
 
     def __init__(self) -> None:
         name = os.environ.get("OTEL_SERVICE_NAME") or "sonant"
@@ -33,7 +33,7 @@ class Tracing:
         self._tracer = self._provider.get_tracer("sonant")
 
     def ended(self, record: RequestRecord) -> None:
-        """A speech request is over."""
+        """Create the span of a finished speech request."""
         started = time.time_ns() - _nanoseconds(record.seconds)
         span = self._tracer.start_span(
             f"{record.method} {record.path}",
@@ -50,7 +50,7 @@ class Tracing:
         span.end(started + _nanoseconds(record.seconds))
 
     def close(self) -> None:
-        """Send what has not been sent yet. Blocks."""
+        """Export the remaining spans and stop the exporter. Blocks."""
         self._provider.shutdown()
 
 

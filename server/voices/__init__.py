@@ -1,1 +1,1 @@
-"""Voices by name: the checkpoint's own, and those that clients have stored."""
+"""Named voices: built-in speakers of the checkpoint, and voices stored by clients."""

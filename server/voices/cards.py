@@ -1,4 +1,4 @@
-"""Voices as the wire shows them: OpenAI's fields, and ours beside them."""
+"""Voices as JSON objects of the API: OpenAI's fields and Sonant's additional ones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SERIALIZED_AT_ONCE = 100
 
 
 def built_in_card(speaker: str, created_at: int) -> dict[str, Any]:
-    """One of the checkpoint's speakers."""
+    """Return the API object of a built-in speaker of the checkpoint."""
     return {"id": speaker, "object": _OBJECT, "name": speaker, "created_at": created_at, "type": "built_in"}
 
 
 def stored_card(voice: StoredVoice | VoiceHeader, info: EngineInfo) -> dict[str, Any]:
-    """A stored voice; ``compatible`` tells whether this checkpoint can speak with it."""
+    """Return the API object of a stored voice. ``compatible`` says whether this checkpoint can use it."""
     return {
         "id": voice.name,
         "object": _OBJECT,
@@ -37,9 +37,9 @@ def stored_card(voice: StoredVoice | VoiceHeader, info: EngineInfo) -> dict[str,
 
 
 def card_list(cards: list[dict[str, Any]]) -> bytes:
-    """The JSON of all of them in one page, as OpenAI's lists are.
+    """Return all ``cards`` as the JSON of a one-page list in OpenAI's format.
 
-    Takes milliseconds for a thousand: call it off the event loop.
+    Takes several milliseconds for a thousand cards: call it off the event loop.
     """
     first, last = (cards[0]["id"], cards[-1]["id"]) if cards else (None, None)
     ends = json.dumps({"first_id": first, "last_id": last, "has_more": False})
@@ -48,10 +48,10 @@ def card_list(cards: list[dict[str, Any]]) -> bytes:
 
 
 def deleted_card(name: str) -> dict[str, Any]:
-    """What is left of a deleted voice."""
+    """Return the API object that confirms the deletion of a voice."""
     return {"id": name, "object": "audio.voice.deleted", "deleted": True}
 
 
 def embedding_card(embedding: list[float], model: str) -> dict[str, Any]:
-    """An embedding for the speech request's field of that name."""
+    """Return the API object of an embedding, for the ``speaker_embedding`` field of a speech request."""
     return {"object": "audio.voice.embedding", "model": model, "speaker_embedding": embedding}

@@ -1,4 +1,4 @@
-"""The settings of stored voices."""
+"""Settings of stored voices."""
 
 from __future__ import annotations
 

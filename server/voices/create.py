@@ -1,4 +1,4 @@
-"""Creates a voice from a multipart form: a recording that is encoded, or an embedding."""
+"""Creates a voice from a multipart form that contains a recording or a speaker embedding."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ _FLAGS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class VoiceForm:
-    """The texts of a form by name, and the recording in it."""
+    """A parsed form: its text fields by name, and the recording if it contains one."""
 
     texts: dict[str, str]
     audio_sample: bytes | None
 
     def text(self, name: str, most: int) -> str | None:
-        """A field's text; None where it is missing or blank. Raises ApiError where it is too long."""
+        """Return a field's text, or None if it is missing or blank.
+
+        Raises ApiError when it has more than ``most`` characters or is not encodable as UTF-8.
+        """
         text = self.texts.get(name, "").strip()
         try:
             text.encode()
@@ -49,7 +52,7 @@ class VoiceForm:
         return text or None
 
     def flag(self, name: str) -> bool | None:
-        """A field that says "true" or "false"; None where it is missing or blank. Raises ApiError."""
+        """Return a field's boolean, or None if it is missing or blank. Raises ApiError unless "true" or "false"."""
         text = self.text(name, 64)
         if text is None:
             return None
@@ -59,7 +62,11 @@ class VoiceForm:
 
 
 async def read_form(request: Request, names: Collection[str]) -> VoiceForm:
-    """The form that a request's body is, with no field beside ``names`` and ``audio_sample``. Raises ApiError."""
+    """Read the form in the body of ``request``.
+
+    Raises ApiError when the body is not a valid form, has a field other than ``names`` and ``audio_sample``, or has a
+    field twice, and when the upload cannot be stored temporarily. Raises ClientDisconnected.
+    """
     _check_headers(request)
     texts: dict[str, str] = {}
     sample: bytes | None = None
@@ -102,11 +109,14 @@ def _check_field(name: str, value: UploadFile | str, names: Collection[str], *, 
 
 _NUMBERS = TypeAdapter(Embedding, config=ConfigDict(strict=True, allow_inf_nan=False))
 _THERE, _HERE = "ref_audio", "audio_sample"
-"""What the same recording is called in a speech request, and in a form."""
+"""The name of the recording's field in a speech request, and in this form."""
 
 
 def origin_of(form: VoiceForm) -> Origin:
-    """What the form's voice is made from. Raises ApiError where that is nothing, two things, or not available."""
+    """Return what the form's voice is made from.
+
+    Raises ApiError when the form has no source, has two, contradicts its ``type``, or has an unsupported ``type``.
+    """
     has_sample, has_embedding = form.audio_sample is not None, "speaker_embedding" in form.texts
     if has_sample and has_embedding:
         raise ApiError(f"Give '{_HERE}' or 'speaker_embedding', not both.", param="speaker_embedding")
@@ -125,8 +135,9 @@ def origin_of(form: VoiceForm) -> Origin:
 
 
 async def voice_from(form: VoiceForm, info: EngineInfo, settings: Settings, references: ReferenceLibrary) -> Voice:
-    """The form's voice; with a transcript also its codes, so that no later request encodes anything.
+    """Return the form's voice.
 
+    With a transcript the voice includes the recording's codes, so that later requests need not encode it.
     Raises ApiError or EngineError.
     """
     check_cloning(info, origin_of(form))
@@ -163,7 +174,7 @@ def _missing(name: str) -> ApiError:
 
 @contextmanager
 def _named_here() -> Iterator[None]:
-    """A refusal of a reference speaks of the form's field."""
+    """Rename the field in errors about the recording from ``ref_audio`` to ``audio_sample``."""
     try:
         yield
     except ApiError as error:

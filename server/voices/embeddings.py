@@ -1,4 +1,4 @@
-"""Speaker embeddings: which are valid, and the blend of several by spherical interpolation."""
+"""Speaker embeddings: validation, and blending by spherical interpolation."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 MAX_WIDTH = 16_384
 MAX_NORM = 10_000.0
-"""Speakers' embeddings have an L2 norm of about 4 (pocket). float16 activations end at 65,504, and the layers add to
-what they are given; a norm beyond 1.8e19 overflows float32 when it is squared. A norm of 0 is harmless."""
+"""Maximum L2 norm. Speaker embeddings have a norm of about 4 (pocket). float16 activations overflow above 65,504, and
+the layers add to their input. A norm above 1.8e19 overflows float32 when it is squared. A norm of 0 is harmless."""
 
 
 def embedding_fault(embedding: NDArray[np.float32]) -> str | None:
-    """Return what makes ``embedding`` (float32 [width]) unusable, such as "a value is not finite", or None."""
+    """Return why ``embedding`` (float32 [width]) is invalid, such as "a value is not finite", or None if valid."""
     with np.errstate(over="ignore"):
         square = float(embedding @ embedding)
-    if square <= MAX_NORM**2:  # False also where it is NaN or infinite
+    if square <= MAX_NORM**2:  # false for NaN and infinity, too
         return None
     if not np.isfinite(embedding).all():
         return "a value is not finite"
@@ -31,13 +31,15 @@ _OPPOSITE = 1e-6
 
 
 class BlendError(ValueError):
-    """There is nothing between these embeddings."""
+    """The embeddings cannot be blended."""
 
 
 def blend(embeddings: Sequence[NDArray[np.float32]], weights: Sequence[float]) -> NDArray[np.float32]:
-    """The embedding between ``embeddings`` (all of one width), by ``weights`` of which only the ratio counts.
+    """Return the weighted spherical mean of ``embeddings``, scaled to the weighted mean of their norms.
 
-    Raises BlendError: no weight above 0, an embedding without direction, or two that oppose each other.
+    All embeddings must have the same width. Only the ratios of ``weights`` matter; embeddings of weight 0 are ignored.
+    Raises BlendError when no weight is above 0, an embedding is all zeros, or two embeddings point in opposite
+    directions.
     """
     taken = [(embedding, weight) for embedding, weight in zip(embeddings, weights, strict=True) if weight > 0]
     if not taken:
@@ -73,7 +75,7 @@ def _mean_direction(directions: NDArray[np.float64], shares: NDArray[np.float64]
 
 
 def _tangents(mean: NDArray[np.float64], directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From ``mean`` along the sphere to each direction: tangents whose length is the angle."""
+    """Return the tangent vectors at ``mean`` that point to each direction; their lengths are the angles (log map)."""
     along = directions @ mean
     across = directions - along[:, None] * mean
     sines = np.linalg.norm(across, axis=1)
@@ -84,7 +86,7 @@ def _tangents(mean: NDArray[np.float64], directions: NDArray[np.float64]) -> NDA
 
 
 def weighted(text: str) -> tuple[str, float]:
-    """``NAME:WEIGHT`` or, with a weight of 1, ``NAME``. Raises ValueError for a weight below 0 or not finite."""
+    """Parse ``NAME:WEIGHT``, or ``NAME`` with a weight of 1. Raises ValueError for a negative or infinite weight."""
     name, _, weight = text.rpartition(":")
     try:
         share = float(weight)

@@ -1,4 +1,4 @@
-"""Long work of a background thread, in steps short enough for the event loop."""
+"""Pauses in long loops of background threads, so that they do not delay the event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PAUSE_SECONDS = 0.001
 
 
 def paced(items: Iterable[T], step: int) -> Iterator[T]:
-    """Yield ``items``, and pause after every ``step`` of them.
+    """Yield ``items``, and sleep for 1 ms after every ``step`` of them. Blocks: call it off the event loop.
 
-    A thread that does not pause keeps the interpreter's lock for 5 ms whenever the event loop wants it: system calls
-    between do not hand it over. Call it off the event loop.
+    Without the sleep the thread keeps the GIL for 5 ms each time the event loop requests it. The system calls in
+    between do not hand over the GIL.
     """
     for number, item in enumerate(items, 1):
         yield item

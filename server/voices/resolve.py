@@ -34,7 +34,7 @@ OPENAI_VOICES = frozenset(
         "verse",
     }
 )
-"""What stock OpenAI clients ask for; every server that wants to serve them must know these names."""
+"""Voice names of the OpenAI API. Unmodified OpenAI clients send them, so they are always accepted."""
 
 _MOST_LISTED = 50
 
@@ -42,12 +42,14 @@ _MOST_LISTED = 50
 async def find_voice(
     name: str | None, info: EngineInfo, settings: Settings, param: str = "voice", owner: str | None = None
 ) -> str | StoredVoice | None:
-    """The built-in speaker, or the stored voice, that ``name`` means, in any case of letters.
+    """Return the built-in speaker or the stored voice called ``name``, ignoring case.
 
-    Of stored voices ``owner``, the id of a key, has its own and the shared ones.
-    No name means the default, and so does one of OpenAI's names that is mapped to no voice there is. None: the
-    default is asked for where there is none, as with checkpoints that only clone. Raises ApiError: 404
-    ``voice_not_found`` with the names there are and ``param``; a stored voice that cannot be read.
+    No name selects the default voice. So does an OpenAI name that is not mapped to an existing voice.
+    Returns None when the default is requested but there is none, as with checkpoints that only clone.
+    Raises ApiError 404 ``voice_not_found``, which lists the known voices, and ApiError for an unreadable stored voice.
+
+    param: the request field that errors name.
+    owner: the id of an API key. It sees its own stored voices and the shared ones.
     """
     speakers = {speaker.lower(): speaker for speaker in info.speakers}
     store = VoiceStore(settings.voices, owner)
@@ -65,7 +67,7 @@ async def find_voice(
 
 
 def _meanings(name: str | None, info: EngineInfo, settings: Settings) -> Iterator[str]:
-    """Names of voices, in small letters, of which the first that exists is meant."""
+    """Yield candidate voice names in lower case; the first one that exists is used."""
     if name is not None:
         asked = name.strip().lower()
         yield asked
@@ -81,13 +83,13 @@ def _meanings(name: str | None, info: EngineInfo, settings: Settings) -> Iterato
 
 
 def reserved_names(info: EngineInfo, settings: Settings) -> frozenset[str]:
-    """Names that mean a voice without being stored, in small letters: none of them can be stored or deleted."""
+    """Return the lower-case names of OpenAI voices, built-in speakers and aliases: they cannot be stored or deleted."""
     speakers = {speaker.lower() for speaker in info.speakers}
     return OPENAI_VOICES | speakers | {alias.lower() for alias in settings.voice_aliases}
 
 
 async def voice_not_found(name: str, info: EngineInfo, store: VoiceStore, param: str = "voice") -> ApiError:
-    """The answer to a name that no voice has."""
+    """Return the 404 error for an unknown voice name, with a list of the known ones."""
     known = [*info.speakers, *await asyncio.to_thread(store.names)]
     listed = ", ".join(known[:_MOST_LISTED]) + (", ..." if len(known) > _MOST_LISTED else "")
     message = f"There is no voice '{shown(name)}'. Voices: {listed or 'none'}."
@@ -95,7 +97,10 @@ async def voice_not_found(name: str, info: EngineInfo, store: VoiceStore, param:
 
 
 def embedding_of(values: list[float], info: EngineInfo, param: str = "speaker_embedding") -> NDArray[np.float32]:
-    """A client's numbers as a speaker embedding of this checkpoint. Raises ApiError."""
+    """Convert ``values`` from a client to a float32 speaker embedding.
+
+    Raises ApiError when the checkpoint does not clone, the width is wrong, or the embedding is not usable.
+    """
     check_cloning(info, param)
     with np.errstate(over="ignore"):
         embedding = np.asarray(values, np.float32)
@@ -108,9 +113,10 @@ def embedding_of(values: list[float], info: EngineInfo, param: str = "speaker_em
 
 
 def voice_of(stored: StoredVoice, info: EngineInfo, *, x_vector_only: bool, param: str = "voice") -> Voice:
-    """A stored voice as this checkpoint speaks with it: in context where both it and the checkpoint can.
+    """Return the engine's form of a stored voice.
 
-    Raises ApiError where it was made for another checkpoint.
+    It is cloned in context if the voice and the checkpoint support that and ``x_vector_only`` is false.
+    Raises ApiError when the checkpoint does not clone, or the voice was made for another checkpoint.
     """
     check_cloning(info, param)
     if stored.width != info.embedding_width:
@@ -125,7 +131,7 @@ def voice_of(stored: StoredVoice, info: EngineInfo, *, x_vector_only: bool, para
 async def blended(
     shares: Sequence[VoiceShare], engine: EngineClient, settings: Settings, owner: str | None = None
 ) -> NDArray[np.float32]:
-    """Return the embedding between several voices, those of ``owner`` and the shared ones.
+    """Return the blended embedding of several voices: built-in, stored by ``owner``, shared, or given as embeddings.
 
     Raises ApiError or EngineError.
     """
@@ -141,7 +147,7 @@ async def blended(
 
 
 def check_cloning(info: EngineInfo, param: str) -> None:
-    """Raises ApiError where the checkpoint speaks with its own voices alone."""
+    """Raise ApiError when the checkpoint does not support voice cloning."""
     if "Base" not in info.tasks:
         message = f"Not supported '{param}': this checkpoint does {', '.join(info.tasks)} and clones no voice."
         raise ApiError(message, param=param, code="unsupported_task")

@@ -1,6 +1,7 @@
-"""The folder of stored voices. Nothing of it is kept in memory, so servers that share it always agree.
+"""The folder of stored voices. Nothing is cached in memory, so servers that share the folder stay consistent.
 
-Shared voices lie in the folder itself, the voices of one key in ``keys/ID/``, where ID is ``server.http.keys.key_id``.
+Shared voices are in the folder itself. The voices of one API key are in ``keys/ID/``, where ID is
+``server.http.keys.key_id``.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, Voic
 log = logging.getLogger("sonant.voices")
 
 NAME = "[a-z0-9_-]{1,64}"
-"""A regular expression of the names that a stored voice may have."""
+"""Regular expression of valid names of stored voices."""
 
 UNFINISHED = ".part"
-"""What a file's name ends in while it is written; it begins with a point."""
+"""Suffix of a file that is being written. Its name starts with a dot."""
 
 _NAME = re.compile(NAME)
 _KEYS = "keys"
-"""The folder of the keys' own folders."""
+"""The folder that contains one folder per API key."""
 _ABANDONED_SECONDS = 3600.0
-"""An unfinished file so old has lost its writer."""
+"""Age at which an unfinished file is deleted: its writer is gone."""
 _READ_AT_ONCE = 16
-"""Headers of voices: about half a millisecond."""
+"""Voice headers read between two pauses: about 0.5 ms of work."""
 _LOCK = ".lock"
 _LOCK_SECONDS = 10.0
-"""Writers hold the lock for a millisecond; one that holds it longer has been stopped, and is not waited for."""
+"""Lock timeout. Writers hold the lock for about 1 ms; one that holds it for seconds is suspended."""
 _LOCK_RETRY_SECONDS = 0.002
 
 
 def is_name(text: str) -> bool:
-    """Whether a stored voice may have that name: never a path."""
+    """Return whether ``text`` is a valid name of a stored voice. A path never is."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -52,14 +53,14 @@ T = TypeVar("T", covariant=True)
 
 class _Reader(Protocol[T]):
     def __call__(self, path: Path, *, shared: bool) -> T:
-        """What there is in a file. Raises VoiceFileError, OSError."""
+        """Read a voice or its header from a file. Raises VoiceFileError, OSError."""
 
 
 class VoiceStore:
-    """One file a voice. A file appears whole, under a name nobody else has, or not at all. Every method blocks.
+    """Stores each voice in one file. Writes are atomic and never replace an existing voice. Every method blocks.
 
-    owner: the id of the key whose voices are seen, besides the shared ones; of two voices with one name its own is
-    meant. share: of ``max_voices`` for the voices that one owner has stored, shared ones included; None: all of them.
+    owner: the id of an API key. It sees its own voices and the shared ones; its own take precedence.
+    share: maximum fraction of ``max_voices`` that one owner may store, including shared voices; None: no limit.
     """
 
     def __init__(self, settings: VoiceSettings, owner: str | None = None, share: float | None = None) -> None:
@@ -70,14 +71,14 @@ class VoiceStore:
         self._most_of_owner = None if share is None else max(1, int(share * settings.max_voices))
 
     def names(self) -> list[str]:
-        """Of all voices that the owner sees, sorted. Raises ApiError."""
+        """Return the sorted names of all voices that the owner sees. Raises ApiError."""
         with _plainly("read"):
             return sorted({name for folder in self._visible for name in _names_in(folder)})
 
     def headers(self) -> list[VoiceHeader]:
-        """What a list shows of the voices that the owner sees, oldest first.
+        """Return the headers of all voices that the owner sees, oldest first.
 
-        A file that is no voice is left out, with a line in the log. Raises ApiError.
+        Invalid files are logged and skipped. Raises ApiError.
         """
         found = []
         for name in paced(self.names(), _READ_AT_ONCE):
@@ -87,7 +88,7 @@ class VoiceStore:
         return sorted(found, key=lambda header: (header.created_at, header.name))
 
     def get(self, name: str) -> StoredVoice | None:
-        """The voice of that name, if there is one. Raises ApiError where its file cannot be read."""
+        """Return the voice of that name, or None. Raises ApiError when its file cannot be read."""
         if not is_name(name):
             return None
         try:
@@ -97,7 +98,10 @@ class VoiceStore:
             raise ApiError(message, status=500, param="voice", code="voice_unreadable") from None
 
     def add(self, voice: StoredVoice) -> None:
-        """Store a voice, for good when this returns. Raises ApiError: the name is taken, the folder full."""
+        """Store a voice; it is durable (fsync) when this returns.
+
+        Raises ApiError when the name is taken, a limit is reached, or the folder cannot be written.
+        """
         with _plainly("written"):
             place = self._place(shared=voice.shared)
             for folder in (self._folder, place.parent, place):
@@ -108,7 +112,10 @@ class VoiceStore:
             self._write(voice, place)
 
     def check_room(self, name: str, *, shared: bool = True) -> None:
-        """Find out before any work whether a voice of that name can be stored. Raises ApiError."""
+        """Check that a voice of that name can be stored.
+
+        Raises ApiError when the name is taken, a limit is reached, or the folder cannot be read.
+        """
         with _plainly("read"):
             if name in _names_in(self._place(shared=shared)):
                 raise name_taken(name)
@@ -119,7 +126,7 @@ class VoiceStore:
             self._check_share(shared_names)
 
     def remove(self, name: str) -> bool:
-        """Delete the voice of that name; whether there was one. Raises ApiError."""
+        """Delete the voice of that name. Return whether it existed. Raises ApiError."""
         if not is_name(name):
             return False
         with _plainly("written"):
@@ -132,11 +139,11 @@ class VoiceStore:
 
     @property
     def _visible(self) -> list[Path]:
-        """The folders whose voices the owner sees: its own first."""
+        """The folders with the voices that the owner sees, its own first."""
         return [self._folder] if self._own is None else [self._own, self._folder]
 
     def _place(self, *, shared: bool) -> Path:
-        """The folder of a new voice."""
+        """Return the folder for a new voice. Raises ValueError for a private voice without an owner."""
         if shared:
             return self._folder
         if self._own is None:
@@ -144,7 +151,7 @@ class VoiceStore:
         return self._own
 
     def _owners(self) -> list[Path]:
-        """The folders of all keys that have one."""
+        """Return the folders of all API keys that have stored private voices."""
         with suppress(FileNotFoundError), os.scandir(self._folder / _KEYS) as entries:
             return [Path(entry.path) for entry in entries if entry.is_dir()]
         return []
@@ -153,7 +160,7 @@ class VoiceStore:
         if self._most_of_owner is None or self._own is None:
             return
         own = len(_names_in(self._own))
-        if own + len(shared_names) >= self._most_of_owner:  # only then is it worth reading who stored the shared ones
+        if own + len(shared_names) >= self._most_of_owner:  # only now read which shared voices it has stored
             own += sum(self._stored_by_owner(name) for name in shared_names)
         if own >= self._most_of_owner:
             message = (
@@ -168,7 +175,7 @@ class VoiceStore:
         return False
 
     def _find(self, read: _Reader[T], name: str) -> T | None:
-        """What ``read`` makes of the first file of that name. Raises VoiceFileError, ApiError."""
+        """Return the result of ``read`` for the first file of that name, or None. Raises VoiceFileError, ApiError."""
         for folder in self._visible:
             path = _path(folder, name)
             try:
@@ -180,7 +187,10 @@ class VoiceStore:
         return None
 
     def _write(self, voice: StoredVoice, place: Path) -> None:
-        """A hard link, unlike a rename, never replaces: of two writers of one name exactly one succeeds."""
+        """Write the voice to a temporary file and link it to its name.
+
+        Unlike a rename, a hard link never replaces a file: of two concurrent writers exactly one succeeds.
+        """
         descriptor, unfinished = tempfile.mkstemp(prefix=".", suffix=UNFINISHED, dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -198,7 +208,10 @@ class VoiceStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other thread or process adds a voice meanwhile. Who dies here is no longer waited for."""
+        """Hold the lock that keeps other threads and processes from adding voices.
+
+        The kernel releases the lock when its holder dies.
+        """
         descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor)
@@ -207,7 +220,7 @@ class VoiceStore:
             os.close(descriptor)
 
     def _sweep(self) -> None:
-        """Remove what writers left behind that were killed."""
+        """Delete the unfinished files of writers that were killed."""
         oldest = time.time() - _ABANDONED_SECONDS
         for path in self._folder.glob(f".*{UNFINISHED}"):
             with suppress(FileNotFoundError):
@@ -220,7 +233,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """Of the voices in one folder, which need not exist. Raises OSError."""
+    """Return the names of the voices in a folder, or none if the folder does not exist. Raises OSError."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name.removesuffix(SUFFIX) for entry in entries if entry.name.endswith(SUFFIX)]
@@ -230,12 +243,12 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def name_taken(name: str) -> ApiError:
-    """The refusal of a name that a voice has already."""
+    """Return the error for a voice name that already exists."""
     return ApiError(f"There is a voice '{name}' already.", status=409, param="name", code="voice_exists")
 
 
 def _lock(descriptor: int) -> None:
-    """Raises TimeoutError."""
+    """Lock the file exclusively. Raises TimeoutError after ``_LOCK_SECONDS``."""
     deadline = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
@@ -249,7 +262,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _keep(folder: Path) -> None:
-    """Make the folder's entries outlive a power cut."""
+    """Sync the folder to disk, so that its entries survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -259,7 +272,7 @@ def _keep(folder: Path) -> None:
 
 @contextmanager
 def _plainly(done: str) -> Iterator[None]:
-    """Failures of the folder become ApiErrors, whose reason is in the log."""
+    """Convert an OSError to ApiError 500 and log its reason."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""One stored voice, and the safetensors file it is.
+"""A stored voice and its safetensors file.
 
-Tensors: ``embedding`` float32 [width] and, for in-context cloning, ``codes`` int16 [frames, 16]. The rest is
-metadata. No other program's file is read: ``format`` says whose it is.
+Tensors: ``embedding`` float32 [width] and, for in-context cloning, ``codes`` int16 [frames, 16]. All other fields are
+metadata. Files whose ``format`` is not ours are rejected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from server.voices.embeddings import MAX_WIDTH, embedding_fault
 
 SUFFIX = ".safetensors"
 Origin = Literal["audio_sample", "speaker_embedding", "blend"]
-"""What a voice was made from."""
+"""The kind of source that a voice was made from."""
 
 _FORMAT = "sonant-voice-1"
 _ORIGINS: dict[str, Origin] = {
@@ -34,27 +34,27 @@ _ORIGINS: dict[str, Origin] = {
     "blend": "blend",
 }
 MAX_TRANSCRIPT = 4096
-"""Characters. A recording of 30 s holds about 600. The engine tokenizes the transcript anew for each request, and other
-requests wait meanwhile."""
+"""Maximum characters of a transcript; a recording of 30 s has about 600. The engine tokenizes the transcript again for
+each request, and other requests wait during that time."""
 MAX_CONSENT = 256
 
 _MAX_MODEL = 256
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_HEADER = 64 * 1024
-"""Bytes: the longest texts, six bytes a character where JSON escapes them, fit twice."""
+"""Maximum header size in bytes: twice the longest texts, at six bytes per JSON-escaped character."""
 _FIRST_READ = 16 * 1024
-"""Bytes: the header of nearly every voice."""
+"""Size of the first read in bytes. It covers the header of nearly every voice."""
 _LATEST = 2**53
 _KEY_ID_LENGTH = 16
 
 
 class VoiceFileError(Exception):
-    """A file is no stored voice."""
+    """The file is not a valid stored voice."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceHeader:
-    """What a list tells of a stored voice, with the fields of StoredVoice."""
+    """The fields of a stored voice that lists show. See StoredVoice for their meaning."""
 
     name: str
     origin: Origin
@@ -70,12 +70,15 @@ class VoiceHeader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredVoice:
-    """A voice with a name.
+    """A named voice.
 
-    embedding: float32 [width]; codes: int16 [frames, 16] of the recording, with what is said in it, or both None.
-    created_at: seconds since 1970; model: the checkpoint it was made with; consent: whatever the client gave as such.
-    maker: the id of the key that stored it, where there was one; shared: every key may use it. Where the file lies says
-    whether it is shared, not what is in it.
+    embedding: float32 [width].
+    codes: codec codes of the recording, int16 [frames, 16]; None unless there is a transcript.
+    transcript: what is said in the recording; None unless there are codes.
+    created_at: Unix time in seconds. model: the checkpoint that the voice was made with.
+    consent: the client's statement of consent, not interpreted.
+    maker: the id of the API key that stored the voice, if any.
+    shared: whether every key may use the voice. The folder of the file decides this, not its content.
     """
 
     name: str
@@ -91,22 +94,22 @@ class StoredVoice:
 
     @property
     def width(self) -> int:
-        """Numbers of the embedding."""
+        """Width of the embedding."""
         return len(self.embedding)
 
     @property
     def in_context(self) -> bool:
-        """Whether it can be cloned in context."""
+        """Whether the voice supports in-context cloning."""
         return self.codes is not None
 
     def voice(self, *, in_context: bool) -> Voice:
-        """What the engine speaks with; ``in_context`` takes the recording's codes along, where there are any."""
+        """Return the voice for the engine. ``in_context`` adds the recording's codes and transcript if available."""
         if self.codes is None or not in_context:
             return Voice(self.embedding)
         return Voice(self.embedding, self.codes.astype(np.int64), self.transcript)
 
     def to_bytes(self) -> bytes:
-        """The whole file."""
+        """Return the content of the safetensors file."""
         tensors: dict[str, NDArray[np.generic]] = {"embedding": np.ascontiguousarray(self.embedding, np.float32)}
         if self.codes is not None:
             tensors["codes"] = np.ascontiguousarray(self.codes, np.int16)
@@ -125,7 +128,7 @@ class StoredVoice:
 
     @staticmethod
     def from_bytes(data: bytes, name: str, *, shared: bool = True) -> StoredVoice:
-        """The inverse of ``to_bytes``; ``name`` is the file's. Raises VoiceFileError."""
+        """Parse the result of ``to_bytes``. The voice is named ``name``, as is its file. Raises VoiceFileError."""
         fields = _header(data[:8], data[8 : 8 + _MAX_HEADER])
         texts = _texts(fields)
         try:
@@ -140,9 +143,10 @@ class StoredVoice:
 
 
 def read_voice(path: Path, *, shared: bool = True) -> StoredVoice:
-    """The voice in a file, named after the file. Read in one go: whoever replaces it meanwhile does no harm.
+    """Read the voice in a file; the file's name is the voice's name.
 
-    Raises VoiceFileError, and OSError where there is none.
+    The file is opened once, so replacing it during the read does no harm.
+    Raises VoiceFileError for an invalid file, and OSError when it does not exist.
     """
     with _opened(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as file:
         data = file.read(_MAX_BYTES + 1)
@@ -152,9 +156,9 @@ def read_voice(path: Path, *, shared: bool = True) -> StoredVoice:
 
 
 def read_header(path: Path, *, shared: bool = True) -> VoiceHeader:
-    """Read what a list shows of the voice in a file: its texts and shapes, and not its codes.
+    """Read and validate the header and the embedding of the voice in a file, but not the codes.
 
-    Raises VoiceFileError, and OSError where there is none.
+    Raises VoiceFileError for an invalid file, and OSError when it does not exist.
     """
     with _opened(path) as (descriptor, size):
         start = os.pread(descriptor, _FIRST_READ, 0)
@@ -181,7 +185,7 @@ def read_header(path: Path, *, shared: bool = True) -> VoiceHeader:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, int]]:
-    """A descriptor and the size of a regular file. Raises VoiceFileError or OSError."""
+    """Open a regular file; yield its descriptor and size. Raises VoiceFileError or OSError."""
     try:
         file = open_regular(path)
     except NotRegularFileError as error:
@@ -194,7 +198,7 @@ def _opened(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _header(prefix: bytes, data: bytes) -> dict[str, Any]:
-    """The JSON object that a safetensors file begins with: tensors by name. Raises VoiceFileError."""
+    """Parse the JSON header of a safetensors file: tensors by name, and the metadata. Raises VoiceFileError."""
     length = int.from_bytes(prefix, "little")
     if not 0 < length <= _MAX_HEADER:
         raise VoiceFileError(f"not a whole voice: a header of {length} bytes, at most {_MAX_HEADER} are read")
@@ -210,7 +214,7 @@ def _header(prefix: bytes, data: bytes) -> dict[str, Any]:
 
 
 def _texts(fields: dict[str, Any]) -> dict[str, Any]:
-    """What the metadata says, as fields of a voice. Raises VoiceFileError."""
+    """Return the metadata as keyword arguments for StoredVoice and VoiceHeader. Raises VoiceFileError."""
     texts = fields.get("__metadata__")
     if not isinstance(texts, dict) or texts.get("format") != _FORMAT:
         raise VoiceFileError("another kind of file")
@@ -244,7 +248,10 @@ def _text(texts: dict[str, Any], name: str, most: int) -> str | None:
 def _layout(
     fields: dict[str, Any], name: str, dtype: str, dimensions: int, row_bytes: int, ends: list[int]
 ) -> tuple[int, int]:
-    """Rows of a tensor and where its bytes begin in the file; appends their end to ``ends``. Raises VoiceFileError."""
+    """Return the number of rows of a tensor and the offset of its bytes in the file.
+
+    Appends the end offset to ``ends``, whose first item is the end of the header. Raises VoiceFileError.
+    """
     try:
         tensor = fields[name]
         shape, (begin, end) = tensor["shape"], tensor["data_offsets"]

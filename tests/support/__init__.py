@@ -1,1 +1,1 @@
-"""What tests, benchmarks and training share and production never imports."""
+"""Code shared by tests, benchmarks and training. Production code never imports it."""

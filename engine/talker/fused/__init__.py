@@ -1,5 +1,6 @@
-"""A frame's codes in few launches on a GPU, in the place of plain torch.
+"""Fused GPU kernels that sample a frame's codes in few launches, instead of plain PyTorch.
 
-``twin`` defines the results. ``persistent`` is one launch a frame, for small batches; ``triton_codes`` is fused Triton
-launches around cuBLAS, for the others; ``first_codes`` draws codebook 0. ``choice`` says which of them runs.
+``reference`` is the reference implementation. ``persistent`` runs one launch per frame, for small batches. ``triton``
+runs fused Triton launches and cuBLAS for larger batches, and one launch that samples codebook 0. ``dispatch`` chooses
+the kernels.
 """

@@ -27,10 +27,10 @@ from engine.talker.gpu_step.slots import RowDraws, Slots
 
 
 def self_check(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> None:
-    """One frame of ``rows`` rows of zeros.
+    """Sample one frame for ``rows`` rows of zeros.
 
-    Raises what ``codes`` does where kernels cannot be compiled or launched, and EngineFailed where one fails while it
-    runs: nothing can take its place in this process then.
+    Raises the error of ``codes`` when a kernel cannot be compiled or launched. Raises EngineFailed when a kernel fails
+    while it runs: after that, every CUDA call of this process fails, so no fallback is possible.
     """
     zeros = torch.zeros(rows, device=weights.device, dtype=torch.int64)
     ones = torch.ones(rows, device=weights.device, dtype=torch.float32)
@@ -40,26 +40,29 @@ def self_check(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> No
 
 
 Otherwise = Callable[[str], ResidualCodes]
-"""What is to be had instead of what cannot be, for the reason that is given."""
+"""Called with the reason when a kernel is unavailable: returns the fallback, or raises when none is allowed."""
 _log = logging.getLogger(__name__)
 _CAPABILITY = (9, 0)
-"""What persistent.cu is compiled for: sm_90a."""
+"""Compute capability for which persistent.cu is compiled: sm_90a."""
 
 
 class DispatchBySize:
-    """``few`` up to ``limit`` rows and ``many`` above. Each size's graph holds one of them."""
+    """``ResidualCodes`` that calls ``few`` for up to ``limit`` rows and ``many`` for more.
+
+    The CUDA graph of each batch size contains only one of them.
+    """
 
     def __init__(self, few: ResidualCodes, limit: int, many: ResidualCodes) -> None:
         self._few, self._limit, self._many = few, limit, many
 
     def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
-        """See ``ResidualCodes``."""
+        """Sample with the implementation chosen for this number of rows."""
         chosen = self._few if len(hidden) <= self._limit else self._many
         return chosen(hidden, first, draws, chance)
 
 
 def first_codes(slots: Slots) -> DrawFirst:
-    """What draws codebook 0: one launch where there are a GPU and a Triton that compiles."""
+    """Return the sampler of codebook 0: one fused launch if there is a GPU and Triton compiles it, else plain torch."""
     if slots.drawn.device.type == "cuda" and _has_triton():
         try:
             from engine.talker.fused.triton import FusedFirstCodes
@@ -76,10 +79,10 @@ def first_codes(slots: Slots) -> DrawFirst:
 def residual_codes(
     weights: Weights, talker: TalkerArchitecture, codec: CodecSide, sizes: Sequence[int], *, fp8: bool = False
 ) -> ResidualCodes:
-    """What draws codebooks 1 to 15; the log says which.
+    """Return the sampler of codebooks 1 to 15, and log which one was chosen.
 
-    weights: the checkpoint's ``talker.code_predictor.``; sizes: rows of the batches there will be, in ascending order.
-    fp8: its matrices in eight bits. Raises SetupError where that cannot be.
+    weights: the checkpoint's tensors under ``talker.code_predictor.``; sizes: all batch sizes in rows, in ascending
+    order; fp8: store the matrices in fp8. Raises SetupError when fp8 is requested but not possible.
     """
 
     def plain(reason: str) -> ResidualCodes:
@@ -123,7 +126,7 @@ def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Otherwise) ->
 
 
 def _in_eight_bits(weights: PredictorWeights, sizes: Sequence[int], refuse: Otherwise) -> ResidualCodes:
-    """By one launch that reads eight bits, and by Triton's with the same weights."""
+    """Use the persistent kernel with fp8 weights, and for larger batches Triton kernels with the rounded weights."""
     try:
         weights = rounded(weights)
         few = one_launch(weights, _few(sizes), fp8=True)
@@ -145,7 +148,7 @@ def _with_more_rows(
 
 
 def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise) -> ResidualCodes:
-    """By Triton's launches, every size of which runs once. Where they cannot, ``otherwise`` answers."""
+    """Use the Triton kernels, after a self-check of every batch size. If they fail, return ``otherwise(reason)``."""
     try:
         from engine.talker.fused.triton import TritonCodes, refusal
 
@@ -161,11 +164,12 @@ def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Other
 
 
 def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool = False) -> PersistentCodes:
-    """Compiled for ``batches`` of so many rows, in ascending order, loaded and launched once.
+    """Compile and load the persistent kernel for ``batches`` (row counts in ascending order), and run a self-check.
 
-    fp8: it reads eight bits of each weight, and weights are ``rounded``.
+    fp8: the kernel reads fp8 weights; ``weights`` must be ``rounded``.
 
-    Raises KernelError where that cannot be, and EngineFailed where a launched kernel fails.
+    Raises KernelError when this checkpoint or GPU is not supported or the kernel cannot be compiled, and EngineFailed
+    when a launched kernel fails.
     """
     sizes = published_sizes(weights)
     if sizes is None:

@@ -1,8 +1,8 @@
-"""The code predictor's matrices in eight bits: e4m3 numbers, times one power of two for all of them.
+"""The code predictor's matrices in fp8: e4m3 values with one power-of-two scale for all matrices.
 
-e4m3 has four significant bits over fifteen powers of two, so one scale does for weights as they are trained, and a
-number of four significant bits times a power of two is a number of bfloat16. So what a kernel that reads eight bits
-computes is what any other computes from ``rounded`` weights.
+e4m3 has four significant bits over fifteen powers of two, so one scale is enough for trained weights. A value with
+four significant bits times a power of two is exactly representable in bfloat16. Therefore a kernel that reads fp8
+weights computes the same result as any other kernel does on ``rounded`` weights.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ _E4M3 = torch.float8_e4m3fn
 _LARGEST = torch.finfo(_E4M3).max
 _MATRICES = ("project", "qkv", "out", "gate_up", "down", "heads")
 _SCALES = (-7, 60)
-"""Powers of two for which ``unit`` is a number of bfloat16, and e4m3's smallest one, too."""
+"""Smallest and largest scale exponent for which bfloat16 can represent ``unit`` and the smallest scaled e4m3 value."""
 _UNIT = 120
-"""How many powers of two smaller bfloat16 takes the bits of e4m3 to be than they are."""
+"""Exponent-bias difference: e4m3 bits read as bfloat16 give a value that is 2**120 times too small."""
 _MOST_OFF = 0.05
-"""Of a matrix's size, that rounding may take off. Of weights as they are trained it takes 0.027."""
+"""Largest relative rounding error (Frobenius norm) allowed for a matrix. Trained weights have 0.027."""
 
 
 class PoorFit(Exception):
-    """The matrices have no scale in common with which eight bits hold them. Its text says how far off they would be."""
+    """No common scale fits all matrices in fp8. The message gives the relative error of one matrix."""
 
 
 def scale_of(weights: PredictorWeights) -> int:
-    """The power of two with which the matrices' numbers are multiplied to be those of e4m3."""
+    """Return the exponent n such that the matrices times 2**n are e4m3 values."""
     return _scale(_matrices(weights))
 
 
 def rounded(weights: PredictorWeights) -> PredictorWeights:
-    """The same as ``gather`` makes it of matrices that eight bits hold, in the type they had. Raises PoorFit."""
+    """Return ``weights`` with all matrices rounded to fp8 values, in their original dtype.
+
+    The projected ``inputs`` are recomputed from the rounded matrices, as ``gather`` does. Raises PoorFit.
+    """
     fewer: dict[str, Any] = rounded_matrices(_matrices(weights))
     if weights.project is not None and weights.project_bias is not None:
         rows, bias = weights.tables[: len(weights.inputs)], weights.project_bias.to(weights.dtype)
@@ -48,7 +51,7 @@ def rounded(weights: PredictorWeights) -> PredictorWeights:
 
 
 def rounded_matrices(matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All matrices of a code predictor, bfloat16 or float32, with numbers that eight bits hold. Raises PoorFit."""
+    """Round all matrices of a code predictor, bfloat16 or float32, to fp8 values; the dtype stays. Raises PoorFit."""
     factor, found = 2.0 ** _scale(matrices), {}
     for name, matrix in matrices.items():
         found[name] = _narrow(matrix, factor).to(matrix.dtype) / factor
@@ -59,10 +62,11 @@ def rounded_matrices(matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def narrowed(stream: Tensor, scale: int) -> Tensor:
-    """What ``pack`` makes of rounded weights, in eight bits: uint8 [blocks, warps, pairs of units, 512].
+    """Convert the output of ``pack`` for rounded weights to fp8: uint8 [blocks, warps, pairs of units, 512].
 
-    A lane's eight numbers of the one unit and of the other are neighbours; of four numbers the middle two are
-    exchanged, so that a word's even bytes are the first two (``of_eight_bits`` in stream.h).
+    The eight values that a CUDA lane reads from the first unit of a pair are next to its eight from the second unit.
+    In each group of four values the middle two are swapped, so the even bytes of a 32-bit word are the first two
+    values (``of_eight_bits`` in cuda/stream.h).
     """
     pairs = [_narrow(block, 2.0**scale).view(torch.uint8).unflatten(-2, (-1, 2)) for block in stream]
     lanes = torch.stack(pairs).unflatten(-1, (32, 2, 4))[..., [0, 2, 1, 3]]
@@ -70,7 +74,10 @@ def narrowed(stream: Tensor, scale: int) -> Tensor:
 
 
 def unit(scale: int) -> int:
-    """What e4m3's bits, moved to where bfloat16 has its own, are multiplied by: 2^(120 - scale) twice, bfloat16."""
+    """Return 2**(120 - scale) as bfloat16, twice in one 32-bit word.
+
+    The kernel moves e4m3 bits to the bit positions of bfloat16 and multiplies them by this factor.
+    """
     bits = (127 + _UNIT - scale) << 7
     return bits << 16 | bits
 
@@ -81,7 +88,10 @@ def _matrices(weights: PredictorWeights) -> dict[str, Tensor]:
 
 
 def _scale(matrices: Mapping[str, Tensor]) -> int:
-    """The largest n of _SCALES with which no number times 2^n is beyond e4m3. Any where a number is none."""
+    """Return the largest n in _SCALES for which no value times 2**n overflows e4m3.
+
+    If the largest value is zero, infinite or NaN, return the upper end of _SCALES.
+    """
     largest = max(float(matrix.abs().max()) for matrix in matrices.values())
     least, most = _SCALES
     if not 0 < largest < math.inf:

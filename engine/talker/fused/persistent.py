@@ -18,7 +18,7 @@ from engine.talker.gpu_step.slots import RowDraws
 
 
 def pack(weights: PredictorWeights, sizes: Sizes) -> Tensor:
-    """All matrices as streams [blocks, warps, units, 256]: each warp's share in the order in which it is used."""
+    """Pack all matrices into streams [blocks, warps, units, 256]: each warp's share in the order it is read."""
     entrance, qkv, out, gate_up, down, head = sizes.slices
     parts = []
     if weights.project is not None:
@@ -33,13 +33,13 @@ def pack(weights: PredictorWeights, sizes: Sizes) -> Tensor:
 
 
 def _paired(gate_up: Tensor, blocks: int) -> Tensor:
-    """Rows so that each block's are its gates and then their ups."""
+    """Reorder the rows so that each block has its gate rows followed by the matching up rows."""
     gate, up = gate_up.unflatten(0, (2, blocks, -1))
     return torch.cat((gate, up), 1).flatten(0, 1)
 
 
 def _share(matrix: Tensor, sizes: Sizes, slices: int) -> Tensor:
-    """[out, in] -> [blocks, warps, units, 256], a unit being 8 rows of 32 columns."""
+    """Split a matrix [out, in] into [blocks, warps, units, 256]. A unit is 8 rows of 32 columns."""
     groups = sizes.warps // slices
     octs = matrix.shape[0] // 8 // sizes.blocks
     split = matrix.view(sizes.blocks, groups, octs // groups, 8, slices, matrix.shape[1] // 32 // slices, 4, 8)
@@ -54,22 +54,25 @@ _VOCAB, _BOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
 
 
 MOST_ROWS = 16
-"""Of one launch. With more the Triton form is faster: docs/decisions.md, "What did not pay"."""
+"""Maximum rows of one launch. Above it the Triton kernels are faster: docs/decisions/code-predictor-rejected.md."""
 KERNELS = (1, MOST_ROWS)
-"""The most rows of each. One row's computes attention and draws in every block, which saves meetings of all blocks."""
+"""Maximum rows of each compiled kernel.
+
+The kernel for one row repeats attention and sampling in every block, which saves grid-wide barriers.
+"""
 
 
 def kernel_for(rows: int) -> int:
-    """The smallest of KERNELS that takes so many."""
+    """Return the smallest entry of KERNELS that supports ``rows``."""
     return next(most for most in KERNELS if rows <= most)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A model's, and how the grid shares it.
+    """A model's sizes, and how the grid partitions the work.
 
-    ring: pairs of units under way to each warp; slices: of the columns of entrance, qkv, out, gate_up, down and head;
-    fp8: matrices are in eight bits (``eight_bits``).
+    ring: capacity, in pairs of units, of each warp's ring buffer for prefetched weights; slices: how many parts the
+    columns of the entrance, qkv, out, gate_up, down and head matrices are split into; fp8: the matrices are in fp8.
     """
 
     shape: Transformer
@@ -84,16 +87,16 @@ class Sizes:
 
     @property
     def projects(self) -> bool:
-        """Whether talker states are wider than the predictor's rows."""
+        """Whether the talker's hidden size differs from the predictor's, so that a projection is needed."""
         return self.talker_hidden != self.shape.hidden
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads per block."""
         return self.warps * 32
 
     def macros(self, rows: int) -> list[str]:
-        """Compiler options of the kernel for up to ``rows``, one of KERNELS."""
+        """Return the compiler options of the kernel for up to ``rows`` rows, which must be one of KERNELS."""
         shape = self.shape
         named: dict[str, object] = {
             "HIDDEN": shape.hidden, "INNER": shape.intermediate, "LAYERS": shape.layers, "HEADS": shape.heads,
@@ -108,7 +111,7 @@ class Sizes:
 
 
 def published_sizes(weights: PredictorWeights) -> Sizes | None:
-    """The sizes of the published code predictor, of either width of the talker; None for any other's."""
+    """Return the sizes of the published code predictor, for either hidden size of the talker; None for other models."""
     shape = replace(weights.shape, rope_theta=_SHAPE.rope_theta, eps=_SHAPE.eps)
     known = (shape, weights.vocab, weights.books) == (_SHAPE, _VOCAB, _BOOKS)
     if not known or weights.talker_hidden not in _TALKER_WIDTHS:
@@ -128,7 +131,7 @@ _BARRIER_WORDS = 1024
 
 
 class Params(ctypes.Structure):
-    """``Params`` of persistent.cu."""
+    """The kernel's argument struct; must match ``Params`` in the CUDA source (cuda/sizes.h)."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in _POINTERS),
@@ -142,10 +145,10 @@ Launch = Callable[[Params], None]
 
 
 class PersistentCodes:
-    """``ResidualCodes`` of up to MOST_ROWS rows. Its buffers are overwritten by each call.
+    """``ResidualCodes`` for up to MOST_ROWS rows. Each call overwrites the returned buffers.
 
-    launches: one of KERNELS -> what starts it. Of ``weights`` no matrix is kept: the kernel has its own copy of them.
-    Where ``sizes`` say eight bits, weights are ``rounded``.
+    launches: maps each entry of KERNELS to the function that launches it. The kernel has its own packed copy of the
+    matrices; the matrices of ``weights`` are not kept. If ``sizes.fp8`` is set, ``weights`` must be ``rounded``.
     """
 
     def __init__(self, weights: PredictorWeights, sizes: Sizes, launches: Mapping[int, Launch]) -> None:
@@ -179,7 +182,7 @@ class PersistentCodes:
     def __call__(
         self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``ResidualCodes``. forced: int64 [rows, books], taken instead of what would be drawn."""
+        """See ``ResidualCodes``. forced: int64 [rows, books], codes used instead of sampled ones (teacher forcing)."""
         rows = len(hidden)
         tensors = {
             "hidden": hidden, "first": first, "forced": forced, "seeds": chance.seeds, "frames": chance.frames,

@@ -12,12 +12,13 @@ from engine.talker.gpu_step.slots import RowDraws, draw
 
 
 class ReferencePredictor:
-    """Codes 1 to 15 of up to ``rows`` rows and the sum of all sixteen embeddings.
+    """Samples codebooks 1 to 15 for up to ``rows`` rows, and sums the embeddings of all sixteen codes.
 
-    Whatever enters a matrix product, and cached keys and values, are rounded to the weights' type; everything else is
-    float32. In float32 that is the engine's code predictor; in bfloat16 it is nearer to float32 than rounding after
-    every operation is, and it is what the kernels do.
-    One pass a position, 0 to 15: the sixteenth code is drawn of position 15, and position 0 has no head.
+    Inputs of matrix products and cached keys and values are rounded to the weights' dtype; everything else is float32.
+    With float32 weights this equals the engine's code predictor. With bfloat16 weights it does what the kernels do, and
+    is closer to float32 than rounding after every operation.
+
+    There is one pass per position, 0 to 15. Position 15 gives the sixteenth code; position 0 has no head.
     """
 
     def __init__(self, weights: PredictorWeights, rows: int) -> None:
@@ -35,9 +36,9 @@ class ReferencePredictor:
     def run(
         self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Codes int64 [rows, books], embedding [rows, talker hidden], logits float32 [rows, books - 1, vocab].
+        """Return codes int64 [rows, books], embedding [rows, talker hidden], logits float32 [rows, books - 1, vocab].
 
-        forced: int64 [rows, books], taken instead of what would be drawn (teacher forcing).
+        forced: int64 [rows, books], codes used instead of sampled ones (teacher forcing).
         """
         weights, chances = self.weights, chance.uniforms()
         codes, logits = [first], []
@@ -53,7 +54,7 @@ class ReferencePredictor:
         return frames, embedding, torch.stack(logits, 1)
 
     def _entrance(self, hidden: Tensor) -> Tensor:
-        """Talker states [rows, talker hidden] in the predictor's width, rounded as the tables are."""
+        """Project talker states [rows, talker hidden] to the predictor's hidden size, rounded to the weights' dtype."""
         weights = self.weights
         if weights.project is None or weights.project_bias is None:
             return hidden.float()
@@ -61,7 +62,7 @@ class ReferencePredictor:
         return projected.to(weights.dtype).float()
 
     def _position(self, x: Tensor, position: int) -> Tensor:
-        """x float32 [rows, hidden] of one position through all layers."""
+        """Run x float32 [rows, hidden] of one position through all layers."""
         weights, eps = self.weights, self.weights.shape.eps
         for layer in range(weights.shape.layers):
             qkv = self._product(_rms_norm(x, weights.input_norm[layer], eps), weights.qkv[layer])
@@ -72,11 +73,11 @@ class ReferencePredictor:
         return x
 
     def _product(self, x: Tensor, weight: Tensor) -> Tensor:
-        """x float32 [rows, in] rounded, times weight [out, in], in float32."""
+        """Round x float32 [rows, in] to the weight's dtype, and multiply by weight [out, in] in float32."""
         return F.linear(x.to(weight.dtype).float(), weight.float())
 
     def _attention(self, qkv: Tensor, layer: int, position: int) -> Tensor:
-        """Keys and values of ``position`` are kept; [rows, heads * d] looks at all up to it."""
+        """Cache the keys and values of ``position``, and attend to all positions up to it: [rows, heads * d]."""
         weights, shape, rows = self.weights, self.weights.shape, len(qkv)
         parts = (shape.heads, shape.kv_heads, shape.kv_heads)
         query, key, value = qkv.view(rows, -1, shape.head_dim).split(parts, 1)

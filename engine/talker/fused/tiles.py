@@ -1,4 +1,4 @@
-"""Which products of the Triton form share out their columns, and how; cuBLAS multiplies the rest."""
+"""Tile sizes of the matrix products that use Triton kernels; cuBLAS computes the other products."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 
 class Tile(NamedTuple):
-    """A program's share of a product: ``rows`` rows of frames by ``outputs`` of the matrix's, ``columns`` at a time.
+    """One program's part of a product: ``rows`` rows of x by ``outputs`` rows of the matrix, ``columns`` per iteration.
 
-    parts: of all columns, each a program's. Whatever launch reads the result adds them up.
+    parts: how many programs split the columns (split-K). The launch that reads the result adds the partial sums.
     """
 
     rows: int
@@ -22,7 +22,7 @@ class Tile(NamedTuple):
 
 
 Tiles = Mapping[str, Mapping[int, Tile]]
-"""Product -> the most rows, in ascending order -> tile. Beyond them cuBLAS multiplies, and for what is not named."""
+"""Product name -> largest row count, in ascending order -> tile. cuBLAS computes larger and unlisted products."""
 
 FASTEST: Tiles = {
     "qkv": {32: Tile(32, 64, 128, 4, 2), 64: Tile(64, 64, 128, 4, 2)},
@@ -31,18 +31,24 @@ FASTEST: Tiles = {
     "down": {32: Tile(32, 64, 128, 4, 8), 64: Tile(64, 64, 128, 4, 8), 128: Tile(64, 64, 128, 4, 4)},
     "head": {32: Tile(32, 64, 128, 4, 4), 64: Tile(64, 64, 64, 4, 4), 128: Tile(64, 64, 128, 4, 2)},
 }
-"""Of the published sizes in bfloat16, on an H200. ``gate_up`` has one part, as SwiGLU follows within the launch."""
+"""Fastest tiles for the published sizes in bfloat16 on an H200.
+
+``gate_up`` has one part, because SwiGLU runs in the same launch.
+"""
 ALL_CUBLAS: Tiles = {}
 
 
 def usual_tiles(device: torch.device, dtype: torch.dtype) -> Tiles:
-    """The fastest that are known. Other GPUs may not have the shared memory for them, nor is float32 so narrow."""
+    """Return FASTEST for bfloat16 on compute capability 9.0, else ALL_CUBLAS.
+
+    Other GPUs, and float32, may not have enough shared memory for these tiles.
+    """
     known = device.type == "cuda" and dtype == torch.bfloat16 and torch.cuda.get_device_capability(device) == (9, 0)
     return FASTEST if known else ALL_CUBLAS
 
 
 def tile_for(tiles: Tiles, name: str, rows: int, outputs: int, columns: int) -> Tile | None:
-    """The tile of a product of ``rows`` rows with a matrix [outputs, columns]; None where cuBLAS multiplies."""
+    """Return the tile for ``rows`` rows times a matrix [outputs, columns]; None if cuBLAS computes this product."""
     tile = next((each for most, each in tiles.get(name, {}).items() if rows <= most), None)
     if tile is None or outputs % tile.outputs or columns % (tile.parts * tile.columns):
         return None
@@ -50,5 +56,5 @@ def tile_for(tiles: Tiles, name: str, rows: int, outputs: int, columns: int) -> 
 
 
 def most_sums(tiles: Tiles, name: str, rows: int) -> int:
-    """How many rows the sums of a product of up to ``rows`` rows are at most, all parts together."""
+    """Return how many rows the buffer of partial sums needs for products of up to ``rows`` rows, over all parts."""
     return max([rows, *(tile.parts * min(most, rows) for most, tile in tiles.get(name, {}).items())])

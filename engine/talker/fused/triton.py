@@ -1,4 +1,4 @@
-"""The code predictor as fused Triton launches around matrix products: for larger batches, on any NVIDIA GPU."""
+"""The code predictor as fused Triton kernels and matrix products, for larger batches, on any NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ _WARPS = 4
 
 
 class Product:
-    """x W^T in float32, of x [rows, in] and W [out, in] in the compute type. Its result stands until its next call."""
+    """Computes x W^T in float32, of x [rows, in] and W [out, in] in the compute dtype.
+
+    The next call overwrites the result.
+    """
 
     def __init__(self, tiles: Tiles, name: str, rows: int, outputs: int, device: torch.device) -> None:
         self._tiles, self._name = tiles, name
         self._sums = torch.zeros(most_sums(tiles, name, rows), outputs, dtype=torch.float32, device=device)
 
     def __call__(self, x: Tensor, weight: Tensor) -> Tensor:
-        """[parts, rows, out], which are to be added up."""
+        """Return the partial sums [parts, rows, out]; the caller adds them."""
         (rows, columns), outputs = x.shape, len(weight)
         tile = tile_for(self._tiles, self._name, rows, outputs, columns)
         if tile is None:
@@ -46,7 +49,7 @@ class Product:
 
 
 class GatedProduct:
-    """silu(gate) * up in the compute type, of x W^T with W [2 inner, in]: gates, then ups."""
+    """Computes silu(gate) * up in the compute dtype, of x W^T with W [2 inner, in]: gate rows, then up rows."""
 
     def __init__(self, tiles: Tiles, rows: int, inner: int, device: torch.device, dtype: torch.dtype) -> None:
         self._tiles = tiles
@@ -54,7 +57,7 @@ class GatedProduct:
         self._inner = torch.zeros(rows, inner, device=device, dtype=dtype)
 
     def __call__(self, x: Tensor, weight: Tensor) -> Tensor:
-        """[rows, inner], which stands until the next call."""
+        """Return [rows, inner]; the next call overwrites it."""
         (rows, columns), inner = x.shape, len(weight) // 2
         out = self._inner[:rows]
         tile = tile_for(self._tiles, "gate_up", rows, 2 * inner, columns)
@@ -71,27 +74,27 @@ class GatedProduct:
 
 
 def multiply(x: Tensor, weight: Tensor, out: Tensor) -> Tensor:
-    """out = x W^T in float32, by cuBLAS."""
+    """Compute out = x W^T in float32 with cuBLAS."""
     if x.dtype == torch.float32:
         return torch.mm(x, weight.T, out=out)
     return torch.ops.aten.mm.dtype_out(x, weight.T, torch.float32, out=out)
 
 
 class FusedFirstCodes:
-    """As ``PlainFirstCodes``, which defines the results, in one launch instead of some eighty."""
+    """Gives the results of ``PlainFirstCodes`` in one launch instead of about eighty."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
 
     def self_check(self) -> None:
-        """One row of zeros, nobody's. Raises whatever Triton does where the launch cannot be compiled or run."""
+        """Sample one row of zeros for the scratch slot. Raises Triton's error if the kernel cannot compile or run."""
         slots, seen = self._slots, self._slots.rules.seen
         logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.frame.dtype)
         self(logits, torch.tensor([slots.scratch], device=seen.device))
         require_gpu()
 
     def __call__(self, logits: Tensor, rows: Tensor) -> FirstCodes:
-        """See ``DrawFirst``."""
+        """Sample codebook 0 and update the slots, as ``DrawFirst`` requires."""
         slots, rules, count = self._slots, self._slots.rules, len(rows)
         vocab = logits.shape[1]
         codes = torch.empty_like(rows)
@@ -106,11 +109,10 @@ class FusedFirstCodes:
 
 
 class TritonCodes:
-    """``ResidualCodes`` for at most ``rows`` rows. Its buffers are overwritten by each call; it allocates nothing.
+    """``ResidualCodes`` for at most ``rows`` rows. Each call overwrites the returned buffers; a call allocates nothing.
 
-    Positions 0 and 1 of all rows are one pass. ``logits`` [books - 1, rows, vocab] are those of the last call with
-    ``forced`` codes.
-    tiles: of the products, instead of the usual ones.
+    Positions 0 and 1 of all rows run in one pass. ``logits`` [books - 1, rows, vocab] are those of the last call with
+    ``forced`` codes. tiles: overrides ``usual_tiles``.
     """
 
     def __init__(self, weights: PredictorWeights, rows: int, tiles: Tiles | None = None) -> None:
@@ -143,7 +145,7 @@ class TritonCodes:
     def __call__(
         self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``ResidualCodes``. forced: int64 [rows, books], taken instead of what would be drawn."""
+        """See ``ResidualCodes``. forced: int64 [rows, books], codes used instead of sampled ones (teacher forcing)."""
         weights, rows = self._weights, len(hidden)
         self._enter(hidden, first)
         added = self._layers(2 * rows, {0: slice(0, rows), 1: slice(rows, 2 * rows)})
@@ -162,7 +164,7 @@ class TritonCodes:
         return self._codes[:rows], self._embedding[:rows]
 
     def _enter(self, hidden: Tensor, first: Tensor) -> None:
-        """x: the talker's states in the predictor's width, which are position 0, then codebook 0's rows, position 1."""
+        """Fill x with position 0 (talker states in the predictor's hidden size), then position 1 (codebook 0)."""
         weights, rows, width = self._weights, len(hidden), self._weights.shape.hidden
         if weights.project is None:
             self._x[:rows].copy_(hidden)
@@ -177,9 +179,9 @@ class TritonCodes:
         )  # fmt: skip
 
     def _layers(self, rows: int, positions: dict[int, slice]) -> Tensor:
-        """x of ``rows`` rows through all layers; the last product is returned for the next norm to add.
+        """Run ``rows`` rows of x through all layers. Return the last product, which the next norm adds to x.
 
-        positions: position -> its part of the rows.
+        positions: maps each position to its rows.
         """
         weights, shape = self._weights, self._weights.shape
         every, normed, added = slice(0, rows), self._normed[:rows], None
@@ -194,12 +196,12 @@ class TritonCodes:
         return added
 
     def _head(self, book: int, added: Tensor, part: slice) -> Tensor:
-        """The logits of ``book``, of a part of x, as a product returns them."""
+        """Return the logits of ``book`` for the rows ``part`` of x, as partial sums of ``Product``."""
         self._norm(part, self._weights.norm, added)
         return self._scores(self._normed[part], self._weights.heads[book - 1])
 
     def _norm(self, part: slice, gain: Tensor, added: Tensor | None) -> None:
-        """RMSNorm of a part of x, to which a product is added first."""
+        """Apply RMSNorm to the rows ``part`` of x; first add the product ``added`` to x, if there is one."""
         shape, x = self._weights.shape, self._x[part]
         sums = x[None] if added is None else added[:, part]
         row_launches.norm_rows[(len(x),)](
@@ -209,7 +211,7 @@ class TritonCodes:
         )  # fmt: skip
 
     def _attend(self, every: Tensor, part: slice, layer: int, position: int) -> None:
-        """every: queries, keys and values of all rows, of which a part stands at ``position``."""
+        """Run attention for the rows ``part``, which are at ``position``. every: partial QKV sums of all rows."""
         weights, shape, qkv = self._weights, self._weights.shape, every[:, part]
         attention[(qkv.shape[1], shape.kv_heads)](
             qkv, qkv.stride(0), weights.q_norm[layer], weights.k_norm[layer], weights.cos, weights.sin,
@@ -231,7 +233,7 @@ class TritonCodes:
 
 
 def refusal(weights: PredictorWeights) -> str | None:
-    """Why these launches cannot run a model of such sizes; None where they can."""
+    """Return why the kernels do not support the model's sizes; None if they do."""
     shape = weights.shape
     groups, half = shape.heads // shape.kv_heads, shape.head_dim // 2
     if next_power_of_2(groups) != groups or next_power_of_2(half) != half:

@@ -1,4 +1,4 @@
-"""The code predictor's tensors in the shapes that the kernels read."""
+"""The code predictor's weights in the layout that the kernels read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from engine.models.weights import Weights
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictorWeights:
-    """Matrices and tables in the compute type; norms' weights, biases and the rotation in float32.
+    """Weights of the code predictor: matrices and tables in the compute dtype; norms, bias, cos and sin in float32.
 
     qkv [layers, (heads + 2 kv_heads) d, hidden], out [layers, hidden, heads d], gate_up [layers, 2 inner, hidden], down
     [layers, hidden, inner]; heads [books - 1, vocab, hidden]; input_norm, post_norm [layers, hidden]; q_norm, k_norm
     [layers, d]; norm [hidden]; cos, sin [books, d / 2].
-    project [hidden, talker hidden] and project_bias [hidden], or None where both widths are one.
-    inputs: [codes of books 0 to 14 one after another, hidden], projected; tables: the same of 0 to 15 in the talker's
-    width, not projected; offsets int64 [books]: where each book begins in both.
+    project [hidden, talker hidden] and project_bias [hidden]: None if both hidden sizes are equal.
+    inputs [codes of books 0 to 14, hidden]: the embedding tables one after another, projected.
+    tables [codes of books 0 to 15, talker hidden]: the same, not projected.
+    offsets int64 [books]: the first row of each book in ``inputs`` and ``tables``.
     """
 
     shape: Transformer
@@ -49,17 +50,17 @@ class PredictorWeights:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The matrices' type."""
+        """Dtype of the matrices."""
         return self.qkv.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """Device of the tensors."""
         return self.qkv.device
 
 
 def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> PredictorWeights:
-    """weights: the checkpoint's ``talker.code_predictor.``."""
+    """Collect the predictor's weights. weights: the checkpoint's tensors under ``talker.code_predictor.``."""
     shape, books = talker.predictor.transformer, talker.codebooks
 
     def layered(*names: str) -> Tensor:
@@ -99,7 +100,7 @@ def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> Pr
 
 
 def _rotation(shape: Transformer, positions: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sin, float32 [positions, d / 2]."""
+    """Return RoPE's cos and sin, float32 [positions, d / 2]."""
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
     angles = torch.outer(torch.arange(positions).float(), 1.0 / shape.rope_theta**exponents)
     return angles.cos().to(device), angles.sin().to(device)

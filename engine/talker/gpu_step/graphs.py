@@ -1,4 +1,4 @@
-"""Captures the frame sampler as CUDA graphs, one for each of a few batch sizes."""
+"""Captures the frame sampler as CUDA graphs, one per batch size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def batch_sizes(slots: int, *, one: bool = False) -> list[int]:
-    """The sizes that batches of up to ``slots`` rows are filled up to; ``one``: always the largest."""
+    """Return the sizes to which batches of up to ``slots`` rows are padded. one: always pad to ``slots``."""
     return [slots] if one else [size for size in _SIZES if size < slots] + [slots]
 
 
 class GraphedFrameSampler:
-    """Runs a tail on the next larger of ``sizes``, in ascending order; surplus rows are the ``scratch`` slot's.
+    """Runs a frame sampler on batches that are padded to the next of ``sizes`` (in ascending order).
 
-    On a GPU a size is one graph, of fixed inputs and outputs; elsewhere it is the same without a graph.
+    Padding rows use the ``scratch`` slot. On a GPU each size is one CUDA graph with fixed input and output buffers; on
+    other devices the sampler runs without a graph.
     """
 
     def __init__(
@@ -34,12 +35,12 @@ class GraphedFrameSampler:
         self._scratch = scratch
         self._runs: dict[int, Callable[[], Tensor]] = {}
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
-        for size in reversed(sizes):  # the largest first: the others fit into its memory
+        for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
             run = _bound(tail, self._hidden[:size], self._rows[:size])
             self._runs[size] = run if pool is None else _captured(run, pool)
 
     def __call__(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """The codes [n, 16] of at most as many rows as the largest size. They stand only until the next call."""
+        """Return the codes [n, 16]; n is at most the largest size. The next call overwrites them."""
         count = len(rows)
         size = self._sizes[bisect_left(self._sizes, count)]
         self._hidden[:count].copy_(hidden)
@@ -53,7 +54,7 @@ def _bound(tail: Tail, hidden: Tensor, rows: Tensor) -> Callable[[], Tensor]:
 
 
 def _captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:
-    """``run`` as a graph. It is run twice before, for what is made on first use."""
+    """Capture ``run`` as a CUDA graph, after two warm-up runs that trigger lazy initialization."""
     warm = torch.cuda.Stream()
     warm.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(warm):

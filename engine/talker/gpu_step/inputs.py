@@ -21,9 +21,10 @@ _NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIds:
-    """What input rows are the sum of: ids of both sides [n] (or NOTHING), and for some of them codes or a voice.
+    """Ids from which input rows are computed. A row is the sum of the embeddings of its parts.
 
-    codes: [m, 16], of the rows from ``codes_row`` on; voice: [hidden], of the row ``voice_row``.
+    text, codec: ids [n], or NOTHING. codes: [m, 16], for the rows from ``codes_row`` on. voice: [hidden], an embedding
+    for the row ``voice_row``.
     """
 
     text: NDArray[np.int64]
@@ -36,10 +37,10 @@ class RowIds:
 
 @dataclass(slots=True, eq=False)
 class Utterance:
-    """What is known of an utterance.
+    """The host state of an utterance.
 
-    key: its name inside vLLM, never used twice. text: the ids beside its frames so far; text_open: more will come.
-    frames: the codes [16] of every frame made. outputs: what has been made and not yet handed out.
+    key: the request id in vLLM, never reused. text: the text ids paired with its frames, as far as known; text_open:
+    more text will come. frames: the codes [16] of every frame made. outputs: outputs not yet returned by ``step``.
     """
 
     stream: int
@@ -53,28 +54,28 @@ class Utterance:
     finished: bool = False
 
     def append_text(self, ids: list[int], *, last: bool) -> None:
-        """More ids beside the frames. A closed text is a ValueError."""
+        """Append text ids; ``last`` closes the text. Raises ValueError when the text is closed."""
         if not self.text_open:
             raise ValueError("the text of this utterance is already complete")
         self.text.extend(ids)
         self.text_open = not last
 
     def knows_text(self, frame: int) -> bool:
-        """Whether it is known what stands beside ``frame``."""
+        """Return whether the text id paired with ``frame`` is known."""
         return not self.text_open or frame < len(self.text)
 
     def draw(self, codes: NDArray[np.int16]) -> None:
-        """A frame has been made."""
-        self.frames.append(codes.copy())  # a row of its step's array, which it would keep alive
+        """Record a new frame."""
+        self.frames.append(codes.copy())  # codes is a view that would keep the array of the whole step alive
         self.outputs.append(TalkerOutput(self.stream, codes))
 
     def finish(self, reason: FinishReason) -> None:
-        """There will be no more frames."""
+        """Record that there are no more frames."""
         self.finished = True
         self.outputs.append(TalkerOutput(self.stream, None, reason))
 
     def rows(self, first: int, stop: int, text_pad: int) -> RowIds:
-        """The ids of the input rows at positions ``first`` to ``stop``: of the prompt, and after it of frames made."""
+        """Return the ids of the input rows at positions ``first`` to ``stop``: prompt rows, then frames made so far."""
         prompt, length = self.prompt, len(self.prompt.text)
         frames = range(max(first - length, 0), max(stop - length, 0))
         beside = [self.text[frame] if frame < len(self.text) else text_pad for frame in frames]
@@ -90,7 +91,10 @@ class Utterance:
         )
 
     def _codes(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The codes [stop - start, 16] of positions that have some: a reference ends its prompt, frames follow."""
+        """Return the codes [stop - start, 16] of positions that have codes.
+
+        These are the reference recording's codes at the end of the prompt, and the frames after it.
+        """
         length = len(self.prompt.text)
         reference = _NO_CODES if self.prompt.codes is None else self.prompt.codes
         before = length - len(reference)
@@ -104,10 +108,11 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRows:
-    """Which rows a step has. All [n], one for each request of the batch.
+    """The input rows of a step. All arrays are [n], one entry per request of the batch.
 
-    slots: also on the device, as ``device_slots``. starts: the first of its input rows; counts: how many.
-    positions: of the first in its utterance; reading: whether they are of what it has before it makes a next frame.
+    slots: the request's slot; ``device_slots`` is a copy on the device. starts, counts: its first input row, and how
+    many it has. positions: the position of the first row in its utterance. reading: whether the rows are prefill (the
+    prompt, or frames that are recomputed after preemption).
     """
 
     slots: NDArray[np.int64]
@@ -121,8 +126,8 @@ class StepRows:
 class StepInputs:
     """Fills the buffer of input rows.
 
-    text_table: [text vocab + 1, hidden], text ids' rows and one of zeros for NOTHING. Utterances join and leave on
-    the host; what the device must know of them goes there with the next step, in one transfer.
+    text_table: [text vocab + 1, hidden], one row per text id, then a row of zeros for NOTHING. ``join`` and ``leave``
+    change only host state; the next step uploads the changes to the device in one transfer.
     """
 
     def __init__(self, slots: Slots, text_table: Tensor, codec: CodecSide, *, text_pad: int) -> None:
@@ -134,13 +139,13 @@ class StepInputs:
         self._text_sent: dict[int, int] = {}
 
     def join(self, slot: int, utterance: Utterance, drawn: int) -> None:
-        """An utterance takes a slot, with ``drawn`` frames behind it if it has been there before."""
+        """Assign a slot to an utterance. drawn: frames it made before it was preempted, else 0."""
         self._at[slot] = utterance
         self._joining.append((slot, drawn))
         self._text_sent[slot] = 0
 
     def leave(self, slot: int) -> None:
-        """Its slot is free."""
+        """Free a slot."""
         self._at.pop(slot, None)
         self._text_sent.pop(slot, None)
 
@@ -170,7 +175,7 @@ class StepInputs:
             out.index_add_(0, voiced_at, rows.to(out.dtype))
 
     def _read(self, step: StepRows) -> tuple[list[RowIds], list[NDArray[np.int64]]]:
-        """What is read of utterances in this step, and into which rows."""
+        """Return the ids of the prefill rows of this step, and the input rows they go to."""
         read, places = [], []
         for row in np.flatnonzero(step.reading):
             utterance = self._at.get(int(step.slots[row]))
@@ -182,7 +187,7 @@ class StepInputs:
         return read, places
 
     def _fed_back(self, slots: Tensor) -> Tensor:
-        """The newest frames of slots [n] as input rows, each with its text."""
+        """Return input rows for slots [n]: the embedding of the newest frame plus the row of its text id."""
         return self._slots.frame[slots] + self._text_table[self._slots.text_beside_newest(slots)]
 
     def _prompt_rows(self, text: Tensor, codec: Tensor) -> Tensor:
@@ -192,7 +197,7 @@ class StepInputs:
         return rows + self._codec.id_rows(codec.clamp(0)).masked_fill(absent, 0)
 
     def _tell_news(self) -> None:
-        """Bring the device up to date: who has joined, and which text has come since the last step."""
+        """Upload the utterances that joined and the text that arrived since the last step."""
         places, ids = self._news_of_text()
         joining, self._joining = self._joining, []
         here = [(slot, drawn, self._at[slot]) for slot, drawn in joining if slot in self._at]
@@ -219,7 +224,7 @@ class StepInputs:
             self._slots.write_text(places_up, ids_up)
 
     def _news_of_text(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Text that the device does not have yet: places and ids."""
+        """Return the text that is not yet on the device: flat indices in ``Slots.text``, and the ids."""
         places, ids = [_NONE], [_NONE]
         for slot, sent in list(self._text_sent.items()):
             utterance = self._at[slot]
@@ -235,7 +240,7 @@ class StepInputs:
 def _parts(
     read: list[RowIds], places: list[NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows with codes, and the codes; rows with a voice, and the voices, two values a word."""
+    """Return rows with codes, the codes, rows with a voice, and the voices (two float32 values per int64 word)."""
     coded = [where[ids.codes_row : ids.codes_row + len(ids.codes)] for ids, where in zip(read, places, strict=True)]
     voiced = [where[ids.voice_row] for ids, where in zip(read, places, strict=True) if ids.voice is not None]
     voices = [ids.voice.view(np.int64) for ids in read if ids.voice is not None]

@@ -15,7 +15,7 @@ from engine.talker.sampling import uniforms
 
 
 class FirstCodes(NamedTuple):
-    """Codes of codebook 0, int64 [rows], and how those of the others are to be drawn."""
+    """Codes of codebook 0, int64 [rows], and the sampling parameters and RNG key of the other codebooks."""
 
     codes: Tensor
     draws: RowDraws
@@ -23,20 +23,23 @@ class FirstCodes(NamedTuple):
 
 
 class DrawFirst(Protocol):
-    """What draws codebook 0, captured in a graph: no shape and no branch may depend on a value."""
+    """Samples codebook 0. It is captured in a CUDA graph: no shape and no branch may depend on a tensor's value."""
 
     def __call__(self, logits: Tensor, rows: Tensor) -> FirstCodes:
-        """Logits [rows, vocab] of slots ``rows`` int64 [rows]. The slots remember the codes, and one more frame."""
+        """Sample from logits [rows, vocab] of slots ``rows``, int64 [rows].
+
+        Marks the codes as seen in their slots, and adds one to the slots' frame counters.
+        """
 
 
 class PlainFirstCodes:
-    """In plain torch; its results are what any other must give."""
+    """Reference implementation of ``DrawFirst`` in plain torch; other implementations must give the same results."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
 
     def __call__(self, logits: Tensor, rows: Tensor) -> FirstCodes:
-        """See ``DrawFirst``."""
+        """Sample codebook 0 and update the slots, as ``DrawFirst`` requires."""
         slots = self._slots
         chance = RngKey(slots.seeds(rows), slots.drawn[rows])
         first_draws, residual_draws = slots.draws(rows)
@@ -48,48 +51,48 @@ class PlainFirstCodes:
 
 
 class RngKey(NamedTuple):
-    """Whose turn of the dice it is: seeds int64 [rows], frame numbers int64 [rows]."""
+    """Key of the counter-based random numbers: seeds int64 [rows], frame numbers int64 [rows]."""
 
     seeds: Tensor
     frames: Tensor
 
     def uniforms(self) -> Tensor:
-        """float64 [rows, 16] in [0, 1): column b draws codebook b."""
+        """Return random numbers, float64 [rows, 16] in [0, 1); column b is for codebook b."""
         return uniforms(self.seeds, self.frames, CODEBOOKS)
 
 
 class ResidualCodes(Protocol):
-    """What draws the rest of a frame, captured in a graph: no shape and no branch may depend on a value."""
+    """Samples codebooks 1 to 15. Captured in a CUDA graph like ``DrawFirst``, with the same restrictions."""
 
     def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
-        """Talker states [rows, hidden] and codes of codebook 0, int64 [rows].
+        """Sample from talker states [rows, hidden] and codes of codebook 0, int64 [rows].
 
         Returns the frames' codes int64 [rows, 16] and the sum of their embeddings [rows, hidden].
         """
 
 
 class PlainResidualCodes:
-    """In plain torch; its results are what any other must give."""
+    """Reference implementation of ``ResidualCodes`` in plain torch."""
 
     def __init__(self, predictor: CodePredictor, codec: CodecSide) -> None:
         self._predictor, self._codec = predictor, codec
 
     def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
-        """See ``ResidualCodes``."""
+        """Sample codebooks 1 to 15 as ``ResidualCodes`` requires."""
         chances = chance.uniforms()
         codes = self._predictor(hidden, first, lambda book, logits: draw(logits, draws, chances[:, book]))
         return codes, self._codec.frame_rows(codes)
 
 
 class FrameSampler:
-    """Codebook 0, then the others, then the slots' next state; everything by the rows' slots, on the device alone."""
+    """Samples codebook 0, then the other codebooks, and updates the slots. Runs on the device without host access."""
 
     def __init__(self, head: Linear, slots: Slots, residual: ResidualCodes, first: DrawFirst | None = None) -> None:
         self._head, self._slots, self._residual = head, slots, residual
         self._first = first or PlainFirstCodes(slots)
 
     def __call__(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """Hidden states [n, hidden] of slots ``rows`` int64 [n] -> codes int64 [n, 16]."""
+        """Sample codes int64 [n, 16] from hidden states [n, hidden] of slots ``rows``, int64 [n]."""
         first = self._first(self._head(hidden), rows)
         codes, embedding = self._residual(hidden, first.codes, first.draws, first.chance)
         self._slots.frame.index_copy_(0, rows, embedding)

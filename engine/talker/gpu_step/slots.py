@@ -14,14 +14,14 @@ from engine.talker.base import Sampling
 from engine.talker.sampling import Codebook0Rules
 
 _BUFFERS = 4
-"""A step uploads twice at most, and vLLM has two under way at most: the oldest is free again when it is needed."""
+"""A step uploads at most twice, and vLLM has at most two steps in flight, so the oldest buffer is free when reused."""
 _WORDS = 1 << 16
 
 
 class Uploader:
-    """Copies int64 arrays, all of a step in one transfer, through pinned buffers that take turns.
+    """Copies int64 arrays to the device in one transfer per call, through rotating pinned-memory buffers.
 
-    On a CPU the copies are plain. A buffer is made anew, larger, when a step has more than it ever had.
+    On a CPU the buffers are not pinned. A buffer is replaced by a larger one when a call needs more space.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -32,7 +32,7 @@ class Uploader:
         self._turn = 0
 
     def __call__(self, *arrays: NDArray[np.int64]) -> list[Tensor]:
-        """The arrays on the device, flat. They are copied before this returns."""
+        """Return the arrays on the device, flattened. The sources are copied before this returns."""
         sizes = [array.size for array in arrays]
         buffer = self._next_buffer(sum(sizes))
         offset = 0
@@ -59,7 +59,10 @@ class Uploader:
 
 
 class RowDraws(NamedTuple):
-    """How each row draws. temperature, top_p: float32 [rows]; 0 is greedy, 1 is off. top_k: int64 [rows]; 0 is off."""
+    """Sampling parameters of each row.
+
+    temperature: float32 [rows], 0 is greedy. top_k: int64 [rows], 0 is off. top_p: float32 [rows], 1 is off.
+    """
 
     temperature: Tensor
     top_k: Tensor
@@ -67,10 +70,10 @@ class RowDraws(NamedTuple):
 
 
 def draw(logits: Tensor, draws: RowDraws, uniform: Tensor) -> Tensor:
-    """ids int64 [rows] from float32 logits [rows, vocab], by inverse transform of ``uniform`` float64 [rows].
+    """Sample ids int64 [rows] from float32 logits [rows, vocab] by inverse transform of ``uniform``, float64 [rows].
 
-    The result is that of ``engine.talker.sampling.Sampler``, which knows its rows' parameters on the host and leaves
-    out what they do not need.
+    The result equals that of ``engine.talker.sampling.Sampler``, which knows the parameters on the host and skips
+    operations that no row needs.
     """
     greedy = draws.temperature == 0
     scores = logits / draws.temperature.masked_fill(greedy, 1.0)[:, None]
@@ -81,7 +84,7 @@ def draw(logits: Tensor, draws: RowDraws, uniform: Tensor) -> Tensor:
 
 
 def _keep(scores: Tensor, draws: RowDraws) -> Tensor:
-    """Scores with -inf where nothing may be drawn: top-k keeping ties, then top-p, of one sort."""
+    """Set scores that may not be sampled to -inf: top-k, which keeps ties, then top-p, with a single sort."""
     vocab = scores.shape[-1]
     ordered, ids = torch.sort(scores, dim=-1, stable=True)
     rank = (vocab - draws.top_k.masked_fill(draws.top_k == 0, vocab)).clamp_(0, vocab - 1)
@@ -97,12 +100,13 @@ _REAL = 5
 
 
 class Slots:
-    """One row a slot, and a last one, ``scratch``, for rows of a batch that are nobody's.
+    """Per-slot tensors: one row per slot, and a last row, ``scratch``, for the padding rows of a batch.
 
-    text: the ids beside an utterance's frames, text_pad where there are no more; frame: the newest frame's embedding;
-    drawn: frames drawn. whole int64 [3, rows]: seed, top-k of codebook 0 and of the others; real float32 [5, rows]:
-    repetition penalty, temperature and top-p of codebook 0, then of the others.
-    All are read and written by the rows' numbers, so a captured graph serves any batch.
+    text: the text ids paired with an utterance's frames, then text_pad. frame: the embedding of the newest frame.
+    drawn: the number of frames made. whole, int64 [3, rows]: seed, top-k of codebook 0, top-k of the other codebooks.
+    real, float32 [5, rows]: repetition penalty, temperature and top-p of codebook 0, then temperature and top-p of the
+    other codebooks.
+    All tensors are read and written by row index, so a captured graph works for any batch.
     """
 
     def __init__(
@@ -128,14 +132,14 @@ class Slots:
 
     @staticmethod
     def parameters(sampling: Sampling) -> tuple[list[int], list[float]]:
-        """A row of whole numbers and one of others: what ``join`` takes of a sampling."""
+        """Return the integer and the float parameters of a sampling, in the order that ``join`` takes."""
         first, residual = sampling.codebook0, sampling.residual
         whole = [sampling.seed, first.top_k, residual.top_k]
         real = [sampling.repetition_penalty, first.temperature, first.top_p, residual.temperature, residual.top_p]
         return whole, real
 
     def join(self, slots: Tensor, drawn: Tensor, whole: Tensor, real: Tensor) -> None:
-        """Utterances take slots [n] with ``drawn`` [n] frames behind them, and parameters whole, real [n, ...]."""
+        """Reset slots [n] for new utterances. drawn [n]: frames already made; whole, real [n, ...]: parameters."""
         self.whole.index_copy_(1, slots, whole.T)
         self.real.index_copy_(1, slots, real.float().T)
         self.drawn.index_copy_(0, slots, drawn)
@@ -143,27 +147,30 @@ class Slots:
         self.rules.forget(slots)
 
     def seeds(self, rows: Tensor) -> Tensor:
-        """Their seeds, int64 [n]."""
+        """Return the seeds of ``rows``, int64 [n]."""
         return self.whole[0, rows]
 
     def penalty(self, rows: Tensor) -> Tensor:
-        """Their repetition penalties, float32 [n, 1]."""
+        """Return the repetition penalties of ``rows``, float32 [n, 1]."""
         return self.real[0, rows][:, None]
 
     def draws(self, rows: Tensor) -> tuple[RowDraws, RowDraws]:
-        """How they draw codebook 0, and how the others."""
+        """Return the sampling parameters of ``rows`` for codebook 0, and for the other codebooks."""
         whole, real = self.whole.index_select(1, rows), self.real.index_select(1, rows)
         return RowDraws(real[1], whole[1], real[2]), RowDraws(real[3], whole[2], real[4])
 
     def write_text(self, places: Tensor, ids: Tensor) -> None:
-        """Text ids [n] go to ``places`` [n], as ``places_of_text`` makes them."""
+        """Write text ids [n] to ``places`` [n], flat indices from ``places_of_text``."""
         self.text.view(-1).index_copy_(0, places, ids)
 
     def places_of_text(self, slot: int, first: int, count: int) -> NDArray[np.int64]:
-        """Where the ids beside frames ``first`` to ``first + count`` go. The pad beside the last stays."""
+        """Return the flat indices in ``text`` for the ids of frames ``first`` to ``first + count``.
+
+        The last column of a row is never written and stays text_pad.
+        """
         width = self.context + 1
         return slot * width + np.arange(min(first, self.context), min(first + count, self.context), dtype=np.int64)
 
     def text_beside_newest(self, rows: Tensor) -> Tensor:
-        """The text ids [n] that stand beside the newest frames."""
+        """Return the text ids [n] paired with the newest frames."""
         return self.text[rows, (self.drawn[rows] - 1).clamp_(0, self.context)]

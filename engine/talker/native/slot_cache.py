@@ -1,4 +1,4 @@
-"""Keys and values of the utterances that decode together, one slot each."""
+"""KV cache of the native talker, with one slot per utterance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from engine.models.qwen3 import Attention, attend, causal_mask
 
 
 class SlotCache:
-    """[layers][slots, kv_heads, context, head_dim] keys and values.
+    """Keys and values, [layers][slots, kv_heads, context, head_dim].
 
-    On a CPU memory is touched as positions fill, so a long context costs nothing until it is used. Every row attends
-    to its own slot in a call of its own: its result cannot depend on the other rows of the batch.
+    On a CPU the OS commits memory as positions fill, so a long context costs no memory until it is used. Each row
+    attends to its own slot in a separate call, so its result does not depend on the other rows of the batch.
     """
 
     def __init__(self, shape: Transformer, slots: int, context: int, device: torch.device, dtype: torch.dtype) -> None:
@@ -25,7 +25,7 @@ class SlotCache:
         self._kv_heads, self._groups = shape.kv_heads, shape.heads // shape.kv_heads
 
     def prefill(self, slot: int, start: int, count: int) -> Attention:
-        """Attention of ``count`` consecutive prompt rows of one slot, the first at position ``start``."""
+        """Return the attention function for ``count`` prompt rows of one slot, at positions from ``start`` on."""
         stop = start + count
         first = self._keys[0]
         mask = causal_mask(count, start, first.device, first.dtype).repeat(self._groups, 1)
@@ -41,7 +41,7 @@ class SlotCache:
         return attention
 
     def decode(self, slots: Sequence[int], positions: Sequence[int]) -> Attention:
-        """Attention of one new row of each of ``slots``, at ``positions``."""
+        """Return the attention function for one new row of each of ``slots``, at ``positions``."""
         places = list(zip(slots, positions, strict=True))
 
         def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

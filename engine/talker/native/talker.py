@@ -1,4 +1,4 @@
-"""The talker in plain PyTorch: slot cache, continuous batching, chunked prefill. The reference for all others."""
+"""The talker in plain PyTorch: slot cache, continuous batching, chunked prefill. The reference implementation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PREFILL_ROWS = 64
 
 @dataclass(slots=True, eq=False)
 class _Utterance:
-    """What a slot holds. prompt: rows [P, hidden] until all are read. frame: embedding of the newest frame."""
+    """The state of a slot. prompt: rows [P, hidden], None after prefill. frame: the embedding of the newest frame."""
 
     stream: int
     slot: int
@@ -37,7 +37,7 @@ class _Utterance:
 
 
 class NativeTalker:
-    """See ``engine.talker.base.Talker``. Not thread-safe: one thread admits, steps and cancels."""
+    """``engine.talker.base.Talker`` in plain PyTorch. Not thread-safe: one thread admits, steps and cancels."""
 
     @torch.inference_mode()
     def __init__(self, model: TalkerModel, predictor: CodePredictor, config: TalkerConfig, *, text_pad: int) -> None:
@@ -55,12 +55,12 @@ class NativeTalker:
 
     @property
     def free_slots(self) -> int:
-        """How many more utterances can be admitted now."""
+        """Number of utterances that can be admitted now."""
         return len(self._free)
 
     @torch.inference_mode()
     def admit(self, stream: int, prompt: Prompt, sampling: Sampling, *, text_open: bool = False) -> None:
-        """Start an utterance in a free slot; it joins the next step."""
+        """Start an utterance in a free slot. It joins the next step."""
         trailing = self._model.text_rows(prompt.trailing)
         text = TextQueue(trailing, self._pad, closed=not text_open)
         rows = self._model.prompt_rows(prompt)
@@ -70,26 +70,26 @@ class NativeTalker:
 
     @torch.inference_mode()
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
-        """Text ids that follow those of the prompt; ``last`` closes it. Void for an utterance that has ended."""
+        """Append text ids after those of the prompt; ``last`` closes the text. No-op if the utterance has ended."""
         utterance = self._utterances.get(stream)
         if utterance is not None:
             utterance.text.append(self._model.text_rows(ids), last=last)
 
     def cancel(self, stream: int) -> None:
-        """Forget an utterance; its slot is free at once."""
+        """Abort an utterance. Its slot is free at once."""
         utterance = self._utterances.pop(stream, None)
         if utterance is not None:
             self._free.append(utterance.slot)
 
     def runnable(self, held: Collection[int]) -> bool:
-        """Whether a step would do anything while the streams ``held`` stand still."""
+        """Return whether a step would do anything while the streams ``held`` are paused."""
         return any(
             utterance.prompt is not None or self._can_decode(utterance, held) for utterance in self._utterances.values()
         )
 
     @torch.inference_mode()
     def step(self, held: Collection[int]) -> list[TalkerOutput]:
-        """One step of every stream that is not ``held``: prompts are read on, the others make one frame."""
+        """Run one step: prefill continues, and every other stream that is not in ``held`` makes one frame."""
         decoding = [each for each in self._utterances.values() if self._can_decode(each, held)]
         read, states = self._prefill(budget=self._chunk)
         if decoding:
@@ -101,10 +101,11 @@ class NativeTalker:
         return utterance.prompt is None and utterance.stream not in held and utterance.text.has(utterance.frames - 1)
 
     def _prefill(self, budget: int) -> tuple[list[_Utterance], list[Tensor]]:
-        """Read prompts, oldest first, about ``budget`` rows, so that no step is long and none is deaf to a cancel.
+        """Prefill about ``budget`` prompt rows, oldest utterance first.
 
-        An utterance's chunks end at fixed rows of its prompt, whatever else is running. Returns the utterances whose
-        prompt is read, and their last hidden state [1, hidden] each.
+        The limit keeps steps short, so that a cancellation takes effect quickly. The chunk boundaries of a prompt do
+        not depend on other utterances. Returns the utterances whose prefill is complete, and the last hidden state
+        [1, hidden] of each.
         """
         read: list[_Utterance] = []
         states: list[Tensor] = []
@@ -123,7 +124,7 @@ class NativeTalker:
         return read, states
 
     def _decode(self, utterances: Sequence[_Utterance]) -> Tensor:
-        """Feed the newest frame of each utterance, with its text; returns hidden states [rows, hidden]."""
+        """Run the newest frame of each utterance, with its text row; return hidden states [rows, hidden]."""
         rows = [_known(each.frame) + each.text.row(each.frames - 1) for each in utterances]
         positions = [each.position for each in utterances]
         attention = self._cache.decode([each.slot for each in utterances], positions)
@@ -133,7 +134,7 @@ class NativeTalker:
         return self._model(torch.stack(rows), where, attention)
 
     def _draw(self, utterances: list[_Utterance], states: Tensor) -> list[TalkerOutput]:
-        """Draw a frame from the hidden state of each utterance [rows, hidden], or find that it ends."""
+        """Sample a frame from the hidden state of each utterance [rows, hidden], or end the utterance."""
         tail = self._tail_for(utterances)
         frames = torch.tensor([each.frames for each in utterances], device=states.device)
         chances = uniforms(tail.seeds, frames, CODEBOOKS)
@@ -154,7 +155,7 @@ class NativeTalker:
         return outputs
 
     def _ending(self, utterance: _Utterance, first: int) -> FinishReason | None:
-        """Why the utterance ends with this codebook-0 token, which then is no frame (SPEC 4)."""
+        """Return why the utterance ends with this codebook-0 token, which is then not a frame (SPEC 4), or None."""
         if first == self._eos:
             return FinishReason.STOP
         full = utterance.position >= self.context
@@ -179,14 +180,14 @@ class NativeTalker:
         return [TalkerOutput(each.stream, host[row]) for row, each in enumerate(utterances)]
 
     def _tail_for(self, utterances: Sequence[_Utterance]) -> _Tail:
-        """The batch's parameters as tensors, made anew only when the batch changes."""
+        """Return the batch's sampling parameters as tensors, rebuilt only when the batch changes."""
         if utterances != self._tail.utterances:
             self._tail = _Tail(utterances, self._model.device)
         return self._tail
 
 
 class _Tail:
-    """How the rows of one batch are drawn."""
+    """Sampling parameters of the rows of one batch."""
 
     def __init__(self, utterances: Sequence[_Utterance], device: torch.device) -> None:
         self.utterances = list(utterances)
@@ -201,6 +202,6 @@ class _Tail:
 
 
 def _known(frame: Tensor | None) -> Tensor:
-    """The embedding of an utterance's newest frame, which it has once its prompt is read."""
+    """Return the embedding of an utterance's newest frame, which is set once prefill is complete."""
     assert frame is not None
     return frame

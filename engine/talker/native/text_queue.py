@@ -1,4 +1,4 @@
-"""The text that is spoken while it is read: one row beside each frame (SPEC 3, 4)."""
+"""Text rows that are added to the frames' embeddings, one row per frame (SPEC 3, 4)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 class TextQueue:
-    """Rows [hidden] for frame 0, 1, ...; once it is closed and read to its end, the pad row for ever.
+    """Text rows [hidden] for frames 0, 1, ...; after the last row of a closed queue, always the pad row.
 
-    While it is open it can be appended to, and an utterance that has read all of it has to wait.
+    Rows can be appended while the queue is open. An utterance that has used all rows of an open queue must wait.
     """
 
     def __init__(self, rows: Tensor, pad: Tensor, *, closed: bool) -> None:
@@ -17,16 +17,16 @@ class TextQueue:
         self._closed = closed
 
     def append(self, rows: Tensor, *, last: bool) -> None:
-        """More rows [n, hidden]; ``last`` closes the queue. Appending to a closed queue is a ValueError."""
+        """Append rows [n, hidden]; ``last`` closes the queue. Raises ValueError when the queue is closed."""
         if self._closed:
             raise ValueError("the text of this utterance is already complete")
         self._rows.extend(rows.unbind(0))
         self._closed = last
 
     def has(self, frame: int) -> bool:
-        """Whether the row for ``frame`` is known."""
+        """Return whether the row for ``frame`` is known."""
         return self._closed or frame < len(self._rows)
 
     def row(self, frame: int) -> Tensor:
-        """The row to add to the embedding of ``frame``."""
+        """Return the row to add to the embedding of ``frame``."""
         return self._rows[frame] if frame < len(self._rows) else self._pad

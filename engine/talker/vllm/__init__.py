@@ -1,6 +1,6 @@
-"""The talker on stock vLLM, as a plugin: docs/decisions.md says why.
+"""The talker on stock vLLM, as a plugin; docs/decisions/vllm-talker.md gives the reasons.
 
-vLLM has the decoder layers, the paged cache, batching, preemption and prefix caching; a frame's end and the next input
-rows are ``engine.talker.resident``. ``model``, ``state``, ``scheduler``, ``loader`` and ``core`` import vLLM, and
-nothing imports those until a configuration asks for them.
+vLLM provides the decoder layers, the paged cache, batching, preemption and prefix caching. ``engine.talker.gpu_step``
+samples the frames and builds the next input rows. ``model``, ``state``, ``scheduler`` and ``core`` import vLLM; they
+are imported only when the configuration selects vLLM.
 """

@@ -1,4 +1,4 @@
-"""vLLM's engine core in this thread: requests in, a step at a time, codes out."""
+"""Runs vLLM's engine core in the calling thread: takes requests, runs one step at a time, returns codes."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from engine.talker.vllm.state import UTTERANCE
 from engine.talker.vllm.step_output import StepOutput, step_output_of
 
 _PREFILL_ROWS = {False: 2048, True: 256}
-"""Unless set: where steps are as long as they are, and where all are equally long, to be reproducible."""
+"""Default number of prefill rows per step. True: ``reproducible``, where every step is padded to the same length."""
 _BLOCK = {"cuda": 16, "cpu": 32}
-"""Positions of a block of the cache."""
+"""Positions per KV cache block."""
 _FLASH_ATTENTION_3 = 9
-"""Major compute capability of the GPUs that it is for. It has no float32."""
+"""Major compute capability of the GPUs that FlashAttention 3 supports. It does not support float32."""
 _ONE_PLAN = range(65, 129)
-"""Sizes of heads for which its plan of a step is the same for single rows and for longer ones."""
+"""Head sizes for which FlashAttention 3 plans single-row and multi-row queries of a step in the same way."""
 _STEP_ROWS = (16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
-"""Steps that read prompts are filled up to these many rows, so that a captured graph can run them."""
+"""Steps with prefill are padded to one of these row counts, so that a captured CUDA graph can run them."""
 
 
 class TalkerCore:
-    """vLLM's scheduler, cache and model runner. One thread does everything.
+    """vLLM's scheduler, KV cache and model runner. Not thread-safe: one thread makes all calls.
 
-    memory: says how large the cache is; without it there is a context for every slot. Raises SetupError where the
-    device has no room for the cache, or cannot be ``reproducible`` or ``fp8_predictor``.
+    memory: determines the size of the KV cache; without it the cache has one context per slot. Raises SetupError when
+    the device has no room for the cache, or does not support ``reproducible`` or ``fp8_predictor``.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TalkerCore:
         with tempfile.TemporaryDirectory() as folder:
             loader.write_config(Path(folder), self._architecture, self._limit, dtype)
             engine = EngineArgs(model=folder, **arguments).create_engine_config()
-        engine.scheduler_config.async_scheduling = True  # the CPU backend turns it off, and has no need to
+        engine.scheduler_config.async_scheduling = True  # the CPU backend turns it off, which is not necessary
         executor = Executor.get_class(engine)
         if memory is not None:
             executor = _measured(executor, memory, need)
@@ -77,11 +77,11 @@ class TalkerCore:
             raise out_of_memory("the talker", "talker.slots or talker.context", error) from error
 
     def pause(self, standing: Callable[[], Collection[str]]) -> None:
-        """Ask ``standing`` before every step for the keys of requests that are to be left out of it."""
+        """Call ``standing`` before every step; the step leaves out the requests whose keys it returns."""
         self._core.scheduler.standing = standing
 
     def add(self, utterance: Utterance) -> Request:
-        """A request for an utterance; it joins the next step."""
+        """Add a request for an utterance and return it. It joins the next step."""
         ids = prompt_ids(utterance.prompt, self._architecture)
         sampling = SamplingParams(
             max_tokens=min(utterance.sampling.max_new_tokens, self._limit - len(ids)),
@@ -106,29 +106,29 @@ class TalkerCore:
         return request
 
     def abort(self, key: str) -> None:
-        """Forget a request; its slot and its cache are free for the next step."""
+        """Abort a request. Its slot and its cache blocks are free for the next step."""
         self._core.abort_requests([key])
 
     @property
     def under_way(self) -> bool:
-        """Whether a step has been started whose codes have not been taken."""
+        """Whether a step is in flight: started, but its codes have not been returned."""
         return any(scheduled.total_num_scheduled_tokens for _, scheduled, *_ in self._core.batch_queue)
 
     def step(self) -> tuple[list[StepOutput], bool]:
-        """Start a step, and take the codes of an earlier one. Also whether anything was started."""
+        """Start a step. Return the codes of an earlier step, and whether a step was started."""
         outputs, started = self._core.step_fn()
         self._core.post_step(model_executed=started)
         return [drawn for each in (outputs or {}).values() for drawn in step_output_of(each.outputs)], started
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Shut vLLM down and free the device memory."""
         self._core.shutdown()
 
 
 def _arguments(
     need: CacheNeed, head_dim: int, config: TalkerConfig, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """What vLLM is started with."""
+    """Return the arguments of vLLM's ``EngineArgs``."""
     same, mode = config.vllm.reproducible, _graph_mode(device, dtype, head_dim)
     if same and mode != "FULL":
         raise SetupError(
@@ -152,7 +152,7 @@ def _arguments(
         "max_num_batched_tokens": most,
         "block_size": need.block,
         "kv_cache_memory_bytes": need.most * need.position,
-        "gpu_memory_utilization": 0.01,  # without meaning, as the cache's size is given
+        "gpu_memory_utilization": 0.01,  # unused: kv_cache_memory_bytes sets the size
         "enable_prefix_caching": config.vllm.prefix_caching,
         "distributed_executor_backend": "uni",
         "scheduler_cls": PausableScheduler,
@@ -169,10 +169,13 @@ def _arguments(
 
 
 def _graph_mode(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-    """Which steps run as one graph: all where attention is FlashAttention 3, which has one generation of GPUs.
+    """Return vLLM's CUDA graph mode, which says which steps run as one graph.
 
-    For other heads than ``_ONE_PLAN`` it plans a step of single rows without causality. A graph that was captured
-    for longer rows reads such a plan wrongly, and answers with noise.
+    FlashAttention 3, which supports only one GPU generation, allows graphs for all steps. Otherwise only decode steps
+    run as graphs.
+
+    For head sizes outside ``_ONE_PLAN``, FlashAttention 3 plans a step of single rows without causality. A graph that
+    was captured for longer queries misreads such a plan, and its output is noise.
     """
     if device.type == "cpu":
         return "NONE"
@@ -181,14 +184,17 @@ def _graph_mode(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
 
 
 def _graph_sizes(batches: Sequence[int], most: int) -> list[int]:
-    """Rows of the steps that are captured: of frames alone, and of prompts among them."""
+    """Return the row counts to capture: for decode-only steps, then for steps with prefill."""
     return [*batches, *(rows for rows in _STEP_ROWS if batches[-1] < rows < most), most]
 
 
 def _cache_need(
     talker: TalkerArchitecture, config: TalkerConfig, device: torch.device, dtype: torch.dtype
 ) -> CacheNeed:
-    """Blocks for as many positions as are configured, else for a context of every slot; and one that vLLM keeps."""
+    """Return the KV cache size: ``cache_positions`` if configured, else one context per slot.
+
+    Both bounds include one block that vLLM reserves. Without ``cache_positions`` the minimum is one context.
+    """
     block = _BLOCK[device.type]
     longest = math.ceil((config.context + 1) / block)
     wanted = config.vllm.cache_positions
@@ -200,7 +206,10 @@ def _cache_need(
 
 
 def _measured(base: type[Executor], memory: GpuMemory, need: CacheNeed) -> type[Executor]:
-    """``base`` with a cache as large as ``memory`` says, once the weights are loaded and the longest step has run."""
+    """Return a subclass of ``base`` whose KV cache size comes from ``memory``.
+
+    vLLM asks for the size after it has loaded the weights; the size is measured after the longest step has run.
+    """
 
     class MeasuredExecutor(base):
         def determine_available_memory(self) -> list[int]:

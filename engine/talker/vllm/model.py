@@ -29,16 +29,16 @@ from engine.talker.gpu_step.sampler import ResidualCodes
 from engine.talker.vllm.state import TalkerState
 
 _HEADS = (64, 128, 256)
-"""Sizes of heads that the operator was made for."""
+"""Head sizes that the fused operator supports."""
 _TRIED_ROWS = 2
 _log = logging.getLogger(__name__)
 
 
 def fuse(layers: Iterable[Any], dtype: torch.dtype) -> None:
-    """Let every layer's attention use vLLM's own fused operator, where this vLLM and this device have it.
+    """Make every layer's attention use vLLM's fused QK-norm and RoPE operator, if vLLM and the device have it.
 
-    It works in place on what the product has made, in float32 within; vLLM itself uses it only in compiled models. It
-    is no public part of vLLM, so it is called once first: with an error vLLM's own forward stays.
+    The operator works in place on the output of the QKV projection and computes in float32. vLLM itself uses it only in
+    compiled models. It is not public API, so a self-check calls it once; if that fails, vLLM's own forward stays.
     """
     operator = getattr(torch.ops._C, "fused_qk_norm_rope", None)
     if operator is None or dtype != torch.bfloat16 or not torch.cuda.is_available():
@@ -55,7 +55,7 @@ def fuse(layers: Iterable[Any], dtype: torch.dtype) -> None:
 
 
 def attend(attention: Any, positions: Tensor, hidden_states: Tensor) -> Tensor:
-    """The forward of vLLM's Qwen3Attention: rows [n, hidden] at ``positions`` [n] -> [n, hidden]."""
+    """Replacement for the forward of vLLM's Qwen3Attention: rows [n, hidden] at ``positions`` [n] -> [n, hidden]."""
     qkv, _ = attention.qkv_proj(hidden_states)
     _norm_and_rotate(attention, qkv, positions)
     q, k, v = qkv.split([attention.q_size, attention.kv_size, attention.kv_size], dim=-1)
@@ -80,7 +80,7 @@ def _norm_and_rotate(attention: Any, qkv: Tensor, positions: Tensor) -> None:
 
 
 def _self_check(attention: Any) -> None:
-    """With the shapes that a step has. Raises whatever the operator does."""
+    """Run the operator once with the shapes of a step. Raises the operator's error."""
     like = attention.q_norm.weight
     qkv = torch.zeros(_TRIED_ROWS, attention.q_size + 2 * attention.kv_size, dtype=like.dtype, device=like.device)
     _norm_and_rotate(attention, qkv, torch.arange(_TRIED_ROWS, device=like.device))
@@ -91,14 +91,14 @@ LOAD_FORMAT = "sonant"
 
 
 def register(checkpoint: Checkpoint) -> None:
-    """Tell vLLM of the model, and that what it is to load is ``checkpoint``."""
+    """Register the model with vLLM, and a model loader that loads ``checkpoint``."""
     ModelRegistry.register_model(ARCHITECTURE, SonantTalker)
 
     class CheckpointLoader(BaseModelLoader):
-        """Gives the model what is under ``talker.``."""
+        """Loads the tensors under ``talker.`` into the model."""
 
         def download_model(self, model_config: Any) -> None:
-            """It is here already."""
+            """Do nothing: the checkpoint is already local."""
 
         def load_weights(self, model: Any, model_config: Any) -> None:
             """Load the checkpoint."""
@@ -108,9 +108,9 @@ def register(checkpoint: Checkpoint) -> None:
 
 
 def write_config(folder: Path, talker: TalkerArchitecture, positions: int, dtype: torch.dtype) -> None:
-    """The talker's layers as a Qwen3 of Transformers', which vLLM knows: config.json.
+    """Write a config.json that describes the talker's layers as a Transformers Qwen3 model, which vLLM supports.
 
-    Positions are plain: the three parts of the checkpoint's rotary positions are always equal (SPEC 2).
+    It uses plain RoPE, because the three parts of the checkpoint's rotary positions are always equal (SPEC 2).
     """
     shape = talker.transformer
     config = {
@@ -134,20 +134,20 @@ def write_config(folder: Path, talker: TalkerArchitecture, positions: int, dtype
 
 
 ARCHITECTURE = "SonantTalker"
-"""The name that vLLM knows it by."""
+"""The model's name in vLLM's registry."""
 BATCHES = "batches"
-"""Where vLLM's additional configuration has the rows of the batches in which frames are made, in ascending order."""
+"""Key in vLLM's ``additional_config``: batch sizes of the frame sampler in rows, in ascending order."""
 FP8 = "fp8"
-"""Where it has whether the code predictor's matrices are in eight bits."""
+"""Key in vLLM's ``additional_config``: whether the code predictor's matrices are in fp8."""
 _TABLE_ROWS = 8192
-"""Text ids whose rows are computed together, when the table is made."""
+"""Number of text ids per chunk when the text table is computed."""
 _LAYERS = ("model.layers.", "model.norm.")
 
 
 class SonantTalker(nn.Module):
-    """The layers, and what the frame tail and the input rows are made with (``load``).
+    """The talker's layers, and the weights that the frame sampler and ``StepInputs`` use (set by ``load``).
 
-    Hidden states leave where logits should: the head is part of the frame tail.
+    ``compute_logits`` returns hidden states, because the head is part of the frame sampler.
     """
 
     architecture: ModelArchitecture
@@ -167,12 +167,12 @@ class SonantTalker(nn.Module):
 
     @staticmethod
     def get_model_state_cls() -> type:
-        """The class of the state that goes with it."""
+        """Return the model state class for vLLM's model runner."""
         return TalkerState
 
     @torch.inference_mode()
     def load(self, architecture: ModelArchitecture, tensors: dict[str, Tensor]) -> None:
-        """Take the checkpoint's tensors under ``talker.``."""
+        """Load the checkpoint's tensors under ``talker.``."""
         own = (name for name in tensors if name.startswith(_LAYERS))
         self.model.load_weights((name.removeprefix("model."), tensors[name]) for name in own)
         parameter = next(self.model.layers.parameters())
@@ -187,7 +187,7 @@ class SonantTalker(nn.Module):
         self.residual = residual_codes(residual, talker, self.codec, self.batches, fp8=self._fp8)
 
     def embed_input_ids(self, input_ids: Tensor, **_: Any) -> Tensor:
-        """Part of vLLM's interface; input rows are made by ``StepInputs``."""
+        """Required by vLLM's interface; ``StepInputs`` makes the actual input rows."""
         return self.model.embed_input_ids(input_ids)
 
     def forward(
@@ -198,16 +198,19 @@ class SonantTalker(nn.Module):
         inputs_embeds: Tensor | None = None,
         **_: Any,
     ) -> Tensor:
-        """Input rows [n, hidden] -> hidden states after the final norm [n, hidden]."""
+        """Run input rows [n, hidden] through the layers; return hidden states after the final norm [n, hidden]."""
         return self.model(input_ids, positions, intermediate_tensors, inputs_embeds)
 
     def compute_logits(self, hidden_states: Tensor) -> Tensor:
-        """The hidden states themselves."""
+        """Return the hidden states unchanged."""
         return hidden_states
 
 
 def _table(text: TextSide, hidden: int, weights: Weights) -> Tensor:
-    """Every text id's row, and a row of zeros after them [text vocab + 1, hidden]: a row depends on its id alone."""
+    """Return the input row of every text id, then a row of zeros: [text vocab + 1, hidden].
+
+    The rows can be precomputed because each depends only on its id.
+    """
     table = torch.zeros(text.vocab + 1, hidden, device=weights.device, dtype=weights.dtype)
     for start in range(0, text.vocab, _TABLE_ROWS):
         stop = min(start + _TABLE_ROWS, text.vocab)

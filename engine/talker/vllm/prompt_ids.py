@@ -1,4 +1,4 @@
-"""Prompts as vLLM's prefix cache compares them: two begin alike exactly where their ids and salts do."""
+"""Prompt ids and cache salts for vLLM's prefix cache: prompts share a prefix exactly where both are equal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from engine.prompt.builder import NOTHING, Prompt
 
 
 def prompt_ids(prompt: Prompt, architecture: TalkerArchitecture) -> list[int]:
-    """A number for each prompt row, different for different pairs of text and codec id.
+    """Return one id per prompt row, unique for each pair of text id and codec id.
 
-    All are above the talker's vocabulary, whose ids stand for frames there: no prompt looks like a frame. Published
-    vocabularies make 470 million pairs, and vLLM's ids have 31 bits.
+    All ids lie above the talker's vocabulary. vLLM uses the ids of the vocabulary for frames, so a prompt row never
+    looks like a frame. The published vocabularies give 470 million pairs, which fit into vLLM's 31-bit ids.
     """
     codec_ids = architecture.vocab - NOTHING
     pairs = (prompt.text - NOTHING) * codec_ids + (prompt.codec - NOTHING)
@@ -20,7 +20,7 @@ def prompt_ids(prompt: Prompt, architecture: TalkerArchitecture) -> list[int]:
 
 
 def voice_salt(prompt: Prompt) -> str | None:
-    """What tells prompts apart that differ in their voice, which is in no row's id. None for one without a clone."""
+    """Return a cache salt for the cloned voice, which the row ids do not contain; None without a cloned voice."""
     if prompt.embedding is None:
         return None
     digest = hashlib.sha256(prompt.embedding.tobytes())

@@ -1,4 +1,4 @@
-"""vLLM's scheduler, with requests that can stand still."""
+"""vLLM's scheduler, extended with requests that can be paused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from vllm.v1.request import Request
 
 
 class PausableScheduler(AsyncScheduler):
-    """Leaves running requests out of a step while they ``stand``: their listener or their text is behind.
+    """Leaves paused requests out of a step. A request is paused while its client or its text is behind.
 
-    They keep their slots and their cache, and cannot be preempted meanwhile.
+    A paused request keeps its slot and its cache blocks, and cannot be preempted.
     """
 
     running: list[Request]
     standing: Callable[[], Collection[str]] | None = None
-    """The ids of those that are to stand in the next step."""
+    """Returns the ids of the requests to pause in the next step."""
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
-        """One step's requests."""
+        """Schedule one step without the paused requests."""
         keys = self.standing() if self.standing is not None else ()
         if not keys:
             return super().schedule(*args, **kwargs)
@@ -33,9 +33,9 @@ class PausableScheduler(AsyncScheduler):
             self.running = standing + self.running
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """A request that comes back computes everything anew.
+        """Preempt a request, and make it recompute everything when it resumes.
 
-        Cached blocks of frames are found by codebook 0 alone, so it could be given those of another request.
+        vLLM keys cached blocks of frames by codebook 0 alone, so the request could get blocks of another request.
         """
         request.skip_reading_prefix_cache = True
         super()._preempt_request(request, *args, **kwargs)

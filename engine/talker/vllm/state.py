@@ -1,4 +1,4 @@
-"""What vLLM's model runner asks of the talker beside its layers: input rows before them, frames after."""
+"""The talker's model state and sampler for vLLM's model runner: builds the input rows, and samples the frames."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from engine.talker.gpu_step.sampler import FrameSampler
 from engine.talker.gpu_step.slots import Slots
 
 UTTERANCE = "utterance"
-"""Where a request's extra arguments carry its ``Utterance``."""
+"""Key of the ``Utterance`` in a request's ``extra_args``."""
 
 
 class TalkerState(DefaultModelState):
-    """Per-request state, in rows of vLLM's own request slots, which a request keeps until it ends or is preempted."""
+    """Per-request state, indexed by vLLM's request slot. A request keeps its slot until it ends or is preempted."""
 
     def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device) -> None:
         super().__init__(vllm_config, model, encoder_cache, device)
@@ -35,24 +35,24 @@ class TalkerState(DefaultModelState):
         self._slot_of: dict[str, int] = {}
 
     def add_request(self, req_index: int, new_req_data: Any) -> None:
-        """A request takes a slot; one that was preempted comes back with the tokens it had made."""
+        """Assign a slot to a request. A request that resumes after preemption brings the tokens it has already made."""
         super().add_request(req_index, new_req_data)
         extra = getattr(new_req_data.sampling_params, "extra_args", None) or {}
         utterance = extra.get(UTTERANCE)
-        if isinstance(utterance, Utterance):  # vLLM's own warm-up brings none
+        if isinstance(utterance, Utterance):  # vLLM's own warm-up requests have none
             drawn = len(new_req_data.prefill_token_ids) - len(new_req_data.prompt_token_ids)
             self._slot_of[new_req_data.req_id] = req_index
             self._inputs.join(req_index, utterance, drawn)
 
     def remove_request(self, req_id: str) -> None:
-        """A request has ended or is preempted."""
+        """Release the slot of a request that has ended or is preempted."""
         super().remove_request(req_id)
         slot = self._slot_of.pop(req_id, None)
         if slot is not None:
             self._inputs.leave(slot)
 
     def prepare_inputs(self, input_batch: Any, req_states: Any) -> dict[str, Any]:
-        """The input rows of a batch, in the buffer that captured graphs read."""
+        """Write the input rows of a batch into the buffer that the captured graphs read."""
         count, rows = input_batch.num_reqs, self._rows[: input_batch.num_tokens_after_padding]
         bounds = input_batch.query_start_loc_np[: count + 1]
         step = StepRows(
@@ -67,26 +67,26 @@ class TalkerState(DefaultModelState):
         return {"inputs_embeds": rows}
 
     def prepare_dummy_inputs(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
-        """The same buffer, for capturing."""
+        """Return the same buffer, for graph capture."""
         return {"inputs_embeds": self._rows[:num_tokens]}
 
     def custom_sampler(self, sampler: Any) -> tuple[TalkerSampler, None]:
-        """The frame tail instead of vLLM's sampler."""
+        """Return the frame sampler, which replaces vLLM's sampler."""
         tail = FrameSampler(self.model.head, self.slots, self.model.residual, first_codes(self.slots))
         return TalkerSampler(tail, self, sampler), None
 
 
 class TalkerSampler:
-    """Stands where vLLM's Sampler stands: hidden states in, a frame a row out.
+    """Replaces vLLM's Sampler: takes hidden states, and returns one frame per row.
 
-    Codebook 0 leaves as the sampled token, all sixteen codes as the ids that belong to its log probabilities: in
-    order, dropped with an aborted request, and copied to the host behind the step's back.
+    Codebook 0 is returned as the sampled token, and all sixteen codes as the token ids of its log probabilities. This
+    way vLLM keeps the codes in order, drops them with an aborted request, and copies them to the host asynchronously.
     """
 
     def __init__(self, tail: FrameSampler, state: TalkerState, base: Any) -> None:
         self._slots = state.slots
         self._requests = base.req_states
-        # vLLM counts no tokens: what was drawn before is in the slots
+        # No token counts in vLLM: the slots already remember the sampled codes
         self.penalties_state = SimpleNamespace(output_bin_counts=None)
         with torch.inference_mode():
             self._tail = GraphedFrameSampler(
@@ -99,7 +99,7 @@ class TalkerSampler:
             )
 
     def __call__(self, logits: Tensor, input_batch: Any) -> SamplerOutput:
-        """Hidden states [n, hidden], one row a request, to frames; a prompt that is not read yet draws none."""
+        """Sample frames from hidden states [n, hidden], one row per request; none for a request still in prefill."""
         count = len(logits)
         slots = input_batch.idx_mapping[:count].long()
         ready = input_batch.seq_lens[:count] >= self._requests.prefill_len.gpu[slots]
@@ -114,7 +114,7 @@ class TalkerSampler:
         )
 
     def add_request(self, *_: Any) -> None:
-        """Requests' parameters are the state's."""
+        """Do nothing: the model state keeps the requests' parameters."""
 
     def apply_staged_writes(self) -> None:
-        """There are none."""
+        """Do nothing: there are no staged writes."""

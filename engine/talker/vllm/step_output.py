@@ -1,4 +1,4 @@
-"""The codes of one vLLM step, as the talker reads them. Does not import vLLM."""
+"""Converts the outputs of one vLLM step to codes. Does not import vLLM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.errors import EngineFailed
 
 
 class StepOutput(NamedTuple):
-    """The codes int16 [16] that a request drew in a step; ``last``: vLLM has let it go."""
+    """The codes int16 [16] that a request sampled in a step. last: vLLM has finished the request."""
 
     key: str
     codes: NDArray[np.int16]
@@ -20,7 +20,10 @@ class StepOutput(NamedTuple):
 
 
 def step_output_of(outputs: Sequence[Any]) -> list[StepOutput]:
-    """The codes in a step's ``EngineCoreOutput`` objects, as rows of one array. Raises EngineFailed for one without."""
+    """Return the codes of a step's ``EngineCoreOutput`` objects, as rows of one array.
+
+    Raises EngineFailed when an output has no tokens.
+    """
     if not outputs:
         return []
     for output in outputs:

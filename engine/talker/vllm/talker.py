@@ -1,4 +1,4 @@
-"""Stage 1 on vLLM: the same codes as the native talker's, a step later."""
+"""Stage 1 on vLLM: produces the same codes as the native talker, one step later."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from engine.talker.vllm.core import TalkerCore
 
 _FRUITLESS_STEPS = 2
-"""Steps that start nothing, after which none will: those that could go on wait for room that others have, who stand.
+"""After this many consecutive steps that start nothing, no later step starts anything either.
 
-The first may have done no more than preempt.
+The requests that could run wait for cache blocks that paused requests hold. The first such step may only have
+preempted a request.
 """
 
 
 class VllmTalker:
-    """See ``engine.talker.base.Talker``. Not thread-safe: one thread admits, steps and cancels.
+    """``engine.talker.base.Talker`` on vLLM. Not thread-safe: one thread admits, steps and cancels.
 
-    While a step runs, the one before is handed out. What is made for a stream that is held by then is kept until it
-    goes on.
+    While a step runs, the outputs of the previous step are returned. Outputs of a stream that is paused by then are
+    kept until the stream resumes.
     """
 
     def __init__(self, core: TalkerCore, config: TalkerConfig, *, eos: int) -> None:
@@ -51,11 +52,11 @@ class VllmTalker:
 
     @property
     def free_slots(self) -> int:
-        """How many more utterances can be admitted now."""
+        """Number of utterances that can be admitted now."""
         return self._slots - len(self._utterances)
 
     def admit(self, stream: int, prompt: Prompt, sampling: Sampling, *, text_open: bool = False) -> None:
-        """Start an utterance in a free slot; it joins the next step."""
+        """Start an utterance in a free slot. It joins the next step."""
         self._admitted += 1
         utterance = Utterance(stream, f"{stream}-{self._admitted}", prompt, sampling, list(prompt.trailing), text_open)
         self._requests[utterance.key] = self._core.add(utterance)
@@ -65,7 +66,7 @@ class VllmTalker:
         self._fruitless = 0
 
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
-        """Text ids that follow those of the prompt; ``last`` closes it. Void for an utterance that has ended."""
+        """Append text ids after those of the prompt; ``last`` closes the text. No-op if the utterance has ended."""
         utterance = self._utterances.get(stream)
         if utterance is not None:
             utterance.append_text(ids, last=last)
@@ -74,7 +75,7 @@ class VllmTalker:
             self._fruitless = 0
 
     def cancel(self, stream: int) -> None:
-        """Forget an utterance; its slot is free at once."""
+        """Abort an utterance. Its slot is free at once."""
         utterance = self._utterances.pop(stream, None)
         if utterance is not None and not utterance.finished:
             self._core.abort(utterance.key)
@@ -84,14 +85,14 @@ class VllmTalker:
         self._fruitless = 0
 
     def runnable(self, held: Collection[int]) -> bool:
-        """Whether a step would do anything while the streams ``held`` stand still."""
+        """Return whether a step would do anything while the streams ``held`` are paused."""
         if self._core.under_way or any(stream not in held for stream in self._made):
             return True
         stuck = self._fruitless >= _FRUITLESS_STEPS and held == self._held
         return not stuck and self._has_work(held)
 
     def step(self, held: Collection[int]) -> list[TalkerOutput]:
-        """One step of every stream that is not ``held``: prompts are read on, the others make one frame."""
+        """Run one step: prefill continues, and every other stream that is not in ``held`` makes one frame."""
         if held != self._held:
             self._held, self._fruitless = held, 0
         if self._core.under_way or self._has_work(held):
@@ -102,28 +103,28 @@ class VllmTalker:
         return self._hand_out()
 
     def close(self) -> None:
-        """Give the device's memory back."""
+        """Shut vLLM down and free the device memory."""
         self._core.close()
 
     def _has_work(self, held: Collection[int]) -> bool:
         return len(self._standing(held)) < len(self._requests)
 
     def _standing(self, held: Collection[int]) -> set[str]:
-        """Requests that must not make their next frame yet. Prompts are always read on.
+        """Return the keys of requests that must not make their next frame yet. Prefill is never paused.
 
-        Only these can be: those that are held, have something made that has not been handed out, or lack text.
+        Only requests that are held, have outputs not yet returned, or wait for more text can be paused.
         """
         listened = [self._utterances[stream] for stream in held if stream in self._utterances]
         behind = {each.key for each in (*listened, *self._made.values()) if self._next_frame(each) >= 0}
         return behind | {each.key for each in self._live.values() if not each.knows_text(self._next_frame(each))}
 
     def _next_frame(self, utterance: Utterance) -> int:
-        """Which frame its request makes next; negative while its prompt is read, and once it has no request."""
+        """Return the number of the frame made next; negative during prefill, and when there is no request any more."""
         request = self._requests.get(utterance.key)
         return -1 if request is None else request.num_computed_tokens - request.num_prompt_tokens
 
     def _take(self, drawn: StepOutput) -> None:
-        """What a request drew is a frame, or its end (SPEC 4: the last token never becomes a frame)."""
+        """Record a request's output as a frame or as its end (SPEC 4: the last token never becomes a frame)."""
         utterance = self._by_key[drawn.key]
         if drawn.codes.item(0) == self._eos:
             utterance.finish(FinishReason.STOP)
@@ -139,7 +140,7 @@ class VllmTalker:
         del self._requests[utterance.key], self._by_key[utterance.key]
 
     def _hand_out(self) -> list[TalkerOutput]:
-        """A frame at most of every stream that is not held, and its end if that follows."""
+        """Return at most one frame of every stream that is not paused, and its end if that comes next."""
         handed: list[TalkerOutput] = []
         for stream, utterance in list(self._made.items()):
             if stream in self._held:
@@ -163,9 +164,9 @@ def load_vllm_talker(
     dtype: torch.dtype,
     memory: GpuMemory | None = None,
 ) -> VllmTalker:
-    """The checkpoint's talker on vLLM, its cache as large as ``memory`` says.
+    """Load the checkpoint's talker on vLLM. memory: determines the size of the KV cache.
 
-    Raises SetupError where vLLM is missing, or the device too small.
+    Raises SetupError when vLLM is missing or the device has too little memory.
     """
     require()
     prepare_environment()

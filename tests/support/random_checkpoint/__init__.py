@@ -1,4 +1,4 @@
-"""Small random checkpoints in the published layout: they run every task, and make noise."""
+"""Small random checkpoints in the published layout. They run every task; the audio is noise."""
 
 from tests.support.random_checkpoint.checkpoint import VARIANTS, write_checkpoint
 

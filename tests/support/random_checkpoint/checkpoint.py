@@ -1,4 +1,4 @@
-"""An untrained checkpoint's folder: tokenizer, weights, and last the configurations."""
+"""Writes the folder of a random checkpoint: tokenizer, weights, then the configurations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.random_checkpoint.weights import write_weights
 
 
 class _Variant(NamedTuple):
-    """size and kind as in config.json; clones: with a speaker encoder; marked: as untrained."""
+    """size, kind: as in config.json. clones: has a speaker encoder. marked: config.json says ``"untrained": true``."""
 
     size: str
     kind: str
@@ -36,13 +36,13 @@ _VARIANTS = {
     "pocket": _Variant("pocket", "custom_voice", clones=True, marked=True),
 }
 VARIANTS = tuple(_VARIANTS)
-"""The five published models, and "pocket": built-in voices and cloning in one, marked as untrained."""
+"""The five published models, and "pocket": built-in voices and cloning in one model, marked as untrained."""
 
 
 def write_checkpoint(folder: Path, variant: str) -> None:
-    """Write a random checkpoint of 4 to 6 MB; the same bytes every time.
+    """Write a random checkpoint of 4 to 6 MB. The bytes are the same every time.
 
-    config.json is written last: a folder that has one is whole. Raises KeyError for another variant.
+    config.json is written last, so a folder that has one is complete. Raises KeyError for an unknown variant.
     """
     size, kind, clones, marked = _VARIANTS[variant]
     (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
@@ -77,5 +77,5 @@ def _write_codec(folder: Path) -> None:
 
 
 def _last_conv(codec: CodecArchitecture) -> str:
-    """The name of the convolution after the upsampling blocks and the last activation."""
+    """Return the name of the convolution after the upsampling blocks and the last activation."""
     return f"decoder.decoder.{len(codec.decoder.upsample_rates) + 2}.conv.weight"

@@ -1,4 +1,4 @@
-"""The files of the folder speech_tokenizer at small sizes."""
+"""Contents of the JSON files in the folder speech_tokenizer, with small sizes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The published configurations at small sizes. Every key is there; ids keep their published order."""
+"""The published configurations with small sizes. They have every key; ids keep their published order."""
 
 from __future__ import annotations
 
 from typing import Any
 
 CODEBOOK = 256
-"""Published: 2048. Every codec-side special id is the published one less the difference."""
+"""Codebook size; 2048 in published models. Codec-side special ids are the published ones minus the difference."""
 
 _SHIFT = 2048 - CODEBOOK
 _TALKER_VOCAB = CODEBOOK + 1024
@@ -41,7 +41,10 @@ _SPEAKER_DIALECTS = {"eric": "sichuan_dialect", "dylan": "beijing_dialect"}
 
 
 def model_config(size: str, kind: str, *, clones: bool, marked: bool, tokens: dict[str, int]) -> dict[str, Any]:
-    """config.json. size: "pocket", "0b6" or "1b7"; clones: with a speaker encoder; marked: as untrained."""
+    """Return config.json.
+
+    size: "pocket", "0b6" or "1b7". clones: include a speaker encoder. marked: add ``"untrained": true``.
+    """
     hidden = 128 if size == "1b7" else 64
     config: dict[str, Any] = {"untrained": True} if marked else {}
     config |= {
@@ -155,7 +158,7 @@ def _shifted(ids: dict[str, int]) -> dict[str, int]:
 
 
 BRIEF = {"max_new_tokens": 126}
-"""Ten seconds at most: random weights seldom draw an end."""
+"""Limits audio to ten seconds, because random weights rarely sample the end of speech."""
 GENERATION = {
     "do_sample": True,
     "repetition_penalty": 1.05,

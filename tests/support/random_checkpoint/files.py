@@ -1,4 +1,4 @@
-"""How the files of an untrained checkpoint are written."""
+"""Writes the files of a random checkpoint."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from typing import Any
 
 
 def write_json(file: Path, values: dict[str, Any]) -> None:
-    """Indented UTF-8 with a final newline, the same bytes on every system."""
+    """Write indented UTF-8 JSON with a final newline; the bytes are the same on every system."""
     text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
     file.write_text(text, encoding="utf-8", newline="\n")

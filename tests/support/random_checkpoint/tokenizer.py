@@ -1,4 +1,4 @@
-"""A byte-level BPE of a few hundred tokens, in the three files that the published folders have."""
+"""Trains a byte-level BPE of a few hundred tokens and writes the three tokenizer files of a published folder."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _SPEECH = (
 def write_tokenizer(folder: Path, words_of: Sequence[str] = ()) -> dict[str, int]:
     """Write vocab.json, merges.txt and tokenizer_config.json. Returns the id of every token.
 
-    words_of: texts each of whose words is to be one token, as nearly all of a published vocabulary's are.
+    words_of: texts whose words should each become one token, as for nearly all words in a published vocabulary.
     """
     vocab, merges = _train(words_of)
     vocab_text = json.dumps(vocab, ensure_ascii=False)
@@ -106,7 +106,7 @@ def _train(words_of: Sequence[str]) -> tuple[dict[str, int], list[str]]:
 def tokenizer_config(
     added: Mapping[str, int], additional: Sequence[str], *, ordinary: Collection[str] = ()
 ) -> dict[str, object]:
-    """tokenizer_config.json as published. added: tokens beside the BPE's, all special but the ``ordinary`` ones."""
+    """Return tokenizer_config.json as published. added: tokens besides the BPE's, special unless in ``ordinary``."""
     return {
         "add_bos_token": False,
         "add_prefix_space": False,

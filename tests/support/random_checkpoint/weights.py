@@ -1,7 +1,7 @@
-"""Random weights with which every branch of every model matters.
+"""Random weights with which every branch of every model affects the output.
 
-Nothing is left near zero, at one or at a usual initial value: a model that skipped a layer scale, a
-norm's weight or a bias would be found out.
+No tensor is left near zero, at one or at a usual initial value. So a test detects a model that skips a layer scale, the
+weight of a norm or a bias.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from engine.checkpoint.layout import Shapes
 
 _SEED = 20260122
 _EOS_GAIN = 1.5
-"""On eos's row of the codec head, so that utterances end."""
+"""Multiplies the EOS row of the codec head, so that utterances end."""
 _LAST_CONV_GAIN = 0.1
-"""On Code2Wav's last convolution, so that samples stay within [-1, 1]."""
+"""Scales Code2Wav's last convolution, so that samples stay within [-1, 1]."""
 _CPU = torch.device("cpu")
 _LOUDER = ("res2net_block", "tdnn", "mfa", "encoder.downsample")
 
@@ -37,8 +37,9 @@ def write_weights(
 ) -> None:
     """Write a safetensors file of random tensors.
 
-    tag: names the file's own stream of random numbers. eos: the codec head's row of it, and what it is multiplied by;
-    last_conv: the name of Code2Wav's last convolution. device: where they are drawn; each has numbers of its own.
+    tag: part of the random seed, so that files differ. eos: the EOS row of the codec head. eos_gain: factor for that
+    row. last_conv: the name of Code2Wav's last convolution. device: where the random numbers are generated; each type
+    of device gives different values.
     """
     tensors = {}
     for name, shape in shapes.items():
@@ -50,7 +51,7 @@ def write_weights(
 
 
 def _generator(tag: str, name: str, device: torch.device) -> torch.Generator:
-    """One generator a tensor, so that the values do not depend on the order of the names."""
+    """Return a generator for one tensor, so that the values do not depend on the order of the names."""
     digest = hashlib.sha256(f"{_SEED}|{tag}|{name}".encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "little") >> 1)
 
@@ -87,17 +88,17 @@ def _deviation(name: str, kind: str, shape: tuple[int, ...], last_conv: str) -> 
 
 
 def _residual_stage(name: str) -> int:
-    """Later stages of a residual quantizer see smaller residuals."""
+    """Return the index of a codebook in its residual quantizer. Later stages see smaller residuals."""
     return 0 if "semantic" in name else int(name.split(".layers.")[1].split(".")[0])
 
 
 def _fan_in_deviation(name: str, shape: tuple[int, ...], last_conv: str) -> float:
     if name.startswith("decoder.decoder") and ".block.1.conv." in name:
-        return 1.0 / math.sqrt(shape[0] * 2)  # transposed: two taps reach each output
+        return 1.0 / math.sqrt(shape[0] * 2)  # transposed: two taps contribute to each output
     if name.startswith("decoder.upsample") and name.endswith("0.conv.weight"):
         return 1.0 / math.sqrt(shape[0])  # transposed: one tap
     if name.startswith("decoder.decoder") and name.endswith("conv2.conv.weight"):
-        return 0.3 / math.sqrt(shape[1])  # keeps the residual units from growing
+        return 0.3 / math.sqrt(shape[1])  # prevents growth over the residual units
     if name == last_conv:
         return _LAST_CONV_GAIN / math.sqrt(shape[1] * shape[2])
     louder = name.startswith("encoder.encoder.layers") or any(part in name for part in _LOUDER)

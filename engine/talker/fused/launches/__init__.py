@@ -1,1 +1,1 @@
-"""The launches in Triton. Importing them takes Triton."""
+"""The Triton kernels. Importing this package requires Triton."""

@@ -1,4 +1,4 @@
-"""Attention of one new position of every row, with the norms and the rotation of queries and keys."""
+"""Attention for one new position of every row, fused with RMSNorm and RoPE of queries and keys."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ def attention(
     position, KV_HEADS: tl.constexpr, GROUPS: tl.constexpr, D: tl.constexpr, PADDED: tl.constexpr,
     POSITIONS: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Row program_id(0), key head program_id(1): its new key and value are kept, its query heads look at all.
+    """Cache the new key and value of row program_id(0) and KV head program_id(1), and attend with its query heads.
 
-    qkv float32 [PARTS, rows, (GROUPS + 2) KV_HEADS D], parts ``apart``; keys, values [rows, KV_HEADS, POSITIONS, D];
-    out [rows, heads D].
+    The query heads attend to all positions up to ``position``. qkv: float32 partial sums
+    [PARTS, rows, (GROUPS + 2) KV_HEADS D] with stride ``apart`` between parts; keys, values
+    [rows, KV_HEADS, POSITIONS, D]; out [rows, heads D].
     """
     row, head = tl.program_id(0), tl.program_id(1)
     HALF: tl.constexpr = D // 2

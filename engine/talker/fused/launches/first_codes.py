@@ -1,4 +1,4 @@
-"""Drawing codebook 0: the rules of ``engine.talker.sampling.Codebook0Rules``, the draw, and what is noted of it."""
+"""Samples codebook 0: applies ``engine.talker.sampling.Codebook0Rules``, samples, and updates the slots' state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def draw_first_rows(
     SLOTS: tl.constexpr, VOCAB: tl.constexpr, BLOCK: tl.constexpr, SPECIAL: tl.constexpr, EOS: tl.constexpr,
     MIN_TOKENS: tl.constexpr,
 ):  # fmt: skip
-    """Row program_id(0), of slot rows[row]: its code of codebook 0, which its slot remembers; one more frame is drawn.
+    """Sample codebook 0 for row program_id(0) of slot rows[row], mark the code as seen, and add one to drawn.
 
-    logits [rows, VOCAB]; of slots: whole int64 [3, SLOTS] and real float32 [5, SLOTS], as ``Slots`` has them, drawn
+    logits [rows, VOCAB]. State of the slots: whole int64 [3, SLOTS] and real float32 [5, SLOTS] as in ``Slots``, drawn
     int64 [SLOTS], seen bytes [SLOTS, VOCAB].
-    Out, for the codes that follow: whole int64 [3, rows] of seed, frame, top-k; real float32 [2, rows] of temperature,
-    top-p.
+    Outputs, with the parameters of codebooks 1 to 15: whole_out int64 [3, rows] with seed, frame and top-k; real_out
+    float32 [2, rows] with temperature and top-p.
     """
     row, rows, v = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
     slot = tl.load(rows_ptr + row)

@@ -1,7 +1,8 @@
-"""Products of a few rows, whose columns are shared out to more programs than the outputs alone would keep at work.
+"""Split-K matrix products for few rows: splitting the columns keeps more programs busy than the outputs alone would.
 
-The tensor cores' long side has outputs of the matrix, the short one the rows. Each program's sum goes to a place of its
-own; the launch that reads the result adds them up in their order (``summed``), so no sum depends on who was first.
+The long side of the tensor-core tile holds outputs of the matrix, the short side holds rows. Each program writes its
+partial sum to its own location. The launch that reads the result adds the partial sums in a fixed order (``summed``),
+so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from engine.kernels.codec_kernels import swiglu
 
 @triton.jit
 def summed(at, apart, PARTS: tl.constexpr, inside=None):
-    """What stands at ``at``, and PARTS - 1 times ``apart`` further on, together; zero outside."""
+    """Add PARTS values: the one at ``at`` and those at multiples of ``apart`` after it. Zero where not ``inside``."""
     total = tl.load(at) if inside is None else tl.load(at, inside, 0.0)
     for part in tl.static_range(1, PARTS):
         further = at + part * apart
@@ -27,7 +28,7 @@ def _columns(
     x_ptr, w_ptr, n, m, rows, columns, begin, count,
     BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Rows n of w times rows m of x over ``count`` columns from ``begin``: float32 [BN, BM]."""
+    """Multiply rows n of w by rows m of x over ``count`` columns from ``begin``: float32 [BN, BM]."""
     k = begin + tl.arange(0, BK)
     inside = m[:, None] < rows
     xs = x_ptr + m[:, None] * columns + k[None, :]
@@ -45,9 +46,9 @@ def part_product(
     x_ptr, w_ptr, out_ptr, rows, outputs, columns, share,
     BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Part program_id(2) of x [rows, columns] W^T, w being [outputs, columns]: of ``share`` columns.
+    """Compute part program_id(2) of x W^T, with x [rows, columns] and w [outputs, columns], over ``share`` columns.
 
-    out float32 [parts, rows, outputs].
+    out: float32 [parts, rows, outputs].
     """
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     m = tl.program_id(1) * BM + tl.arange(0, BM)
@@ -62,10 +63,10 @@ def gated_product(
     x_ptr, w_ptr, out_ptr, rows, outputs, columns,
     BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """silu(gate) * up of x [rows, columns], of w [2 outputs, columns], gates and then ups: out [rows, outputs].
+    """Compute silu(gate) * up of x [rows, columns] into out [rows, outputs].
 
-    A tile has eight gates, their eight ups, eight gates: tensor cores leave an output and the eighth after it in one
-    thread.
+    w [2 outputs, columns] has the gate rows, then the up rows. A tile alternates eight gates and their eight ups,
+    because tensor cores leave an output and the eighth output after it in the same thread.
     """
     HALF: tl.constexpr = BN // 2
     j = tl.arange(0, BN)

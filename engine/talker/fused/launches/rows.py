@@ -1,4 +1,4 @@
-"""A program a row: norms, rows of tables, and what stands before and after the layers."""
+"""Kernels with one program per row: RMSNorm, embedding lookups, and the steps before and after the layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from engine.talker.fused.launches.products import summed
 def norm_rows(
     x_ptr, y_ptr, apart, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr
 ):  # fmt: skip
-    """out = RMSNorm of row program_id(0) of x float32 [rows, WIDTH]; first, with PARTS, x += y [PARTS, rows, WIDTH]."""
+    """Write RMSNorm of row program_id(0) of x, float32 [rows, WIDTH], to out.
+
+    If PARTS > 0, first add the partial sums y [PARTS, rows, WIDTH] to x.
+    """
     row, at = tl.program_id(0), tl.arange(0, BLOCK)
     inside = at < WIDTH
     x = tl.load(x_ptr + row * WIDTH + at, inside, 0.0)
@@ -26,7 +29,7 @@ def norm_rows(
 
 @triton.jit
 def enter_rows(y_ptr, bias_ptr, inputs_ptr, x_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """x = y + bias, float32 [rows, WIDTH], rounded as ``inputs`` are."""
+    """Compute x = y + bias, float32 [rows, WIDTH], rounded to the dtype of ``inputs``."""
     row, at = tl.program_id(0), tl.arange(0, BLOCK)
     inside = at < WIDTH
     y = tl.load(y_ptr + row * WIDTH + at, inside, 0.0) + tl.load(bias_ptr + at, inside, 0.0)
@@ -35,7 +38,7 @@ def enter_rows(y_ptr, bias_ptr, inputs_ptr, x_ptr, WIDTH: tl.constexpr, BLOCK: t
 
 @triton.jit
 def begin_rows(first_ptr, codes_ptr, inputs_ptr, x_ptr, BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Note the codes of codebook 0 in codes [rows, BOOKS], and set x to their embeddings."""
+    """Store the codes of codebook 0 in codes [rows, BOOKS], and set x to their embeddings."""
     row, at = tl.program_id(0), tl.arange(0, BLOCK)
     inside = at < WIDTH
     code = tl.load(first_ptr + row)
@@ -48,7 +51,7 @@ def begin_rows(first_ptr, codes_ptr, inputs_ptr, x_ptr, BOOKS: tl.constexpr, WID
 def sum_rows(
     codes_ptr, tables_ptr, offsets_ptr, out_ptr, BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """The sum of a frame's embeddings: row program_id(0), columns of program_id(1)."""
+    """Sum the embeddings of a frame's codes: row program_id(0), column block program_id(1)."""
     row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = at < WIDTH
     total = tl.zeros((BLOCK,), tl.float32)

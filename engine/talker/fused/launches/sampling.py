@@ -1,4 +1,4 @@
-"""Drawing a row's code without sorting: ``engine.talker.gpu_step.slots.draw``, a program a row."""
+"""Samples codes without sorting, one program per row; same results as ``engine.talker.gpu_step.slots.draw``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST: tl.constexpr = tl.constexpr(-2147483648)
 
 @triton.jit
 def _mixed(z):
-    """SplitMix64's output function."""
+    """Apply SplitMix64's output function."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     return z ^ (z >> 31)
@@ -21,7 +21,7 @@ def _mixed(z):
 
 @triton.jit
 def uniform(seed, frame, book):
-    """float64 in [0, 1) of (seed, frame, book), as ``engine.talker.sampling.uniforms`` has it."""
+    """Return a float64 in [0, 1) for (seed, frame, book), equal to that of ``engine.talker.sampling.uniforms``."""
     counter = (frame * CODEBOOKS + book + 1).to(tl.uint64)
     bits = _mixed(_mixed(seed.to(tl.uint64)) + counter * 0x9E3779B97F4A7C15)
     return (bits >> 32).to(tl.float64) * 2.3283064365386963e-10
@@ -29,9 +29,9 @@ def uniform(seed, frame, book):
 
 @triton.jit
 def _kth_largest(order, k, top):
-    """The greatest t of which at least k entries of ``order`` (int32) are >= t; top: the greatest entry.
+    """Return a threshold: the largest t such that at least k entries of ``order`` (int32) are >= t.
 
-    Any other t that parts the same entries from the rest may stand for it.
+    It may return another t that selects the same entries. top: the largest entry.
     """
     low = tl.full((), LEAST, tl.int64)
     high = top.to(tl.int64)
@@ -45,7 +45,7 @@ def _kth_largest(order, k, top):
 
 @triton.jit
 def _tail_end(order, weight, limit, top):
-    """The least t for which entries <= t weigh more than ``limit``; ``top`` is the greatest entry."""
+    """Return the smallest t such that entries <= t have a total weight above ``limit``. top: the largest entry."""
     low = tl.full((), LEAST, tl.int64)
     high = top.to(tl.int64)
     while low < high:
@@ -58,7 +58,10 @@ def _tail_end(order, weight, limit, top):
 
 @triton.jit
 def _without_tail(weight, order, kept, top, v, top_p):
-    """Of the likeliest ids the fewest that reach top_p; equal ones fall in the order of their ids, the last never."""
+    """Apply top-p: keep the smallest set of most likely ids whose mass reaches top_p.
+
+    Equal scores are dropped in the order of their ids. The last id with the top score is never dropped.
+    """
     limit = (1.0 - top_p).to(tl.float64) * tl.sum(weight)
     edge = _tail_end(order, weight, limit, top)
     below = tl.sum(tl.where(order < edge, weight, 0.0))
@@ -71,7 +74,7 @@ def _without_tail(weight, order, kept, top, v, top_p):
 
 @triton.jit
 def drawn_code(logits, v, temperature, top_k, top_p, chance, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
-    """The code of a row's logits float32 [BLOCK], which are -inf from VOCAB on; v: their numbers."""
+    """Return the code sampled from a row's logits, float32 [BLOCK], -inf from VOCAB on. v: the ids 0 to BLOCK - 1."""
     greedy = temperature == 0.0
     scores = tl.math.div_rn(logits, tl.where(greedy, 1.0, temperature) + tl.zeros((BLOCK,), tl.float32))
     bits = scores.to(tl.int32, bitcast=True)
@@ -94,10 +97,11 @@ def draw_rows(
     inputs_ptr, offset, x_ptr, book, FORCED: tl.constexpr, BOOKS: tl.constexpr, VOCAB: tl.constexpr,
     BLOCK: tl.constexpr, WIDTH: tl.constexpr, WIDTH_BLOCK: tl.constexpr, NEXT: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Draw the code of ``book`` for row program_id(0), note it, and with NEXT set x to its embedding.
+    """Sample the code of ``book`` for row program_id(0), store it, and with NEXT set x to its embedding.
 
-    scores float32 [PARTS, rows, VOCAB], parts ``apart``, whose sums are the logits; codes [rows, BOOKS]; inputs at
-    ``offset``: the table of that book. FORCED: the code is there already, and the logits are kept in [rows, VOCAB].
+    scores: float32 partial sums [PARTS, rows, VOCAB] of the logits, with stride ``apart`` between parts; codes
+    [rows, BOOKS]; offset: the first row of this book in ``inputs``. FORCED: the code is read from ``forced`` instead
+    of sampled, and the logits are stored in ``logits`` [rows, VOCAB].
     """
     row, v = tl.program_id(0), tl.arange(0, BLOCK)
     logits = summed(scores_ptr + row * VOCAB + v, apart, PARTS, v < VOCAB)
