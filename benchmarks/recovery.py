@@ -3,9 +3,9 @@
     python -m benchmarks.recovery [--config FILE] [--model FOLDER] [--rounds 1] [--json FILE]
 
 Starts one server and injects three faults in turn, each while one client streams speech: SIGKILL to the engine process,
-SIGSTOP to the engine process, SIGKILL to the HTTP process. Prints for each the seconds until ``/ready`` answered 503 (or
-refused the connection) for the first time, until it answered 200 again, and until a new request had its first audio;
-and the seconds from the start of the server to ready. SIGSTOP includes ``engine.stall_seconds``.
+SIGSTOP to the engine process, SIGKILL to the HTTP process. Prints for each the seconds until ``/ready`` answered 503
+(or the connection failed) for the first time, until it answered 200 again, and until a new request had its first
+audio; and the seconds from the start of the server to ready. SIGSTOP includes ``engine.stall_seconds``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -31,14 +30,13 @@ class Services:
     engine: EngineClient
     admission: Admission
     voice_making: Admission
+    voice_listing: Admission
     sessions: Sessions
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
     journal: Journal
     references: ReferenceLibrary
-    voice_listing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One list of voices is made at a time: each reads every voice's file."""
     has_owners: bool = False
     """Whether several keys are configured, each of which then has voices of its own."""
     created: int = field(default_factory=lambda: int(time.time()))

@@ -25,6 +25,9 @@ from server.request_log import new_request_id
 _CLOSE_SECONDS = 2.0
 """A client that does not answer the close is let go after so long."""
 _DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
+_FRAMES_PER_SECOND = 1000
+_FRAME_BURST = 5000
+"""Frames that a session may send at once, beyond ``_FRAMES_PER_SECOND``: parsing them holds up the event loop."""
 _FRAGMENT_BYTES = 64
 """What a fragment of a message takes beside its data, so that endless empty fragments are counted too."""
 
@@ -56,6 +59,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.lost = asyncio.Event()
         self._account: BodyAccount | None = None
         self._late_pong = b""
+        self._since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
         """More of the handshake, or frames."""
@@ -96,8 +100,16 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._account = self.budget.account(address_key(self.client[0] if self.client else ""))
         try:
             self._account.resize(self.conn.held)
+            self._check_rate()
         except ApiError as refusal:
             self._refuse(refusal)
+
+    def _check_rate(self) -> None:
+        """Raises ApiError 429 for more frames than text, as fast as any model writes it, could need."""
+        allowed = _FRAME_BURST + _FRAMES_PER_SECOND * (self.loop.time() - self._since)
+        if self.conn.frames > allowed:
+            message = f"The session sent {self.conn.frames} frames; {_FRAMES_PER_SECOND} a second are allowed."
+            raise ApiError(message, status=429, code="rate_limit_exceeded")
 
     def _refuse(self, refusal: ApiError) -> None:
         if not self.handshake_complete or self.close_sent or self.conn.state is not State.OPEN:
@@ -133,6 +145,8 @@ def _is_text(data: bytes) -> bool:
 class _Handshake(ServerProtocol):
     """websockets' protocol, which also knows how many bytes of messages it, and then the application, holds."""
 
+    frames = 0
+    """Frames received so far."""
     _partial_frame = 0
     _partial_message = 0
     _large_message = 0
@@ -150,6 +164,7 @@ class _Handshake(ServerProtocol):
     def events_received(self) -> list[Any]:
         """Everything that was parsed since the last call."""
         events = super().events_received()
+        self.frames += len(events)
         for event in events:
             self._partial_frame = 0
             if isinstance(event, Frame) and event.opcode in _DATA:

@@ -70,6 +70,8 @@ class Speaking:
 
     def add(self, piece: str) -> None:
         """More text. Raises ApiError where it becomes too long."""
+        if not piece:
+            return
         self._characters += len(piece)
         self._record.characters = self._characters
         most = self._services.settings.limits.max_input_chars
