@@ -117,7 +117,7 @@ class EngineConfig(_Strict):
         gt=0,
         le=86_400,
         description="seconds: the engine is killed and restarted when its pipeline has not answered for so long; a "
-        "quarter of it without an answer and new requests are refused and /ready answers 503",
+        "half of it without an answer and new requests are refused and /ready answers 503",
     )
     load_seconds: float = Field(
         600.0,

@@ -24,6 +24,7 @@ from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.keys import KeyCheck, load_keys
+from server.http.paced_answers import PacedAnswers
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
 from server.references.decode import Decoder
@@ -44,8 +45,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("sonant")
 
 
-def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """Create the application for ``settings``. It calls ``on_engine_failure`` when the engine cannot start.
+def create_app(
+    settings: Settings,
+    on_engine_ready: Callable[[], None] = lambda: None,
+    on_engine_failure: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """The server for ``settings``.
+
+    Args:
+        settings: of the whole server.
+        on_engine_ready: called when the engine is ready for the first time.
+        on_engine_failure: called when the engine cannot start at all.
 
     Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
     settings need is not installed.
@@ -62,6 +72,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
             engine,
             admission,
             voice_making,
+            voice_listing,
             sessions,
             audio_threads,
             remembered,
@@ -71,7 +82,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
             has_owners=len(keys) > 1,
         )
         await engine.start()
-        greeting = asyncio.create_task(_greet(engine, settings, on_engine_failure))
+        greeting = asyncio.create_task(_greet(engine, settings, on_engine_ready, on_engine_failure))
         try:
             yield
         finally:
@@ -92,6 +103,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
         recall_after=limits.first_sound_seconds / 2,
     )
     voice_making = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
+    voice_listing = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
     remembered = Outcomes(limits.max_outcomes, share=limits.client_share)
     sessions = Sessions(limits.max_live_sessions, limits.client_share)
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
@@ -100,6 +112,7 @@ def create_app(settings: Settings, on_engine_failure: Callable[[], None] = lambd
     journal = RequestObservers((metrics, remembered, *tracing))
     app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
+    app.add_middleware(PacedAnswers, budget=bodies, grace=limits.stalled_seconds)
     app.add_middleware(
         BodyLimit,
         most=settings.limits.max_body_bytes,
@@ -138,13 +151,16 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
     return failure_of(error).response()
 
 
-async def _greet(engine: EngineClient, settings: Settings, on_failure: Callable[[], None]) -> None:
+async def _greet(
+    engine: EngineClient, settings: Settings, on_ready: Callable[[], None], on_failure: Callable[[], None]
+) -> None:
     try:
         await engine.wait_ready(START_SECONDS)
     except (EngineError, TimeoutError) as error:
         log.error("the engine could not start: %s", str(error) or "it took too long")
         on_failure()
         return
+    on_ready()
     freeze_gc()
     log.info("%s is ready on %s", settings.model_name, engine.info.device)
     if not engine.info.trained:

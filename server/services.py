@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -31,14 +30,13 @@ class Services:
     engine: EngineClient
     admission: Admission
     voice_making: Admission
+    voice_listing: Admission
     sessions: Sessions
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
     journal: RequestObservers
     references: ReferenceLibrary
-    voice_listing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Limits voice listing to one request at a time, because a listing reads the file of every voice."""
     has_owners: bool = False
     """Whether several API keys are configured; each key then has its own voices."""
     created: int = field(default_factory=lambda: int(time.time()))

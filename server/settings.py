@@ -50,7 +50,8 @@ class Limits(BaseModel):
     max_bodies_bytes: int = Field(
         256 * 1024 * 1024,
         ge=1024,
-        description="bytes of all request bodies that are held at once; a body above 64 KiB that exceeds it is a 503",
+        description="bytes of all request bodies, and of whole responses, that are held at once; one above 64 KiB that "
+        "exceeds it is a 503",
     )
     max_connections: int | None = Field(
         None,
@@ -58,11 +59,18 @@ class Limits(BaseModel):
         description="open connections, WebSockets included; when unset, what the limit on open files allows, at most "
         "4096",
     )
+    connection_share: float = Field(
+        0.8,
+        gt=0,
+        le=1,
+        description="share of the connections that one address may hold; set it to 1 behind a reverse proxy, whose "
+        "address is that of all its clients",
+    )
     client_share: float = Field(
         0.8,
         gt=0,
         le=1,
-        description="share of connections, bodies in flight, sessions and seats that one client, a key or an address, "
+        description="share of bodies in flight, sessions and seats that one client, a key or an address, "
         "may hold; rounded up, and at least one",
     )
     max_running: int | None = Field(

@@ -105,7 +105,7 @@ def step_times(crowd: Crowd, rows: int, frames: int) -> tuple[list[float], float
 
 
 def first_codes(crowd: Crowd, rows: int) -> tuple[float, float]:
-    """Return the milliseconds from the arrival of the first of ``rows`` prompts to the first codes of any and of all."""
+    """Return the milliseconds from the arrival of ``rows`` prompts to the first codes of any, and of all."""
     began, first, got = time.perf_counter(), 0.0, 0
     crowd.admit(rows, 2)
     while got < rows:

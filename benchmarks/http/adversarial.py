@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from random import Random
 from urllib.parse import urlsplit
 
-from tests.server.dangerous_recordings import DANGEROUS
+from tests.server.malicious_recordings import MALICIOUS
 
 _LONG = "This is said to somebody who does not listen, and it goes on for as long as nobody hangs up. " * 20
 _SMALL_WINDOW = 4096
@@ -103,8 +103,8 @@ class Hostile:
                     await self._hesitate(2, 10)
 
     async def send_dangerous_recording(self) -> None:
-        """Send a recording that crashes its decoder, or makes it allocate gigabytes."""
-        recording = base64.b64encode(self.random.choice(list(DANGEROUS.values()))).decode()
+        """A recording that crashes its decoder, or makes it allocate gigabytes."""
+        recording = base64.b64encode(self.random.choice(list(MALICIOUS.values()))()).decode()
         body = json.dumps({"input": "Hello.", "ref_audio": f"data:audio/ogg;base64,{recording}"}).encode()
         await self._until_hung_up(_head(len(body)) + body)
 

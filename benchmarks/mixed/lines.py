@@ -38,7 +38,7 @@ async def recorded_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]
 
 
 def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, longest: int, seed: int = 1) -> list[Line]:
-    """Return ``count`` lines of up to ``longest`` frames, alternating between the kinds that the checkpoint supports."""
+    """Return ``count`` lines of up to ``longest`` frames. They alternate between all kinds the checkpoint supports."""
     random = Random(seed)
     without = [voice for voice in voices if voice.codes is None]
     within = [voice for voice in voices if voice.codes is not None]

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import report  # noqa: E402
+from benchmarks.lib import report  # noqa: E402
 from benchmarks.lib.report import Contender, Result  # noqa: E402
 from benchmarks.versus.reference_env import reference_python  # noqa: E402
 from benchmarks.versus.turns import Job, Runner  # noqa: E402

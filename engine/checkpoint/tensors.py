@@ -182,7 +182,7 @@ class TensorFile:
         start = _LENGTH_BYTES + count
         try:
             entries = dict(_entries(json.loads(text), start))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise self._not_whole(f"its header is not valid ({error})") from None
         end = start
         for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):

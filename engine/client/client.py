@@ -30,7 +30,9 @@ _STARTS = 3
 _FIRST_CHECK_STALLS = 3
 """Timeout of the first model check, as a multiple of ``stall_seconds``. The watchdog kills a pipeline that hangs."""
 _VOICE_STALLS = 6
-"""Timeout for encoding a recording, including its time in the queue, as a multiple of ``stall_seconds``."""
+"""Encoding a recording may take so many times ``stall_seconds``, the wait behind others included; longer ones more."""
+_USUAL_VOICE_SECONDS = 30.0
+"""Recordings longer than this get proportionally more time."""
 _log = logging.getLogger(__name__)
 
 
@@ -147,7 +149,8 @@ class EngineClient:
         """
         self._ready_worker()
         heard = await asyncio.to_thread(resample, samples, sample_rate, SAMPLE_RATE)
-        voice = await self._voice(ask(Ask.ENCODE, EncodeRequest(heard, codes).to_bytes()))
+        scale = max(1.0, len(heard) / SAMPLE_RATE / _USUAL_VOICE_SECONDS)
+        voice = await self._voice(ask(Ask.ENCODE, EncodeRequest(heard, codes).to_bytes()), scale)
         return Voice(voice.embedding, voice.codes, transcript)
 
     async def speaker_voice(self, speaker: str) -> Voice:
@@ -179,10 +182,10 @@ class EngineClient:
             self._watchdog.raise_if_unwell()
         return self._worker
 
-    async def _voice(self, payload: bytes) -> Voice:
-        """Send a request to the reference encoder. Has its own timeout, because the encoder's thread can hang alone."""
+    async def _voice(self, payload: bytes, scale: float = 1.0) -> Voice:
+        """Ask the reference encoder, which works in a thread of its own and may hang alone."""
         worker = self._ready_worker()
-        asked, timeout = time.monotonic(), _VOICE_STALLS * self._config.stall_seconds
+        asked, timeout = time.monotonic(), scale * _VOICE_STALLS * self._config.stall_seconds
         try:
             async with asyncio.timeout(timeout):
                 answer = await self._open(worker, payload, self._open_requests).ending()
@@ -277,7 +280,7 @@ class EngineClient:
         )
         try:
             await self._watchdog.check_models(_FIRST_CHECK_STALLS * self._config.stall_seconds)
-        except EngineError as error:
+        except Exception as error:
             self._kill(worker, "failed", f"it is loaded and cannot speak: {error}")
             return
         self._info = info
@@ -316,7 +319,7 @@ class EngineClient:
             self._backoff = min(2 * self._backoff, _LONGEST_BACKOFF_S)
             try:
                 self._launch()
-            except (OSError, RuntimeError):
+            except Exception:
                 _log.exception("the engine process could not be started")
 
     def _stop_watching(self) -> None:

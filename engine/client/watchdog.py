@@ -57,7 +57,9 @@ _PROBES = 4
 _STALLED_SHARE = 0.5
 """A probe unanswered for this share of ``stall_seconds`` counts as a stall. Long steps on slow CPUs stay below it."""
 _AUDIO_SECONDS = 10.0
-"""A readiness check of an idle engine starts a model check after this many seconds without audio."""
+"""After so long without audio a readiness check of an idle engine starts a model check."""
+_LONG_SILENCE_SECONDS = 30.0
+"""After so long without audio a model check is not given up for a request."""
 _CHECKS = 3
 """Number of consecutive failed model checks after which the engine is killed."""
 _RETRY_SECONDS = 0.5
@@ -92,7 +94,7 @@ class Watchdog:
         self._unanswered_since: float | None = None
         self._probe: asyncio.Task[Figures | None] | None = None
         self._check: asyncio.Task[None] | None = None
-        self._suspect = self._failing = False
+        self._suspect = self._failing = self._closed = False
         self.figures: Figures | None = None
         """The statistics that the last answered probe returned."""
         self._watching = asyncio.create_task(self._watch())
@@ -121,6 +123,8 @@ class Watchdog:
         """
         if self._probe is not None:  # sent before this call
             await asyncio.wait({self._probe})
+        if self._closed:
+            raise EngineUnavailable("the engine did not answer")
         probe = self._send_probe()
         await asyncio.wait({probe})
         figures = None if probe.cancelled() else probe.result()
@@ -129,16 +133,16 @@ class Watchdog:
         return figures
 
     def check_if_idle(self) -> None:
-        """Start a model check, unless a request is in flight or audio has arrived recently."""
-        if time.monotonic() - self._audio_at > _AUDIO_SECONDS and not self._in_flight():
+        """Start a model check, unless audio came lately or all slots may be in use."""
+        if self._silent_seconds() > _AUDIO_SECONDS and self._in_flight() < self._slots:
             self._start_checks()
 
     def request_submitted(self) -> None:
-        """Cancel a routine model check, because a new request shows just as well whether the models work.
+        """A request is about to take the models: it shows as much as a routine check, which makes room for it.
 
-        A check continues if a request has failed or a check has failed before.
+        After a long silence the check goes on: requests that hang show nothing.
         """
-        if self._check is not None and not self._suspect:
+        if self._check is not None and not self._suspect and self._silent_seconds() < _LONG_SILENCE_SECONDS:
             self._check.cancel()
 
     def audio_came(self) -> None:
@@ -166,6 +170,7 @@ class Watchdog:
 
     def close(self) -> None:
         """Stop watching."""
+        self._closed = True
         for task in (self._watching, self._probe, self._check):
             if task is not None:
                 task.cancel()
@@ -209,6 +214,10 @@ class Watchdog:
         self._unanswered_since = None
         self.figures = figures
         return figures
+
+    def _silent_seconds(self) -> float:
+        """Seconds since the models last made audio."""
+        return time.monotonic() - self._audio_at
 
     def _models_work(self) -> None:
         self._audio_at = time.monotonic()

@@ -120,7 +120,7 @@ class Code2WavStage:
         return self._schedule.pick(able, time.monotonic())
 
     def _launch(self, batch: Batch) -> None:
-        rows = {number: row for number in batch.streams if (row := self._begun(number)) is not None}
+        rows = self._begin_all(batch)
         if not rows:
             return
         codes = self._table.next_codes(rows, batch.frames)
@@ -167,6 +167,22 @@ class Code2WavStage:
             self._streams[number].progress.decoded(frames, now)
         self._audio.send_all((number, chunk, frames) for number, chunk in heard.items())
         self._frames.release_all((number, frames) for number in heard)
+
+    def _begin_all(self, batch: Batch) -> dict[int, int]:
+        """The rows of the batch's streams, given to those that have none. Streams that cannot begin are left out.
+
+        On a CPU decoding a context takes long, so one stream with a context begins at a time: probes must be answered.
+        """
+        rows, began_with_context = {}, False
+        for number in batch.streams:
+            stream = self._streams[number]
+            has_context = stream.row is None and stream.announcement.context is not None
+            if has_context and began_with_context and not self._decoder.padded:
+                continue
+            began_with_context = began_with_context or has_context
+            if (row := self._begun(number)) is not None:
+                rows[number] = row
+        return rows
 
     def _begun(self, number: int) -> int | None:
         """Return the stream's row, and begin the stream if needed. Return None when no row is free or it fails."""

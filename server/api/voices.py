@@ -43,13 +43,18 @@ _MAKING_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
 
 @router.head("", include_in_schema=False)
-@router.get("", response_model=VoiceList, responses=errors(503))
+@router.get("", response_model=VoiceList, responses=errors(429, 503))
 async def list_voices(request: Request, services: ServicesOf) -> Response:
     """List the checkpoint's speakers, then the stored voices that this key may use, oldest first."""
     store, info = _store(request, services), services.engine.info
-    async with services.voice_listing:
-        listed = await asyncio.to_thread(_listed, store, info, services.created)
-    return Response(listed, media_type="application/json")
+    with services.voice_listing.seat(client_of(request.scope)) as seat:
+
+        async def listed() -> bytes:
+            await seat.turn()
+            return await asyncio.to_thread(_listed, store, info, services.created)
+
+        page = await cancel_on_disconnect(request.receive, listed())
+    return Response(page, media_type="application/json")
 
 
 def _listed(store: VoiceStore, info: EngineInfo, created: int) -> bytes:

@@ -1,1 +1,1 @@
-"""Samples to bytes."""
+"""Audio output: filters, streaming encoders, and the pipeline that applies them."""

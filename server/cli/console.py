@@ -25,7 +25,7 @@ def check_writable(path: Path) -> None:
         return  # do not open a pipe or a device twice
     path.open("ab").close()
     if not there:
-        path.unlink()
+        path.unlink(missing_ok=True)  # another command may write there, too
 
 
 @contextmanager

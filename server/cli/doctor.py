@@ -13,7 +13,8 @@ from server.cli.console import plain_errors
 
 def doctor() -> None:
     """Report what this machine can run."""
-    # The report needs torch, which this process never imports. In its own session the child does not receive Ctrl-C.
+    # The report needs torch, which this process never imports. The child has its own session: Ctrl-C reaches only this
+    # process, which then kills the child.
     command = [sys.executable, "-m", "engine.doctor"]
     environment = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"}
     with plain_errors("sonant doctor"):

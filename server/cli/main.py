@@ -1,4 +1,4 @@
-"""``sonant``: the command line."""
+"""The ``sonant`` command and its subcommands."""
 
 from __future__ import annotations
 

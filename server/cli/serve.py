@@ -1,4 +1,4 @@
-"""The ``sonant serve`` command: checks the settings, opens the listening socket and runs the HTTP process."""
+"""The ``sonant serve`` command: checks the settings, opens the listening socket, supervises the HTTP process."""
 
 from __future__ import annotations
 
@@ -92,15 +92,16 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
 
     try:
         with plain_errors("sonant serve"):
-            app = create_app(settings, on_engine_failure=stop)
+            app = create_app(settings, on_engine_ready=heartbeat.engine_ready, on_engine_failure=stop)
     except typer.Exit as error:
         return error.exit_code
     limits = settings.limits
     capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
-    table = ConnectionTable(capacity, limits.client_share)
+    table = ConnectionTable(capacity, limits.connection_share)
     server = Server(
         uvicorn.Config(
             app,
+            loop="asyncio",  # uvloop, which vLLM installs, starts no process in a group of its own
             http=connections(limits.request_seconds, table),
             ws=websocket_connections(table, app.state.bodies),
             backlog=ACCEPT_BATCH,

@@ -1,4 +1,4 @@
-"""A limit on the total bytes of request bodies in memory."""
+"""A bound on the bytes of request bodies and large responses that are held in memory at once."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class BodyAccount:
         more = size - self._size
         if more > 0 and size > SMALL and not self._budget.has_room(self._client, more):
             raise ApiError(
-                f"The server holds as many bytes of request bodies as it may (limits.max_bodies_bytes), and this body "
-                f"has more than {SMALL} bytes; try again later.",
+                f"The server holds as many bytes of request and response bodies as it may (limits.max_bodies_bytes), "
+                f"and this one has more than {SMALL} bytes; try again later.",
                 status=503,
                 code="server_busy",
             )

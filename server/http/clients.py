@@ -30,7 +30,7 @@ def address_key(host: str) -> str:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return host
+        return "unknown"  # such as free text in X-Forwarded-For, whose number and length clients choose
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     if address.ipv4_mapped is not None:

@@ -23,6 +23,9 @@ TRAILERS = "http.response.trailers"
 """Name of the ASGI extension for trailers, the headers that follow a body, and type of its message."""
 
 _MAX_HEAD_BYTES = 16 * 1024
+_RECEIVE_BYTES = 8 * 1024
+"""What asyncio reads of a socket at a time, 256 KiB by default: parsing it must not hold up the event loop."""
+_WRITE_BUFFER_BYTES = 64 * 1024
 _LINGER_SECONDS = 1.0
 _MOST_LINGERING = 32
 """Maximum number of refused connections that wait for their clients to close; others are closed at once."""
@@ -65,6 +68,8 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count the connection, or refuse it with 503 when the connection limit is reached."""
         super().connection_made(transport)
+        transport.max_size = _RECEIVE_BYTES  # type: ignore[attr-defined]
+        transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES, low=0)
         if self.table.add(transport, self.client[0] if self.client else ""):
             self._expect_request()
             return
@@ -92,6 +97,11 @@ class HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """Mark the connection as idle, unless a pipelined request begins at once."""
         super().on_response_complete()
+        self._note_idle()
+
+    def resume_writing(self) -> None:
+        """The client has taken everything that was written."""
+        super().resume_writing()
         self._note_idle()
 
     def send_400_response(self, msg: str) -> None:
@@ -147,8 +157,9 @@ class HttpConnection(H11Protocol):
             reset(self.transport)
 
     def _note_idle(self) -> None:
-        """Mark the connection as idle when no request is in progress or has begun to arrive."""
+        """Mark the connection as idle when no request is in progress or has begun to arrive, and all is sent."""
         answered = self.cycle is None or self.cycle.response_complete
+        answered = answered and not self.transport.get_write_buffer_size()
         if answered and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
             self.table.set_idle(self.transport)
 
@@ -196,7 +207,9 @@ class HttpConnection(H11Protocol):
         response.headers["X-Request-Id"] = new_request_id()
         reason = HTTPStatus(failure.status).phrase.encode()
         begin = h11.Response(status_code=failure.status, headers=response.raw_headers, reason=reason)
-        events = (begin, h11.Data(data=cast(bytes, response.body)), h11.EndOfMessage())
+        events: list[h11.Event] = [begin, h11.Data(data=cast(bytes, response.body)), h11.EndOfMessage()]
+        if self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD":
+            del events[1]  # a response to HEAD has no body
         return b"".join(self.conn.send(event) or b"" for event in events)
 
 

@@ -28,6 +28,8 @@ the service, and a signal received both directly and through the supervisor woul
 """
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
+_ALIVE, _ENGINE_READY = b"\0", b"\1"
+"""The bytes of a heartbeat."""
 _STACK_SIGNAL = signal.SIGUSR2
 _HEARTBEAT_S = 5.0
 _FIRST_BACKOFF_S = 0.5
@@ -57,21 +59,29 @@ class Heartbeat:
     async def run(self) -> None:
         """Send a byte every ``interval`` seconds from the event loop. Exit if the supervisor has ended."""
         while True:
-            try:
-                os.write(self._descriptor, b"\0")
-            except BlockingIOError:
-                pass  # the supervisor is paused and the pipe is full
-            except BrokenPipeError:
-                os._exit(1)
+            self._send(_ALIVE)
             await asyncio.sleep(self._interval)
+
+    def engine_ready(self) -> None:
+        """Tell the supervisor that the engine is loaded and speaks: its configuration works."""
+        self._send(_ENGINE_READY)
+
+    def _send(self, beat: bytes) -> None:
+        try:
+            os.write(self._descriptor, beat)
+        except BlockingIOError:
+            pass  # the supervisor is stopped, and has enough to read
+        except BrokenPipeError:
+            os._exit(1)
 
 
 class Supervisor:
     """Runs ``front`` in a child process, restarts it when it crashes or hangs, and forwards stop signals to it.
 
     Args:
-        front: the HTTP process; runs in the child and returns an exit code. Codes 0 and 1 end the supervisor with the
-            same code; any other code and every signal is a crash. It must run the ``Heartbeat`` in its event loop.
+        front: runs in the child and returns an exit code. 0 ends the supervisor. 1 ends it too, unless an engine was
+            ready before: then the configuration works and the failure may pass. Any other code and every signal is a
+            crash. It must run the ``Heartbeat`` in its event loop.
         stall_seconds: seconds without a heartbeat after which the child is killed.
         drain_seconds: seconds that the child may take to stop, in addition to a fixed grace period, before it is
             killed.
@@ -84,7 +94,7 @@ class Supervisor:
         self._stops = [each for each in _stop_signals() if signal.getsignal(each) is not signal.SIG_IGN]
         self._deadline: float | None = None
         self._served_since: float | None = None
-        self._ever_served = False
+        self._ever_served = self._engine_was_ready = False
 
     def run(self) -> int:
         """Run until a stop signal, or until the child exits with 0 or 1. Return the exit code of the command.
@@ -122,7 +132,7 @@ class Supervisor:
         finally:
             os.close(heartbeats)
             _end_session(child)
-        if code in (0, 1):
+        if code == 0 or (code == 1 and not (self._engine_was_ready and self._deadline is None)):
             return code
         reason = f"(pid {child}) {_described(code)}"
         if self._deadline is None:
@@ -145,7 +155,8 @@ class Supervisor:
             now = time.monotonic()
             silent, looked = silent + min(now - looked, tick), now
             if heartbeats in ready:
-                if os.read(heartbeats, 4096):
+                if beats := os.read(heartbeats, 4096):
+                    self._engine_was_ready = self._engine_was_ready or _ENGINE_READY in beats
                     silent, limit, self._ever_served = 0.0, self._stall_seconds, True
                     self._served_since = self._served_since or now
                 else:

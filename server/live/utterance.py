@@ -116,6 +116,8 @@ class LiveUtterance:
 
     def add(self, piece: str) -> None:
         """Append text. Raises ApiError when the text exceeds ``limits.max_input_chars``."""
+        if not piece:
+            return
         self._characters += len(piece)
         self._record.characters = self._characters
         most = self._services.settings.limits.max_input_chars

@@ -24,6 +24,8 @@ from server.references.worker_protocol import Status
 _MAX_WORKERS = 2
 _BACKSTOP_SECONDS = 15.0
 """Extra time after the child's own limits must have ended it. A worker that has not replied by then is stuck."""
+_LONGEST_REASON = 40
+"""Characters of a crash's reason that ``outcomes`` keeps: the reason may repeat what the recording holds."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +38,7 @@ class _Slot:
 class Decoder:
     """A pool of decoder workers, started on first use and replaced when they fail. Use it from one event loop only.
 
-    Requests are served in order of arrival, at most one per worker at a time.
+    Requests wait in a queue; at most as many are decoded at once as there are workers.
 
     outcomes: number of recordings by status.
     """
@@ -70,12 +72,19 @@ class Decoder:
         task = asyncio.create_task(self._decode_in(slot, data))
         self._running.add(task)
         task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._closed and task.cancelled():
+                raise _unavailable() from None
+            raise
 
     async def close(self) -> None:
         """Kill the workers. Recordings that are queued or being decoded fail with 503."""
         self._closed = True
         self._kill_workers()
+        for task in self._running:
+            task.cancel()  # it may be starting a worker, which can take long
         await asyncio.gather(*self._running, return_exceptions=True)
         for worker in self._kill_workers():  # includes a worker that was still starting
             await worker.wait()
@@ -122,7 +131,7 @@ class Decoder:
             slot.worker = None
         try:
             worker = await WorkerProcess.start()
-        except (OSError, WorkerLost) as error:  # TimeoutError is an OSError
+        except (OSError, RuntimeError, ValueError, WorkerLost) as error:  # TimeoutError is an OSError
             _log.error("the reference decoder cannot start a worker: %s", error or "it took too long")
             raise _unavailable() from None
         slot.worker = worker
@@ -146,7 +155,7 @@ class Decoder:
             case Status.OUT_OF_MEMORY | Status.OUT_OF_TIME:
                 raise _too_complex(reason)
             case Status.CRASHED:
-                self.outcomes[f"CRASHED: {reason}"] += 1
+                self.outcomes[f"CRASHED: {reason.partition(':')[0][:_LONGEST_REASON]}"] += 1
                 raise _undecodable()
             case Status.NOT_STARTED:
                 raise _unavailable()

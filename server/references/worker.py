@@ -104,7 +104,7 @@ def _decode_in_child(data: bytes, limits: RecordingLimits) -> Reply:
 def _run_child(
     data: bytes, limits: RecordingLimits, results: int, budget: Budget, address_space: int | None, worker: int
 ) -> NoReturn:
-    """Decode ``data`` with the limits in force and write the result to ``results``. Never returns."""
+    """Apply the limits, decode ``data`` and write the result to the descriptor ``results``. Never returns."""
     status = _Exit.FAILED
     try:
         die_with_parent(worker)

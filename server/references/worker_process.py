@@ -16,8 +16,11 @@ from server.references.worker_protocol import REPLY, RequestHeader, Status, max_
 _START_SECONDS = 60.0
 _WRITE_BYTES = 256 * 1024
 _BUFFER_BYTES = 1024 * 1024
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV", "TMPDIR")
-"""Prefixes of the environment variables that a worker inherits. It decodes untrusted input and gets no secrets."""
+_INHERITED = frozenset(
+    "PATH HOME LANG VIRTUAL_ENV TMPDIR PYTHONPATH PYTHONHOME PYTHONUTF8 PYTHONDONTWRITEBYTECODE".split()
+)
+_INHERITED_PREFIXES = ("LC_", "LD_", "DYLD_")
+"""The variables that a worker inherits: it decodes what strangers send and gets no secrets."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Keeps numeric libraries from starting threads. The worker forks, which is safe only with one thread."""
 
@@ -109,5 +112,7 @@ class WorkerProcess:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-    return {**kept, **_ONE_THREAD}
+    inherited = {
+        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+    }
+    return {**inherited, **_ONE_THREAD}

@@ -20,6 +20,8 @@ _MEASURED = 32
 """Retry-After is computed from the mean duration of this many completed utterances."""
 _LONGEST_RETRY = 120
 """Upper bound of Retry-After, in seconds."""
+_CONTENTION_GAP_SECONDS = 10.0
+"""Requests that begin to wait after so long without any are a new contention: earlier waits are forgiven."""
 _CHECK_SECONDS = 1.0
 """Interval of the eviction check while requests wait, in seconds."""
 
@@ -95,6 +97,12 @@ class Seat:
     def gave(self, seconds: float) -> None:
         """Record that the client receives audio that takes ``seconds`` to play."""
         self._given += seconds
+
+    def forgive(self) -> None:
+        """Other requests wait from now on: waits before that, while nobody else needed the seat, do not count."""
+        self._blocked = min(self._blocked, self._given)
+        if self._blocked_since is not None:
+            self._blocked_since = self._admission.now()
 
     def arrears(self, now: float) -> float:
         """Return the seconds that the client kept the engine waiting, minus the seconds of audio it received."""
@@ -183,6 +191,7 @@ class Admission:
         self._durations: deque[float] = deque(maxlen=_MEASURED)
         self._closed = False
         self._check: asyncio.TimerHandle | None = None
+        self._contended_until = -math.inf
 
     @property
     def running(self) -> int:
@@ -252,10 +261,11 @@ class Admission:
         self._call_next()
 
     def watch(self) -> None:
-        """Call ``relieve`` now, and every second while requests wait for a turn. Called in the event loop."""
-        self.relieve()
+        """Evict now, and once a second for as long as requests wait for a turn. Called in the event loop."""
         if self._check is None:
-            self._check = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_again)
+            self._begin_contention()
+            self._check_later()
+        self.relieve()
 
     def relieve(self) -> None:
         """Evict running requests to make room for waiting ones.
@@ -276,6 +286,12 @@ class Admission:
         if len(staying) == self.running and not any(seat.evicted for seat in staying):
             self._recall(now)
 
+    def _begin_contention(self) -> None:
+        """Start the accounts of running seats anew, unless requests waited until a moment ago."""
+        if self.now() - self._contended_until > _CONTENTION_GAP_SECONDS:
+            for seat in self._running:
+                seat.forgive()
+
     def _recall(self, now: float) -> None:
         starved = any(
             self._running_of.get(client, 0) < self._running_share and seats[0].waited(now) >= self._recall_after
@@ -286,10 +302,16 @@ class Admission:
             newest = max(beyond, key=lambda seat: seat.started or 0.0)
             newest.evict(self._recalled(self._running_of[newest.client]))
 
+    def _check_later(self) -> None:
+        self._check = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_again)
+
     def _check_again(self) -> None:
         self._check = None
         if self._ready:
-            self.watch()
+            self._check_later()
+            self.relieve()
+        else:
+            self._contended_until = self.now()
 
     def _check_room(self, client: str) -> None:
         """Raise ApiError 429 if the queue, or the client's share of it, is full.

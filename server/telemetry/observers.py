@@ -1,4 +1,4 @@
-"""Ends request records: writes their log line and notifies metrics, outcomes and tracing."""
+"""Completes request records: writes the request log line and notifies metrics, outcomes and tracing."""
 
 from __future__ import annotations
 

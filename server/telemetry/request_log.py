@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import failure_of
+from server.http.clients import client_of
 from server.telemetry.observers import RequestObservers
 from server.telemetry.record import WEBSOCKET, RequestRecord
 
@@ -44,8 +45,8 @@ class RequestLog:
             return
         headers = Headers(scope=scope)
         trace = headers.get("traceparent", "")[:_LONGEST_TRACE]
-        method, client = scope.get("method", WEBSOCKET), scope.get("client") or ("",)
-        record = RequestRecord(_request_id(headers), method, scope["path"], trace, client[0])
+        method = scope.get("method", WEBSOCKET)
+        record = RequestRecord(_request_id(headers), method, scope["path"], trace, client_of(scope))
         scope.setdefault("state", {})["record"] = record
         started = False
 

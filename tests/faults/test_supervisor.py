@@ -74,6 +74,13 @@ def test_a_deliberate_exit_ends_the_supervisor_with_the_same_code(code: int) -> 
     assert Command(f"def front(heartbeat): say('start'); return {code}").ended() == (code, "start\n")
 
 
+def test_a_child_whose_engine_was_ready_is_restarted_when_a_later_one_cannot_load() -> None:
+    command = Command("def front(heartbeat):\n    say('start')\n    heartbeat.engine_ready()\n    return 1\n")
+    command.wait_for("ended with exit code 1; restarting it in 0.5 s")
+    command.process.terminate()
+    assert command.ended()[0] == 0
+
+
 def test_an_unexpected_exception_is_logged_and_restarts_the_child() -> None:
     command = Command("def front(heartbeat): raise ValueError('a defect')")
     command.wait_for("ValueError: a defect")

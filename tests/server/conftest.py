@@ -23,7 +23,9 @@ def pocket(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The server that most tests share."""
+    """The server that most tests share. It must not take another event loop than asyncio's because one is installed."""
+    stub = tmp_path_factory.mktemp("uvloop")
+    (stub / "uvloop.py").write_text("raise RuntimeError('uvloop is not supported')\n")
     config = write_config(
         tmp_path_factory.mktemp("config"),
         pocket,
@@ -31,7 +33,7 @@ def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         default_voice="serena",
         own_names=["voice.intranet"],
     )
-    with Serving(config) as server:
+    with Serving(config, PYTHONPATH=str(stub)) as server:
         yield server.ready()
 
 

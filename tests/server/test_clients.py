@@ -15,7 +15,7 @@ from server.http.clients import client_of
         ({"client": ("2001:db8:1:2:ffff::9", 5001)}, "2001:db8:1:2::/64"),
         ({"client": ("::ffff:192.0.2.7", 5000)}, "192.0.2.7"),
         ({"client": ("fe80::1%eth0", 5000)}, "fe80::/64"),
-        ({"client": ("not:an:address", 5000)}, "not:an:address"),
+        ({"client": ("not:an:address", 5000)}, "unknown"),
         ({"client": None}, "local"),
         ({}, "local"),
         ({"client": ("192.0.2.7", 5000), "state": {"key_id": "k1"}}, "k1"),

@@ -183,12 +183,33 @@ def test_a_client_beyond_its_share_gives_a_seat_back_to_one_that_waits_long(cloc
     assert [seat.evicted for seat in seats] == [False, False, False, True]
 
 
+async def test_a_pause_while_nobody_waited_is_forgiven_when_others_come() -> None:
+    clock = Clock()
+    admission = contended(clock, running=1)
+    with admission.seat("a") as seat:
+        await seat.turn()
+        seat.client_blocks()
+        clock.now += 40.0
+        waiting = asyncio.create_task(next_turn(admission))
+        await asyncio.sleep(0)
+        assert not seat.evicted
+        clock.now += 9.0
+        admission.relieve()
+        assert not seat.evicted
+        clock.now += 2.0
+        admission.relieve()
+        assert seat.evicted
+    async with asyncio.timeout(10.0):
+        await waiting
+
+
 async def test_an_evicted_holder_is_told_why_and_the_next_one_runs() -> None:
     clock = Clock()
     admission = contended(clock, running=1)
     waiting = asyncio.create_task(next_turn(admission))
     with pytest.raises(ApiError) as told, admission.seat("a") as seat, seat.evictable():
         await seat.turn()
+        await asyncio.sleep(0)  # from here on the other request waits
         seat.client_blocks()
         clock.now += 60.0
         await asyncio.Event().wait()

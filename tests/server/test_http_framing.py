@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as connect_websocket
 
 from tests.server.live_client import live_url
@@ -104,3 +105,28 @@ def test_a_keep_alive_client_is_served_again_after_trailers_were_offered(serving
 def test_a_websocket_client_still_connects(serving: Serving) -> None:
     with connect_websocket(live_url(serving), open_timeout=PATIENCE):
         pass
+
+
+def test_a_body_of_tiny_chunks_is_refused(serving: Serving) -> None:
+    """Each chunk costs the event loop as much as a large one."""
+    head = (HEAD + "Transfer-Encoding: chunked\r\n\r\n").encode()
+    status, headers, answer = exchange(serving, head + b"1\r\nx\r\n" * 2000)
+    assert (status, headers["connection"], error(answer)["code"]) == (400, "close", "invalid_http")
+
+
+def test_a_broken_body_of_a_head_request_closes_the_connection(serving: Serving) -> None:
+    request = b"HEAD /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"
+    with connect(serving, request) as client:
+        read_all(client)
+    assert not [line for line in serving.lines if "LocalProtocolError" in line]
+
+
+def test_a_session_that_floods_with_frames_is_closed(serving: Serving) -> None:
+    with connect_websocket(live_url(serving), max_size=None) as live:
+        ping = b"\x89\x80\0\0\0\0"
+        live.socket.sendall(ping * 20_000)
+        with pytest.raises(ConnectionClosed) as closed:
+            live.recv(timeout=PATIENCE)
+            live.recv(timeout=PATIENCE)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1013

@@ -40,6 +40,7 @@ def small(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     """A server with small limits."""
     limits = {
         "max_connections": MOST,
+        "connection_share": MOST_OF_ONE / MOST,
         "client_share": MOST_OF_ONE / MOST,
         "max_body_bytes": 2 * 1024 * 1024,
         "max_bodies_bytes": 4 * 1024 * 1024,

@@ -111,17 +111,30 @@ async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
     assert second["n"] > first[0]["n"]
 
 
-async def test_a_readiness_check_starts_a_model_check_of_an_idle_engine_only(engine, monkeypatch):
+async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in_use(engine, monkeypatch):
     engine = engine()
     engine.client.watchdog.check_if_idle()  # audio, or a start, was a moment ago
     monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
-    engine.in_flight = 1
+    engine.in_flight = 2
     engine.client.watchdog.check_if_idle()
     await asyncio.sleep(0)
     assert engine.spoken == 0
-    engine.in_flight = 0
+    engine.in_flight = 1
     engine.client.watchdog.check_if_idle()
     await engine.until(lambda: engine.spoken == 1)
+
+
+async def test_models_that_hang_without_failing_are_found_while_requests_come_and_go(engine, monkeypatch):
+    monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._LONG_SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
+    engine = engine()
+    engine.speaks = False
+    engine.in_flight = 1
+    engine.client.watchdog.check_if_idle()
+    engine.client.watchdog.request_submitted()
+    await engine.until(lambda: engine.killed)
+    assert engine.killed == ["failed"]
 
 
 @pytest.mark.parametrize("trouble", [{"speaks": False}, {"frames": 3}], ids=["fails", "wrong size"])

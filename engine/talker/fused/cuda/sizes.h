@@ -52,7 +52,7 @@ struct Params {
     unsigned *barrier;
     int rows;
     float eps;
-    unsigned unit;  // of FP8: see eight_bits.py
+    unsigned unit;  // of FP8: see fp8.py
 };
 
 // Of rows of frames: how many a tile holds, and how far apart their activations are, so that reads of eight rows spread

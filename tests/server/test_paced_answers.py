@@ -1,0 +1,72 @@
+"""Large responses: back-pressure, a memory budget and a minimum rate."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from server.http.body_budget import SMALL, BodyBudget
+from server.http.paced_answers import PacedAnswers
+from server.telemetry.record import RequestRecord
+
+LARGE = 5 * SMALL + 1
+
+
+async def answer(size: int, budget: BodyBudget, send: Send, grace: float = 60.0) -> RequestRecord:
+    """Respond with ``size`` bytes to a client that takes them as ``send`` does."""
+    record = RequestRecord("r")
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "client": ("192.0.2.7", 1), "state": {"record": record}}
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(b"a" * size)(scope, Request(scope).receive, send)
+
+    await PacedAnswers(app, budget, grace)(scope, None, send)
+    return record
+
+
+@pytest.mark.parametrize("size", [0, SMALL, SMALL + 1, LARGE])
+async def test_a_body_is_sent_whole_in_small_pieces(size: int) -> None:
+    budget, sent, held = BodyBudget(10 * LARGE, 1.0), [], []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        held.append(budget.held)
+
+    await answer(size, budget, send)
+    start, *bodies = sent
+    assert start["status"] == 200
+    assert sum(len(each["body"]) for each in bodies) == size
+    assert max(len(each["body"]) for each in bodies) <= SMALL
+    assert [each.get("more_body", False) for each in bodies] == [True] * (len(bodies) - 1) + [False]
+    assert budget.held == 0
+    assert max(held) == (size if size > SMALL else 0)
+
+
+async def test_a_body_beyond_the_budget_is_a_503() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    record = await answer(LARGE, BodyBudget(LARGE - 1, 1.0), send)
+    assert (sent[0]["status"], record.failure) == (503, "server_busy")
+    assert b"max_bodies_bytes" in sent[1]["body"]
+
+
+async def test_a_client_that_takes_too_little_is_given_up() -> None:
+    budget, sent = BodyBudget(10 * LARGE, 1.0), []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if len(sent) == 3:
+            await asyncio.Event().wait()
+
+    record = await answer(LARGE, budget, send, grace=-LARGE / (32 * 1024) + 0.1)
+    assert record.failure == "client_left"
+    assert len(sent) == 3
+    assert budget.held == 0
