@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.gpu.run import code2wav_errors
+from benchmarks.gpu import code2wav_errors
 from benchmarks.lib.report import machine
 from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import load_decoder

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.gpu import code2wav_errors
 from benchmarks.gpu.fp8_checkpoint import write_fp8_checkpoint
 from benchmarks.gpu.predictor_errors import Truth, compared, of_checkpoint
-from benchmarks.gpu.run import code2wav_errors
 from engine.checkpoint.architecture import Transformer
 from engine.checkpoint.folder import open_checkpoint
 from engine.talker.fused.fp8 import rounded

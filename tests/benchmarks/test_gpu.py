@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.gpu import run as gpu
 from benchmarks.gpu.run import PARTS, Part
-from benchmarks.gpu.run import run as gpu
 from benchmarks.lib.serving import ROOT
 
 

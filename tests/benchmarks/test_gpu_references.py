@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks.gpu.run import references as gpu_references
+from benchmarks.gpu import references as gpu_references
 
 
 def test_every_number_and_length_has_its_line(checkpoints, monkeypatch, capsys) -> None:

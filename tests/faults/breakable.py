@@ -1,7 +1,7 @@
 """``python -m tests.faults.breakable serve ...`` is ``sonant serve ...`` with ``broken_worker`` as engine process."""
 
 from engine import transfer
-from engine.client.client import process as engine_process
+from engine.client import process as engine_process
 
 
 def spawn(command, sides, **options):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from benchmarks.gpu.run import pieces as gpu_pieces
-from benchmarks.gpu.run import step as gpu_step
+from benchmarks.gpu import pieces as gpu_pieces
+from benchmarks.gpu import step as gpu_step
 from tests.talkers import DEVICE
 
 ROWS = 3

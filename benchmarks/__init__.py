@@ -1,0 +1,1 @@
+"""Benchmarks: every measured figure in the documentation is printed by one of these modules."""

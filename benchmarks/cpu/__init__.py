@@ -1,0 +1,1 @@
+"""The engine on a CPU: parts, kernels, the pipeline, the shipped checkpoint."""

@@ -1,0 +1,1 @@
+"""A whole server: load, capacity, adversarial clients, recovery."""

@@ -1,0 +1,1 @@
+"""Mixed load: every stream is judged code by code."""
