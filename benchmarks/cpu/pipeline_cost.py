@@ -138,7 +138,7 @@ def measure(given: argparse.Namespace, placement: str, folder: Path, checkpoint:
     talker = {"engine": "native", "slots": most, "context": CONTEXT}
     engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, "talker": talker, "code2wav": code2wav}
     config.write_text(yaml.safe_dump({"engine": engine}))
-    program = ("benchmarks.lib.stand_in_engine", "server.cli")
+    program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
     with serving.served(config, folder / f"{placement}.log", program=program) as (address, _):
         server = processes(serving.started().pid)
         heads = "listeners  frames/s  chunks/s frames a chunk chunks a batch"

@@ -148,7 +148,7 @@ def main() -> None:
         np.memmap(folder / "pauses", np.float32, "w+", shape=(1 + MOST_PAUSES,))
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(_settings(folder, max([*given.at_once, *given.bursts, 1]))))
-        program = ("benchmarks.lib.stand_in_engine", "server.cli")
+        program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
         with serving.served(config, folder / "log", program=program) as (address, _):
             server = processes(serving.started().pid)
             measure(Asker(address), server, given)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.lib.stand_in_engine MODULE [ARGUMENTS]
 
-Runs MODULE (server.cli, engine.worker, engine.code2wav.process) as ``python -m`` does, and likewise the processes that
+Runs MODULE (server.cli.main, engine.worker, engine.code2wav.process) as ``python -m`` does, and likewise the processes that
 it starts. In them the core of the vLLM talker returns one frame of every utterance per step, and Code2Wav's decoder
 returns constant samples. Both sleep in place of waiting for a GPU. Stages, links, client and server are real.
 """
@@ -197,7 +197,7 @@ def _replace(module: str, **parts: Any) -> None:
 def main() -> None:
     """Install the stand-ins and run the module."""
     module, *sys.argv[1:] = sys.argv[1:]
-    if module == "server.cli":
+    if module == "server.cli.main":
         _replace("engine.client.process", spawn=_spawn)
     else:
         sys.setswitchinterval(_seconds(SWITCH_MS))

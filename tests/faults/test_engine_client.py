@@ -262,7 +262,7 @@ async def test_a_restart_is_tried_again_where_no_process_can_be_started(client, 
             raise OSError("no process can be started")
         return EngineProcess(*arguments)
 
-    monkeypatch.setattr("engine.client.client.WorkerHandle", start)
+    monkeypatch.setattr("engine.client.client.EngineProcess", start)
     client._worker.process.kill()
     async with asyncio.timeout(PATIENCE):
         while client.state == "ready":
