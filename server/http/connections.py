@@ -23,8 +23,8 @@ TRAILERS = "http.response.trailers"
 """Name of the ASGI extension for trailers, the headers that follow a body, and type of its message."""
 
 _MAX_HEAD_BYTES = 16 * 1024
-_RECEIVE_BYTES = 8 * 1024
-"""What asyncio reads of a socket at a time, 256 KiB by default: parsing it must not hold up the event loop."""
+_RECEIVE_BYTES = 64 * 1024
+"""What asyncio reads from a socket at a time, 256 KiB by default: parsing it must not hold up the event loop."""
 _WRITE_BUFFER_BYTES = 64 * 1024
 _LINGER_SECONDS = 1.0
 _MOST_LINGERING = 32
@@ -208,7 +208,7 @@ class HttpConnection(H11Protocol):
         reason = HTTPStatus(failure.status).phrase.encode()
         begin = h11.Response(status_code=failure.status, headers=response.raw_headers, reason=reason)
         events: list[h11.Event] = [begin, h11.Data(data=cast(bytes, response.body)), h11.EndOfMessage()]
-        if self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD":
+        if self.scope is not None and self.scope["method"] == "HEAD" and self.conn.our_state is h11.SEND_RESPONSE:
             del events[1]  # a response to HEAD has no body
         return b"".join(self.conn.send(event) or b"" for event in events)
 

@@ -25,9 +25,8 @@ from server.telemetry.request_log import new_request_id
 _CLOSE_SECONDS = 2.0
 """Timeout for the client to answer a close frame."""
 _DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
-_FRAMES_PER_SECOND = 1000
-_FRAME_BURST = 5000
-"""Frames that a session may send at once, beyond ``_FRAMES_PER_SECOND``: parsing them holds up the event loop."""
+_RECEIVE_BYTES = 8 * 1024
+"""What asyncio reads from a socket at a time: tiny frames cost the most, and must not hold up the event loop."""
 _FRAGMENT_BYTES = 64
 """Overhead of a message fragment in addition to its data, so that endless empty fragments also count."""
 
@@ -61,7 +60,11 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.lost = asyncio.Event()
         self._account: BodyAccount | None = None
         self._late_pong = b""
-        self._since = self.loop.time()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take over a connection whose client asks for a WebSocket."""
+        transport.max_size = _RECEIVE_BYTES  # type: ignore[attr-defined]
+        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Parse more of the handshake, or frames."""
@@ -102,16 +105,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._account = self.budget.account(address_key(self.client[0] if self.client else ""))
         try:
             self._account.resize(self.conn.held)
-            self._check_rate()
         except ApiError as refusal:
             self._refuse(refusal)
-
-    def _check_rate(self) -> None:
-        """Raises ApiError 429 for more frames than text, as fast as any model writes it, could need."""
-        allowed = _FRAME_BURST + _FRAMES_PER_SECOND * (self.loop.time() - self._since)
-        if self.conn.frames > allowed:
-            message = f"The session sent {self.conn.frames} frames; {_FRAMES_PER_SECOND} a second are allowed."
-            raise ApiError(message, status=429, code="rate_limit_exceeded")
 
     def _refuse(self, refusal: ApiError) -> None:
         if not self.handshake_complete or self.close_sent or self.conn.state is not State.OPEN:
@@ -150,8 +145,6 @@ def _is_text(data: bytes) -> bool:
 class _Handshake(ServerProtocol):
     """websockets' protocol, which also counts the bytes of messages that it and then the application hold."""
 
-    frames = 0
-    """Frames received so far."""
     _partial_frame = 0
     _partial_message = 0
     _large_message = 0
@@ -169,7 +162,6 @@ class _Handshake(ServerProtocol):
     def events_received(self) -> list[Any]:
         """Return the events that were parsed since the last call, and count their bytes."""
         events = super().events_received()
-        self.frames += len(events)
         for event in events:
             self._partial_frame = 0
             if isinstance(event, Frame) and event.opcode in _DATA:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as connect_websocket
 
 from tests.server.live_client import live_url
@@ -119,14 +118,3 @@ def test_a_broken_body_of_a_head_request_closes_the_connection(serving: Serving)
     with connect(serving, request) as client:
         read_all(client)
     assert not [line for line in serving.lines if "LocalProtocolError" in line]
-
-
-def test_a_session_that_floods_with_frames_is_closed(serving: Serving) -> None:
-    with connect_websocket(live_url(serving), max_size=None) as live:
-        ping = b"\x89\x80\0\0\0\0"
-        live.socket.sendall(ping * 20_000)
-        with pytest.raises(ConnectionClosed) as closed:
-            live.recv(timeout=PATIENCE)
-            live.recv(timeout=PATIENCE)
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 1013
