@@ -3,8 +3,8 @@
     python -m benchmarks.lib.stand_in_engine MODULE [ARGUMENTS]
 
 Runs MODULE (server.cli.main, engine.worker, engine.code2wav.process) as ``python -m`` does, and likewise the processes
-that it starts. In them the core of the vLLM talker returns one frame of every utterance per step, and Code2Wav's decoder
-returns constant samples. Both sleep in place of waiting for a GPU. Stages, links, client and server are real.
+that it starts. In them the core of the vLLM talker returns one frame of every utterance per step, and the decoder of
+Code2Wav returns constant samples. Both sleep in place of waiting for a GPU. Stages, links, client and server are real.
 """
 
 from __future__ import annotations

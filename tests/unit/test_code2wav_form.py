@@ -102,7 +102,7 @@ def refuse(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(loading, "choose_device", lambda config: GPU)
-    monkeypatch.setattr(loading, "choose_form", lambda config, *_: choose_backend(config, 16, GPU, PUBLISHED))
+    monkeypatch.setattr(loading, "choose_backend", lambda config, *_: choose_backend(config, 16, GPU, PUBLISHED))
     monkeypatch.setattr(loading, "graphed_decoder", refused)
     monkeypatch.setattr(loading, "_plain", lambda *_: "plain torch")
 

@@ -49,7 +49,7 @@ def test_whatever_encodes_does_so_in_the_encoders_own_lane(
     checkpoints: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lane, seen = DeviceStream(), []
-    monkeypatch.setattr(reference_networks, "HostLane", lambda: lane)
+    monkeypatch.setattr(reference_networks, "HostStream", lambda: lane)
 
     class Network:
         architecture = SimpleNamespace(width=1)

@@ -73,7 +73,7 @@ async def engine():
 
 def is_well(engine):
     try:
-        engine.client.watchdog.raise_if_unwell()
+        engine.watchdog.raise_if_unwell()
     except EngineUnavailable:
         return False
     return True
@@ -81,11 +81,11 @@ def is_well(engine):
 
 async def test_a_pipeline_that_does_not_answer_is_stalled_and_then_killed(engine):
     engine = engine(stall_seconds=0.4)
-    await engine.until(lambda: engine.client.watchdog.figures is not None)
+    await engine.until(lambda: engine.watchdog.figures is not None)
     engine.answers = False
     await engine.until(lambda: not is_well(engine))
     with pytest.raises(EngineUnavailable) as failure:
-        engine.client.watchdog.raise_if_unwell()
+        engine.watchdog.raise_if_unwell()
     assert failure.value.code == "engine_stalled"
     await engine.until(lambda: engine.killed)
     assert engine.killed == ["stalled"]
@@ -97,30 +97,30 @@ async def test_time_in_which_this_process_was_stopped_does_not_count(engine):
     await asyncio.sleep(0.15)
     time.sleep(1.0)  # as if the machine had been suspended, the engine with it
     engine.answers = True
-    engine.client.watchdog._probe.cancel()
+    engine.watchdog._probe.cancel()
     await asyncio.sleep(0.15)
-    assert await engine.client.watchdog.fresh_figures()
+    assert await engine.watchdog.fresh_figures()
     assert engine.killed == []
 
 
 async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
     engine = engine()
-    first = await asyncio.gather(*(engine.client.watchdog.fresh_figures() for _ in range(5)))
-    second = await engine.client.watchdog.fresh_figures()
+    first = await asyncio.gather(*(engine.watchdog.fresh_figures() for _ in range(5)))
+    second = await engine.watchdog.fresh_figures()
     assert len({each["n"] for each in first}) == 1
     assert second["n"] > first[0]["n"]
 
 
 async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in_use(engine, monkeypatch):
     engine = engine()
-    engine.client.watchdog.check_if_idle()  # audio, or a start, was a moment ago
+    engine.watchdog.check_if_idle()  # audio, or a start, was a moment ago
     monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
     engine.in_flight = 2
-    engine.client.watchdog.check_if_idle()
+    engine.watchdog.check_if_idle()
     await asyncio.sleep(0)
     assert engine.spoken == 0
     engine.in_flight = 1
-    engine.client.watchdog.check_if_idle()
+    engine.watchdog.check_if_idle()
     await engine.until(lambda: engine.spoken == 1)
 
 
@@ -131,8 +131,8 @@ async def test_models_that_hang_without_failing_are_found_while_requests_come_an
     engine = engine()
     engine.speaks = False
     engine.in_flight = 1
-    engine.client.watchdog.check_if_idle()
-    engine.client.watchdog.request_submitted()
+    engine.watchdog.check_if_idle()
+    engine.watchdog.request_submitted()
     await engine.until(lambda: engine.killed)
     assert engine.killed == ["failed"]
 
@@ -142,7 +142,7 @@ async def test_failed_model_checks_make_it_unready_and_three_in_a_row_end_it(eng
     monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
     engine = engine()
     vars(engine).update(trouble)
-    engine.client.watchdog.request_failed()
+    engine.watchdog.request_failed()
     assert is_well(engine)  # the request itself may have been at fault
     await engine.until(lambda: not is_well(engine))
     await engine.until(lambda: engine.killed)
@@ -152,8 +152,8 @@ async def test_failed_model_checks_make_it_unready_and_three_in_a_row_end_it(eng
 async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
     engine = engine()
     for _ in range(5):
-        engine.client.watchdog.request_failed()
-        await engine.until(engine.client.watchdog._check.done)
+        engine.watchdog.request_failed()
+        await engine.until(engine.watchdog._check.done)
         assert is_well(engine)
     assert engine.killed == []
 
@@ -161,9 +161,9 @@ async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
 async def test_audio_of_a_request_ends_a_series_of_failed_checks(engine):
     engine = engine()
     engine.speaks = False
-    engine.client.watchdog.request_failed()
+    engine.watchdog.request_failed()
     await engine.until(lambda: not is_well(engine))
-    engine.client.watchdog.audio_came()
+    engine.watchdog.audio_came()
     assert is_well(engine)
-    await engine.until(engine.client.watchdog._check.done)
+    await engine.until(engine.watchdog._check.done)
     assert engine.killed == []

@@ -106,7 +106,7 @@ def test_where_only_triton_compiles_nothing_small_batches_are_one_launch_still(g
 def test_eight_bits_are_read_by_one_launch_and_larger_batches_have_the_same_weights(gpu, monkeypatch, caplog):
     monkeypatch.setattr(choice, "rounded", lambda weights: replace(weights, norm=weights.norm + 1))
     given = []
-    monkeypatch.setattr(choice, "try_out", lambda codes, rows, weights: given.append(weights))
+    monkeypatch.setattr(choice, "self_check", lambda codes, rows, weights: given.append(weights))
     before = choice.gather()
     name, weights = chosen(40, fp8=True)._few
     assert name == "one launch of eight bits"
