@@ -105,6 +105,13 @@ def test_an_idle_server_hardly_uses_the_cpu(serving: Serving, client: httpx.Clie
     def used() -> float:
         return sum(sum(process.cpu_times()[:2]) for process in family)
 
-    before = used()
-    time.sleep(seconds)
-    assert used() - before < 0.01 * seconds
+    def window() -> float:
+        before = used()
+        time.sleep(seconds)
+        return used() - before
+
+    # A probe, or the clock's tick of 10 ms in each of several processes, may fall into one window but not into all.
+    windows = [window()]
+    while windows[-1] >= 0.01 * seconds and len(windows) < 4:
+        windows.append(window())
+    assert windows[-1] < 0.01 * seconds, windows
