@@ -30,7 +30,7 @@ _STARTS = 3
 _FIRST_CHECK_STALLS = 3
 """Timeout of the first model check, as a multiple of ``stall_seconds``. The watchdog kills a pipeline that hangs."""
 _VOICE_STALLS = 6
-"""Encoding a recording may take so many times ``stall_seconds``, the wait behind others included; longer ones more."""
+"""Timeout for encoding a recording of up to 30 s, as a multiple of ``stall_seconds``, queue included."""
 _USUAL_VOICE_SECONDS = 30.0
 """Recordings longer than this get proportionally more time."""
 _log = logging.getLogger(__name__)

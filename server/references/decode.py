@@ -25,7 +25,7 @@ _MAX_WORKERS = 2
 _BACKSTOP_SECONDS = 15.0
 """Extra time after the child's own limits must have ended it. A worker that has not replied by then is stuck."""
 _LONGEST_REASON = 40
-"""Characters of a crash's reason that ``outcomes`` keeps: the reason may repeat what the recording holds."""
+"""Maximum characters of a crash reason kept in ``outcomes``: the reason may contain parts of the recording."""
 _log = logging.getLogger(__name__)
 
 

@@ -20,7 +20,7 @@ _INHERITED = frozenset(
     "PATH HOME LANG VIRTUAL_ENV TMPDIR PYTHONPATH PYTHONHOME PYTHONUTF8 PYTHONDONTWRITEBYTECODE".split()
 )
 _INHERITED_PREFIXES = ("LC_", "LD_", "DYLD_")
-"""The variables that a worker inherits: it decodes what strangers send and gets no secrets."""
+"""Environment variables that a worker inherits. It decodes untrusted input and gets no secrets."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """Keeps numeric libraries from starting threads. The worker forks, which is safe only with one thread."""
 

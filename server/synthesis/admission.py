@@ -99,7 +99,7 @@ class Seat:
         self._given += seconds
 
     def forgive(self) -> None:
-        """Other requests wait from now on: waits before that, while nobody else needed the seat, do not count."""
+        """Forget waits from the time when no other request needed the seat. Called when requests begin to wait."""
         self._blocked = min(self._blocked, self._given)
         if self._blocked_since is not None:
             self._blocked_since = self._admission.now()
