@@ -1,4 +1,4 @@
-"""The page of all settings: ``python -m scripts.configuration_page > docs/configuration.md``.
+"""The page of all settings: ``python -m scripts.configuration_page > docs/reference/configuration.md``.
 
 It is made of the settings' own JSON schema, so a key, a default or a bound is written down once, in the code.
 """

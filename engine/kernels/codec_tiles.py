@@ -1,4 +1,4 @@
-"""Selects the tile size of matrix products. Measured on an H200: docs/decisions/code2wav-gpu.md."""
+"""Selects the tile size of matrix products. Measured on an H200: docs/explanation/decisions/code2wav-gpu.md."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from scripts.configuration_page import page
 from tests.docs.blocks import ROOT
 
-PAGE = ROOT / "docs" / "configuration.md"
+PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
 
 def test_the_page_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,8 +53,8 @@ def parts(site: Path) -> Iterator[tuple[Path, str]]:
 def test_every_page_is_in_it_and_can_be_found(site: Path) -> None:
     front = (site / "index.html").read_text()
     for page in PAGES:
-        if page.parent.name == "docs":
-            address = f"{page.stem}.html"
+        if page.is_relative_to(ROOT / "docs"):
+            address = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
             assert (site / address).is_file()
             assert f'href="{address}"' in front or page.stem == "index"
 

@@ -54,7 +54,7 @@ _VOCAB, _BOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
 
 
 MOST_ROWS = 16
-"""Maximum rows of one launch. Above it the Triton kernels are faster: docs/decisions/code-predictor-rejected.md."""
+"""Maximum rows of one launch. The Triton kernels are faster above it (docs/explanation/decisions/code-predictor.md)."""
 KERNELS = (1, MOST_ROWS)
 """Maximum rows of each compiled kernel.
 
