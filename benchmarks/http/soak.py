@@ -43,7 +43,7 @@ from benchmarks.lib.serving import PATIENCE_S, ROOT, served
 
 PARTS = ("alone", "listeners", "hostile")
 IN_HAND_S = 0.1
-"""Buffer of the player: see docs/reference/performance.md, "The pocket checkpoint"."""
+"""Buffer of the player: see docs/reference/performance-cpu.md, "Pocket checkpoint"."""
 _SAMPLE_S = 5.0
 _WARM_UP_S = 10.0
 
