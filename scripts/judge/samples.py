@@ -1,7 +1,7 @@
-"""The recordings of docs/samples: ``python -m scripts.judge.samples``.
+"""Writes the recordings and the page of docs/samples: ``python -m scripts.judge.samples``.
 
-The same sentences by the teacher, by the codec from the teacher's recording, and by the checkpoint; and clones of
-speakers that training never heard, beside what they were cloned from.
+Each named voice has the same sentence three times: spoken by the teacher, the same recording after the codec, and
+spoken by the checkpoint. Each unseen speaker has a reference recording, an x-vector clone and an in-context clone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import soundfile
 
 from engine.protocol.request import SAMPLE_RATE
-from scripts.judge.clips import Clip, Clips, read_clips
+from scripts.judge.clips import Clips, read_clips
 from scripts.judge.codec import Codec
 from scripts.judge.sound import Samples, read
 from scripts.judge.speaking import Utterance, speak
@@ -25,11 +25,13 @@ _VOICES = ("ava", "adam", "emma", "george")
 _CLONED = 3
 _NEW_TEXT = "I have never said this sentence before, and yet it is my voice."
 _SEED = 1
+_NAMED_HEADINGS = {"teacher": "teacher", "codec": "teacher, after the codec", "pocket": "pocket checkpoint"}
+_CLONE_HEADINGS = {"reference": "reference", "x-vector": "x-vector clone", "in-context": "in-context clone"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the page. recordings: name of the file -> column's heading."""
+    """One row of the page. recordings: file name -> heading."""
 
     title: str
     text: str
@@ -37,48 +39,45 @@ class Row:
 
 
 def main() -> None:
-    """The command line."""
+    """Synthesize the recordings and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "models" / "pocket")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "samples")
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     clips = read_clips()
-    with tempfile.TemporaryDirectory() as drafts:
-        named = _named_rows(clips, asked.checkpoint, Path(drafts), asked.out)
-        cloned = _cloned_rows(clips, asked.checkpoint, Path(drafts), asked.out)
-    (asked.out / "index.html").write_text(_page(named, cloned), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        named = _named_rows(clips, options.checkpoint, Path(folder), options.out)
+        cloned = _cloned_rows(clips, options.checkpoint, Path(folder), options.out)
+    (options.out / "index.html").write_text(_page(named, cloned), encoding="utf-8")
 
 
-def _named_rows(clips: Clips, checkpoint: Path, drafts: Path, out: Path) -> list[Row]:
-    chosen = {voice: clips.named[voice][0] for voice in _VOICES}
-    wanted = [Utterance(clip.text, _SEED, speaker=voice) for voice, clip in chosen.items()]
+def _named_rows(clips: Clips, checkpoint: Path, folder: Path, out: Path) -> list[Row]:
+    """Return a row for each named voice. folder: for temporary WAV files."""
+    teachers = {voice: clips.named[voice][0] for voice in _VOICES}
+    utterances = [Utterance(clip.text, _SEED, speaker=voice) for voice, clip in teachers.items()]
     codec, rows = Codec(checkpoint), []
-    for (voice, clip), spoken in zip(chosen.items(), speak(checkpoint, wanted, drafts), strict=True):
+    for (voice, clip), spoken in zip(teachers.items(), speak(checkpoint, utterances, folder), strict=True):
         samples, rate = read(clip.file)
         _write(out / f"{voice}-teacher.ogg", samples, rate)
         _write(out / f"{voice}-codec.ogg", codec(samples, rate), SAMPLE_RATE)
         _write(out / f"{voice}-pocket.ogg", *read(spoken.wav))
-        rows.append(Row(voice, clip.text, _files(voice, {"teacher": "teacher", "codec": "codec", "pocket": "pocket"})))
+        rows.append(Row(voice, clip.text, _files(voice, _NAMED_HEADINGS)))
     return rows
 
 
-def _cloned_rows(clips: Clips, checkpoint: Path, drafts: Path, out: Path) -> list[Row]:
+def _cloned_rows(clips: Clips, checkpoint: Path, folder: Path, out: Path) -> list[Row]:
+    """Return a row for each cloned speaker. folder: for temporary WAV files."""
     rows = []
     for number, clip in enumerate(clips.unseen[:_CLONED], start=1):
-        wanted = [Utterance(_NEW_TEXT, _SEED, reference=clip, in_context=within) for within in (False, True)]
-        by_vector, in_context = speak(checkpoint, wanted, drafts)
+        utterances = [Utterance(_NEW_TEXT, _SEED, reference=clip, in_context=mode) for mode in (False, True)]
+        x_vector, in_context = speak(checkpoint, utterances, folder)
         name = f"clone{number}"
         _write(out / f"{name}-reference.ogg", *read(clip.file))
-        _write(out / f"{name}-x-vector.ogg", *read(by_vector.wav))
+        _write(out / f"{name}-x-vector.ogg", *read(x_vector.wav))
         _write(out / f"{name}-in-context.ogg", *read(in_context.wav))
-        headings = {"reference": "reference", "x-vector": "x-vector clone", "in-context": "in-context clone"}
-        rows.append(Row(_described(clip), _NEW_TEXT, _files(name, headings)))
+        rows.append(Row(f"Speaker {clip.speaker}", _NEW_TEXT, _files(name, _CLONE_HEADINGS)))
     return rows
-
-
-def _described(clip: Clip) -> str:
-    return f"a speaker that training never heard ({clip.speaker})"
 
 
 def _files(name: str, headings: dict[str, str]) -> dict[str, str]:
@@ -94,19 +93,22 @@ def _page(named: list[Row], cloned: list[Row]) -> str:
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>Sonant: how the pocket checkpoint sounds</title>
+<title>Sonant: samples of the pocket checkpoint</title>
 <style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
 :root {{ color-scheme: light dark }}
 figure {{ display: inline-block; margin: 0 1rem 1rem 0 }}
 audio {{ width: 18rem; max-width: 100% }}
 </style>
-<h1>How the pocket checkpoint sounds</h1>
-<p>Made by <code>python -m scripts.judge.samples</code>. The teacher is Kokoro-82M (Apache-2.0); its sentences here were
-never trained on.</p>
-<h2>Four voices: the teacher, its recording through the codec, and the checkpoint reading the same sentence</h2>
+<h1>Samples of the pocket checkpoint</h1>
+<p>This page is for everyone who wants to hear the included checkpoint. The teacher is Kokoro-82M (Apache-2.0). Its
+sentences on this page are not in the training data. <code>python -m scripts.judge.samples</code> writes this page.</p>
+<h2>Named voices</h2>
+<p>The same sentence, spoken by the teacher, by the teacher after encoding and decoding with the codec, and by the
+checkpoint.</p>
 {_section(named)}
-<h2>Clones from a few seconds of a voice</h2>
+<h2>Cloned voices</h2>
+<p>The speakers are not in the training data. The checkpoint clones each one from a reference of a few seconds.</p>
 {_section(cloned)}
 </html>
 """
