@@ -1,7 +1,7 @@
 """Feed mutated recordings of every format to the decoder: ``python -m tests.fuzz.codecs --inputs 495000 [--seed 1]``.
 
-It drives the pool of decoder workers directly, with several recordings in flight, and fails where a recording gives
-anything but samples or a 4xx error, where a worker is replaced without a logged reason, or where memory grows.
+It drives the pool of decoder workers directly, with several recordings in flight. It fails when a recording gives
+anything but samples or a 4xx error, when a worker is replaced without a logged reason, or when memory grows.
 """
 
 from __future__ import annotations
@@ -9,10 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import multiprocessing
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 
 import psutil
@@ -59,9 +63,12 @@ class Campaign:
     async def run(self, numbers: range) -> None:
         """Decode these inputs, several at once. Raises Found."""
         rest = iter(numbers)
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(_IN_FLIGHT):
-                tasks.create_task(self._run(rest))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(_IN_FLIGHT):
+                    tasks.create_task(self._run(rest))
+        except ExceptionGroup as group:
+            raise Found(str(group.exceptions[0])) from group
 
     async def _run(self, rest: Iterator[int]) -> None:
         for number in rest:
@@ -99,22 +106,49 @@ class Held:
     resident: int
 
 
-async def campaign(inputs: int, seed: int, round_size: int = _ROUND) -> Counter[str]:
-    """Decode so many inputs; how many ended with each status. Prints a line a round. Raises Found."""
+async def campaign(numbers: range, seed: int, round_size: int = _ROUND) -> Counter[str]:
+    """Decode these inputs and return how many ended with each status. Prints a line for each round. Raises Found."""
     campaign = Campaign(seed)
     try:
-        await campaign.run(range(-min(round_size, 1000), 0))
+        await campaign.run(range(-min(round_size, 1000), 0))  # warm-up
         before = campaign.held()
         campaign.decoder.outcomes.clear()
-        for start in range(0, inputs, round_size):
-            began, count = time.monotonic(), min(round_size, inputs - start)
-            await campaign.run(range(start, start + count))
+        for start in range(0, len(numbers), round_size):
+            part, began = numbers[start : start + round_size], time.monotonic()
+            await campaign.run(part)
             campaign.check(before)
-            speed, memory = count / (time.monotonic() - began), campaign.held().resident
-            print(f"{start + count:8} inputs, {speed:5.0f} a second, {memory} MiB, workers {before.pids}", flush=True)
+            rate, memory = len(part) / (time.monotonic() - began), campaign.held().resident
+            print(
+                f"inputs {part[0]} to {part[-1]}: {rate:.0f} per second, {memory} MiB, workers {before.pids}",
+                flush=True,
+            )
     finally:
         await campaign.decoder.close()
     return campaign.decoder.outcomes
+
+
+def run_processes(inputs: int, seed: int, processes: int) -> Counter[str]:
+    """Divide the inputs among processes, each with its own decoder, and return the sum of their outcomes.
+
+    Raises Found as soon as one of them fails, and ends the others.
+    """
+    outcomes: Counter[str] = Counter()
+    limits = [inputs * number // processes for number in range(processes + 1)]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(_run_process, range(start, stop), seed) for start, stop in pairwise(limits)]
+        try:
+            for future in as_completed(futures):
+                outcomes.update(future.result())
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+    return outcomes
+
+
+def _run_process(numbers: range, seed: int) -> Counter[str]:
+    logging.getLogger("server.references.decode").setLevel(logging.ERROR)
+    return asyncio.run(campaign(numbers, seed))
 
 
 async def _decode_one(seed: int, number: int) -> None:
@@ -129,20 +163,25 @@ async def _decode_one(seed: int, number: int) -> None:
 
 
 def main() -> None:
-    """Ends with counts of outcomes, or with what was found and how to repeat it."""
+    """Print the number of inputs by outcome, or what failed and how to repeat it."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.codecs", description=__doc__)
     parser.add_argument("--inputs", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=1, help="the same seed is the same inputs")
-    parser.add_argument("--only", type=int, help="decode this input of the seed alone")
-    given = parser.parse_args()
-    if given.only is not None:
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same inputs")
+    parser.add_argument("--processes", type=int, default=1, help="divide the inputs among this many processes")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="decode only this input of the seed")
+    options = parser.parse_args()
+    if options.processes < 1:
+        parser.error(f"--processes must be at least 1, got {options.processes}")
+    if options.only is not None:
         logging.basicConfig()
-        asyncio.run(_decode_one(given.seed, given.only))
+        asyncio.run(_decode_one(options.seed, options.only))
         return
-    logging.getLogger("server.references.decode").setLevel(logging.ERROR)
     began = time.monotonic()
-    outcomes = asyncio.run(campaign(given.inputs, given.seed))
-    print(f"{given.inputs / (time.monotonic() - began):.0f} inputs a second, with the start")
+    try:
+        outcomes = run_processes(options.inputs, options.seed, options.processes)
+    except Found as error:
+        sys.exit(f"failed: {error}")
+    print(f"{options.inputs / (time.monotonic() - began):.0f} inputs per second, including the start")
     for outcome, count in sorted(outcomes.items()):
         print(f"{count:8} {outcome}")
 
