@@ -29,7 +29,7 @@ from engine.models.weights import Weights
 from engine.talker.fused.fp8 import rounded
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import PredictorWeights, gather
-from tests.predictors import PUBLISHED, question, random_weights
+from tests.support.code_predictors import PUBLISHED, predictor_inputs, random_weights
 
 
 class Errors(NamedTuple):
@@ -60,7 +60,7 @@ class Truth:
 
     def __init__(self, weights: PredictorWeights, rows: int) -> None:
         self._rows = rows
-        self._asked = question(weights, rows, seed=rows, mixed=True)
+        self._asked = predictor_inputs(weights, rows, seed=rows, mixed=True)
         self._asked["hidden"] = self._asked["hidden"].bfloat16().float()  # exact in every dtype
         self.codes, _, self.logits = ReferencePredictor(weights, rows).run(**self._asked)
 

@@ -11,8 +11,8 @@ from benchmarks.gpu.predictor_errors import Truth, compared, of_checkpoint
 from engine.checkpoint.architecture import Transformer
 from engine.checkpoint.folder import open_checkpoint
 from engine.talker.fused.fp8 import rounded
-from tests.conftest import UntrainedCheckpoints
-from tests.predictors import random_weights
+from tests.support.code_predictors import random_weights
+from tests.support.random_checkpoint import RandomCheckpoints
 
 CPU = torch.device("cpu")
 SMALL = Transformer(hidden=64, intermediate=96, layers=2, heads=4, kv_heads=2, head_dim=16, rope_theta=1e6, eps=1e-6)
@@ -44,7 +44,7 @@ def test_a_logit_that_is_off_is_the_largest_error() -> None:
     assert found.largest == pytest.approx(2 / 1.75**0.5)
 
 
-def test_a_checkpoint_has_the_matrices_of_eight_bits(checkpoints: UntrainedCheckpoints, tmp_path) -> None:
+def test_a_checkpoint_has_the_matrices_of_eight_bits(checkpoints: RandomCheckpoints, tmp_path) -> None:
     before, folder = checkpoints["1b7-base"], tmp_path / "fp8"
     write_fp8_checkpoint(before, folder)
     whole, narrow = (of_checkpoint(open_checkpoint(each), CPU, torch.bfloat16) for each in (before, folder))
@@ -54,7 +54,7 @@ def test_a_checkpoint_has_the_matrices_of_eight_bits(checkpoints: UntrainedCheck
     assert not torch.equal(narrow.heads, whole.heads)
 
 
-def test_samples_of_code2wav(checkpoints: UntrainedCheckpoints, capsys) -> None:
+def test_samples_of_code2wav(checkpoints: RandomCheckpoints, capsys) -> None:
     code2wav_errors.tell(str(checkpoints["pocket"]), torch.device("cpu"), 5, [1, 3])
     _, _, *lines = capsys.readouterr().out.splitlines()
     names, *columns = zip(*(line.strip("| ").split(" | ") for line in lines), strict=True)

@@ -23,15 +23,15 @@ from benchmarks.mixed.teacher import Teacher
 from benchmarks.mixed.verdict import Verdict, compare, first_difference, judge
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.protocol.request import SAMPLES_PER_FRAME, AudioChunk, SamplingParams, SpeechRequest, Voice
-from tests.conftest import UntrainedCheckpoints
-from tests.talkers import native_talker, prepare, speak
+from tests.support.random_checkpoint import RandomCheckpoints
+from tests.support.talkers import native_talker, prepare, speak
 
 ROOT = Path(__file__).parents[2]
 NAN = float("nan")
 
 
 @pytest.fixture(scope="module")
-def checkpoint(checkpoints: UntrainedCheckpoints) -> Checkpoint:
+def checkpoint(checkpoints: RandomCheckpoints) -> Checkpoint:
     return open_checkpoint(str(checkpoints["pocket"]))
 
 
@@ -192,7 +192,7 @@ def test_growth_and_stalls_break_their_bounds() -> None:
     ]
 
 
-def test_some_seconds_of_everything(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+def test_some_seconds_of_everything(checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     config, report = tmp_path / "sonant.yaml", tmp_path / "report.json"
     engine = {"model": str(checkpoints["pocket"]), "device": "cpu", "threads": 1}
     config.write_text(yaml.safe_dump({"engine": engine}))

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from benchmarks.http.serve import asked, memory_told, unanswered
-from tests.conftest import UntrainedCheckpoints
+from tests.support.random_checkpoint import RandomCheckpoints
 
 ROOT = Path(__file__).parents[2]
 LOADS = ["--rate", "8", "--rate", "10", "-n", "12", "--even", "--frames", "6"]
@@ -43,7 +43,7 @@ def served(checkpoint: Path, folder: Path, *options: str) -> tuple[str, dict[str
     return done.stdout, json.loads(report.read_text())
 
 
-def test_a_deployment_is_started_measured_and_stopped(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+def test_a_deployment_is_started_measured_and_stopped(checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text(NVIDIA_SMI)
     tool.chmod(0o755)
@@ -58,7 +58,7 @@ def test_a_deployment_is_started_measured_and_stopped(checkpoints: UntrainedChec
     assert [list(load["gpus"]) for load in found["loads"]] == [["0"], ["0"]], "of GPU 1 too little is known"
 
 
-def test_pieces_of_a_plan_are_told_one_by_one(checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+def test_pieces_of_a_plan_are_told_one_by_one(checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     search = ["--first", "2", "--most", "2", "--trial-seconds", "1", "--wait", "30"]
     printed, found = served(checkpoints["pocket"], tmp_path, *PIECES, *search)
     assert [(load["piece"], load["load"], load["outcomes"]) for load in found["loads"]] == [

@@ -11,15 +11,15 @@ import torch
 from benchmarks.mixed.teacher import Teacher
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
-from tests.conftest import UntrainedCheckpoints
-from tests.talkers import native_talker, prepare, speak
+from tests.support.random_checkpoint import RandomCheckpoints
+from tests.support.talkers import native_talker, prepare, speak
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 ROUNDING = 1e-4
 
 
 @pytest.fixture(scope="module")
-def checkpoint(checkpoints: UntrainedCheckpoints) -> Checkpoint:
+def checkpoint(checkpoints: RandomCheckpoints) -> Checkpoint:
     return open_checkpoint(str(checkpoints["pocket"]))
 
 

@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.gpu import pieces as gpu_pieces
 from benchmarks.gpu import step as gpu_step
-from tests.talkers import DEVICE
+from tests.support.talkers import DEVICE
 
 ROWS = 3
 FRAMES = 16

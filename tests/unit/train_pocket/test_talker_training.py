@@ -20,7 +20,7 @@ from scripts.train_pocket.talker.examples import lay_out
 from scripts.train_pocket.talker.feed import Share, feed, on_device
 from scripts.train_pocket.talker.losses import score, with_noise
 from scripts.train_pocket.talker.saving import check_names, resume, save
-from tests.talkers import native_talker, prepare, speak
+from tests.support.talkers import native_talker, prepare, speak
 from tests.unit.train_pocket.small_pocket import new_trainer, small_pocket, stand_in_drawing
 
 CPU = torch.device("cpu")
