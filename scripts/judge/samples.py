@@ -18,7 +18,7 @@ from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.clips import Clip, Clips, read_clips
 from scripts.judge.codec import Codec
 from scripts.judge.sound import Samples, read
-from scripts.judge.speaking import Utterance, speak
+from scripts.judge.synthesis import ExamUtterance, synthesize
 
 ROOT = Path(__file__).parents[2]
 _VOICES = ("ava", "adam", "emma", "george")
@@ -41,20 +41,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "models" / "pocket")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "samples")
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
     clips = read_clips()
     with tempfile.TemporaryDirectory() as drafts:
-        named = _named_rows(clips, asked.checkpoint, Path(drafts), asked.out)
-        cloned = _cloned_rows(clips, asked.checkpoint, Path(drafts), asked.out)
-    (asked.out / "index.html").write_text(_page(named, cloned), encoding="utf-8")
+        named = _named_rows(clips, args.checkpoint, Path(drafts), args.out)
+        cloned = _cloned_rows(clips, args.checkpoint, Path(drafts), args.out)
+    (args.out / "index.html").write_text(_page(named, cloned), encoding="utf-8")
 
 
 def _named_rows(clips: Clips, checkpoint: Path, drafts: Path, out: Path) -> list[Row]:
     chosen = {voice: clips.named[voice][0] for voice in _VOICES}
-    wanted = [Utterance(clip.text, _SEED, speaker=voice) for voice, clip in chosen.items()]
+    wanted = [ExamUtterance(clip.text, _SEED, speaker=voice) for voice, clip in chosen.items()]
     codec, rows = Codec(checkpoint), []
-    for (voice, clip), spoken in zip(chosen.items(), speak(checkpoint, wanted, drafts), strict=True):
+    for (voice, clip), spoken in zip(chosen.items(), synthesize(checkpoint, wanted, drafts), strict=True):
         samples, rate = read(clip.file)
         _write(out / f"{voice}-teacher.ogg", samples, rate)
         _write(out / f"{voice}-codec.ogg", codec(samples, rate), SAMPLE_RATE)
@@ -66,8 +66,8 @@ def _named_rows(clips: Clips, checkpoint: Path, drafts: Path, out: Path) -> list
 def _cloned_rows(clips: Clips, checkpoint: Path, drafts: Path, out: Path) -> list[Row]:
     rows = []
     for number, clip in enumerate(clips.unseen[:_CLONED], start=1):
-        wanted = [Utterance(_NEW_TEXT, _SEED, reference=clip, in_context=within) for within in (False, True)]
-        by_vector, in_context = speak(checkpoint, wanted, drafts)
+        wanted = [ExamUtterance(_NEW_TEXT, _SEED, reference=clip, in_context=within) for within in (False, True)]
+        by_vector, in_context = synthesize(checkpoint, wanted, drafts)
         name = f"clone{number}"
         _write(out / f"{name}-reference.ogg", *read(clip.file))
         _write(out / f"{name}-x-vector.ogg", *read(by_vector.wav))
