@@ -19,7 +19,7 @@ from scripts.train_pocket import config
 from scripts.train_pocket.phonemes import Phonemizer
 from scripts.train_pocket.speakers import Speaker, VoiceBank
 from scripts.train_pocket.teacher_audio import RATE, Inventory, finish
-from scripts.train_pocket.teacher_model import Line, Teacher
+from scripts.train_pocket.teacher_model import Teacher, TeacherInput
 from scripts.train_pocket.voices import speakers
 
 _NAMED_CLIPS, _UNSEEN = 3, 20
@@ -38,8 +38,8 @@ class _ClipWriter:
         if phonemes is None:
             raise ValueError(f"the teacher has no phonemes for {text!r}")
         symbols = [self._teacher.vocabulary[symbol] for symbol in phonemes]
-        line = Line(symbols, self._bank.style(speaker.mix, len(symbols)), 1.0)
-        ((_, (speech,)),) = self._teacher.speak([line])
+        item = TeacherInput(symbols, self._bank.style(speaker.mix, len(symbols)), 1.0)
+        ((_, (speech,)),) = self._teacher.synthesize([item])
         clip = finish(speech, symbols, self._inventory, np.random.default_rng(0))
         samples = clip.samples.astype(np.float32) / 2**15
         soundfile.write(DATA / name, samples, RATE, "OPUS", format="OGG", compression_level=_OPUS_COMPRESSION)
