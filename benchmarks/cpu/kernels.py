@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -52,12 +53,15 @@ def products(rows: int) -> None:
         "float16 packed, FBGEMM": ([Linear(weight.float()) for weight in weights], x, 2),
     }
     for name, (layers, batch_input, itemsize) in kinds.items():
-        seconds = (
-            best(lambda layers=layers, batch_input=batch_input: [layer(batch_input) for layer in layers], 1) / COPIES
-        )
+        seconds = best(partial(_run_all, layers, batch_input), 1) / COPIES
         bandwidth = 3072 * 1024 * itemsize / seconds / 1e9
         invariant = "yes" if _rows_are_independent(layers[0], batch_input) else "no"
         print(f"  {name:24s}{seconds * 1e6:8.0f} us {bandwidth:6.1f} GB/s   batch-invariant: {invariant}")
+
+
+def _run_all(layers: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> None:
+    for layer in layers:
+        layer(x)
 
 
 def _plain(weight: Tensor) -> Callable[[Tensor], Tensor]:
@@ -76,8 +80,8 @@ def convolutions(frames: int) -> None:
         weight, bias = torch.randn(shape) / shape[1] ** 0.5, torch.randn(shape[0])
         x = torch.randn(1, shape[1], columns * frames + shape[2] - 1)
         packed = Conv1d(weight, bias, columns=columns)
-        plain_seconds = best(lambda weight=weight, bias=bias, x=x: F.conv1d(x, weight, bias), 3)
-        packed_seconds = best(lambda packed=packed, x=x: packed(x), 3)
+        plain_seconds = best(partial(F.conv1d, x, weight, bias), 3)
+        packed_seconds = best(partial(packed, x), 3)
         print(f"  {name:30s}F.conv1d {plain_seconds * 1e3:7.2f} ms   packed {packed_seconds * 1e3:7.2f} ms")
 
 

@@ -16,6 +16,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def time_batches(decoder: GraphedDecoder, sizes: list[tuple[int, int]]) -> None:
         codes = codes_of(streams, frames)
         rows = [decoder.begin(None) for _ in range(streams)]
         decoder.launch(rows, codes).collect()
-        durations = seconds(lambda rows=rows, codes=codes: decoder.launch(rows, codes).collect())  # type: ignore[misc]
+        durations = seconds(partial(_launch_and_collect, decoder, rows, codes))
         launch = launch_seconds(decoder, rows, codes)
         gpu = gpu_seconds(decoder, (streams, frames))
         for row in rows:
@@ -73,6 +74,10 @@ def time_batches(decoder: GraphedDecoder, sizes: list[tuple[int, int]]) -> None:
             f"| {streams * frames / median:.0f} |",
             flush=True,
         )
+
+
+def _launch_and_collect(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) -> None:
+    decoder.launch(rows, codes).collect()
 
 
 def launch_seconds(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) -> float:
@@ -95,7 +100,7 @@ def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
             decoder._launches[size]()
         last.record()
     last.synchronize()
-    return first.elapsed_time(last) / 10e3
+    return float(first.elapsed_time(last)) / 10e3
 
 
 def time_begin(decoder: GraphedDecoder) -> None:

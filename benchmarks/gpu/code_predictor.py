@@ -95,7 +95,10 @@ class Implementations:
         slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
         slots.real[1], slots.real[3] = 0.9, 0.9
         slots.whole[1:] = 50
-        self.first = {"codebook 0": FusedFirstCodes(slots), "... plain": PlainFirstCodes(slots)}
+        self.first: dict[str, FusedFirstCodes | PlainFirstCodes] = {
+            "codebook 0": FusedFirstCodes(slots),
+            "... plain": PlainFirstCodes(slots),
+        }
 
     @torch.inference_mode()
     def print_errors(self, exact: PredictorWeights) -> None:
@@ -141,7 +144,7 @@ def milliseconds(call: Callable[[], object]) -> float:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
-    times = []
+    times: list[float] = []
     for _ in range(_REPEATS + 1):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()

@@ -95,7 +95,7 @@ def _captured(run: Callable[[], Any], pool: Any) -> torch.cuda.CUDAGraph:
 def _replayed(run: Callable[[], Any]) -> float:
     """Return the milliseconds per run: the median over several groups of replays, each timed with two events."""
     run()
-    times = []
+    times: list[float] = []
     for _ in range(_RUNS):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()

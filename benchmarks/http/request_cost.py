@@ -16,11 +16,12 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -123,7 +124,7 @@ def _threads(pid: int) -> dict[int, float]:
     return {int(each.name): int((each / "schedstat").read_text().split()[0]) / 1e9 for each in tasks.iterdir()}
 
 
-def row(name: str, send: Callable[[], Awaitable[list[float]]], server: Processes) -> str:
+def row(name: str, send: Callable[[], Coroutine[Any, Any, list[float]]], server: Processes) -> str:
     """Run ``send`` and return a table row: CPU time per request, and quantiles of the time to the first chunk."""
     before = cpu_seconds(server)
     began = time.perf_counter()
@@ -179,13 +180,11 @@ def measure(sender: RequestSender, server: Processes, args: argparse.Namespace) 
     heads = "".join(f"{part:>9}" for part in _PARTS)
     print(f"{'us/request':12}{heads}{'first ms':>9}{'p95':>9}{'worst':>9}{'requests/s':>11}", flush=True)
     for at_once in args.at_once:
-        print(
-            row(f"{at_once} at once", lambda n=at_once: concurrent_requests(sender, n, args.requests), server),
-            flush=True,
-        )
+        send = partial(concurrent_requests, sender, at_once, args.requests)
+        print(row(f"{at_once} at once", send, server), flush=True)
     for size in args.bursts:
-        print(row(f"burst of {size}", lambda n=size: bursts(sender, n), server), flush=True)
+        print(row(f"burst of {size}", partial(bursts, sender, size), server), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

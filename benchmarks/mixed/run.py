@@ -89,6 +89,7 @@ async def run(
         print(f"{len(alone)} lines without load, {same} of them equal in a second run", flush=True)
         recordings = Recordings(engine, info, args.recordings, share=share)
         await recordings.alone()
+        assert engine._worker is not None
         process = engine._worker.process.pid
         usage = [_usage("before", process, gpus)]
         print(_usage_line(usage[0]), flush=True)
@@ -124,7 +125,7 @@ def waits(responses: list[Response]) -> dict[str, float]:
     """Return percentiles of the waits for first chunks and between chunks, in milliseconds."""
     firsts = 1000 * np.array([each.first for each in responses])
     gaps = 1000 * np.array([each.gap for each in responses])
-    percentiles = {}
+    percentiles: dict[str, float] = {}
     for name, values in (("first", firsts[~np.isnan(firsts)]), ("gap", gaps[~np.isnan(gaps)])):
         if len(values):
             shares = {"p50": 50, "p99": 99, "worst": 100}

@@ -39,7 +39,7 @@ class GraphedCallable(Generic[Result]):
         if self._graph is None:
             self._capture()
         assert self._graph is not None and self._result is not None
-        self._graph.cuda_graphs()
+        self._graph.replay()
         return self._result
 
     def _capture(self) -> None:

@@ -96,7 +96,7 @@ def _excluded(folder: Path) -> Iterator[str]:
 def _new_sentences(lines: Iterable[str], excluded: HeldOutSentences, seen: set[str]) -> Iterator[str]:
     for line in lines:
         text = clean(line)
-        if text is None or key(text) in seen or excluded.touches(text):
+        if text is None or key(text) in seen or excluded.overlaps(text):
             continue
         seen.add(key(text))
         yield text

@@ -70,4 +70,6 @@ def assert_same_voice(voice: Voice, expected: Voice, margins: NDArray[np.float32
     if margins is None:
         assert voice.codes is None
     else:
+        assert voice.codes is not None
+        assert expected.codes is not None
         assert_same_codes(voice.codes, expected.codes, margins)
