@@ -1,7 +1,7 @@
-"""Blend stored voices without a server: ``python -m scripts.blend_speakers anna.safetensors:0.7 bert.safetensors:0.3``.
+"""Blends stored voices without a server: ``python -m scripts.blend_speakers a.safetensors:0.7 b.safetensors:0.3``.
 
-The same interpolation as ``POST /v1/audio/voices/blend``. The result is a voice of its own, named after its file: put
-it into a server's folder of voices.
+Uses the same interpolation as ``POST /v1/audio/voices/blend``. The result is a stored voice with the name of its file,
+which can be copied to a server's voice folder.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, read
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns its exit status."""
+    """Blend the voices and return the exit status."""
     parser = argparse.ArgumentParser(description="Blend stored voices into a new one.")
+    parser.add_argument("voices", nargs="+", metavar="FILE[:WEIGHT]", help="a stored voice and its weight, default 1")
     parser.add_argument(
-        "voices", nargs="+", metavar="FILE[:WEIGHT]", help="a stored voice and its share, 1 when not given"
+        "-o", "--output", type=Path, required=True, help="the file to write, NAME.safetensors; must not exist"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="NAME.safetensors, which must not exist")
     options = parser.parse_args(arguments)
     try:
-        voice = blended_files([weighted(text) for text in options.voices], options.output)
+        voice = blend_files([weighted(text) for text in options.voices], options.output)
         _write(voice.to_bytes(), options.output)
     except OSError as error:
         print(f"blend_speakers: {error.filename}: {error.strerror}", file=sys.stderr)
@@ -39,15 +39,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def blended_files(shares: Sequence[tuple[str, float]], output: Path) -> StoredVoice:
-    """The voice between the files' voices, to be stored as ``output``. Raises ValueError or OSError."""
+def blend_files(shares: Sequence[tuple[str, float]], output: Path) -> StoredVoice:
+    """Return the blend of the voices in the files, with the name of ``output``. Raises ValueError or OSError."""
     name = output.name.removesuffix(SUFFIX)
     if output.suffix != SUFFIX or not is_name(name):
-        raise ValueError(f"{output}: must be NAME{SUFFIX}, the name 1 to 64 of a-z, 0-9, _ and -")
+        raise ValueError(f"{output}: must be NAME{SUFFIX}, where NAME has 1 to 64 characters of a-z, 0-9, _ and -")
     voices = [_read(Path(path)) for path, _ in shares]
     widths = sorted({voice.width for voice in voices})
     if len(widths) > 1:
-        raise ValueError(f"the voices are of different checkpoints: {' and '.join(map(str, widths))} numbers")
+        raise ValueError(
+            f"the voices are of different checkpoints: their embeddings have {' and '.join(map(str, widths))} values"
+        )
     try:
         embedding = blend([voice.embedding for voice in voices], [weight for _, weight in shares])
     except BlendError as error:
@@ -63,7 +65,7 @@ def _read(path: Path) -> StoredVoice:
 
 
 def _write(data: bytes, output: Path) -> None:
-    """All of a new file or nothing: a server may look into its folder at any time. Raises OSError."""
+    """Create the file atomically, because a server may read its folder at any time. Raises OSError."""
     try:
         with tempfile.NamedTemporaryFile(prefix=".", suffix=UNFINISHED, dir=output.parent) as file:
             file.write(data)

@@ -2,7 +2,7 @@
 
     python benchmarks/cpu/kernels.py [--threads 2]
 
-As in a decode step, every matrix product reads weights that are not in the CPU cache. "alone = in a batch" says whether
+As in a decode step, every matrix product reads weights that are not in the CPU cache. "batch-invariant" says whether
 the result of a row is bit-identical regardless of the other rows in the batch.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -51,11 +52,16 @@ def products(rows: int) -> None:
         "bfloat16, F.linear": ([_plain(weight) for weight in weights], x.bfloat16(), 2),
         "float16 packed, FBGEMM": ([Linear(weight.float()) for weight in weights], x, 2),
     }
-    for name, (layers, given, width) in kinds.items():
-        seconds = best(lambda layers=layers, given=given: [layer(given) for layer in layers], 1) / COPIES
-        speed = 3072 * 1024 * width / seconds / 1e9
-        same = _rows_are_independent(layers[0], given)
-        print(f"  {name:24s}{seconds * 1e6:8.0f} us {speed:6.1f} GB/s   alone = in a batch: {'yes' if same else 'no'}")
+    for name, (layers, batch_input, itemsize) in kinds.items():
+        seconds = best(partial(_run_all, layers, batch_input), 1) / COPIES
+        bandwidth = 3072 * 1024 * itemsize / seconds / 1e9
+        invariant = "yes" if _rows_are_independent(layers[0], batch_input) else "no"
+        print(f"  {name:24s}{seconds * 1e6:8.0f} us {bandwidth:6.1f} GB/s   batch-invariant: {invariant}")
+
+
+def _run_all(layers: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> None:
+    for layer in layers:
+        layer(x)
 
 
 def _plain(weight: Tensor) -> Callable[[Tensor], Tensor]:
@@ -64,8 +70,8 @@ def _plain(weight: Tensor) -> Callable[[Tensor], Tensor]:
 
 def _rows_are_independent(layer: Callable[[Tensor], Tensor], x: Tensor) -> bool:
     batch = torch.randn(32, x.shape[1]).to(x.dtype)
-    together = layer(batch)
-    return all(torch.equal(layer(batch[row : row + 1])[0], together[row]) for row in range(32))
+    batched = layer(batch)
+    return all(torch.equal(layer(batch[row : row + 1])[0], batched[row]) for row in range(32))
 
 
 def convolutions(frames: int) -> None:
@@ -74,9 +80,9 @@ def convolutions(frames: int) -> None:
         weight, bias = torch.randn(shape) / shape[1] ** 0.5, torch.randn(shape[0])
         x = torch.randn(1, shape[1], columns * frames + shape[2] - 1)
         packed = Conv1d(weight, bias, columns=columns)
-        plain = best(lambda weight=weight, bias=bias, x=x: F.conv1d(x, weight, bias), 3)
-        ours = best(lambda packed=packed, x=x: packed(x), 3)
-        print(f"  {name:30s}F.conv1d {plain * 1e3:7.2f} ms   packed {ours * 1e3:7.2f} ms")
+        plain_seconds = best(partial(F.conv1d, x, weight, bias), 3)
+        packed_seconds = best(partial(packed, x), 3)
+        print(f"  {name:30s}F.conv1d {plain_seconds * 1e3:7.2f} ms   packed {packed_seconds * 1e3:7.2f} ms")
 
 
 @torch.inference_mode()

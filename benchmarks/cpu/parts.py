@@ -47,8 +47,8 @@ def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int) -> float:
     times = []
     while talker.runnable(()):
         began = time.thread_time()
-        made = talker.step(())
-        if sum(output.codes is not None for output in made) == rows:
+        outputs = talker.step(())
+        if sum(output.codes is not None for output in outputs) == rows:
             times.append(time.thread_time() - began)
     return 1000 * statistics.median(times[rows:])
 
@@ -57,13 +57,13 @@ class _Constants:
     """Replaces every matrix product by a constant of the same shape."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, int], Tensor] = {}
+        self._constants: dict[tuple[int, int], Tensor] = {}
 
     def __call__(self, linear: Linear, x: Tensor) -> Tensor:
         size = (len(x), linear.out_features)
-        if size not in self._made:
-            self._made[size] = torch.randn(size)
-        return self._made[size].clone()
+        if size not in self._constants:
+            self._constants[size] = torch.randn(size)
+        return self._constants[size].clone()
 
 
 def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:
@@ -88,22 +88,24 @@ def main() -> None:
     """Measure the talker, then Code2Wav."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a checkpoint with named voices")
-    parser.add_argument("--rounds", type=int, default=4)
-    given = parser.parse_args()
-    config = EngineConfig(model=str(given.folder), device="cpu", threads=1)
+    parser.add_argument("--rounds", type=int, default=4, help="repetitions, of which the best counts")
+    args = parser.parse_args()
+    config = EngineConfig(model=str(args.folder), device="cpu", threads=1)
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
     talker = load_native_talker(checkpoint, config, torch.device("cpu"))
     constants = _Constants()
     for rows in ROWS:
-        whole = min(step_ms(talker, checkpoint, rows) for _ in range(given.rounds))
+        step = min(step_ms(talker, checkpoint, rows) for _ in range(args.rounds))
         with mock.patch.object(Linear, "__call__", lambda linear, x: constants(linear, x)):
-            rest = min(step_ms(talker, checkpoint, rows) for _ in range(given.rounds))
-        print(f"talker, {rows} at once: {whole:5.2f} ms a step, {rest:5.2f} without products")
+            without_products = min(step_ms(talker, checkpoint, rows) for _ in range(args.rounds))
+        print(f"talker, {rows} at once: {step:5.2f} ms per step, {without_products:5.2f} ms without matrix products")
     decoder = load_decoder(config)
     for streams, frames in BATCHES:
-        taken = chunk_ms(decoder, checkpoint.codec.decoder.codebook_size, streams, frames)
-        print(f"Code2Wav, {streams} x {frames:2d} frames: {taken:6.2f} ms, {taken / streams / frames:5.2f} a frame")
+        chunk = chunk_ms(decoder, checkpoint.codec.decoder.codebook_size, streams, frames)
+        print(
+            f"Code2Wav, {streams} x {frames:2d} frames: {chunk:6.2f} ms, {chunk / streams / frames:5.2f} ms per frame"
+        )
 
 
 if __name__ == "__main__":

@@ -28,27 +28,27 @@ ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Listening:
+class ClientResult:
     """The result of one client.
 
-    first: seconds to the first chunk. frames: frames received. stalled: whether playback would have had an underrun.
+    first: seconds to the first chunk. frames: frames received. underrun: whether playback would have had one.
     """
 
     first: float
     frames: int
-    stalled: bool
+    underrun: bool
 
 
-async def listen(engine: EngineClient, request: SpeechRequest) -> Listening:
+async def receive(engine: EngineClient, request: SpeechRequest) -> ClientResult:
     """Request one utterance and read it as fast as it arrives."""
-    asked = time.perf_counter()
-    first, frames, stalled = 0.0, 0, False
+    began = time.perf_counter()
+    first, frames, underrun = 0.0, 0, False
     async for chunk in engine.submit(request):
-        now = time.perf_counter() - asked
+        now = time.perf_counter() - began
         first = first or now
-        stalled |= now - first > frames * FRAME_SECONDS + 0.001 and frames > 0
+        underrun |= now - first > frames * FRAME_SECONDS + 0.001 and frames > 0
         frames += len(chunk.codes)
-    return Listening(first, frames, stalled)
+    return ClientResult(first, frames, underrun)
 
 
 def request_for(info: EngineInfo, frames: int, seed: int) -> SpeechRequest:
@@ -65,20 +65,20 @@ async def measure(config: EngineConfig, at_once: list[int], frames: int) -> None
     try:
         info = await engine.wait_ready(600)
         print(f"\nplacement {config.code2wav.placement}: ready in {time.perf_counter() - began:.1f} s")
-        await asyncio.gather(*(listen(engine, request_for(info, frames, seed)) for seed in range(2)))
+        await asyncio.gather(*(receive(engine, request_for(info, frames, seed)) for seed in range(2)))
         for count in at_once:
             began = time.perf_counter()
-            heard: list[Listening] = []
+            results: list[ClientResult] = []
             for turn in range(ROUNDS):
                 requests = [request_for(info, frames, turn * count + number) for number in range(count)]
-                heard += await asyncio.gather(*(listen(engine, request) for request in requests))
+                results += await asyncio.gather(*(receive(engine, request) for request in requests))
             seconds = time.perf_counter() - began
-            audio = sum(each.frames for each in heard) * FRAME_SECONDS
-            firsts = sorted(1000 * each.first for each in heard)
+            audio = sum(each.frames for each in results) * FRAME_SECONDS
+            firsts = sorted(1000 * each.first for each in results)
             print(
                 f"{count:4d} at once: first chunk {statistics.median(firsts):7.1f} ms, worst {firsts[-1]:7.1f} ms; "
-                f"{audio / seconds:6.2f} s of audio a second; "
-                f"{sum(each.stalled for each in heard) / len(heard):6.1%} would stall"
+                f"{audio / seconds:6.2f} s of audio per second; "
+                f"{sum(each.underrun for each in results) / len(results):6.1%} with underruns"
             )
     finally:
         await engine.close()
@@ -87,23 +87,23 @@ async def measure(config: EngineConfig, at_once: list[int], frames: int) -> None
 def main() -> None:
     """Measure the placements, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="checkpoint with named voices; a small random one when not given")
-    parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--threads", type=int, help="of each stage; half the cores when not given")
-    parser.add_argument("--frames", type=int, default=75)
+    parser.add_argument("--model", help="checkpoint with named voices; default a small random one")
+    parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8], help="numbers of concurrent utterances")
+    parser.add_argument("--threads", type=int, help="threads of each stage; default half the cores")
+    parser.add_argument("--frames", type=int, default=75, help="frames of each utterance")
     parser.add_argument("--placement", nargs="+", default=["thread", "process"])
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if not given.model:
+        if not args.model:
             write_checkpoint(Path(folder), "0b6-custom_voice")
-        for placement in given.placement:
+        for placement in args.placement:
             config = EngineConfig(
-                model=given.model or folder,
-                threads=given.threads,
-                talker=TalkerConfig(slots=max(given.at_once)),
-                code2wav=Code2WavConfig(placement=placement, streams=2 * max(given.at_once)),
+                model=args.model or folder,
+                threads=args.threads,
+                talker=TalkerConfig(slots=max(args.at_once)),
+                code2wav=Code2WavConfig(placement=placement, streams=2 * max(args.at_once)),
             )
-            asyncio.run(measure(config, given.at_once, given.frames))
+            asyncio.run(measure(config, args.at_once, args.frames))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -57,23 +56,23 @@ class Reading:
     steps: int
 
 
-def read(server: Processes, made: dict[str, Any]) -> Reading:
-    """Return a reading. ``made``: the engine statistics of ``/ready``."""
+def read(server: Processes, stats: dict[str, Any]) -> Reading:
+    """Return a reading. stats: the engine statistics of ``/ready``."""
     threads = {(each.pid, thread.id): thread for each in server.all for thread in each.threads()}
     seconds = {key: thread.user_time + thread.system_time for key, thread in threads.items()}
-    http = sum(spent for (pid, _), spent in seconds.items() if pid == server.http.pid)
+    http = sum(cpu_seconds for (pid, _), cpu_seconds in seconds.items() if pid == server.http.pid)
     worker = server.engine[0].pid
     [code2wav] = [key for key in seconds if is_code2wav(*key)]
     return Reading(
         time.perf_counter(),
         seconds[worker, worker],
         seconds[code2wav],
-        sum(spent for (pid, _), spent in seconds.items() if pid in {each.pid for each in server.engine}),
+        sum(cpu_seconds for (pid, _), cpu_seconds in seconds.items() if pid in {each.pid for each in server.engine}),
         seconds[server.http.pid, server.http.pid],
         http,
-        made["talker_step_rows"],
-        made["code2wav_batch_rows"],
-        made["code2wav_batches"],
+        stats["talker_step_rows"],
+        stats["code2wav_batch_rows"],
+        stats["code2wav_batches"],
         int(_pauses()[0]),
     )
 
@@ -82,26 +81,26 @@ def _pauses() -> NDArray[np.float32]:
     return np.memmap(os.environ[PAUSES], np.float32, "r")
 
 
-async def spoken_to(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
+async def run_clients(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
     """Return two readings ``seconds`` apart, while ``listeners`` clients receive audio."""
     client = Client(address, None, patience=600, rate=24_000, audible=0.01)
-    asking = Workload(SENTENCES, frames=CONTEXT - 512)
+    workload = Workload(SENTENCES, frames=CONTEXT - 512)
     traces = [Trace(number, 0.0, 0.0) for number in range(listeners)]
-    asked = [asyncio.create_task(client.ask(asking.body(trace.number), trace)) for trace in traces]
-    async with httpx.AsyncClient(base_url=address, timeout=60) as stats:
+    tasks = [asyncio.create_task(client.ask(workload.body(trace.number), trace)) for trace in traces]
+    async with httpx.AsyncClient(base_url=address, timeout=60) as http_client:
 
         async def reading() -> Reading:
-            made = (await stats.get("/ready")).raise_for_status().json()["engine"]
-            return await asyncio.to_thread(read, server, made)
+            stats = (await http_client.get("/ready")).raise_for_status().json()["engine"]
+            return await asyncio.to_thread(read, server, stats)
 
         while not all(len(trace.pieces) > 3 for trace in traces):  # noqa: ASYNC110 - the load client has no event for this
             await asyncio.sleep(0.1)
         first = await reading()
         await asyncio.sleep(seconds)
         second = await reading()
-    if any(each.done() for each in asked):
-        raise SystemExit("an utterance was over too early")
-    for each in asked:
+    if any(each.done() for each in tasks):
+        raise SystemExit("an utterance ended before the measurement did")
+    for each in tasks:
         each.cancel()
         with suppress(asyncio.CancelledError):
             await each
@@ -113,7 +112,7 @@ def row(listeners: int, a: Reading, b: Reading) -> str:
     seconds, frames, chunks = b.moment - a.moment, b.frames - a.frames, b.chunks - a.chunks
     talker, code2wav, loop, http = b.talker - a.talker, b.code2wav - a.code2wav, b.loop - a.loop, b.http - a.http
     rest = b.engine - a.engine - talker - code2wav
-    each = [1e6 * talker / frames, *(1e6 * spent / chunks for spent in (code2wav, rest, http, loop))]
+    each = [1e6 * talker / frames, *(1e6 * cpu_seconds / chunks for cpu_seconds in (code2wav, rest, http, loop))]
     loads = [(talker + code2wav) / seconds, http / seconds]
     pauses = 1e3 * np.quantile(_pauses()[1 + a.steps : 1 + b.steps], (0.5, 0.99, 1))
     return (
@@ -125,43 +124,43 @@ def row(listeners: int, a: Reading, b: Reading) -> str:
     )
 
 
-def measure(given: argparse.Namespace, placement: str, folder: Path, checkpoint: Path) -> None:
+def measure(args: argparse.Namespace, placement: str, folder: Path, checkpoint: Path) -> None:
     """Print the table for one placement of Code2Wav."""
-    most = max(given.listeners)
+    max_clients = max(args.listeners)
     config = folder / f"{placement}.yaml"
     code2wav = {
         "placement": placement,
-        "streams": most,
-        "max_chunk_frames": given.chunk_frames,
-        "max_batch_frames": 128 * given.chunk_frames,
+        "streams": max_clients,
+        "max_chunk_frames": args.chunk_frames,
+        "max_batch_frames": 128 * args.chunk_frames,
     }
-    talker = {"engine": "native", "slots": most, "context": CONTEXT}
+    talker = {"engine": "native", "slots": max_clients, "context": CONTEXT}
     engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, "talker": talker, "code2wav": code2wav}
     config.write_text(yaml.safe_dump({"engine": engine}))
     program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
-    with serving.served(config, folder / f"{placement}.log", program=program) as (address, _):
-        server = processes(serving.started().pid)
-        heads = "listeners  frames/s  chunks/s frames a chunk chunks a batch"
+    with serving.running_server(config, folder / f"{placement}.log", program=program) as (address, _):
+        server = processes(serving.supervisor_process().pid)
+        heads = "  clients  frames/s  chunks/s  frames/chunk   chunks/batch"
         parts = "   talker code2wav     rest     http its loop  engine    http   pause     p99   worst"
         print(f"\n{placement}\n{heads}{parts}", flush=True)
-        for listeners in given.listeners:
-            print(row(listeners, *asyncio.run(spoken_to(address, listeners, given.seconds, server))), flush=True)
+        for listeners in args.listeners:
+            print(row(listeners, *asyncio.run(run_clients(address, listeners, args.seconds, server))), flush=True)
 
 
 def main() -> None:
     """Measure the placements, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--listeners", type=int, nargs="+", default=[1, 32, 128, 256])
-    parser.add_argument("--step-ms", type=float, default=12.0)
-    parser.add_argument("--batch-ms", type=float, default=2.0)
+    parser.add_argument("--listeners", type=int, nargs="+", default=[1, 32, 128, 256], help="numbers of clients")
+    parser.add_argument("--step-ms", type=float, default=12.0, help="duration of a talker step")
+    parser.add_argument("--batch-ms", type=float, default=2.0, help="duration of a Code2Wav batch")
     parser.add_argument("--switch-ms", type=float, default=5.0, help="Python's switch interval in the engine")
-    parser.add_argument("--launches", type=int, default=0, help="times that a step lets go of the interpreter's lock")
-    parser.add_argument("--chunk-frames", type=int, default=12, help="most frames of a chunk")
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--launches", type=int, default=0, help="number of times that a step releases the GIL")
+    parser.add_argument("--chunk-frames", type=int, default=12, help="maximum frames of a chunk")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of each measurement")
     parser.add_argument("--placement", nargs="+", default=["thread", "process"])
-    given = parser.parse_args()
-    os.environ[LAUNCHES] = str(given.launches)
-    for variable, milliseconds in ((STEP_MS, given.step_ms), (BATCH_MS, given.batch_ms), (SWITCH_MS, given.switch_ms)):
+    args = parser.parse_args()
+    os.environ[LAUNCHES] = str(args.launches)
+    for variable, milliseconds in ((STEP_MS, args.step_ms), (BATCH_MS, args.batch_ms), (SWITCH_MS, args.switch_ms)):
         os.environ[variable] = str(milliseconds)
     print("{cpu}, {cores} cores; Python {python}".format(**machine()), flush=True)
     with tempfile.TemporaryDirectory() as name:
@@ -171,9 +170,9 @@ def main() -> None:
         checkpoint = folder / "checkpoint"
         checkpoint.mkdir()
         write_checkpoint(checkpoint, "0b6-custom_voice")
-        for placement in given.placement:
-            measure(given, placement, folder, checkpoint)
+        for placement in args.placement:
+            measure(args, placement, folder, checkpoint)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,11 +5,11 @@
 FOLDER defaults to the model of the configuration, configs/pocket.yaml. Prints
 
 - ready: time from ``sonant serve`` to a successful /ready, best and median of ``--starts``;
-- first sound: time from the request to the first audible sample at the client, one request at a time;
+- first audio: time from the request to the first audible sample at the client, one request at a time;
 - real-time factor: seconds until the last sample of a single stream, per second of its audio;
 - at once: N clients that start together and play from their first audible sample on. ``late`` is the number of clients
-  with an underrun, and by how much the latest sample missed its deadline. A number is held if no client had an underrun
-  in any round; then it prints the smallest amount of buffered audio of any client.
+  with an underrun, and by how much the latest sample missed its deadline. A number is sustained if no client had an
+  underrun in any round; then it prints the smallest amount of buffered audio of any client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import yaml
 
 from benchmarks.lib.report import machine
-from benchmarks.lib.serving import PATIENCE_S, ROOT, served
+from benchmarks.lib.serving import ROOT, TIMEOUT_S, running_server
 
 RATE = 24_000
 AUDIBLE = 32
@@ -44,7 +44,7 @@ TEXTS = (
 
 
 @dataclass(frozen=True)
-class Heard:
+class ClientTimes:
     """The times of one client in seconds.
 
     first: until the first audible sample. last: until the last sample. audio: length of the audio.
@@ -57,52 +57,56 @@ class Heard:
     late: float
 
 
-async def listen(client: httpx.AsyncClient, text: str, seed: int) -> Heard:
+async def play_sentence(client: httpx.AsyncClient, text: str, seed: int) -> ClientTimes:
     """Send one streaming request and return its times; ``late`` is positive after an underrun."""
     body = {"input": text, "response_format": "pcm", "seed": seed}
-    asked = time.perf_counter()
-    first, begun, samples, late = 0.0, 0, 0, float("-inf")
+    began = time.perf_counter()
+    first, audible_at, samples, late = 0.0, 0, 0, float("-inf")
     async with client.stream("POST", "/v1/audio/speech", json=body) as response:
         response.raise_for_status()
         async for piece in response.aiter_raw():
-            now = time.perf_counter() - asked
+            now = time.perf_counter() - began
             if first:
-                late = max(late, now - first - (samples - begun) / RATE)
+                late = max(late, now - first - (samples - audible_at) / RATE)
             else:
                 loud = np.flatnonzero(np.abs(np.frombuffer(piece[: len(piece) // 2 * 2], "<i2")) > AUDIBLE)
                 if len(loud):
-                    first, begun = now, samples + int(loud[0])
+                    first, audible_at = now, samples + int(loud[0])
             samples += len(piece) // 2
-    return Heard(first, time.perf_counter() - asked, samples / RATE, late)
+    return ClientTimes(first, time.perf_counter() - began, samples / RATE, late)
 
 
-async def lone(client: httpx.AsyncClient, repeats: int) -> None:
+async def measure_single(client: httpx.AsyncClient, repeats: int) -> None:
     """Print first audio and real-time factor of single streams. The very first request is reported separately."""
-    fresh = await listen(client, TEXTS[0], 0)
-    heard = [await listen(client, TEXTS[turn % len(TEXTS)], turn) for turn in range(repeats)]
-    firsts = [1000 * each.first for each in heard]
-    pace = [each.last / each.audio for each in heard]
-    print(f"first sound       {_summary(firsts, 0)} ms; the server's very first {1000 * fresh.first:.0f} ms")
-    print(f"real-time factor  {_summary(pace, 3)}")
+    very_first = await play_sentence(client, TEXTS[0], 0)
+    times = [await play_sentence(client, TEXTS[turn % len(TEXTS)], turn) for turn in range(repeats)]
+    firsts = [1000 * each.first for each in times]
+    factors = [each.last / each.audio for each in times]
+    print(f"first audio       {_summary(firsts, 0)} ms; the very first {1000 * very_first.first:.0f} ms")
+    print(f"real-time factor  {_summary(factors, 3)}")
 
 
-async def together(client: httpx.AsyncClient, count: int, repeats: int) -> None:
+async def measure_concurrent(client: httpx.AsyncClient, count: int, repeats: int) -> None:
     """Run ``count`` concurrent clients, ``repeats`` times, and print their results."""
-    heard: list[Heard] = []
+    times: list[ClientTimes] = []
     began = time.perf_counter()
     for turn in range(repeats):
         texts = [TEXTS[(turn + number) % len(TEXTS)] for number in range(count)]
-        asked = [listen(client, text, turn * count + number) for number, text in enumerate(texts)]
-        heard += await asyncio.gather(*asked)
+        clients = [play_sentence(client, text, turn * count + number) for number, text in enumerate(texts)]
+        times += await asyncio.gather(*clients)
     seconds = time.perf_counter() - began
-    late = [each.late for each in heard if each.late > 0]
-    worst = 1000 * max(each.late for each in heard)
+    late = [each.late for each in times if each.late > 0]
+    worst = 1000 * max(each.late for each in times)
     verdict = (
-        f"{len(late)} of {len(heard)} late, by up to {worst:.0f} ms" if late else f"held, {-worst:.0f} ms to spare"
+        f"{len(late)} of {len(times)} late, by up to {worst:.0f} ms"
+        if late
+        else f"sustained, at least {-worst:.0f} ms buffered"
     )
-    firsts = [1000 * each.first for each in heard]
-    audio = sum(each.audio for each in heard) / seconds
-    print(f"{count:3d} at once       first sound {_summary(firsts, 0)} ms; {audio:.1f} s of audio a second; {verdict}")
+    firsts = [1000 * each.first for each in times]
+    audio = sum(each.audio for each in times) / seconds
+    print(
+        f"{count:3d} at once       first audio {_summary(firsts, 0)} ms; {audio:.1f} s of audio per second; {verdict}"
+    )
 
 
 def _summary(values: Sequence[float], digits: int) -> str:
@@ -113,19 +117,19 @@ def _summary(values: Sequence[float], digits: int) -> str:
 async def measure(address: str, at_once: Sequence[int], repeats: int) -> None:
     """Run all measurements on one running server."""
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=limits) as client:
-        await lone(client, repeats)
+    async with httpx.AsyncClient(base_url=address, timeout=TIMEOUT_S, limits=limits) as client:
+        await measure_single(client, repeats)
         for count in at_once:
-            await together(client, count, max(1, repeats // 2))
+            await measure_concurrent(client, count, max(1, repeats // 2))
 
 
-def config_for(given: Path, model: Path | None, folder: Path) -> Path:
-    """Return a configuration file in which ``model`` replaces the model of ``given``."""
+def config_for(config: Path, model: Path | None, folder: Path) -> Path:
+    """Return a configuration file in which ``model`` replaces the model of ``config``."""
     if model is None:
-        return given
-    settings = yaml.safe_load(given.read_text())
+        return config
+    settings = yaml.safe_load(config.read_text())
     settings["engine"] = {**settings["engine"], "model": str(model.resolve())}
-    written = folder / given.name
+    written = folder / config.name
     written.write_text(yaml.safe_dump(settings))
     return written
 
@@ -135,22 +139,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, nargs="?", help="a checkpoint folder")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
-    parser.add_argument("--cores", default="0,1", help="the server's; the listeners run anywhere")
-    parser.add_argument("--at-once", type=int, nargs="*", default=[1, 2, 4, 6])
-    parser.add_argument("--repeats", type=int, default=8)
-    parser.add_argument("--starts", type=int, default=3)
-    given = parser.parse_args()
-    cores = [int(core) for core in given.cores.split(",")]
+    parser.add_argument("--cores", default="0,1", help="CPU cores of the server; the clients run on any core")
+    parser.add_argument("--at-once", type=int, nargs="*", default=[1, 2, 4, 6], help="numbers of concurrent clients")
+    parser.add_argument("--repeats", type=int, default=8, help="number of single streams")
+    parser.add_argument("--starts", type=int, default=3, help="number of times that the server is started")
+    args = parser.parse_args()
+    cores = [int(core) for core in args.cores.split(",")]
     print("{cpu}; Python {python}, torch {torch}".format(**machine()) + f"; {len(cores)} cores for the server")
     with tempfile.TemporaryDirectory() as folder:
-        config, log = config_for(given.config, given.model, Path(folder)), Path(folder, "log")
+        config, log = config_for(args.config, args.model, Path(folder)), Path(folder, "log")
         readiness = []
-        for _ in range(given.starts - 1):
-            with served(config, log, cores=cores) as (_, seconds):
+        for _ in range(args.starts - 1):
+            with running_server(config, log, cores=cores) as (_, seconds):
                 readiness.append(seconds)
-        with served(config, log, cores=cores) as (address, seconds):
+        with running_server(config, log, cores=cores) as (address, seconds):
             print(f"ready             {_summary([*readiness, seconds], 1)} s")
-            asyncio.run(measure(address, given.at_once, given.repeats))
+            asyncio.run(measure(address, args.at_once, args.repeats))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from engine.transfer import Endpoint, Kind, Side, Wakeup, pair, spawn  # noqa: E402
 
 WINDOW = 256
-PATIENCE = 30.0
+TIMEOUT = 30.0
 FRAME = 16 * 2
 """Bytes of one codec frame's codes."""
 FRAME_WITH_AUDIO = FRAME + 1920 * 4
@@ -29,12 +29,12 @@ FRAME_WITH_AUDIO = FRAME + 1920 * 4
 
 
 def wait(wakeup: Wakeup, endpoint: Endpoint) -> None:
-    """Wait for the next record or credit. Raises SystemExit after ``PATIENCE`` seconds."""
-    if not wakeup.wait_for(endpoint.pending, PATIENCE):
-        raise SystemExit("nothing arrived")
+    """Wait for the next record or credit. Raises SystemExit after ``TIMEOUT`` seconds."""
+    if not wakeup.wait_for(endpoint.pending, TIMEOUT):
+        raise SystemExit(f"no record or credit arrived within {TIMEOUT:g} s")
 
 
-def answer(side: Side) -> None:
+def run_far_side(side: Side) -> None:
     """Run the far side: release every record at once, and send back each record of stream 0."""
     wakeup = Wakeup()
     with side.attach(wakeup) as endpoint:
@@ -56,7 +56,7 @@ def far_side(placement: str) -> Iterator[tuple[Endpoint, Wakeup]]:
     endpoint = near.attach(wakeup)
     thread = child = None
     if placement == "thread":
-        thread = threading.Thread(target=answer, args=(far,), daemon=True)
+        thread = threading.Thread(target=run_far_side, args=(far,), daemon=True)
         thread.start()
     else:
         child = spawn([sys.executable, __file__, "--answer", far.to_argument()], [far])
@@ -65,10 +65,10 @@ def far_side(placement: str) -> Iterator[tuple[Endpoint, Wakeup]]:
     finally:
         endpoint.close()
         if thread is not None:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
         if child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(PATIENCE)
+                child.wait(TIMEOUT)
             child.kill()
             child.wait()
 
@@ -115,16 +115,16 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--round-trips", type=int, default=5_000)
     parser.add_argument("--answer", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.answer:
-        answer(Side.from_argument(arguments.answer))
+    args = parser.parse_args()
+    if args.answer:
+        run_far_side(Side.from_argument(args.answer))
         return
 
     print(f"{'placement':10} {'payload':>9} {'records/s':>10} {'MB/s':>7}   {'round trip':>14} {'p99':>9}")
     for placement in ("process", "thread"):
         for size in (FRAME, FRAME_WITH_AUDIO):
-            rate = throughput(placement, arguments.records, size)
-            trips = round_trips(placement, arguments.round_trips, size)
+            rate = throughput(placement, args.records, size)
+            trips = round_trips(placement, args.round_trips, size)
             p99 = statistics.quantiles(trips, n=100)[98]
             print(
                 f"{placement:10} {size:7} B {rate:10,.0f} {rate * size / 1e6:7,.0f}   "

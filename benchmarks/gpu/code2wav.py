@@ -16,6 +16,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -29,19 +30,19 @@ from engine.protocol.request import CODEBOOKS
 
 REPEATS = 30
 CODES = 512
-"""Codes that every published and shipped codec has."""
+"""Number of codes that every published and shipped codec has."""
 REFERENCES = (38, 375)
 """Lengths in frames of references of 3 s and 30 s."""
 
 
 def seconds(call: Callable[[], object], repeats: int = REPEATS) -> list[float]:
     """Return the sorted durations of ``repeats`` calls."""
-    taken = []
+    durations = []
     for _ in range(repeats):
         began = time.perf_counter()
         call()
-        taken.append(time.perf_counter() - began)
-    return sorted(taken)
+        durations.append(time.perf_counter() - began)
+    return sorted(durations)
 
 
 def size_of(text: str) -> tuple[int, int]:
@@ -62,28 +63,32 @@ def time_batches(decoder: GraphedDecoder, sizes: list[tuple[int, int]]) -> None:
         codes = codes_of(streams, frames)
         rows = [decoder.begin(None) for _ in range(streams)]
         decoder.launch(rows, codes).collect()
-        taken = seconds(lambda rows=rows, codes=codes: decoder.launch(rows, codes).collect())  # type: ignore[misc]
+        durations = seconds(partial(_launch_and_collect, decoder, rows, codes))
         launch = launch_seconds(decoder, rows, codes)
         gpu = gpu_seconds(decoder, (streams, frames))
         for row in rows:
             decoder.end(row)
-        median, late = statistics.median(taken), taken[int(0.95 * len(taken))]
+        median, p95 = statistics.median(durations), durations[int(0.95 * len(durations))]
         print(
-            f"| {streams}x{frames} | {median * 1e3:.3f} | {late * 1e3:.3f} | {launch * 1e3:.3f} | {gpu * 1e3:.3f} "
+            f"| {streams}x{frames} | {median * 1e3:.3f} | {p95 * 1e3:.3f} | {launch * 1e3:.3f} | {gpu * 1e3:.3f} "
             f"| {streams * frames / median:.0f} |",
             flush=True,
         )
 
 
+def _launch_and_collect(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) -> None:
+    decoder.launch(rows, codes).collect()
+
+
 def launch_seconds(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) -> float:
     """Return the median seconds until all work of a batch is enqueued."""
-    taken = []
+    durations = []
     for _ in range(REPEATS):
         began = time.perf_counter()
         pending = decoder.launch(rows, codes)
-        taken.append(time.perf_counter() - began)
+        durations.append(time.perf_counter() - began)
         pending.collect()
-    return statistics.median(taken)
+    return statistics.median(durations)
 
 
 def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
@@ -95,54 +100,55 @@ def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
             decoder._launches[size]()
         last.record()
     last.synchronize()
-    return first.elapsed_time(last) / 10e3
+    return float(first.elapsed_time(last)) / 10e3
 
 
-def time_beginnings(decoder: GraphedDecoder) -> None:
-    """Print the time until a stream with a reference can be decoded, for a cache miss (new) and a cache hit (known)."""
+def time_begin(decoder: GraphedDecoder) -> None:
+    """Print the time until a stream with a reference can be decoded, for a cache miss and a cache hit."""
     for frames in REFERENCES:
         codes = codes_of(1, frames)[0]
         began = time.perf_counter()
         row = decoder.begin(codes)
         torch.cuda.synchronize()
-        new = time.perf_counter() - began
+        miss = time.perf_counter() - began
         decoder.end(row)
 
-        def again(codes: np.ndarray = codes) -> None:
+        def begin_again(codes: np.ndarray = codes) -> None:
             row = decoder.begin(codes)
             torch.cuda.synchronize()
             decoder.end(row)
 
-        print(f"after {frames} frames: new {new * 1e3:.1f} ms, known {statistics.median(seconds(again)) * 1e3:.2f} ms")
+        hit = statistics.median(seconds(begin_again))
+        print(f"reference of {frames} frames: cache miss {miss * 1e3:.1f} ms, hit {hit * 1e3:.2f} ms")
 
 
 def main() -> None:
     """Load the decoder and time it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder")
+    parser.add_argument("folder", help="a checkpoint")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--streams", type=int, default=256)
     parser.add_argument("--max-batch-frames", type=int)
-    parser.add_argument("--only", type=size_of, nargs="*", help="streams x frames")
-    parser.add_argument("--errors", action="store_true")
+    parser.add_argument("--only", type=size_of, nargs="*", help="batch sizes, streams x frames")
+    parser.add_argument("--errors", action="store_true", help="also print the error of the samples for each dtype")
     code2wav_errors.add_options(parser)
-    given = parser.parse_args()
+    args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    limits = Code2WavConfig(dtype=given.dtype, streams=given.streams, max_batch_frames=given.max_batch_frames)
+    limits = Code2WavConfig(dtype=args.dtype, streams=args.streams, max_batch_frames=args.max_batch_frames)
     free, _ = torch.cuda.mem_get_info()
     began = time.monotonic()
     decoder = load_decoder(
-        EngineConfig(model=given.folder, device="cuda", talker=TalkerConfig(slots=1), code2wav=limits)
+        EngineConfig(model=args.folder, device="cuda", talker=TalkerConfig(slots=1), code2wav=limits)
     )
-    taken = time.monotonic() - began
+    load_seconds = time.monotonic() - began
     if not isinstance(decoder, GraphedDecoder):
-        raise SystemExit("there is no Triton here, or the checkpoint is not one for it")
+        raise SystemExit("the GPU decoder is not available: Triton is not installed, or it cannot run this checkpoint")
     print(machine())
-    print(f"loaded in {taken:.1f} s, {(free - torch.cuda.mem_get_info()[0]) / 2**30:.1f} GiB")
-    time_beginnings(decoder)
-    time_batches(decoder, given.only or decoder._sizes)
-    if given.errors:
-        code2wav_errors.tell(given.folder, torch.device("cuda"), given.frames, given.chunks)
+    print(f"loaded in {load_seconds:.1f} s, {(free - torch.cuda.mem_get_info()[0]) / 2**30:.1f} GiB")
+    time_begin(decoder)
+    time_batches(decoder, args.only or decoder._sizes)
+    if args.errors:
+        code2wav_errors.print_errors(args.folder, torch.device("cuda"), args.frames, args.chunks)
 
 
 if __name__ == "__main__":

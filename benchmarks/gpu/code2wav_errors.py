@@ -48,38 +48,38 @@ class Codec:
         size = self._codec.decoder.codebook_size
         return np.random.default_rng(frames).integers(size, size=(frames, CODEBOOKS), dtype=np.int16)
 
-    def plain(self, device: torch.device) -> Decode:
+    def torch_decoder(self, device: torch.device) -> Decode:
         """Return the reference implementation (plain torch), on ``device``."""
         decoder = StreamDecoder(Code2WavModel(self._tensors, self._codec.decoder, device=device), 1)
 
         def decode(pieces: Sequence[Codes]) -> Samples:
             row = decoder.begin(None)
-            made = [decoder.decode([row], piece[None])[0] for piece in pieces]
+            samples = [decoder.decode([row], piece[None])[0] for piece in pieces]
             decoder.end(row)
-            return np.concatenate(made)
+            return np.concatenate(samples)
 
         return decode
 
-    def served(self, dtype: torch.dtype, sizes: set[int]) -> Decode:
+    def gpu_decoder(self, dtype: torch.dtype, sizes: set[int]) -> Decode:
         """Return the GPU decoder in ``dtype``, without CUDA graphs. sizes: lengths of the pieces, in frames."""
         weights = RowWeights(self._tensors, self._codec.decoder, device=self._device, dtype=dtype)
         decoder = RowDecoder(weights, self._ops(dtype, sizes))
 
         def decode(pieces: Sequence[Codes]) -> Samples:
             memory, row = StreamMemory(weights, 1), torch.zeros(1, dtype=torch.int64, device=self._device)
-            return np.concatenate([self._decoded(decoder, weights, memory, row, piece) for piece in pieces])
+            return np.concatenate([self._decode(decoder, weights, memory, row, piece) for piece in pieces])
 
         return decode
 
-    def _decoded(
+    def _decode(
         self, decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, row: torch.Tensor, piece: Codes
     ) -> Samples:
         frames = len(piece)
         work = torch.zeros(Workspace.size(weights, 1, frames), dtype=weights.dtype, device=self._device)
-        made = torch.empty(1, frames * SAMPLES_PER_FRAME, device=self._device)
+        samples = torch.empty(1, frames * SAMPLES_PER_FRAME, device=self._device)
         codes = torch.from_numpy(piece[None].astype(np.int64)).to(self._device)
-        decoder.decode(codes, row, memory, Workspace(weights, 1, frames, work), made)
-        return made[0].cpu().numpy()
+        decoder.decode(codes, row, memory, Workspace(weights, 1, frames, work), samples)
+        return samples[0].cpu().numpy()
 
     def _ops(self, dtype: torch.dtype, sizes: set[int]) -> Ops:
         if self._device.type != "cuda":
@@ -92,37 +92,37 @@ class Codec:
         return TritonOps(shared=shared)
 
 
-def cut(codes: Codes, frames: int) -> list[Codes]:
+def split(codes: Codes, frames: int) -> list[Codes]:
     """Split codes into pieces of ``frames`` frames; the last one may be shorter."""
     return np.split(codes, range(frames, len(codes), frames))
 
 
-def decibels(samples: Samples, truth: Samples) -> float:
+def decibels(samples: Samples, reference: Samples) -> float:
     """Return the level of the error in dB below the signal; infinite without an error."""
-    error = float((samples.astype(np.float64) - truth).std())
-    return 20 * math.log10(float(truth.std()) / error) if error else math.inf
+    error = float((samples.astype(np.float64) - reference).std())
+    return 20 * math.log10(float(reference.std()) / error) if error else math.inf
 
 
 @torch.inference_mode()
-def tell(folder: str, device: torch.device, frames: int, chunks: Sequence[int]) -> None:
+def print_errors(folder: str, device: torch.device, frames: int, chunks: Sequence[int]) -> None:
     """Print a table of the errors by dtype and chunk size."""
     codec = Codec(folder, device)
     codes = codec.utterance(frames)
-    truth = codec.plain(CPU)([codes])
-    cuts = {chunk: cut(codes, chunk) for chunk in chunks}
+    reference = codec.torch_decoder(CPU)([codes])
+    cuts = {chunk: split(codes, chunk) for chunk in chunks}
     sizes = {len(piece) for pieces in cuts.values() for piece in pieces}
     print("| dB below the signal | " + " | ".join(f"chunks of {chunk}" for chunk in cuts) + " |")
     print((len(cuts) + 1) * "|---" + "|")
 
-    def line(name: str, decode: Decode) -> None:
-        found = (decibels(decode(pieces), truth) for pieces in cuts.values())
-        print(f"| {name} | " + " | ".join(f"{each:.1f}" for each in found) + " |", flush=True)
+    def print_row(name: str, decode: Decode) -> None:
+        levels = (decibels(decode(pieces), reference) for pieces in cuts.values())
+        print(f"| {name} | " + " | ".join(f"{each:.1f}" for each in levels) + " |", flush=True)
 
     for dtype in DTYPES:
-        line(str(dtype).removeprefix("torch."), codec.served(dtype, sizes))
+        print_row(str(dtype).removeprefix("torch."), codec.gpu_decoder(dtype, sizes))
     if device.type == "cuda":
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
-        line("tf32", codec.plain(device))
+        print_row("tf32", codec.torch_decoder(device))
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
 
@@ -134,9 +134,9 @@ def chunk_of(text: str) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that ``tell`` needs in addition."""
-    parser.add_argument("--frames", type=int, default=48, help="of the utterance whose error is told")
-    parser.add_argument("--chunks", type=chunk_of, nargs="+", default=[1, 4, 12, 24], help="frames of its pieces")
+    """Add the options that ``print_errors`` needs in addition."""
+    parser.add_argument("--frames", type=int, default=48, help="frames of the decoded utterance")
+    parser.add_argument("--chunks", type=chunk_of, nargs="+", default=[1, 4, 12, 24], help="chunk sizes in frames")
 
 
 def main() -> None:
@@ -145,8 +145,8 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
     add_options(parser)
-    given = parser.parse_args()
-    tell(given.folder, given.device, given.frames, given.chunks)
+    args = parser.parse_args()
+    print_errors(args.folder, args.device, args.frames, args.chunks)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,14 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.predictor_errors import HEADING, Truth, compared, of_checkpoint, parts, told
+from benchmarks.gpu.predictor_errors import (
+    HEADING,
+    Float32Reference,
+    checkpoint_weights,
+    errors_of,
+    predictor_parts,
+    table_row,
+)
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
@@ -39,71 +46,76 @@ _REPEATS = 7
 
 def main() -> None:
     """Print the tables."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("checkpoint")
-    arguments.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")], default=ROWS)
-    arguments.add_argument("--plain", action="store_true")
-    arguments.add_argument("--cublas", nargs="*", choices=[*FASTEST, "all"], default=[])
-    arguments.add_argument("--errors", action="store_true")
-    options = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", help="a checkpoint folder")
+    parser.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")], default=ROWS)
+    parser.add_argument("--plain", action="store_true", help="also time plain torch")
+    parser.add_argument("--cublas", nargs="*", choices=[*FASTEST, "all"], default=[])
+    parser.add_argument("--errors", action="store_true")
+    options = parser.parse_args()
     checkpoint = open_checkpoint(options.checkpoint)
-    forms = Forms(checkpoint, max(options.rows), plain=options.plain, cublas=options.cublas)
-    print(f"{'ms a frame':20s}" + "".join(f"{rows:>9d}" for rows in options.rows))
+    implementations = Implementations(checkpoint, max(options.rows), plain=options.plain, cublas=options.cublas)
+    print(f"{'ms per frame':20s}" + "".join(f"{rows:>9d}" for rows in options.rows))
     times: dict[str, dict[int, float]] = {}
-    for name, limit, form in forms.residual:
-        times[name] = {rows: forms.residual_time(form, rows) for rows in options.rows if rows <= limit}
+    for name, max_rows, implementation in implementations.residual:
+        times[name] = {
+            rows: implementations.residual_time(implementation, rows) for rows in options.rows if rows <= max_rows
+        }
         _print(name, times[name], options.rows)
-    for name, draw in forms.first.items():
-        _print(name, {rows: forms.first_time(draw, rows) for rows in options.rows}, options.rows)
+    for name, draw in implementations.first.items():
+        _print(name, {rows: implementations.first_time(draw, rows) for rows in options.rows}, options.rows)
     if ONE_LAUNCH in times:
         print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MOST_ROWS is {MOST_ROWS}")
     if options.errors:
-        forms.tell_errors(of_checkpoint(checkpoint, DEVICE, torch.float32))
+        implementations.print_errors(checkpoint_weights(checkpoint, DEVICE, torch.float32))
 
 
-class Forms:
+class Implementations:
     """All implementations that the GPU supports for a checkpoint, for up to ``rows`` rows."""
 
     @torch.inference_mode()
     def __init__(self, checkpoint: Checkpoint, rows: int, *, plain: bool, cublas: Sequence[str]) -> None:
-        own, talker, codec = parts(checkpoint, DEVICE, torch.bfloat16)
+        predictor_weights, talker, codec = predictor_parts(checkpoint, DEVICE, torch.bfloat16)
         self._talker, self._rows = talker, rows
-        self._packed = packed = gather(own, talker, codec)
+        self._packed = packed = gather(predictor_weights, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []
         try:
-            few = batch_sizes(min(rows, MOST_ROWS))
-            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, few)))
-            self.residual.append((f"{ONE_LAUNCH}, fp8", MOST_ROWS, one_launch(rounded(packed), few, fp8=True)))
+            sizes = batch_sizes(min(rows, MOST_ROWS))
+            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, sizes)))
+            self.residual.append((f"{ONE_LAUNCH}, fp8", MOST_ROWS, one_launch(rounded(packed), sizes, fp8=True)))
         except KernelError as error:
-            print(f"no launch for a whole frame: {error}")
+            print(f"the one-launch kernel is not available: {error}")
         self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
         for name in cublas:
             tiles = ALL_CUBLAS if name == "all" else {each: FASTEST[each] for each in FASTEST if each != name}
             self.residual.append((f"... cuBLAS {name}", rows, TritonCodes(packed, rows, tiles)))
         if plain:
-            predictor = CodePredictor(own, talker, code_tables=codec.tables, rows=rows)
+            predictor = CodePredictor(predictor_weights, talker, code_tables=codec.tables, rows=rows)
             self.residual.append(("plain", rows, PlainResidualCodes(predictor, codec)))
         slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
         slots.real[1], slots.real[3] = 0.9, 0.9
         slots.whole[1:] = 50
-        self.first = {"codebook 0": FusedFirstCodes(slots), "... plain": PlainFirstCodes(slots)}
+        self.first: dict[str, FusedFirstCodes | PlainFirstCodes] = {
+            "codebook 0": FusedFirstCodes(slots),
+            "... plain": PlainFirstCodes(slots),
+        }
 
     @torch.inference_mode()
-    def tell_errors(self, exact: PredictorWeights) -> None:
+    def print_errors(self, exact: PredictorWeights) -> None:
         """Print a table of errors of the logits, for as many rows as each implementation supports.
 
         exact: the weights in float32.
         """
         print(HEADING)
-        truth = Truth(exact, self._rows)
-        print(told("bfloat16", truth.twin(self._packed)))
-        print(told("fp8", truth.twin(rounded(self._packed))), flush=True)
-        for name, limit, form in self.residual:
-            truth = Truth(exact, min(limit, self._rows))
-            if (logits := _logits(form, truth)) is not None:
-                print(told(name, compared(logits, truth.logits)), flush=True)
+        reference = Float32Reference(exact, self._rows)
+        print(table_row("bfloat16", reference.reference_errors(self._packed)))
+        print(table_row("fp8", reference.reference_errors(rounded(self._packed))), flush=True)
+        for name, max_rows, implementation in self.residual:
+            reference = Float32Reference(exact, min(max_rows, self._rows))
+            if (logits := _logits(implementation, reference)) is not None:
+                print(table_row(name, errors_of(logits, reference.logits)), flush=True)
 
-    def residual_time(self, form: ResidualCodes, rows: int) -> float:
+    def residual_time(self, implementation: ResidualCodes, rows: int) -> float:
         """Return the milliseconds for codebooks 1 to 15."""
         generator = torch.Generator(DEVICE).manual_seed(0)
         width, vocab = self._talker.transformer.hidden, self._talker.predictor.vocab
@@ -112,13 +124,13 @@ class Forms:
         ones = torch.ones(rows, device=DEVICE)
         draws = RowDraws(0.9 * ones, torch.full((rows,), 50, device=DEVICE), ones)
         chance = RngKey(first * 7919, torch.zeros_like(first))
-        return milliseconds(lambda: form(hidden, first, draws, chance))
+        return milliseconds(lambda: implementation(hidden, first, draws, chance))
 
     def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
         """Return the milliseconds for codebook 0, without the product that computes its logits."""
         logits = torch.randn(rows, self._talker.vocab, device=DEVICE).bfloat16()
-        at = torch.arange(rows, device=DEVICE)
-        return milliseconds(lambda: draw(logits, at))
+        row_indices = torch.arange(rows, device=DEVICE)
+        return milliseconds(lambda: draw(logits, row_indices))
 
 
 @torch.inference_mode()
@@ -132,7 +144,7 @@ def milliseconds(call: Callable[[], object]) -> float:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
-    times = []
+    times: list[float] = []
     for _ in range(_REPEATS + 1):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
@@ -144,15 +156,15 @@ def milliseconds(call: Callable[[], object]) -> float:
     return statistics.median(times[1:])
 
 
-def _logits(form: ResidualCodes, truth: Truth) -> Tensor | None:
+def _logits(implementation: ResidualCodes, reference: Float32Reference) -> Tensor | None:
     """Return the logits [rows, books - 1, vocab], teacher-forced with the float32 codes; None if they are not kept."""
-    rows = len(truth.codes)
-    if isinstance(form, PersistentCodes):
-        form(**truth.asked(torch.bfloat16))
-        return form.logits[:rows]
-    if isinstance(form, TritonCodes):
-        form(**truth.asked(torch.bfloat16))
-        return form.logits[:, :rows].transpose(0, 1)
+    rows = len(reference.codes)
+    if isinstance(implementation, PersistentCodes):
+        implementation(**reference.inputs(torch.bfloat16))
+        return implementation.logits[:rows]
+    if isinstance(implementation, TritonCodes):
+        implementation(**reference.inputs(torch.bfloat16))
+        return implementation.logits[:, :rows].transpose(0, 1)
     return None
 
 

@@ -30,8 +30,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)
-    given = parser.parse_args()
-    print(f"{write_fp8_checkpoint(given.checkpoint, given.folder)} matrices are of eight bits in {given.folder}")
+    args = parser.parse_args()
+    print(f"{args.folder}: rounded {write_fp8_checkpoint(args.checkpoint, args.folder)} matrices to fp8")
 
 
 def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:

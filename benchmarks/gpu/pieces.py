@@ -43,10 +43,10 @@ class Pieces:
         hidden, head = self._tail._hidden[:size], self._model.head
         draw_first = first_codes(self._slots)
         first = draw_first(head(hidden), slots)
-        without_others = FrameSampler(head, self._slots, _NoResidual(self._slots.frame[slots]), draw_first)
+        first_code_only = FrameSampler(head, self._slots, _NoCodePredictor(self._slots.frame[slots]), draw_first)
         return {
             "layers": self._layers(rows),
-            "first code": self._timed(lambda: without_others(hidden, slots)),
+            "first code": self._timed(lambda: first_code_only(hidden, slots)),
             "predictor": self._timed(lambda: self._model.residual(hidden, *first)),
             "tail": _replayed(self._tail._runs[size]),
             "input rows": self._timed(lambda: self._state._rows[:size].copy_(self._inputs._fed_back(slots))),
@@ -55,10 +55,10 @@ class Pieces:
     def _layers(self, rows: int) -> float | None:
         """Time vLLM's own graph for ``rows`` rows. It reads the inputs of the previous step."""
         graphs = self._runner.cudagraph_manager.graphs
-        able = [each for each in graphs if each.num_tokens >= rows and each.uniform_token_count in (None, 1)]
-        if not able:
+        candidates = [each for each in graphs if each.num_tokens >= rows and each.uniform_token_count in (None, 1)]
+        if not candidates:
             return None
-        chosen = min(able, key=lambda each: (each.num_tokens, each.uniform_token_count is None))
+        chosen = min(candidates, key=lambda each: (each.num_tokens, each.uniform_token_count is None))
         return _replayed(graphs[chosen].replay)
 
     def _timed(self, run: Callable[[], Any]) -> float:
@@ -70,7 +70,7 @@ def no_gpu_work() -> AbstractContextManager[Any]:
     return mock.patch.object(torch.cuda.CUDAGraph, "replay", lambda graph: None)
 
 
-class _NoResidual:
+class _NoCodePredictor:
     """Replaces the code predictor by a no-op."""
 
     def __init__(self, embedding: Tensor) -> None:
@@ -95,7 +95,7 @@ def _captured(run: Callable[[], Any], pool: Any) -> torch.cuda.CUDAGraph:
 def _replayed(run: Callable[[], Any]) -> float:
     """Return the milliseconds per run: the median over several groups of replays, each timed with two events."""
     run()
-    times = []
+    times: list[float] = []
     for _ in range(_RUNS):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()

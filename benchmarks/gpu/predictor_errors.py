@@ -29,7 +29,7 @@ from engine.models.weights import Weights
 from engine.talker.fused.fp8 import rounded
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import PredictorWeights, gather
-from tests.predictors import PUBLISHED, question, random_weights
+from tests.support.code_predictors import PUBLISHED, predictor_inputs, random_weights
 
 
 class Errors(NamedTuple):
@@ -47,33 +47,33 @@ class Errors(NamedTuple):
 HEADING = f"{'logits':20s}{'of all':>10s}{'median':>10s}{'largest':>10s}{'likeliest':>10s}"
 
 
-def compared(logits: Tensor, exact: Tensor) -> Errors:
+def errors_of(logits: Tensor, expected: Tensor) -> Errors:
     """Return the errors of logits [rows, books - 1, vocab] relative to those in float32."""
-    error, scale = (logits.double() - exact.double()).abs(), exact.double().square().mean().sqrt()
-    same = (logits.argmax(-1) == exact.argmax(-1)).double().mean()
+    error, scale = (logits.double() - expected.double()).abs(), expected.double().square().mean().sqrt()
+    equal = (logits.argmax(-1) == expected.argmax(-1)).double().mean()
     of_all = error.square().mean().sqrt() / scale
-    return Errors(of_all.item(), (error.median() / scale).item(), (error.max() / scale).item(), same.item())
+    return Errors(of_all.item(), (error.median() / scale).item(), (error.max() / scale).item(), equal.item())
 
 
-class Truth:
+class Float32Reference:
     """The codes and logits of ``rows`` rows in float32: the reference for every implementation."""
 
     def __init__(self, weights: PredictorWeights, rows: int) -> None:
         self._rows = rows
-        self._asked = question(weights, rows, seed=rows, mixed=True)
-        self._asked["hidden"] = self._asked["hidden"].bfloat16().float()  # exact in every dtype
-        self.codes, _, self.logits = ReferencePredictor(weights, rows).run(**self._asked)
+        self._inputs = predictor_inputs(weights, rows, seed=rows, mixed=True)
+        self._inputs["hidden"] = self._inputs["hidden"].bfloat16().float()  # exact in every dtype
+        self.codes, _, self.logits = ReferencePredictor(weights, rows).run(**self._inputs)
 
-    def asked(self, dtype: torch.dtype) -> dict[str, Any]:
+    def inputs(self, dtype: torch.dtype) -> dict[str, Any]:
         """Return the arguments for an implementation: the inputs with states in ``dtype``, and the forced codes."""
-        return self._asked | {"hidden": self._asked["hidden"].to(dtype), "forced": self.codes}
+        return self._inputs | {"hidden": self._inputs["hidden"].to(dtype), "forced": self.codes}
 
-    def twin(self, weights: PredictorWeights) -> Errors:
+    def reference_errors(self, weights: PredictorWeights) -> Errors:
         """Return the errors of plain torch (the reference implementation) with ``weights``."""
-        return compared(ReferencePredictor(weights, self._rows).run(**self.asked(weights.dtype))[2], self.logits)
+        return errors_of(ReferencePredictor(weights, self._rows).run(**self.inputs(weights.dtype))[2], self.logits)
 
 
-def parts(
+def predictor_parts(
     checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype
 ) -> tuple[Weights, TalkerArchitecture, CodecSide]:
     """Return the parts of the checkpoint's code predictor, as arguments for ``gather``."""
@@ -82,17 +82,17 @@ def parts(
     return weights.under("code_predictor."), talker, CodecSide(weights, talker)
 
 
-def of_checkpoint(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
+def checkpoint_weights(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
     """Return the code predictor's weights of a checkpoint in ``dtype``."""
-    return gather(*parts(checkpoint, device, dtype))
+    return gather(*predictor_parts(checkpoint, device, dtype))
 
 
-def of_nothing(width: int, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
+def random_published_weights(width: int, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
     """Return random weights of the published sizes. width: hidden size of the talker."""
     return random_weights(PUBLISHED, vocab=2048, books=16, talker_hidden=width, dtype=dtype, device=device)
 
 
-def told(name: str, errors: Errors) -> str:
+def table_row(name: str, errors: Errors) -> str:
     """Return a row of the table."""
     return f"{name:20s}{errors}"
 
@@ -103,20 +103,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", nargs="?")
     parser.add_argument("--rows", type=int, default=130)
-    parser.add_argument("--width", type=int, default=2048, help="of the talker, where there is no checkpoint")
+    parser.add_argument("--width", type=int, default=2048, help="hidden size of the talker, without CHECKPOINT")
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
-    given = parser.parse_args()
-    checkpoint = open_checkpoint(given.checkpoint) if given.checkpoint else None
+    args = parser.parse_args()
+    checkpoint = open_checkpoint(args.checkpoint) if args.checkpoint else None
 
     def weights(dtype: torch.dtype) -> PredictorWeights:
         if checkpoint is None:
-            return of_nothing(given.width, given.device, dtype)
-        return of_checkpoint(checkpoint, given.device, dtype)
+            return random_published_weights(args.width, args.device, dtype)
+        return checkpoint_weights(checkpoint, args.device, dtype)
 
-    truth, served = Truth(weights(torch.float32), given.rows), weights(torch.bfloat16)
+    reference, bfloat16 = Float32Reference(weights(torch.float32), args.rows), weights(torch.bfloat16)
     print(HEADING)
-    print(told("bfloat16", truth.twin(served)), flush=True)
-    print(told("fp8", truth.twin(rounded(served))))
+    print(table_row("bfloat16", reference.reference_errors(bfloat16)), flush=True)
+    print(table_row("fp8", reference.reference_errors(rounded(bfloat16))))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ MIB = 1 << 20
 Recordings = Sequence[NDArray[np.float32]]
 
 
-class CreditBatch(NamedTuple):
+class Timing(NamedTuple):
     """A measurement in milliseconds: wall-clock time, and CPU time of the thread."""
 
     wall: float
@@ -46,7 +47,7 @@ class Memory:
         self._device = device
         self._free = self._now()
 
-    def taken(self) -> float:
+    def allocated(self) -> float:
         """Return the MiB allocated since the last call, without torch's cached free memory."""
         before, self._free = self._free, self._now()
         return (before - self._free) / MIB
@@ -59,27 +60,27 @@ class Memory:
         return torch.cuda.mem_get_info(self._device)[0]
 
 
-def recordings(count: int, seconds: float) -> Recordings:
+def noise_recordings(count: int, seconds: float) -> Recordings:
     """Return recordings of noise."""
     noise = np.random.default_rng(count).standard_normal((count, round(seconds * SAMPLE_RATE)), np.float32)
     return list(0.1 * noise)
 
 
-def batches(networks: ReferenceNetworks, given: Recordings) -> Iterator[Recordings]:
+def batches(networks: ReferenceNetworks, recordings: Recordings) -> Iterator[Recordings]:
     """Split recordings into batches as the engine does (``engine.cloning.worker``)."""
-    while given:
-        count = networks.together([len(each) for each in given])
-        yield given[:count]
-        given = given[count:]
+    while recordings:
+        count = networks.together([len(each) for each in recordings])
+        yield recordings[:count]
+        recordings = recordings[count:]
 
 
-def encode(networks: ReferenceNetworks, given: Recordings, codes: bool) -> None:
+def encode(networks: ReferenceNetworks, recordings: Recordings, codes: bool) -> None:
     """Encode all recordings in batches."""
-    for batch in batches(networks, given):
+    for batch in batches(networks, recordings):
         networks.encode(batch, [codes] * len(batch))
 
 
-def time_calls(call: Callable[[], object], repeats: int) -> CreditBatch:
+def time_calls(call: Callable[[], object], repeats: int) -> Timing:
     """Return the median times of a call, after one warm-up call."""
     call()
     walls, cpus = [], []
@@ -88,7 +89,7 @@ def time_calls(call: Callable[[], object], repeats: int) -> CreditBatch:
         call()
         walls.append(1e3 * (time.perf_counter() - wall))
         cpus.append(1e3 * (time.thread_time() - cpu))
-    return CreditBatch(statistics.median(walls), statistics.median(cpus))
+    return Timing(statistics.median(walls), statistics.median(cpus))
 
 
 def load(checkpoint: Checkpoint, device: torch.device, *, captured: bool) -> ReferenceNetworks:
@@ -96,24 +97,24 @@ def load(checkpoint: Checkpoint, device: torch.device, *, captured: bool) -> Ref
     memory, began = Memory(device), time.monotonic()
     networks = ReferenceNetworks(checkpoint, device)
     if not networks.can_clone:
-        raise SystemExit(f"{checkpoint.folder} cannot clone")
-    print(f"weights: {memory.taken():.0f} MiB, {time.monotonic() - began:.1f} s")
+        raise SystemExit(f"{checkpoint.folder} cannot clone: it has no speaker encoder")
+    print(f"weights: {memory.allocated():.0f} MiB, {time.monotonic() - began:.1f} s")
     if captured:
         began, sizes = time.monotonic(), captured_sizes()
         networks.capture(sizes)
-        taken = time.monotonic() - began
-        print(f"batches of {len(sizes.all)} sizes: {memory.taken():.0f} MiB beside the weights, {taken:.1f} s")
+        seconds = time.monotonic() - began
+        print(f"graphs of {len(sizes.all)} batch sizes: {memory.allocated():.0f} MiB, {seconds:.1f} s")
     return networks
 
 
-def longest_of_plain(networks: ReferenceNetworks, device: torch.device) -> None:
+def print_plain_peak_memory(networks: ReferenceNetworks, device: torch.device) -> None:
     """Print the peak memory of encoding 30 s without graphs."""
     if device.type != "cuda":
         return
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    encode(networks, recordings(1, 30), networks.can_clone_in_context)
-    print(f"30 s in plain torch: {(torch.cuda.max_memory_allocated(device) - before) / MIB:.0f} MiB beside the weights")
+    encode(networks, noise_recordings(1, 30), networks.can_clone_in_context)
+    print(f"30 s in plain torch: {(torch.cuda.max_memory_allocated(device) - before) / MIB:.0f} MiB in addition")
 
 
 def time_all(
@@ -128,13 +129,14 @@ def time_all(
     for codes in (False, True) if plain.can_clone_in_context else (False,):
         for length in seconds:
             for count in counts:
-                given = recordings(count, length)
-                alone = time_calls(lambda given=given, codes=codes: encode(plain, given, codes), repeats)  # type: ignore[misc]
-                made = " + ".join(str(len(batch)) for batch in batches(captured, given))
-                graphs = time_calls(lambda given=given, codes=codes: encode(captured, given, codes), repeats)  # type: ignore[misc]
+                recordings = noise_recordings(count, length)
+                alone = time_calls(partial(encode, plain, recordings, codes), repeats)
+                batch_sizes = " + ".join(str(len(batch)) for batch in batches(captured, recordings))
+                batched = time_calls(partial(encode, captured, recordings, codes), repeats)
                 print(
-                    f"| {count} | {length:g} | {'in context' if codes else 'x-vector'} | {alone.wall:.2f} "
-                    f"| {alone.cpu:.2f} | {made} | {graphs.wall:.2f} | {graphs.cpu:.2f} | {graphs.wall / count:.2f} |",
+                    f"| {count} | {length:g} | {'in context' if codes else 'x-vector'} "
+                    f"| {alone.wall:.2f} | {alone.cpu:.2f} "
+                    f"| {batch_sizes} | {batched.wall:.2f} | {batched.cpu:.2f} | {batched.wall / count:.2f} |",
                     flush=True,
                 )
 
@@ -142,22 +144,22 @@ def time_all(
 def main() -> None:
     """Load the networks with and without graphs, and time both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder")
+    parser.add_argument("folder", help="a checkpoint that can clone")
     parser.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--seconds", type=float, nargs="+", default=[3, 10, 30])
     parser.add_argument("--repeats", type=int, default=10)
-    given = parser.parse_args()
+    args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    config = EngineConfig(model=given.folder, device=given.device)
+    config = EngineConfig(model=args.folder, device=args.device)
     device = choose_device(config)
     prepare_torch(config)
     print(machine(), device)
-    checkpoint = open_checkpoint(given.folder)
+    checkpoint = open_checkpoint(args.folder)
     captured = load(checkpoint, device, captured=True)
     plain = load(checkpoint, device, captured=False)
-    longest_of_plain(plain, device)
-    time_all(plain, captured, given.counts, given.seconds, given.repeats)
+    print_plain_peak_memory(plain, device)
+    time_all(plain, captured, args.counts, args.seconds, args.repeats)
 
 
 if __name__ == "__main__":

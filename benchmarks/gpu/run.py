@@ -87,8 +87,8 @@ PARTS = {
     ),
     "clone": Part(f"{_SERVE} --model {{clones}} --piece clone", 200),
     "clone-0.6b": Part(f"{_SERVE} --model {{clones06}} --piece clone", 200),
-    "held": Part(
-        f"{_SERVE} --model {{named}} --voice ryan --piece held --first 900 --most 2000",
+    "capacity": Part(
+        f"{_SERVE} --model {{named}} --voice ryan --piece capacity --first 900 --most 2000",
         400,
         {
             "SONANT_ENGINE__TALKER__SLOTS": "512",
@@ -109,50 +109,50 @@ _CHECKPOINTS = {
     "clones06": "0.6b-base",
 }
 """Name -> size and kind of a checkpoint, see ``benchmarks.lib.fullsize``."""
-_MAKING_S = 600.0
+_CHECKPOINT_TIMEOUT_S = 600.0
 
 
 def main() -> None:
     """Run the selected parts in order, and print the result of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; all when left out")
-    parser.add_argument("--checkpoints", type=Path, help="when left out OUT/checkpoints")
-    parser.add_argument("--minutes", type=float, default=4, help="of each mixed load")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    failed, told, gpus = False, [""], torch.cuda.device_count()
-    for name in given.part or PARTS:
+    parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; default all parts")
+    parser.add_argument("--checkpoints", type=Path, help="default OUT/checkpoints")
+    parser.add_argument("--minutes", type=float, default=4, help="length of each mixed load")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    failed, summary, gpus = False, [""], torch.cuda.device_count()
+    for name in args.part or PARTS:
         part, began = PARTS[name], time.monotonic()
         if part.gpus > max(1, gpus):
-            told.append(f"{name}: left out, as it needs {part.gpus} GPUs, and there are {gpus}")
-            print(told[-1], flush=True)
+            summary.append(f"{name}: skipped, needs {part.gpus} GPUs, found {gpus}")
+            print(summary[-1], flush=True)
             continue
-        code = whole(name, part, given.out, given.checkpoints or given.out / "checkpoints", given.minutes)
+        code = run_part(name, part, args.out, args.checkpoints or args.out / "checkpoints", args.minutes)
         failed = failed or code != 0
-        told.append(f"{name}: {f'FAILED ({code})' if code else 'done'} after {time.monotonic() - began:.0f} s")
-    print("\n".join(told))
+        summary.append(f"{name}: {f'FAILED ({code})' if code else 'done'} after {time.monotonic() - began:.0f} s")
+    print("\n".join(summary))
     raise SystemExit(failed)
 
 
-def whole(name: str, part: Part, out: Path, checkpoints: Path, minutes: float) -> int:
+def run_part(name: str, part: Part, out: Path, checkpoints: Path, minutes: float) -> int:
     """Write the checkpoints that a part needs, and run it. Return 0, or the exit status of what failed."""
-    words = {"json": str(out / f"{name}.json"), "minutes": str(minutes)}
+    values = {"json": str(out / f"{name}.json"), "minutes": str(minutes)}
     for checkpoint in (field for _, field, _, _ in Formatter().parse(part.command) if field in _CHECKPOINTS):
         kind = _CHECKPOINTS[checkpoint]
-        words[checkpoint] = str(checkpoints / kind)
+        values[checkpoint] = str(checkpoints / kind)
         if (checkpoints / kind / "config.json").exists():  # written last: the checkpoint is complete
             continue
-        making = ["benchmarks.lib.checkpoints", f"full-size-{kind}", words[checkpoint]]
-        if code := run(making, out / f"{name}.txt", _MAKING_S):
+        command = ["benchmarks.lib.checkpoints", f"full-size-{kind}", values[checkpoint]]
+        if code := run(command, out / f"{name}.txt", _CHECKPOINT_TIMEOUT_S):
             return code
-    command = part.command.format_map(words).split()
+    command = part.command.format_map(values).split()
     print(f"== {name}: python -m {' '.join(command)}", flush=True)
     return run(command, out / f"{name}.txt", part.seconds + 60 * minutes * part.loads, part.environment)
 
 
-def run(command: list[str], copy: Path, seconds: float, environment: Mapping[str, str] = {}) -> int:
-    """Run a module, with its output printed and copied to ``copy``. Return its exit status, negative for a signal.
+def run(command: list[str], log: Path, seconds: float, environment: Mapping[str, str] = {}) -> int:
+    """Run a module, with its output printed and copied to ``log``. Return its exit status, negative for a signal.
 
     seconds: timeout, after which it is terminated. environment: additional environment variables.
     """
@@ -165,12 +165,12 @@ def run(command: list[str], copy: Path, seconds: float, environment: Mapping[str
         text=True,
         start_new_session=True,
     )
-    ends = ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds + 30))
-    timers = [threading.Timer(after, os.killpg, (process.pid, number)) for number, after in ends]
+    signals = ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds + 30))
+    timers = [threading.Timer(after, os.killpg, (process.pid, number)) for number, after in signals]
     for timer in timers:
         timer.start()
     assert process.stdout is not None
-    with copy.open("w") as file, process.stdout as output:
+    with log.open("w") as file, process.stdout as output:
         for line in output:
             print(line, end="", flush=True)
             file.write(line)

@@ -40,13 +40,13 @@ from engine.talker.vllm.talker import VllmTalker, load_vllm_talker
 from server.bench.workload import SENTENCES
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_ALONE = 20
-_SETTLING = 8
-_FEW = 12
-_LONG = 400
+_SINGLE_REPEATS = 20
+_WARM_UP_STEPS = 8
+_HOST_STEPS = 12
+_LONG_FRAMES = 400
 
 
-class Crowd:
+class Utterances:
     """Runs utterances that start together on an otherwise idle talker."""
 
     def __init__(self, talker: VllmTalker, checkpoint: Checkpoint) -> None:
@@ -78,7 +78,7 @@ class Crowd:
         while self._talker.runnable(()):
             self._talker.step(())
 
-    def leave(self) -> None:
+    def cancel_all(self) -> None:
         """Cancel all utterances."""
         for stream in list(self._talker._utterances):
             self._talker.cancel(stream)
@@ -90,49 +90,49 @@ class Crowd:
         return statistics.fmean(request.num_computed_tokens for request in self._talker._requests.values())
 
 
-def step_times(crowd: Crowd, rows: int, frames: int) -> tuple[list[float], float]:
+def step_times(utterances: Utterances, rows: int, frames: int) -> tuple[list[float], float]:
     """Return the milliseconds of each step in which all rows generate a frame, and the mean positions per row."""
-    crowd.admit(rows, frames)
-    while crowd.step() < rows:
+    utterances.admit(rows, frames)
+    while utterances.step() < rows:
         pass
-    for _ in range(_SETTLING):
-        crowd.step()
-    positions, moments = crowd.positions, [time.perf_counter()]
-    while crowd.step() == rows:
+    for _ in range(_WARM_UP_STEPS):
+        utterances.step()
+    positions, moments = utterances.positions, [time.perf_counter()]
+    while utterances.step() == rows:
         moments.append(time.perf_counter())
-    crowd.finish()
+    utterances.finish()
     return [1000 * float(each) for each in np.diff(moments)], positions + len(moments) / 2
 
 
-def first_codes(crowd: Crowd, rows: int) -> tuple[float, float]:
+def first_codes(utterances: Utterances, rows: int) -> tuple[float, float]:
     """Return the milliseconds from the arrival of ``rows`` prompts to the first codes of any, and of all."""
-    began, first, got = time.perf_counter(), 0.0, 0
-    crowd.admit(rows, 2)
-    while got < rows:
-        got += crowd.step()
-        first = first or (time.perf_counter() - began if got else 0.0)
+    began, first, frames = time.perf_counter(), 0.0, 0
+    utterances.admit(rows, 2)
+    while frames < rows:
+        frames += utterances.step()
+        first = first or (time.perf_counter() - began if frames else 0.0)
     last = time.perf_counter() - began
-    crowd.finish()
+    utterances.finish()
     return 1000 * first, 1000 * last
 
 
-def parts_of(crowd: Crowd, pieces: Pieces, rows: int) -> dict[str, float | None]:
+def parts_of(utterances: Utterances, pieces: Pieces, rows: int) -> dict[str, float | None]:
     """Return the times of the pieces on the GPU, and of the host, with ``rows`` utterances running."""
-    crowd.admit(rows, _LONG)
-    while crowd.step() < rows:
+    utterances.admit(rows, _LONG_FRAMES)
+    while utterances.step() < rows:
         pass
-    for _ in range(_SETTLING):
-        crowd.step()
+    for _ in range(_WARM_UP_STEPS):
+        utterances.step()
     torch.cuda.synchronize()
-    found = pieces.milliseconds(rows)
+    result = pieces.milliseconds(rows)
     with no_gpu_work():
         times = []
-        for _ in range(_FEW):
+        for _ in range(_HOST_STEPS):
             began = time.perf_counter()
-            crowd.step()
+            utterances.step()
             times.append(1000 * (time.perf_counter() - began))
-    crowd.leave()
-    return found | {"host": statistics.median(times[2:])}
+    utterances.cancel_all()
+    return result | {"host": statistics.median(times[2:])}
 
 
 def floors(checkpoint: Checkpoint, rows: int, positions: float, itemsize: int) -> dict[str, Floor]:
@@ -145,85 +145,89 @@ def floors(checkpoint: Checkpoint, rows: int, positions: float, itemsize: int) -
     }
 
 
-def measured(crowd: Crowd, checkpoint: Checkpoint, pieces: Pieces | None, rows: int, given: Any) -> dict[str, Any]:
+def measure(
+    utterances: Utterances, checkpoint: Checkpoint, pieces: Pieces | None, rows: int, args: Any
+) -> dict[str, Any]:
     """Run all measurements with ``rows`` utterances."""
-    crowd.admit(rows, _FEW)
-    crowd.finish()
-    times, positions = step_times(crowd, rows, given.frames)
-    least = floors(checkpoint, rows, positions, given.itemsize)
-    limits = (1e12 * given.bandwidth, 1e15 * given.products)
-    whole = sum(least.values(), Floor(0, 0)).milliseconds(*limits)
-    found: dict[str, Any] = {
+    utterances.admit(rows, _HOST_STEPS)
+    utterances.finish()
+    times, positions = step_times(utterances, rows, args.frames)
+    floors_by_part = floors(checkpoint, rows, positions, args.itemsize)
+    limits = (1e12 * args.bandwidth, 1e15 * args.products)
+    floor_ms = sum(floors_by_part.values(), Floor(0, 0)).milliseconds(*limits)
+    result: dict[str, Any] = {
         "rows": rows,
         "step": statistics.median(times),
         "step_p95": float(np.percentile(times, 95)),
         "positions": positions,
-        "floor": whole,
-        "floors": {name: each.milliseconds(*limits) for name, each in least.items()},
+        "floor": floor_ms,
+        "floors": {name: each.milliseconds(*limits) for name, each in floors_by_part.items()},
     }
     if pieces is not None:
-        found["parts"] = parts_of(crowd, pieces, rows)
-    if given.first:
-        alone = sorted(first_codes(crowd, 1)[0] for _ in range(_ALONE)) if rows == 1 else []
-        first, last = first_codes(crowd, rows)
-        found["first"] = {"any": first, "all": last, "alone": alone}
-    return found
+        result["parts"] = parts_of(utterances, pieces, rows)
+    if args.first:
+        single = sorted(first_codes(utterances, 1)[0] for _ in range(_SINGLE_REPEATS)) if rows == 1 else []
+        first, last = first_codes(utterances, rows)
+        result["first"] = {"any": first, "all": last, "single": single}
+    return result
 
 
-def line(found: dict[str, Any]) -> str:
+def result_line(result: dict[str, Any]) -> str:
     """Return the results for one number of rows as text."""
-    told = [f"{found['rows']:4d} rows: step {found['step']:6.2f} (p95 {found['step_p95']:6.2f})"]
-    told.append(f"floor {found['floor']:5.2f} ({found['floor'] / found['step']:4.0%})")
-    for name, taken in found.get("parts", {}).items():
-        if taken is None:
+    texts = [f"{result['rows']:4d} rows: step {result['step']:6.2f} (p95 {result['step_p95']:6.2f})"]
+    texts.append(f"floor {result['floor']:5.2f} ({result['floor'] / result['step']:4.0%})")
+    for name, milliseconds in result.get("parts", {}).items():
+        if milliseconds is None:
             continue
-        floor = found["floors"].get(name)
-        told.append(f"{name} {taken:.2f}" + (f" ({floor / taken:.0%})" if floor else ""))
-    if first := found.get("first"):
-        told.append(f"first codes {first['any']:.1f}, of all {first['all']:.1f}")
-        if first["alone"]:
-            told.append(f"one at a time {statistics.median(first['alone']):.1f}, worst {first['alone'][-1]:.1f}")
-    return ", ".join(told)
+        floor = result["floors"].get(name)
+        texts.append(f"{name} {milliseconds:.2f}" + (f" ({floor / milliseconds:.0%})" if floor else ""))
+    if first := result.get("first"):
+        texts.append(f"first codes {first['any']:.1f}, of all {first['all']:.1f}")
+        if first["single"]:
+            texts.append(f"one at a time {statistics.median(first['single']):.1f}, worst {first['single'][-1]:.1f}")
+    return ", ".join(texts)
 
 
 def main() -> None:
     """Load the talker, measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
-    parser.add_argument("--rows", type=_numbers, default=ROWS, help="how many at once, such as 1,32,128")
-    parser.add_argument("--frames", type=int, default=60)
+    parser.add_argument(
+        "--rows", type=_numbers, default=ROWS, help="numbers of concurrent utterances, such as 1,32,128"
+    )
+    parser.add_argument("--frames", type=int, default=60, help="frames of each utterance")
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--first", action="store_true")
-    parser.add_argument("--slots", type=int, help="of the talker; when unset as many as the most rows")
+    parser.add_argument("--slots", type=int, help="slots of the talker; default the largest number of rows")
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--reproducible", action="store_true", help="talker.vllm.reproducible")
     parser.add_argument("--fp8", action="store_true", help="talker.vllm.fp8_predictor")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
-    parser.add_argument("--bandwidth", type=float, default=4.8, help="of the GPU's memory, TB/s")
-    parser.add_argument("--products", type=float, default=0.99, help="of its tensor cores, PFLOP/s")
-    parser.add_argument("--json", type=Path, help="a file for every figure")
-    given = parser.parse_args()
-    slots = given.slots or max(given.rows)
-    on_vllm = VllmConfig(reproducible=given.reproducible, fp8_predictor=given.fp8)
-    talking = TalkerConfig(engine="vllm", slots=slots, context=given.context, vllm=on_vllm)
-    config = EngineConfig(model=given.folder, device="cuda", dtype=given.dtype, talker=talking)
+    parser.add_argument("--bandwidth", type=float, default=4.8, help="memory bandwidth of the GPU, TB/s")
+    parser.add_argument("--products", type=float, default=0.99, help="throughput of its tensor cores, PFLOP/s")
+    parser.add_argument("--json", type=Path, help="write all results to this file")
+    args = parser.parse_args()
+    slots = args.slots or max(args.rows)
+    vllm = VllmConfig(reproducible=args.reproducible, fp8_predictor=args.fp8)
+    talker_config = TalkerConfig(engine="vllm", slots=slots, context=args.context, vllm=vllm)
+    config = EngineConfig(model=args.folder, device="cuda", dtype=args.dtype, talker=talker_config)
     prepare_torch(config)
-    checkpoint, device = open_checkpoint(given.folder), torch.device("cuda")
-    given.itemsize = choose_dtype(config, device).itemsize
+    checkpoint, device = open_checkpoint(args.folder), torch.device("cuda")
+    args.itemsize = choose_dtype(config, device).itemsize
     began = time.perf_counter()
     talker = load_vllm_talker(checkpoint, config.talker, device, choose_dtype(config, device))
     loaded = time.perf_counter() - began
     memory = torch.cuda.memory_reserved() / 2**30
     print(f"{torch.cuda.get_device_name()}, {slots} slots, loaded in {loaded:.1f} s, {memory:.1f} GiB", flush=True)
-    crowd = Crowd(talker, checkpoint)
-    pieces = Pieces(talker) if given.parts else None
-    found = []
-    for rows in given.rows:
-        found.append(measured(crowd, checkpoint, pieces, rows, given))
-        print(line(found[-1]), flush=True)
-        if given.json:
-            report = {"loaded_seconds": loaded, "reserved_gib": memory, "slots": slots, "rows": found}
-            given.json.write_text(json.dumps(report, indent=1) + "\n")
+    utterances = Utterances(talker, checkpoint)
+    pieces = Pieces(talker) if args.parts else None
+    results = []
+    for rows in args.rows:
+        results.append(measure(utterances, checkpoint, pieces, rows, args))
+        print(result_line(results[-1]), flush=True)
+        if args.json:
+            report = {"loaded_seconds": loaded, "reserved_gib": memory, "slots": slots, "rows": results}
+            args.json.write_text(json.dumps(report, indent=1) + "\n")
     talker.close()
 
 

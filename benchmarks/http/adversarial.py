@@ -25,35 +25,35 @@ from urllib.parse import urlsplit
 
 from tests.server.malicious_recordings import MALICIOUS
 
-_LONG = "This is said to somebody who does not listen, and it goes on for as long as nobody hangs up. " * 20
+_LONG_TEXT = "This is read to a client that does not read it, and it goes on until one of them disconnects. " * 20
 _SMALL_WINDOW = 4096
 """Receive buffer (SO_RCVBUF) in bytes of a client that does not read."""
 _LONGEST_STALL = 90.0
 """Maximum seconds that a client stalls. The server should have disconnected it before."""
 _ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
 """Source addresses of the clients. Per-client limits apply to each of them."""
-_HELD_BODY = 2**20
+_PARTIAL_BODY = 2**20
 """Size in bytes of an incomplete body."""
-_ANSWER_S = 20.0
+_RESPONSE_TIMEOUT_S = 20.0
 _BURST = 50
 """Requests, messages or connections per attack."""
 
 
 @dataclass
-class Hostile:
+class AdversarialClient:
     """One adversarial client. host, port: of the server. random: its own random number generator."""
 
     host: str
     port: int
     random: Random
 
-    async def say_nothing(self) -> None:
+    async def send_nothing(self) -> None:
         """Connect, send nothing, and wait for the server to disconnect."""
-        await self._until_hung_up(b"")
+        await self._until_disconnected(b"")
 
     async def stop_in_head(self) -> None:
         """Send an incomplete request header."""
-        await self._until_hung_up(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Ty")
+        await self._until_disconnected(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Ty")
 
     async def stop_in_body(self) -> None:
         """Send an incomplete request body, then trickle single bytes."""
@@ -62,15 +62,17 @@ class Hostile:
             end = time.monotonic() + self.random.uniform(1, _LONGEST_STALL)
             while time.monotonic() < end:
                 await self._send(connection, b"a")
-                await self._hesitate(0.2, 2)
+                await self._pause(0.2, 2)
 
-    async def talk_nonsense(self) -> None:
+    async def send_garbage(self) -> None:
         """Send random bytes instead of HTTP."""
-        await self._until_hung_up(self.random.randbytes(self.random.randint(1, 5000)) + b"\r\n\r\n")
+        await self._until_disconnected(self.random.randbytes(self.random.randint(1, 5000)) + b"\r\n\r\n")
 
     async def open_session(self) -> None:
         """Open a live session and send nothing, or an incomplete frame."""
-        await self._until_hung_up(_handshake(self.random) + self.random.choice((b"", b"\x81\xfe\x10\x00\0\0\0\0{")))
+        await self._until_disconnected(
+            _handshake(self.random) + self.random.choice((b"", b"\x81\xfe\x10\x00\0\0\0\0{"))
+        )
 
     async def read_slowly(self) -> None:
         """Read speech at a tenth of real time, then disconnect."""
@@ -78,7 +80,7 @@ class Hostile:
             await self._send(connection, _speech())
             async with asyncio.timeout(self.random.uniform(5, 40)):
                 while await self._read(connection, 1024):
-                    await self._hesitate(0.2, 0.2)
+                    await self._pause(0.2, 0.2)
 
     async def stall(self) -> None:
         """Request speech and read nothing."""
@@ -100,30 +102,30 @@ class Hostile:
                 while True:
                     await self._send(connection, _frame(json.dumps({"type": "input.text", "text": "again "}).encode()))
                     await self._read(connection, 65_536)
-                    await self._hesitate(2, 10)
+                    await self._pause(2, 10)
 
     async def send_dangerous_recording(self) -> None:
-        """A recording that crashes its decoder, or makes it allocate gigabytes."""
+        """Send a recording that crashes its decoder, or makes it allocate gigabytes."""
         recording = base64.b64encode(self.random.choice(list(MALICIOUS.values()))()).decode()
         body = json.dumps({"input": "Hello.", "ref_audio": f"data:audio/ogg;base64,{recording}"}).encode()
-        await self._until_hung_up(_head(len(body)) + body)
+        await self._until_disconnected(_head(len(body)) + body)
 
-    async def hold_body(self) -> None:
+    async def send_partial_body(self) -> None:
         """Send one megabyte of a body and never the rest."""
-        await self._until_hung_up(_head(16 * 2**20 - 1) + b'{"input": "' + b"a" * _HELD_BODY)
+        await self._until_disconnected(_head(16 * 2**20 - 1) + b'{"input": "' + b"a" * _PARTIAL_BODY)
 
     async def flood_pings(self) -> None:
         """Send megabytes of WebSocket pings without reading the pongs."""
         async with self._session(_SMALL_WINDOW) as connection, asyncio.timeout(self.random.uniform(1, 10)):
             while True:
                 await self._send(connection, _frame(b"p" * 125, opcode=9) * 100)
-                await self._hesitate(0.1, 0.2)
+                await self._pause(0.1, 0.2)
 
     async def send_long_names(self) -> None:
         """Send paths of 60 kB, and a live message with a field name of 1 MB."""
         for _ in range(_BURST // 10):
-            await self._until_answered(f"GET /{'x' * 60_000} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        async with self._session() as connection, asyncio.timeout(_ANSWER_S):
+            await self._send_and_read(f"GET /{'x' * 60_000} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        async with self._session() as connection, asyncio.timeout(_RESPONSE_TIMEOUT_S):
             await self._send(connection, _frame(json.dumps({"type": "cancel", "y" * 2**20: 1}).encode()))
             while await self._read(connection, 65_536):
                 pass
@@ -133,22 +135,22 @@ class Hostile:
         async with AsyncExitStack() as stack:
             for _ in range(_BURST):
                 await stack.enter_async_context(self._connected())
-            await self._hesitate(1, 30)
+            await self._pause(1, 30)
 
     async def rebind(self) -> None:
         """Request private data with a foreign Host header (DNS rebinding)."""
         for path in ("/v1/audio/voices", "/metrics", "/v1/audio/speech/req_1", "/v1/models"):
-            await self._until_answered(f"GET {path} HTTP/1.1\r\nHost: rebound.example\r\n\r\n".encode())
+            await self._send_and_read(f"GET {path} HTTP/1.1\r\nHost: rebound.example\r\n\r\n".encode())
 
     async def smuggle(self) -> None:
         """Try request smuggling: Content-Length with Transfer-Encoding, absolute-form targets, pipelined requests."""
         both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-        await self._until_answered(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\n" + both)
-        await self._until_answered(b"GET http://x/health HTTP/1.1\r\nHost: y\r\n\r\n" * _BURST)
+        await self._send_and_read(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\n" + both)
+        await self._send_and_read(b"GET http://x/health HTTP/1.1\r\nHost: y\r\n\r\n" * _BURST)
 
-    async def _until_answered(self, data: bytes) -> None:
+    async def _send_and_read(self, data: bytes) -> None:
         """Send ``data`` and read the start of the response."""
-        async with self._connected() as connection, asyncio.timeout(_ANSWER_S):
+        async with self._connected() as connection, asyncio.timeout(_RESPONSE_TIMEOUT_S):
             await self._send(connection, data)
             await self._read(connection, 65_536)
 
@@ -160,10 +162,10 @@ class Hostile:
             await self._read(connection, 4096)
             yield connection
 
-    async def _hesitate(self, least: float, most: float) -> None:
-        await asyncio.sleep(self.random.uniform(least, most))
+    async def _pause(self, min_seconds: float, max_seconds: float) -> None:
+        await asyncio.sleep(self.random.uniform(min_seconds, max_seconds))
 
-    async def _until_hung_up(self, data: bytes) -> None:
+    async def _until_disconnected(self, data: bytes) -> None:
         """Send ``data`` and nothing more. Disconnect when the server does, or after a random timeout."""
         async with self._connected() as connection:
             await self._send(connection, data)
@@ -186,27 +188,32 @@ class Hostile:
     async def _send(self, connection: socket.socket, data: bytes) -> None:
         await asyncio.get_running_loop().sock_sendall(connection, data)
 
-    async def _read(self, connection: socket.socket, most: int) -> bytes:
-        return await asyncio.get_running_loop().sock_recv(connection, most)
+    async def _read(self, connection: socket.socket, max_bytes: int) -> bytes:
+        return await asyncio.get_running_loop().sock_recv(connection, max_bytes)
 
 
-Deed = Callable[[Hostile], Awaitable[None]]
-QUIET: tuple[Deed, ...] = (
-    Hostile.say_nothing,
-    Hostile.stop_in_head,
-    Hostile.stop_in_body,
-    Hostile.talk_nonsense,
-    Hostile.open_session,
-    Hostile.send_dangerous_recording,
-    Hostile.hold_body,
-    Hostile.flood_pings,
-    Hostile.send_long_names,
-    Hostile.hoard_connections,
-    Hostile.rebind,
-    Hostile.smuggle,
+Attack = Callable[[AdversarialClient], Awaitable[None]]
+ATTACKS: tuple[Attack, ...] = (
+    AdversarialClient.send_nothing,
+    AdversarialClient.stop_in_head,
+    AdversarialClient.stop_in_body,
+    AdversarialClient.send_garbage,
+    AdversarialClient.open_session,
+    AdversarialClient.send_dangerous_recording,
+    AdversarialClient.send_partial_body,
+    AdversarialClient.flood_pings,
+    AdversarialClient.send_long_names,
+    AdversarialClient.hoard_connections,
+    AdversarialClient.rebind,
+    AdversarialClient.smuggle,
 )
 """Attacks without speech synthesis."""
-LOUD: tuple[Deed, ...] = (Hostile.read_slowly, Hostile.stall, Hostile.vanish, Hostile.trickle_text)
+SPEECH_ATTACKS: tuple[Attack, ...] = (
+    AdversarialClient.read_slowly,
+    AdversarialClient.stall,
+    AdversarialClient.vanish,
+    AdversarialClient.trickle_text,
+)
 """Attacks that request speech synthesis."""
 
 
@@ -238,65 +245,67 @@ def _frame(payload: bytes, opcode: int = 1) -> bytes:
 
 
 def _speech() -> bytes:
-    body = json.dumps({"input": _LONG, "response_format": "pcm", "split": "sentence"}).encode()
+    body = json.dumps({"input": _LONG_TEXT, "response_format": "pcm", "split": "sentence"}).encode()
     return _head(len(body)) + body
 
 
 @dataclass
-class Crowd:
+class ClientGroup:
     """A group of adversarial clients.
 
-    done: number of runs by attack. speaking: maximum number of clients that request speech at a time.
+    runs: number of runs by attack. speaking: maximum number of clients that request speech at a time.
     """
 
     address: str
     speaking: int
     seed: int
-    done: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
 
     async def run(self, clients: int, seconds: float) -> None:
         """Run ``clients`` clients for ``seconds``."""
-        self._turns = asyncio.Semaphore(self.speaking)
-        members = [asyncio.create_task(self._one(number)) for number in range(clients)]
-        await asyncio.wait(members, timeout=seconds)
-        for member in members:
-            member.cancel()
-        await asyncio.gather(*members, return_exceptions=True)
+        self._speech_slots = asyncio.Semaphore(self.speaking)
+        tasks = [asyncio.create_task(self._run_client(number)) for number in range(clients)]
+        await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, number: int) -> None:
+    async def _run_client(self, number: int) -> None:
         url = urlsplit(self.address)
         random = Random(f"{self.seed} {number}")
-        client = Hostile(url.hostname or "", url.port or 0, random)
+        client = AdversarialClient(url.hostname or "", url.port or 0, random)
         while True:
             await asyncio.sleep(random.uniform(0, 2))
-            if random.random() < 0.5 and not self._turns.locked():
-                async with self._turns:
-                    await self._do(random.choice(LOUD), client)
+            if random.random() < 0.5 and not self._speech_slots.locked():
+                async with self._speech_slots:
+                    await self._run_attack(random.choice(SPEECH_ATTACKS), client)
             else:
-                await self._do(random.choice(QUIET), client)
+                await self._run_attack(random.choice(ATTACKS), client)
 
-    async def _do(self, deed: Deed, client: Hostile) -> None:
-        self.done[deed.__name__] += 1
+    async def _run_attack(self, attack: Attack, client: AdversarialClient) -> None:
+        self.runs[attack.__name__] += 1
         try:
-            await deed(client)
+            await attack(client)
         except (OSError, TimeoutError):
-            self.done["hung up on"] += 1
+            self.runs["disconnected"] += 1
 
 
 def main() -> None:
     """Run the adversarial clients and print the number of runs of each attack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("address")
+    parser.add_argument("address", help="URL of a server on this machine")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--speaking", type=int, default=4)
+    parser.add_argument(
+        "--speaking", type=int, default=4, help="maximum number of clients that request speech at a time"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    if urlsplit(given.address).hostname not in ("127.0.0.1", "::1", "localhost"):
-        parser.error("ADDRESS must be this machine's own: a server of somebody else's is no place for this")
-    crowd = Crowd(given.address, given.speaking, given.seed)
-    asyncio.run(crowd.run(given.clients, given.seconds))
-    print(json.dumps(crowd.done))
+    args = parser.parse_args()
+    if urlsplit(args.address).hostname not in ("127.0.0.1", "::1", "localhost"):
+        parser.error(f"ADDRESS must be on this machine (127.0.0.1, ::1 or localhost), got {args.address}")
+    group = ClientGroup(args.address, args.speaking, args.seed)
+    asyncio.run(group.run(args.clients, args.seconds))
+    print(json.dumps(group.runs))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 Each real-time client plays one sentence after the other without a pause (``sonant bench --listeners``), so N clients
 are N concurrent real-time streams. Each number is tried for ``--trial-seconds``. The number grows by half until some
-client has underruns of more than 5 ms in total; then the search bisects. A number is held if every request was
+client has underruns of more than 5 ms in total; then the search bisects. A number is sustained if every request was
 answered and no client had such an underrun. With ``--wait`` clients start to play that many seconds after the first
 sample, otherwise at once.
 """
@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.lib.serving import ROOT
 
-TOLERATED = 0.005
+TOLERATED_SECONDS = 0.005
 """Total seconds of underruns per response that are tolerated."""
 _STEP = 1.5
 _CLIENT_BUSY = 0.8
@@ -34,72 +34,72 @@ _GRACE_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result of trying ``listeners`` real-time clients.
+    """The result of trying ``clients`` real-time clients.
 
-    dry: number of responses with underruns. failed: number of requests that were not answered.
+    completed: number of complete responses. with_underruns: number of those with underruns. failed: the others.
     """
 
-    listeners: int
-    answered: int
+    clients: int
+    completed: int
     failed: int
-    dry: int
+    with_underruns: int
     worst_ms: float
     first_byte_ms: float
-    audio_a_second: float
+    audio_per_second: float
     client_busy: float
 
     @property
-    def held(self) -> bool:
+    def sustained(self) -> bool:
         """Whether all clients were served in real time."""
-        return self.answered > 0 and self.failed == 0 and self.dry == 0
+        return self.completed > 0 and self.failed == 0 and self.with_underruns == 0
 
     def __str__(self) -> str:
-        told = (
-            f"{self.listeners:5d} listeners: {'held' if self.held else 'NOT held'}, {self.answered} answers, "
-            f"{self.dry} ran dry (worst {self.worst_ms:.0f} ms), first byte p50 {self.first_byte_ms:.0f} ms, "
-            f"{self.audio_a_second:.0f} s of audio a second"
+        text = (
+            f"{self.clients:5d} clients: {'sustained' if self.sustained else 'NOT sustained'}, "
+            f"{self.completed} responses, {self.with_underruns} with underruns (worst {self.worst_ms:.0f} ms), "
+            f"first byte p50 {self.first_byte_ms:.0f} ms, {self.audio_per_second:.0f} s of audio per second"
         )
         if self.failed:
-            told += f", {self.failed} requests failed"
-        return told + (f", client busy {self.client_busy:.0%}" if self.client_busy > _CLIENT_BUSY else "")
+            text += f", {self.failed} requests failed"
+        return text + (f", client busy {self.client_busy:.0%}" if self.client_busy > _CLIENT_BUSY else "")
 
 
-def largest(holds: Callable[[int], bool], first: int, most: int, precision: float) -> int:
-    """Return the largest number up to ``most`` for which ``holds`` is true, or 0 if there is none.
+def largest(sustains: Callable[[int], bool], first: int, most: int, precision: float) -> int:
+    """Return the largest number up to ``most`` for which ``sustains`` is true, or 0 if there is none.
 
-    The search stops early when ``holds`` raises StopTrials.
+    The search stops early when ``sustains`` raises StopSearch.
     precision: the search ends when the smallest failing number is at most this fraction larger.
     """
     low, high = 0, most + 1
     number = min(first, most)
     try:
         while number > low and high > max(low + 1, (1 + precision) * low):
-            if holds(number):
+            if sustains(number):
                 low = number
             else:
                 high = number
             number = min(most, round(_STEP * low)) if high > most and low else (low + high) // 2
-    except StopTrials:
+    except StopSearch:
         pass
     return low
 
 
-class StopTrials(Exception):
+class StopSearch(Exception):
     """There is no time for another trial."""
 
 
 def trial_of(load: dict[str, Any], *, buffered: bool) -> Trial:
     """Return the trial for one load in the JSON report of ``sonant bench``."""
     field = "buffered_underrun" if buffered else "underrun"
-    lacks = [each[field] for each in load["each"] if each["outcome"] == "ok"]
+    underruns = [each[field] for each in load["each"] if each["outcome"] == "ok"]
     return Trial(
-        listeners=load["listeners"],
-        answered=len(lacks),
-        failed=load["asked"] - len(lacks),
-        dry=sum(lack > TOLERATED for lack in lacks),
-        worst_ms=1000 * max(lacks, default=0.0),
+        clients=load["listeners"],
+        completed=len(underruns),
+        failed=load["asked"] - len(underruns),
+        with_underruns=sum(underrun > TOLERATED_SECONDS for underrun in underruns),
+        worst_ms=1000 * max(underruns, default=0.0),
         first_byte_ms=load["first_byte_ms"]["p50"] or 0.0,
-        audio_a_second=load["audio_seconds_a_second"],
+        audio_per_second=load["audio_seconds_a_second"],
         client_busy=load["client_busy"],
     )
 
@@ -107,52 +107,61 @@ def trial_of(load: dict[str, Any], *, buffered: bool) -> Trial:
 class Trials:
     """Runs trials against ``server`` for up to ``limit`` seconds, and prints each result."""
 
-    def __init__(self, server: str, options: Sequence[str], *, seconds: float, wait: float, limit: float) -> None:
-        self._server, self._options = server, list(options)
+    def __init__(self, server: str, bench_options: Sequence[str], *, seconds: float, wait: float, limit: float) -> None:
+        self._server, self._options = server, list(bench_options)
         self._seconds, self._wait = seconds, wait
-        self._patience = seconds + _GRACE_S
-        self._ends = time.monotonic() + limit
-        self.done: list[Trial] = []
+        self._timeout = seconds + _GRACE_S
+        self._deadline = time.monotonic() + limit
+        self.results: list[Trial] = []
 
-    def __call__(self, listeners: int) -> bool:
-        """Return whether the server sustains ``listeners`` real-time clients. Raises StopTrials."""
-        if time.monotonic() > self._ends:
-            raise StopTrials
+    def __call__(self, clients: int) -> bool:
+        """Return whether the server sustains this number of real-time clients. Raises StopSearch."""
+        if time.monotonic() > self._deadline:
+            raise StopSearch
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "bench.json")
             command = [sys.executable, "-m", "server.cli", "bench", "--server", self._server, "--json", str(file)]
-            command += ["--listeners", str(listeners), "--seconds", str(self._seconds), "--buffer", str(self._wait)]
+            command += ["--listeners", str(clients), "--seconds", str(self._seconds), "--buffer", str(self._wait)]
             try:
-                subprocess.run([*command, *self._options], cwd=ROOT, capture_output=True, timeout=self._patience)
+                subprocess.run([*command, *self._options], cwd=ROOT, capture_output=True, timeout=self._timeout)
             except subprocess.TimeoutExpired:
-                print(f"{listeners:5d} listeners: no end in {self._patience:.0f} s, no more are tried", flush=True)
-                raise StopTrials from None
+                print(f"{clients:5d} clients: not finished within {self._timeout:.0f} s; the search ends", flush=True)
+                raise StopSearch from None
             if not file.exists():
-                raise SystemExit("sonant bench has measured nothing; run it alone to see why")
+                raise SystemExit("sonant bench wrote no report; run it alone to see why")
             [load] = json.loads(file.read_text())["loads"]
-        self.done.append(trial_of(load, buffered=self._wait > 0))
-        print(self.done[-1], flush=True)
-        return self.done[-1].held
+        self.results.append(trial_of(load, buffered=self._wait > 0))
+        print(self.results[-1], flush=True)
+        return self.results[-1].sustained
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a search."""
-    parser.add_argument("--first", type=int, default=64, help="how many listeners are tried first")
-    parser.add_argument("--most", type=int, default=4096)
-    parser.add_argument("--trial-seconds", type=float, default=12.0, help="of each trial")
-    parser.add_argument("--wait", type=float, default=0.0, help="seconds from the first sample to playing it")
-    parser.add_argument("--precision", type=float, default=0.08)
-    parser.add_argument("--limit", type=float, default=200.0, help="seconds after which no trial begins")
+    parser.add_argument("--first", type=int, default=64, help="first number of real-time clients to try")
+    parser.add_argument("--most", type=int, default=4096, help="largest number of real-time clients to try")
+    parser.add_argument("--trial-seconds", type=float, default=12.0, help="length of each trial")
+    parser.add_argument(
+        "--wait", type=float, default=0.0, help="seconds that a client buffers before it starts to play"
+    )
+    parser.add_argument("--precision", type=float, default=0.08, help="relative precision at which the search ends")
+    parser.add_argument("--limit", type=float, default=200.0, help="seconds after which no trial starts")
 
 
-def search(server: str, given: argparse.Namespace, options: Sequence[str]) -> dict[str, Any]:
+def search(server: str, args: argparse.Namespace, bench_options: Sequence[str]) -> dict[str, Any]:
     """Search the capacity, print the result and return it."""
-    trials = Trials(server, options, seconds=given.trial_seconds, wait=given.wait, limit=given.limit)
-    most = largest(trials, given.first, given.most, given.precision)
-    failing = min((each.listeners for each in trials.done if not each.held and each.listeners > most), default=None)
-    beyond = f"{failing} were not" if failing else "more were not tried"
-    print(f"{most} listeners are held in real time; {beyond}")
-    return {"held": most, "not_held": failing, "wait": given.wait, "trials": [asdict(each) for each in trials.done]}
+    trials = Trials(server, bench_options, seconds=args.trial_seconds, wait=args.wait, limit=args.limit)
+    most = largest(trials, args.first, args.most, args.precision)
+    not_sustained = min(
+        (each.clients for each in trials.results if not each.sustained and each.clients > most), default=None
+    )
+    beyond = f"{not_sustained} are not" if not_sustained else "more were not tried"
+    print(f"{most} real-time clients are sustained; {beyond}")
+    return {
+        "clients": most,
+        "not_sustained": not_sustained,
+        "wait": args.wait,
+        "trials": [asdict(each) for each in trials.results],
+    }
 
 
 def main() -> None:
@@ -161,12 +170,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--server", default="http://127.0.0.1:8000")
-    parser.add_argument("--json", type=Path, help="a file for every trial")
+    parser.add_argument("--json", type=Path, help="write the result of every trial to this file")
     add_options(parser)
-    given, options = parser.parse_known_args()
-    found = search(given.server, given, options)
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+    args, bench_options = parser.parse_known_args()
+    result = search(args.server, args, bench_options)
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.http.exhaustion connections | bodies | pongs
 
-connections: 1,100 idle connections to a server with a limit of 1,024 open files, while a real-time client listens.
-Prints whether the listener's audio was complete, whether another client could connect, and the size of the log.
+connections: 1,100 idle connections to a server with a limit of 1,024 open files, while a real-time client plays.
+Prints whether the audio of that client was complete, whether another client could connect, and the size of the log.
 bodies: 80 incomplete bodies of 16 MB. pongs: a WebSocket client that sends 400 MB of pings and never reads. Both print
 how much the memory of the HTTP process grew.
 """
@@ -30,14 +30,14 @@ FILES = 1024
 BODIES, BODY_BYTES = 80, 16 * 1024 * 1024 - 1
 PINGS_MB = 400
 HOLD_S = 30.0
-BYTES_A_SECOND = 48_000
+BYTES_PER_SECOND = 48_000
 HANDSHAKE = (
     f"GET {SPEECH}/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 
 
-class _FewFiles(Serving):
+class _FewFilesServer(Serving):
     """A server with the limits of ``ulimit -n 1024``."""
 
     program = (
@@ -62,12 +62,12 @@ def _resident_mb(server: Serving) -> float:
     return float(http_process(server.process.pid).memory_info().rss) / 1e6
 
 
-def _played(answer: httpx.Response) -> int:
+def _play(response: httpx.Response) -> int:
     """Read the audio in real time and return its number of bytes."""
     began, count = time.monotonic(), 0
-    for piece in answer.iter_raw(9600):
+    for piece in response.iter_raw(9600):
         count += len(piece)
-        time.sleep(max(0.0, began + count / BYTES_A_SECOND - time.monotonic()))
+        time.sleep(max(0.0, began + count / BYTES_PER_SECOND - time.monotonic()))
     return count
 
 
@@ -76,31 +76,34 @@ def connections(server: Serving) -> None:
     body = endless(max_new_tokens=400)  # 32 s
     with server.client() as client:
         alone = len(client.post(SPEECH, json=body, timeout=300).content)
-    heard: list[int | str] = []
+    received: list[int | str] = []
 
-    def listen() -> None:
+    def play_stream() -> None:
         with server.client() as client:
             try:
-                with client.stream("POST", SPEECH, json=body, timeout=300) as answer:
-                    heard.append(_played(answer))
+                with client.stream("POST", SPEECH, json=body, timeout=300) as response:
+                    received.append(_play(response))
             except httpx.HTTPError as error:
-                heard.append(type(error).__name__)
+                received.append(type(error).__name__)
 
-    listener = threading.Thread(target=listen)
-    listener.start()
-    with ExitStack() as crowd:
+    real_time_client = threading.Thread(target=play_stream)
+    real_time_client.start()
+    with ExitStack() as stack:
         for _ in range(IDLE):
-            crowd.enter_context(_connect(server))
+            stack.enter_context(_connect(server))
         try:
             with server.client() as client:
                 other = str(client.get("/health", timeout=10).status_code)
         except httpx.HTTPError as error:
             other = type(error).__name__
         time.sleep(HOLD_S)
-    listener.join()
+    real_time_client.join()
     size = sum(len(line) + 1 for line in server.lines)
     tracebacks = sum("Traceback" in line for line in server.lines)
-    print(f"listener: {heard[0]} of {alone} bytes; another client: {other}; log: {size} bytes, {tracebacks} tracebacks")
+    print(
+        f"real-time client: {received[0]} of {alone} bytes; another client: {other}; "
+        f"log: {size} bytes, {tracebacks} tracebacks"
+    )
 
 
 def bodies(server: Serving) -> None:
@@ -108,12 +111,12 @@ def bodies(server: Serving) -> None:
     before = _resident_mb(server)
     head = f"POST {SPEECH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     data = f"{head}Content-Length: {BODY_BYTES + 1}\r\n\r\n".encode() + b" " * BODY_BYTES
-    with ExitStack() as crowd:
+    with ExitStack() as stack:
         for _ in range(BODIES):
             with suppress(ConnectionError):
-                crowd.enter_context(_connect(server, data))
+                stack.enter_context(_connect(server, data))
         time.sleep(5)
-        print(f"{BODIES} half-sent bodies of {BODY_BYTES} bytes: {_resident_mb(server) - before:.0f} MB more")
+        print(f"{BODIES} incomplete bodies of {BODY_BYTES} bytes: {_resident_mb(server) - before:.0f} MB more")
 
 
 def pongs(server: Serving) -> None:
@@ -133,7 +136,7 @@ def main() -> None:
     part = parts[sys.argv[1]]
     with tempfile.TemporaryDirectory() as name:
         write_checkpoint(Path(name) / "pocket", "pocket")
-        kind = _FewFiles if part is connections else Serving
+        kind = _FewFilesServer if part is connections else Serving
         with kind(write_config(Path(name), Path(name) / "pocket")) as server:
             part(server.ready())
 

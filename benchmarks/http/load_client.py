@@ -20,7 +20,7 @@ from server.bench.run import Run, run
 from server.bench.workload import SENTENCES, Closed, Workload
 
 _PIECE = b"\x00\x20" * 1920
-_EVERY_S = 0.02
+_INTERVAL_S = 0.02
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,7 +31,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(int(head.split("/")[1].split()[0])):
             writer.write(b"%x\r\n%b\r\n" % (len(_PIECE), _PIECE))
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(_INTERVAL_S)
         writer.write(b"0\r\n\r\n")
         await writer.drain()
     writer.close()
@@ -44,14 +44,14 @@ async def serve() -> None:
     await server.serve_forever()
 
 
-async def asked(port: int, pieces: int, load: Closed) -> Run:
+async def run_load(port: int, pieces: int, load: Closed) -> Run:
     """Run ``load`` with requests for ``pieces`` pieces each. Raises SystemExit if a request fails."""
     client = Client(f"http://127.0.0.1:{port}/{pieces}", None, patience=120, rate=24_000, audible=0.01)
-    done = await run(load, client, Workload(SENTENCES))
-    failed = [trace for trace in done.traces if trace.outcome != "ok"]
+    result = await run(load, client, Workload(SENTENCES))
+    failed = [trace for trace in result.traces if trace.outcome != "ok"]
     if failed:
-        raise SystemExit(f"{len(failed)} failed: {failed[0].outcome}, {failed[0].detail}")
-    return done
+        raise SystemExit(f"{len(failed)} requests failed, the first with {failed[0].outcome}: {failed[0].detail}")
+    return result
 
 
 def main() -> None:
@@ -59,28 +59,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--requests", type=int, default=512)
-    parser.add_argument("--pieces", type=int, default=100)
+    parser.add_argument("--pieces", type=int, default=100, help="pieces of a long response")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
+    args = parser.parse_args()
+    if args.serve:
         asyncio.run(serve())
         return
     command = [sys.executable, "-m", "benchmarks.http.load_client", "--serve"]
-    load = Closed(given.at_once, given.requests)
+    load = Closed(args.at_once, args.requests)
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline())
-            asyncio.run(asked(port, 1, Closed(given.at_once, given.at_once)))
-            few, many = (asyncio.run(asked(port, pieces, load)) for pieces in (1, given.pieces))
+            asyncio.run(run_load(port, 1, Closed(args.at_once, args.at_once)))
+            few, many = (asyncio.run(run_load(port, pieces, load)) for pieces in (1, args.pieces))
         finally:
             server.terminate()
-    piece = (many.busy - few.busy) / given.requests / (given.pieces - 1)
-    request = few.busy / given.requests - piece
-    print(f"a request {1e3 * request:.2f} ms, a piece {1e6 * piece:.0f} us of CPU time")
-    print(
-        f"{given.at_once} at once, {given.at_once / _EVERY_S:,.0f} pieces a second: busy {many.busy / many.seconds:.0%}"
-    )
+    piece = (many.busy - few.busy) / args.requests / (args.pieces - 1)
+    request = few.busy / args.requests - piece
+    print(f"CPU time: {1e3 * request:.2f} ms per request, {1e6 * piece:.0f} us per piece")
+    rate = args.at_once / _INTERVAL_S
+    print(f"{args.at_once} at once, {rate:,.0f} pieces per second: busy {many.busy / many.seconds:.0%}")
 
 
 if __name__ == "__main__":

@@ -41,14 +41,14 @@ _ENDLESS = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 
 _PCM_BYTES_PER_S = 48_000
 
 
-def trickle(address: str, over: threading.Event) -> None:
+def trickle(address: str, stop: threading.Event) -> None:
     """Run one live session that sends a word every 10 s."""
     try:
         with connect(address.replace("http", "ws", 1) + f"{_SPEECH}/stream", ping_interval=None) as session:
             config = {"type": "session.config", "response_format": "pcm", **_ENDLESS}
             session.send(json.dumps(config))
             sent = -math.inf
-            while not over.is_set():
+            while not stop.is_set():
                 if time.monotonic() - sent > 10.0:
                     session.send(json.dumps({"type": "input.text", "text": "word "}))
                     sent = time.monotonic()
@@ -58,17 +58,17 @@ def trickle(address: str, over: threading.Event) -> None:
         return
 
 
-def slow(address: str, over: threading.Event) -> None:
+def slow(address: str, stop: threading.Event) -> None:
     """Read one stream at 4,000 bytes per second."""
-    _read(address, over, rate=4000, window=16_384)
+    _read(address, stop, rate=4000, window=16_384)
 
 
-def hog(address: str, over: threading.Event) -> None:
+def hog(address: str, stop: threading.Event) -> None:
     """Read one stream in real time."""
-    _read(address, over, rate=_PCM_BYTES_PER_S, window=65_536)
+    _read(address, stop, rate=_PCM_BYTES_PER_S, window=65_536)
 
 
-def _read(address: str, over: threading.Event, rate: int, window: int) -> None:
+def _read(address: str, stop: threading.Event, rate: int, window: int) -> None:
     url = urlsplit(address)
     body = json.dumps({"input": "Hello there.", "response_format": "pcm", **_ENDLESS}).encode()
     head = f"POST {_SPEECH} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
@@ -77,36 +77,36 @@ def _read(address: str, over: threading.Event, rate: int, window: int) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
             connection.connect((url.hostname, url.port))
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            while not over.wait(0.5) and connection.recv(rate // 2, socket.MSG_WAITALL):
+            while not stop.wait(0.5) and connection.recv(rate // 2, socket.MSG_WAITALL):
                 pass
     except OSError:
         return
 
 
-def waited(attack: Callable[[str, threading.Event], None], clients: int, given: argparse.Namespace) -> str:
+def measure_wait(attack: Callable[[str, threading.Event], None], clients: int, args: argparse.Namespace) -> str:
     """Run ``attack`` and return the status of another client's response, and the seconds until it was complete."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "checkpoint").mkdir()
         write_checkpoint(folder / "checkpoint", "pocket")
-        model = {"model": str(folder / "checkpoint"), "device": "cpu", "threads": 1, "talker": {"slots": given.seats}}
+        model = {"model": str(folder / "checkpoint"), "device": "cpu", "threads": 1, "talker": {"slots": args.seats}}
         (folder / "config.yaml").write_text(yaml.safe_dump({"engine": model}))
-        over = threading.Event()
-        with serving.served(folder / "config.yaml", folder / "log") as (address, _):
-            threads = [threading.Thread(target=attack, args=(address, over)) for _ in range(clients)]
+        stop = threading.Event()
+        with serving.running_server(folder / "config.yaml", folder / "log") as (address, _):
+            threads = [threading.Thread(target=attack, args=(address, stop)) for _ in range(clients)]
             for thread in threads:
                 thread.start()
-            time.sleep(given.settle)
+            time.sleep(args.settle)
             other = httpx.HTTPTransport(local_address="127.0.0.2")
             body = {"input": "Hello there.", "response_format": "pcm", "max_new_tokens": 24}
-            begun = time.perf_counter()
+            began = time.perf_counter()
             try:
-                with httpx.Client(base_url=address, transport=other, timeout=given.most) as client:
+                with httpx.Client(base_url=address, transport=other, timeout=args.most) as client:
                     status = str(client.post(_SPEECH, json=body).status_code)
             except httpx.TimeoutException:
                 status = "none"
-            seconds = time.perf_counter() - begun
-            over.set()
+            seconds = time.perf_counter() - began
+            stop.set()
         for thread in threads:
             thread.join()
     return f"status {status} after {seconds:6.1f} s"
@@ -115,14 +115,14 @@ def waited(attack: Callable[[str, threading.Event], None], clients: int, given: 
 def main() -> None:
     """Print one line per attack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seats", type=int, default=8)
-    parser.add_argument("--settle", type=float, default=30.0)
-    parser.add_argument("--most", type=float, default=150.0)
+    parser.add_argument("--seats", type=int, default=8, help="number of engine slots")
+    parser.add_argument("--settle", type=float, default=30.0, help="seconds that the attack runs before the request")
+    parser.add_argument("--most", type=float, default=150.0, help="timeout of the request in seconds")
     parser.add_argument("--attacks", nargs="*", default=["trickle", "slow", "hog"])
-    given = parser.parse_args()
-    for attack, clients in ((trickle, given.seats), (slow, given.seats), (hog, given.seats + 56)):
-        if attack.__name__ in given.attacks:
-            print(f"{attack.__name__:8} {clients:3} clients: {waited(attack, clients, given)}", flush=True)
+    args = parser.parse_args()
+    for attack, clients in ((trickle, args.seats), (slow, args.seats), (hog, args.seats + 56)):
+        if attack.__name__ in args.attacks:
+            print(f"{attack.__name__:8} {clients:3} clients: {measure_wait(attack, clients, args)}", flush=True)
 
 
 if __name__ == "__main__":

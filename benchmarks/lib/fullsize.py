@@ -138,27 +138,27 @@ def _write_codec(folder: Path, device: torch.device) -> None:
 def _with_published_ids(talker: dict[str, Any]) -> dict[str, Any]:
     """Shift the token ids of the small configuration, which follow its codebook, to follow the published codebook."""
 
-    def shifted(value: Any) -> Any:
+    def shift(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: shifted(each) for name, each in value.items()}
+            return {name: shift(each) for name, each in value.items()}
         return value + _CODEBOOK - CODEBOOK
 
     return {
-        key: shifted(value) if key.startswith("codec_") or key == "spk_id" else value for key, value in talker.items()
+        key: shift(value) if key.startswith("codec_") or key == "spk_id" else value for key, value in talker.items()
     }
 
 
 def main() -> None:
     """Write a checkpoint and print its size and the time it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path, help="the folder")
+    parser.add_argument("out", type=Path, help="the folder to write")
     parser.add_argument("--size", choices=SIZES, default="1.7b")
     parser.add_argument("--kind", choices=KINDS, default="custom_voice")
-    given = parser.parse_args()
+    args = parser.parse_args()
     began = time.perf_counter()
-    write_full_size(given.out, given.size, given.kind)
-    size = sum(file.stat().st_size for file in given.out.rglob("*") if file.is_file())
-    print(f"{given.out}: {given.size} {given.kind}, {size / 1e9:.2f} GB, {time.perf_counter() - began:.1f} s")
+    write_full_size(args.out, args.size, args.kind)
+    size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
+    print(f"{args.out}: {args.size} {args.kind}, {size / 1e9:.2f} GB, {time.perf_counter() - began:.1f} s")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _PROGRAM = "nvidia-cuda-mps-control"
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 @contextmanager
@@ -30,35 +30,35 @@ def daemon() -> Iterator[dict[str, str]]:
     """
     control = shutil.which(_PROGRAM)
     if control is None:
-        raise SystemExit(f"there is no {_PROGRAM} here: it comes with NVIDIA's driver")
+        raise SystemExit(f"{_PROGRAM} was not found on PATH; it is part of the NVIDIA driver")
     with tempfile.TemporaryDirectory(prefix="mps-", ignore_cleanup_errors=True) as folder:
-        names = {"CUDA_MPS_PIPE_DIRECTORY": "pipe", "CUDA_MPS_LOG_DIRECTORY": "log"}
-        environment = os.environ | {name: str(Path(folder, under)) for name, under in names.items()}
-        for under in names.values():
-            Path(folder, under).mkdir()
-        _start(control, environment, Path(folder, "said"))
+        folders = {"CUDA_MPS_PIPE_DIRECTORY": "pipe", "CUDA_MPS_LOG_DIRECTORY": "log"}
+        environment = os.environ | {name: str(Path(folder, subfolder)) for name, subfolder in folders.items()}
+        for subfolder in folders.values():
+            Path(folder, subfolder).mkdir()
+        _start(control, environment, Path(folder, "output"))
         try:
             yield environment
         finally:
             _quit(control, environment)
 
 
-def _start(control: str, environment: dict[str, str], said: Path) -> None:
-    """Start the daemon. said: a file for its output, because it would keep a pipe open. Raises SystemExit."""
-    with said.open("w") as file:
+def _start(control: str, environment: dict[str, str], log: Path) -> None:
+    """Start the daemon. log: a file for its output, because it would keep a pipe open. Raises SystemExit."""
+    with log.open("w") as file:
         started = subprocess.run(
-            [control, "-d"], env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=_PATIENCE_S
+            [control, "-d"], env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=_TIMEOUT_S
         )
     if started.returncode:
-        raise SystemExit(f"{_PROGRAM} -d has ended with {started.returncode}: {said.read_text().strip()}")
+        raise SystemExit(f"{_PROGRAM} -d exited with status {started.returncode}: {log.read_text().strip()}")
 
 
 def _quit(control: str, environment: dict[str, str]) -> None:
     """Stop the daemon, or print a warning if it does not stop."""
     try:
-        subprocess.run([control], input="quit\n", env=environment, text=True, check=True, timeout=_PATIENCE_S)
+        subprocess.run([control], input="quit\n", env=environment, text=True, check=True, timeout=_TIMEOUT_S)
     except subprocess.SubprocessError as error:
-        print(f"the MPS daemon may still run: {error}", file=sys.stderr)
+        print(f"the MPS daemon may still be running: {error}", file=sys.stderr)
 
 
 def run(command: list[str], environment: dict[str, str]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psutil
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 
 
@@ -38,7 +38,7 @@ def processes(pid: int) -> Processes:
     Raises TimeoutError when they do not start in time.
     """
     supervisor = psutil.Process(pid)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
             for http in supervisor.children():
@@ -51,16 +51,16 @@ def processes(pid: int) -> Processes:
             if not supervisor.is_running():
                 raise
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the server {pid} has no HTTP or engine process")
+            raise TimeoutError(f"server {pid} did not start its HTTP and engine process within {_TIMEOUT_S:g} s")
         time.sleep(_POLL_S)
 
 
 def http_process(pid: int) -> psutil.Process:
     """Return the HTTP process of the server with the supervisor ``pid``. Does not wait for the engine process."""
     supervisor = psutil.Process(pid)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     while not (children := supervisor.children()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the server {pid} has no HTTP process")
+            raise TimeoutError(f"server {pid} did not start its HTTP process within {_TIMEOUT_S:g} s")
         time.sleep(_POLL_S)
     return children[0]

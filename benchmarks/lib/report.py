@@ -15,21 +15,21 @@ from benchmarks.versus.turns import Job, Turn
 
 _TITLES = {
     "small": "Small random checkpoint, greedy",
-    "full": "Full-size random 0.6B talker and predictor, greedy, cut at its limit",
+    "full": "Full-size random 0.6B talker and predictor, greedy, cut at the frame limit",
     "code2wav": "Full-size random Code2Wav",
 }
 _NOTES = {
-    "small": "first audio and whole: text to samples. The reference has no first audio but the whole waveform.",
-    "full": "first audio and whole: text to samples. The reference has no first audio but the whole waveform;\n"
-    "its bf16 also decodes in bf16, which CPUs do slowly.",
-    "code2wav": "A chunk here goes on from the one before. The reference keeps no state: each starts from silence.",
+    "small": "first audio, whole: time from the text to the samples. The reference returns only the whole waveform.",
+    "full": "first audio, whole: time from the text to the samples. The reference returns only the whole waveform;\n"
+    "its bf16 run also decodes in bf16, which is slow on CPUs.",
+    "code2wav": "Each chunk continues the previous one. The reference keeps no state and starts each from silence.",
 }
 _REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A participant of a comparison. name: in the table. module: the module that runs. job: its work."""
+    """One implementation in a comparison. name: in the table. module: the module that runs. job: its work."""
 
     name: str
     module: str
@@ -70,7 +70,7 @@ def machine() -> dict[str, str | int]:
 
 def machine_line(machine: dict[str, str | int]) -> str:
     """Return the properties of ``machine`` as one line."""
-    return "{cpu}, {cores} cores, {memory_gib} GiB; Python {python}, torch {torch} on both sides".format(**machine)
+    return "{cpu}, {cores} cores, {memory_gib} GiB; Python {python}, torch {torch} for both".format(**machine)
 
 
 def table(comparison: str, results: Sequence[Result]) -> str:
@@ -118,11 +118,11 @@ def _ratios(name: str, results: Sequence[Result]) -> list[str]:
     for result in results:
         if name in result.seconds:
             best[result.name] = min(best.get(result.name, float("inf")), *result.seconds[name])
-    ours = [seconds for who, seconds in best.items() if not who.startswith(_REFERENCE)]
+    engine = [seconds for contender, seconds in best.items() if not contender.startswith(_REFERENCE)]
     return [
-        f"{name}: {seconds / min(ours):.2f} times as fast as the {who}"
-        for who, seconds in best.items()
-        if ours and who.startswith(_REFERENCE)
+        f"{name}: {seconds / min(engine):.2f} times as fast as the {contender}"
+        for contender, seconds in best.items()
+        if engine and contender.startswith(_REFERENCE)
     ]
 
 

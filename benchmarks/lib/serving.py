@@ -15,13 +15,13 @@ import httpx
 import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120.0
-START_S = 1800.0
+TIMEOUT_S = 120.0
+START_TIMEOUT_S = 1800.0
 """Start timeout. A large checkpoint may have to be downloaded, and its kernels compiled."""
 
 
 @contextmanager
-def served(
+def running_server(
     config: Path,
     log: Path,
     *flags: str,
@@ -33,9 +33,9 @@ def served(
     log: file for its output. cores: CPU affinity. program: the module to run, and arguments that precede ``serve``.
     """
     command = [sys.executable, "-m", *program, "serve", "--config", str(config), "--port", "0", *flags]
-    started = time.perf_counter()
-    with log.open("w") as printed:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=printed)
+    began = time.perf_counter()
+    with log.open("w") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
     try:
         if cores is not None:
             os.sched_setaffinity(process.pid, cores)
@@ -43,22 +43,22 @@ def served(
         _wait_for(log, "(is ready on)", process)
         with httpx.Client(base_url=address) as client:
             client.get("/ready").raise_for_status()
-        yield address, time.perf_counter() - started
+        yield address, time.perf_counter() - began
     finally:
         process.terminate()
-        process.wait(PATIENCE_S)
+        process.wait(TIMEOUT_S)
 
 
-def started() -> psutil.Process:
+def supervisor_process() -> psutil.Process:
     """Return the supervisor process of the server that this process has started."""
     return next(each for each in psutil.Process().children() if "serve" in each.cmdline())
 
 
 def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
     """Wait until the log matches ``pattern`` and return its group. Raises SystemExit when the server does not start."""
-    deadline = time.monotonic() + START_S
-    while not (found := re.search(pattern, log.read_text())):
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not (match := re.search(pattern, log.read_text())):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"the server did not start:\n{log.read_text()}")
+            raise SystemExit(f"the server did not start; its log:\n{log.read_text()}")
         time.sleep(0.01)
-    return found.group(1)
+    return match.group(1)

@@ -54,7 +54,7 @@ class _Request:
     request_id: str
     num_prompt_tokens: int
     num_computed_tokens: int
-    left: int
+    frames_left: int
     output: SimpleNamespace
 
 
@@ -64,15 +64,15 @@ class _Core:
     def __init__(self) -> None:
         import torch
 
-        self._seconds, self._next = _seconds(STEP_MS), 0.0
+        self._seconds, self._step_ends = _seconds(STEP_MS), 0.0
         self._launches, self._tensor = int(os.environ[LAUNCHES]), torch.zeros(16)
         self._pauses = np.memmap(os.environ[PAUSES], np.float32, "r+", shape=(1 + MOST_PAUSES,))
         self._requests: dict[str, _Request] = {}
-        self._drawn: list[SimpleNamespace] = []
-        self._standing: Callable[[], Collection[str]] = list
+        self._outputs: list[SimpleNamespace] = []
+        self._blocked_keys: Callable[[], Collection[str]] = list
 
-    def pause(self, standing: Callable[[], Collection[str]]) -> None:
-        self._standing = standing
+    def pause(self, blocked_keys: Callable[[], Collection[str]]) -> None:
+        self._blocked_keys = blocked_keys
 
     def add(self, utterance: Utterance) -> _Request:
         codes = np.ones((1, 16), np.int32)
@@ -89,46 +89,46 @@ class _Core:
 
     def abort(self, key: str) -> None:
         del self._requests[key]
-        self._drawn = [output for output in self._drawn if output.request_id != key]
+        self._outputs = [output for output in self._outputs if output.request_id != key]
 
     @property
     def under_way(self) -> bool:
-        return bool(self._drawn)
+        return bool(self._outputs)
 
     def step(self) -> tuple[list[Any], bool]:
         from engine.talker.vllm.step_output import step_output_of
 
         self._wait()
-        drawn, self._drawn = self._drawn, []
-        standing = self._standing()
+        outputs, self._outputs = self._outputs, []
+        blocked = self._blocked_keys()
         for request in list(self._requests.values()):
-            if request.request_id in standing:
+            if request.request_id in blocked:
                 continue
             request.num_computed_tokens += 1
-            request.left -= 1
-            if not request.left:
+            request.frames_left -= 1
+            if not request.frames_left:
                 request.output = SimpleNamespace(**{**vars(request.output), "finished": True})
                 del self._requests[request.request_id]
-            self._drawn.append(request.output)
-        return step_output_of(drawn), bool(self._drawn)
+            self._outputs.append(request.output)
+        return step_output_of(outputs), bool(self._outputs)
 
     def _wait(self) -> None:
         """Wait until the previous step has ended, which started with the previous call."""
         for _ in range(self._launches):
             self._tensor.add_(1)
         now = time.monotonic()
-        if self._drawn and self._pauses[0] < MOST_PAUSES:
+        if self._outputs and self._pauses[0] < MOST_PAUSES:
             self._pauses[0] += 1
-            self._pauses[int(self._pauses[0])] = now - self._next
+            self._pauses[int(self._pauses[0])] = now - self._step_ends
         time.sleep(self._seconds)
-        self._next = now + self._seconds
+        self._step_ends = now + self._seconds
 
     def close(self) -> None:
         pass
 
 
 @dataclass(frozen=True, slots=True)
-class _Flight:
+class _PendingBatch:
     """A batch in flight, whose samples are available at ``moment`` (``time.monotonic``)."""
 
     samples: NDArray[np.int16]
@@ -167,15 +167,15 @@ class _Decoder:
     def end(self, row: int) -> None:
         self._free.append(row)
 
-    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> _Flight:
-        return _Flight(self._samples[: len(rows), : codes.shape[1] * 1920], time.monotonic() + self._seconds)
+    def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> _PendingBatch:
+        return _PendingBatch(self._samples[: len(rows), : codes.shape[1] * 1920], time.monotonic() + self._seconds)
 
 
 def _seconds(variable: str) -> float:
     return float(os.environ[variable]) / 1000
 
 
-def _talker(checkpoint: Any, config: Any, *_: Any) -> Any:
+def _load_talker(checkpoint: Any, config: Any, *_: Any) -> Any:
     from engine.talker.vllm.talker import VllmTalker
 
     return VllmTalker(_Core(), config.talker, eos=checkpoint.model.talker.ids.eos)  # type: ignore[arg-type]
@@ -185,8 +185,8 @@ def _spawn(command: Sequence[str], sides: Iterable[Any], **options: Any) -> subp
     """Call ``engine.transfer.spawn`` with a command that installs the stand-ins in the new process, too."""
     from engine.transfer import spawn
 
-    at = next(place for place, word in enumerate(command) if word in _MODULES)
-    return spawn([*command[:at], "benchmarks.lib.stand_in_engine", *command[at:]], sides, **options)
+    index = next(number for number, word in enumerate(command) if word in _MODULES)
+    return spawn([*command[:index], "benchmarks.lib.stand_in_engine", *command[index:]], sides, **options)
 
 
 def _replace(module: str, **parts: Any) -> None:
@@ -203,7 +203,7 @@ def main() -> None:
         sys.setswitchinterval(_seconds(SWITCH_MS))
         _replace("engine.code2wav.launch", spawn=_spawn, load_decoder=lambda config: _Decoder(config.code2wav_streams))
     if module == "engine.worker":
-        _replace(module, load_talker=_talker)
+        _replace(module, load_talker=_load_talker)
     import_module(module).main()
 
 

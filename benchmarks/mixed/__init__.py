@@ -1,1 +1,1 @@
-"""Mixed load: every stream is judged code by code."""
+"""Mixed load: checks the codes and samples of every response."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from benchmarks.lib.recording import TRANSCRIPT, recorded
+from benchmarks.lib.recording import TRANSCRIPT, synthetic_recording
 from engine.client.client import EngineClient
 from engine.protocol.request import SAMPLE_RATE, EngineInfo, SamplingParams, SpeechRequest, Voice
 from server.bench.workload import FRAMES_A_CHARACTER, SENTENCES
@@ -24,39 +24,39 @@ class Line:
     pieces: Sequence[str] = ()
 
 
-async def recorded_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]:
+async def synthetic_voices(engine: EngineClient, info: EngineInfo) -> list[Voice]:
     """Return voices of synthetic recordings, with and without codes; none if the checkpoint cannot clone."""
     if info.embedding_width is None:
         return []
     voices = []
     for pitch in _PITCHES:
-        samples = recorded(_SECONDS, pitch)
+        samples = synthetic_recording(_SECONDS, pitch)
         for codes in (False, True)[: 1 + info.in_context]:
             transcript = TRANSCRIPT if codes else None
             voices.append(await engine.encode_reference(samples, SAMPLE_RATE, codes=codes, transcript=transcript))
     return voices
 
 
-def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, longest: int, seed: int = 1) -> list[Line]:
-    """Return ``count`` lines of up to ``longest`` frames. They alternate between all kinds the checkpoint supports."""
+def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, max_frames: int, seed: int = 1) -> list[Line]:
+    """Return ``count`` lines of up to ``max_frames`` frames, alternating between all kinds the checkpoint supports."""
     random = Random(seed)
-    without = [voice for voice in voices if voice.codes is None]
-    within = [voice for voice in voices if voice.codes is not None]
+    x_vectors = [voice for voice in voices if voice.codes is None]
+    in_context = [voice for voice in voices if voice.codes is not None]
     kinds = ["named", "live", "batch"] if info.speakers else []
-    kinds += ["x-vector", "live clone"] if without else []
-    kinds += ["in context"] if within else []
+    kinds += ["x-vector", "live clone"] if x_vectors else []
+    kinds += ["in context"] if in_context else []
     lines = []
     for number in range(count):
         kind = kinds[number % len(kinds)]
         text = " ".join(random.sample(SENTENCES, random.choice((1, 1, 2))))
-        frames = min(longest, max(8, round(FRAMES_A_CHARACTER * len(text))))
+        frames = min(max_frames, max(8, round(FRAMES_A_CHARACTER * len(text))))
         request = SpeechRequest(
             text, language="english", sampling=SamplingParams(seed=1000 + number, max_new_tokens=frames + 1)
         )
         if kind in ("named", "live", "batch"):
             request = replace(request, speaker=random.choice(info.speakers), realtime=kind != "batch")
         else:
-            request = replace(request, voice=random.choice(within if kind == "in context" else without))
+            request = replace(request, voice=random.choice(in_context if kind == "in context" else x_vectors))
         live = kind.startswith("live")
         lines.append(Line(kind, replace(request, live=live), _pieces(text, random) if live else ()))
     return lines

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lib.recording import recorded
+from benchmarks.lib.recording import synthetic_recording
 from engine.client.client import EngineClient
 from engine.errors import EngineError
 from engine.protocol.request import SAMPLE_RATE, EngineInfo, Voice
@@ -37,76 +37,78 @@ class Recordings:
         self._engine, self._numbers, self._share = engine, itertools.count(), share
         count = count if info.embedding_width is not None else 0
         lengths, pitches = np.linspace(*_SECONDS, count), np.linspace(*_PITCHES, count)
-        self._samples = [recorded(length, pitch) for length, pitch in zip(lengths, pitches, strict=True)]
+        self._samples = [synthetic_recording(length, pitch) for length, pitch in zip(lengths, pitches, strict=True)]
         self._codes = [bool(number % 2) and info.in_context for number in range(count)]
-        self._own: list[Voice] = []
-        self._taken: list[float] = []
-        self._unlike = 0
+        self._expected: list[Voice] = []
+        self._encode_seconds: list[float] = []
+        self._different = 0
         self._failed: Counter[str] = Counter()
 
     async def alone(self) -> None:
         """Encode every recording, one after the other. Raises EngineError when one cannot be encoded."""
-        self._own = [await self._encode(number) for number in range(len(self._samples))]
+        self._expected = [await self._encode(number) for number in range(len(self._samples))]
 
-    async def together(self, asking: int, seconds: float, seed: int) -> None:
-        """Run ``asking`` concurrent clients for ``seconds``; each encodes one random recording after the other."""
+    async def concurrently(self, clients: int, seconds: float, seed: int) -> None:
+        """Run ``clients`` concurrent clients for ``seconds``; each encodes one random recording after the other."""
         if self._samples:
-            ends = time.monotonic() + seconds
-            await asyncio.gather(*(self._asking(Random(f"{seed} {number}"), ends) for number in range(asking)))
+            deadline = time.monotonic() + seconds
+            await asyncio.gather(*(self._client(Random(f"{seed} {number}"), deadline) for number in range(clients)))
 
     @property
     def encoded(self) -> int:
         """Number of recordings encoded under load so far."""
-        return len(self._taken)
+        return len(self._encode_seconds)
 
-    def found(self) -> dict[str, Any]:
+    def results(self) -> dict[str, Any]:
         """Return encoding times under load, and the numbers of recordings with a different voice and of failures.
 
-        told_apart: of the ``different`` recordings without load, the number whose voice differs from the next one's.
-        It should be all of them; this tests the comparison itself.
+        distinguished: of the ``recordings``, the number whose voice differs from the next one's. It should be all of
+        them; this tests the comparison itself.
         """
         times = {}
-        if self._taken:
+        if self._encode_seconds:
             shares = {"p50_ms": 50, "p99_ms": 99, "worst_ms": 100}
-            times = {name: round(1000 * float(np.percentile(self._taken, part)), 1) for name, part in shares.items()}
-        others = zip(self._own, self._own[1:] + self._own[:1], strict=True)
+            times = {
+                name: round(1000 * float(np.percentile(self._encode_seconds, part)), 1) for name, part in shares.items()
+            }
+        pairs = zip(self._expected, self._expected[1:] + self._expected[:1], strict=True)
         return {
             "encoded": self.encoded,
             **times,
-            "unlike": self._unlike,
-            "different": len(self._own),
-            "told_apart": sum(not alike(one, other, share=self._share) for one, other in others),
+            "different": self._different,
+            "recordings": len(self._expected),
+            "distinguished": sum(not same_voice(one, other, share=self._share) for one, other in pairs),
             "failed": dict(self._failed),
         }
 
-    async def _asking(self, random: Random, ends: float) -> None:
-        while time.monotonic() < ends:
-            number, asked = random.randrange(len(self._samples)), time.monotonic()
+    async def _client(self, random: Random, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            number, began = random.randrange(len(self._samples)), time.monotonic()
             try:
                 voice = await self._encode(number)
             except EngineError as failure:
                 self._failed[str(failure)] += 1
             else:
-                self._taken.append(time.monotonic() - asked)
-                self._unlike += not alike(voice, self._own[number], share=self._share)
+                self._encode_seconds.append(time.monotonic() - began)
+                self._different += not same_voice(voice, self._expected[number], share=self._share)
             await asyncio.sleep(random.uniform(0, 0.2))
 
     async def _encode(self, number: int) -> Voice:
-        samples = unheard(self._samples[number], next(self._numbers))
+        samples = uncached(self._samples[number], next(self._numbers))
         return await self._engine.encode_reference(samples, SAMPLE_RATE, codes=self._codes[number])
 
 
-def unheard(samples: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+def uncached(samples: NDArray[np.float32], number: int) -> NDArray[np.float32]:
     """Return the samples followed by zeros whose signs are the bits of ``number``."""
     zeros = np.where(number >> np.arange(_BITS) & 1, np.float32(-0.0), np.float32(0.0))
     return np.concatenate([samples, zeros])
 
 
-def alike(voice: Voice, own: Voice, *, share: float) -> bool:
+def same_voice(voice: Voice, expected: Voice, *, share: float) -> bool:
     """Return whether two voices are equal: x-vectors of the same direction, and at least ``share`` of equal codes."""
-    one, other = voice.embedding.astype(np.float64), own.embedding.astype(np.float64)
+    one, other = voice.embedding.astype(np.float64), expected.embedding.astype(np.float64)
     if not one @ other > _COSINE * np.linalg.norm(one) * np.linalg.norm(other):
         return False
-    if voice.codes is None or own.codes is None:
-        return voice.codes is own.codes
-    return voice.codes.shape == own.codes.shape and bool((voice.codes == own.codes).mean() >= share)
+    if voice.codes is None or expected.codes is None:
+        return voice.codes is expected.codes
+    return voice.codes.shape == expected.codes.shape and bool((voice.codes == expected.codes).mean() >= share)

@@ -29,7 +29,7 @@ from engine.talker.base import Sampling
 from engine.talker.requests import resolve
 from engine.talker.sampling import Codebook0Rules, Draws, Sampler, uniforms
 
-_TOGETHER = 1024
+_BATCH_FRAMES = 1024
 """Frames whose codebooks 1 to 15 are checked in one batch."""
 
 
@@ -62,30 +62,30 @@ class Teacher:
         states = self._states(request, codes)
         counts = [len(each) for each in codes]
         frames = torch.cat([torch.arange(count, device=self._device) for count in counts])
-        chances = uniforms(torch.full_like(frames, sampling.seed), frames, CODEBOOKS)
-        hidden, joined = torch.cat(states), torch.cat(codes)
-        first = _slips(self._first(hidden, codes, frames, sampling), joined[:, 0], chances[:, 0])
-        others = self._others(hidden, joined, chances, sampling.residual)
-        found = torch.cat((first[:, None], others), 1).cpu().numpy()
-        return list(np.split(found, np.cumsum(counts)[:-1]))
+        random_numbers = uniforms(torch.full_like(frames, sampling.seed), frames, CODEBOOKS)
+        hidden, all_codes = torch.cat(states), torch.cat(codes)
+        first = _slips(self._first(hidden, codes, frames, sampling), all_codes[:, 0], random_numbers[:, 0])
+        others = self._others(hidden, all_codes, random_numbers, sampling.residual)
+        slips = torch.cat((first[:, None], others), 1).cpu().numpy()
+        return list(np.split(slips, np.cumsum(counts)[:-1]))
 
     def _states(self, request: SpeechRequest, codes: Sequence[Tensor]) -> list[Tensor]:
         """Return the talker's hidden states [frames, hidden] that each utterance's frames are sampled from."""
         layout = "streaming" if request.live else request.text_layout
-        whole = replace(request, live=False, text_layout=layout)
-        prompt = build_prompt(whole, self._checkpoint.model, self._checkpoint.tokenizer)
-        opening = self._model.prompt_rows(prompt)
+        complete = replace(request, live=False, text_layout=layout)
+        prompt = build_prompt(complete, self._checkpoint.model, self._checkpoint.tokenizer)
+        prompt_rows = self._model.prompt_rows(prompt)
         longest = max(len(each) for each in codes)
         pad = self._checkpoint.model.text_ids.tts_pad
-        beside = self._model.text_rows([*prompt.trailing, *[pad] * longest][:longest])
-        length = len(opening) + longest
-        rows = opening.new_zeros(len(codes), length, opening.shape[1])
-        rows[:, : len(opening)] = opening
+        text_rows = self._model.text_rows([*prompt.trailing, *[pad] * longest][:longest])
+        length = len(prompt_rows) + longest
+        rows = prompt_rows.new_zeros(len(codes), length, prompt_rows.shape[1])
+        rows[:, : len(prompt_rows)] = prompt_rows
         for row, each in zip(rows, codes, strict=True):
-            row[len(opening) : len(opening) + len(each)] = self._model.frame_rows(each) + beside[: len(each)]
+            row[len(prompt_rows) : len(prompt_rows) + len(each)] = self._model.frame_rows(each) + text_rows[: len(each)]
         positions = torch.arange(length, device=self._device).repeat(len(codes))
         hidden = self._model(rows.flatten(0, 1), positions, whole_utterances(len(codes))).view(len(codes), length, -1)
-        begin = len(opening) - 1
+        begin = len(prompt_rows) - 1
         return [state[begin : begin + len(each)] for state, each in zip(hidden, codes, strict=True)]
 
     def _first(self, hidden: Tensor, codes: Sequence[Tensor], frames: Tensor, sampling: Sampling) -> Tensor:
@@ -102,22 +102,24 @@ class Teacher:
         logits = rules.apply(self._model.logits(hidden), rows, penalty, frames)
         return Sampler([sampling.codebook0] * len(frames), self._device).probabilities(logits)
 
-    def _others(self, hidden: Tensor, codes: Tensor, chances: Tensor, draws: Draws) -> Tensor:
+    def _others(self, hidden: Tensor, codes: Tensor, random_numbers: Tensor, draws: Draws) -> Tensor:
         """Return the slips [rows, 15] of codebooks 1 to 15."""
-        found = []
-        for parts in zip(*(each.split(_TOGETHER) for each in (hidden, codes, chances)), strict=True):
-            states, given, numbers = parts
-            sampler = Sampler([draws] * given[:, 1:].numel(), self._device)
-            likely = sampler.probabilities(self._predictor.logits(states, given).flatten(0, 1))
-            found.append(_slips(likely, given[:, 1:].flatten(), numbers[:, 1:].flatten()).view(len(given), -1))
-        return torch.cat(found)
+        slips = []
+        for batch in zip(*(each.split(_BATCH_FRAMES) for each in (hidden, codes, random_numbers)), strict=True):
+            batch_hidden, batch_codes, numbers = batch
+            sampler = Sampler([draws] * batch_codes[:, 1:].numel(), self._device)
+            probabilities = sampler.probabilities(self._predictor.logits(batch_hidden, batch_codes).flatten(0, 1))
+            slips.append(
+                _slips(probabilities, batch_codes[:, 1:].flatten(), numbers[:, 1:].flatten()).view(len(batch_codes), -1)
+            )
+        return torch.cat(slips)
 
 
 def _slips(probabilities: Tensor, codes: Tensor, numbers: Tensor) -> Tensor:
     """Return the distance of each number from its code's interval, float64 [rows]."""
     edges = probabilities.cumsum(-1, dtype=torch.float64)
-    whole = edges[:, -1]
+    total = edges[:, -1]
     above = edges.gather(1, codes[:, None])[:, 0]
     below = above - probabilities.gather(1, codes[:, None])[:, 0]
-    targets = numbers * whole
-    return torch.maximum(below - targets, targets - above).clamp_(min=0) / whole
+    targets = numbers * total
+    return torch.maximum(below - targets, targets - above).clamp_(min=0) / total

@@ -13,190 +13,192 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.mixed.clients import Heard
+from benchmarks.mixed.clients import Response
 from benchmarks.mixed.lines import Line
 from benchmarks.mixed.teacher import Teacher
 
-_TOGETHER = 48
-_ROWS_AT_FAULT = 4
+_BATCH = 48
+_WRONG_CODES_PER_FRAME = 4
 """A frame is wrong if at least this many of its sixteen codes have a slip above the tolerance."""
 
 Codes = NDArray[np.int16]
 Variants = dict[int, list[tuple[Codes, int]]]
-"""Line -> the responses that differ from the line heard alone, each with the index of its first different code."""
+"""Line -> the responses whose codes differ from those without load, each with the index of its first different code."""
 
 
 @dataclass
 class Verdict:
     """The verdict over all responses.
 
-    heard: number of responses.
-    unheard: cancelled before the first frame.
-    equal: same codes as alone, up to the end or the cancellation.
-    parted: with a different code at some point; all later codes may differ, too.
-    short: read to the end, but with a different length than alone.
-    sounded: started with the same codes as alone, so that samples could be compared.
-    likeness: the smallest level of their difference, in dB below the line. unlike: number of responses below the limit.
-    judged: number of parted responses that were checked code by code.
-    codes: their number of codes. within: those without any slip.
-    parting: largest slip at the first different code. slip: largest slip of any code. alone_slip: the same for the
-        lines heard alone.
-    swapped: number of lines checked as if they were the response to another line, as a test of the check itself.
-    confused: number of these that were found wrong, which should be all.
+    responses: number of responses.
+    without_frames: cancelled before the first frame.
+    equal: same codes as without load, up to the end or the cancellation.
+    diverged: with a different code at some point; all later codes may differ, too.
+    wrong_length: read to the end, but with a different length than without load.
+    samples_compared: started with the same codes as without load, so that samples could be compared.
+    min_snr_db: the smallest level of their difference, in dB below the line. below_min_snr: number of responses below
+        the limit.
+    checked: number of diverged responses that were checked code by code.
+    codes: their number of codes. exact_codes: those without any slip.
+    first_slip: largest slip at the first different code. max_slip: largest slip of any code. alone_max_slip: the same
+        for the responses without load.
+    swapped: number of responses checked as if they belonged to another line, as a test of the check itself.
+    swapped_detected: number of these that were found wrong, which should be all.
     wrong: descriptions of responses with a wrong frame.
     """
 
-    heard: int = 0
-    unheard: int = 0
+    responses: int = 0
+    without_frames: int = 0
     equal: int = 0
-    parted: int = 0
-    short: int = 0
-    judged: int = 0
-    sounded: int = 0
-    likeness: float = inf
-    unlike: int = 0
+    diverged: int = 0
+    wrong_length: int = 0
+    samples_compared: int = 0
+    min_snr_db: float = inf
+    below_min_snr: int = 0
+    checked: int = 0
     codes: int = 0
-    within: int = 0
-    parting: float = 0.0
-    slip: float = 0.0
-    alone_slip: float = 0.0
-    confused: int = 0
+    exact_codes: int = 0
+    first_slip: float = 0.0
+    max_slip: float = 0.0
+    alone_max_slip: float = 0.0
     swapped: int = 0
+    swapped_detected: int = 0
     wrong: list[str] = field(default_factory=list)
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong, everything was checked, and the check found all swapped lines."""
-        amiss = self.wrong or self.short or self.unlike or self.unjudged
-        return not amiss and self.confused == self.swapped
+        """Whether nothing is wrong, everything was checked, and the check found all swapped responses."""
+        failures = self.wrong or self.wrong_length or self.below_min_snr or self.unchecked
+        return not failures and self.swapped_detected == self.swapped
 
     @property
-    def unjudged(self) -> int:
-        """Number of parted responses that were not checked for lack of time."""
-        return self.parted - self.judged
+    def unchecked(self) -> int:
+        """Number of diverged responses that were not checked for lack of time."""
+        return self.diverged - self.checked
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return asdict(self) | {"unjudged": self.unjudged, "good": self.good}
+        return asdict(self) | {"unchecked": self.unchecked, "good": self.good}
 
-    def compared(self) -> str:
-        """Return a summary of the comparison with the lines heard alone."""
-        begun = self.heard - self.unheard
-        share = self.equal / begun if begun else 0.0
+    def comparison_summary(self) -> str:
+        """Return a summary of the comparison with the responses without load."""
+        with_frames = self.responses - self.without_frames
+        share = self.equal / with_frames if with_frames else 0.0
         return (
-            f"{begun} lines heard: {self.equal} as alone ({share:.1%}), {self.parted} parted, {self.short} short; "
-            f"{self.unheard} given up before they began; samples of {self.sounded} compared, the difference "
-            f"{self.likeness:.1f} dB below the line or more, {self.unlike} UNLIKE"
+            f"{with_frames} responses: {self.equal} equal ({share:.1%}), {self.diverged} diverged, "
+            f"{self.wrong_length} of another length; {self.without_frames} cancelled before the first frame; "
+            f"samples of {self.samples_compared} compared: difference {self.min_snr_db:.1f} dB below the line or less, "
+            f"{self.below_min_snr} DIFFERENT"
         )
 
-    def judgement(self) -> str:
-        """Return a summary of the check of the parted responses, code by code."""
-        kept = self.within / self.codes if self.codes else 1.0
+    def check_summary(self) -> str:
+        """Return a summary of the check of the diverged responses, code by code."""
+        share = self.exact_codes / self.codes if self.codes else 1.0
         return "\n".join(
             (
-                f"{self.judged} of the parted judged, {self.unjudged} NOT: {kept:.2%} of {self.codes} codes within "
-                f"their share, largest slip {self.slip:.4f} (alone {self.alone_slip:.4f}), where they part "
-                f"{self.parting:.4f}",
-                f"{len(self.wrong)} WRONG; of {self.swapped} lines judged as another one {self.confused} are found",
+                f"{self.checked} diverged responses checked, {self.unchecked} NOT: {share:.2%} of {self.codes} codes "
+                f"without a slip, largest slip {self.max_slip:.4f} (without load {self.alone_max_slip:.4f}), "
+                f"at the first different code {self.first_slip:.4f}",
+                f"{len(self.wrong)} WRONG; {self.swapped_detected} of {self.swapped} swapped responses detected",
                 *self.wrong[:10],
             )
         )
 
 
-def compare(alone: Sequence[Heard], heard: Sequence[Heard], *, decibels: float) -> tuple[Verdict, Variants]:
-    """Compare the responses under load with the lines heard alone. Return the verdict and the responses that differ.
+def compare(alone: Sequence[Response], responses: Sequence[Response], *, min_snr_db: float) -> tuple[Verdict, Variants]:
+    """Compare the responses under load with those without load. Return the verdict and the responses that differ.
 
-    decibels: minimum level of the difference, in dB below the line, for samples decoded from the same codes.
+    min_snr_db: minimum level of the difference, in dB below the line, for samples decoded from the same codes.
     """
-    verdict = Verdict(heard=len(heard))
-    compared = [each.likeness for each in heard if not isnan(each.likeness)]
-    verdict.sounded, verdict.likeness = len(compared), min(compared, default=inf)
-    verdict.unlike = sum(likeness < decibels for likeness in compared)
+    verdict = Verdict(responses=len(responses))
+    levels = [each.snr_db for each in responses if not isnan(each.snr_db)]
+    verdict.samples_compared, verdict.min_snr_db = len(levels), min(levels, default=inf)
+    verdict.below_min_snr = sum(level < min_snr_db for level in levels)
     variants: Variants = defaultdict(list)
-    for each in heard:
-        wanted = alone[each.line].codes
-        verdict.short += each.whole and len(each.codes) != len(wanted)
-        parting = first_difference(each.codes, wanted)
-        if not each.whole and not len(each.codes):
-            verdict.unheard += 1
-        elif parting is None:
+    for each in responses:
+        expected = alone[each.line].codes
+        verdict.wrong_length += each.complete and len(each.codes) != len(expected)
+        different = first_difference(each.codes, expected)
+        if not each.complete and not len(each.codes):
+            verdict.without_frames += 1
+        elif different is None:
             verdict.equal += 1
         else:
-            verdict.parted += 1
-            variants[each.line].append((each.codes, parting))
+            verdict.diverged += 1
+            variants[each.line].append((each.codes, different))
     return verdict, variants
 
 
-def judge(
+def check_diverged(
     verdict: Verdict,
     variants: Variants,
     lines: Sequence[Line],
-    alone: Sequence[Heard],
+    alone: Sequence[Response],
     teacher: Teacher,
     *,
     tolerance: float,
     seconds: float,
 ) -> None:
-    """Check the lines heard alone, then the parted responses in random order, for up to ``seconds`` seconds.
+    """Check the responses without load, then the diverged ones in random order, for up to ``seconds`` seconds.
 
     tolerance: maximum slip that rounding explains.
     """
-    _judge_alone(verdict, lines, alone, teacher, tolerance)
-    ends = time.monotonic() + seconds
-    for line, group in _shuffled(variants):
-        if time.monotonic() > ends:
+    _check_alone(verdict, lines, alone, teacher, tolerance)
+    deadline = time.monotonic() + seconds
+    for line, group in _shuffled_groups(variants):
+        if time.monotonic() > deadline:
             break
         slips = teacher.slips(lines[line].request, [codes for codes, _ in group])
-        for each, (_, parting) in zip(slips, group, strict=True):
-            verdict.judged += 1
+        for each, (_, different) in zip(slips, group, strict=True):
+            verdict.checked += 1
             verdict.codes += each.size
-            verdict.within += int((each == 0).sum())
-            verdict.slip = max(verdict.slip, float(each.max()))
-            verdict.parting = max(verdict.parting, float(each.flat[parting]))
-            if (frame := frame_at_fault(each, tolerance)) is not None:
+            verdict.exact_codes += int((each == 0).sum())
+            verdict.max_slip = max(verdict.max_slip, float(each.max()))
+            verdict.first_slip = max(verdict.first_slip, float(each.flat[different]))
+            if (frame := first_wrong_frame(each, tolerance)) is not None:
                 verdict.wrong.append(f"line {line} ({lines[line].kind}) from frame {frame} on")
 
 
-def first_difference(codes: Codes, wanted: Codes) -> int | None:
-    """Return the index of the first different code (sixteen per frame); None if ``codes`` is a prefix of ``wanted``."""
-    shared = min(len(codes), len(wanted))
-    different = np.flatnonzero(codes[:shared].ravel() != wanted[:shared].ravel())
+def first_difference(codes: Codes, expected: Codes) -> int | None:
+    """Return the index of the first different code (16 per frame), or None if ``codes`` is a prefix of ``expected``."""
+    shared = min(len(codes), len(expected))
+    different = np.flatnonzero(codes[:shared].ravel() != expected[:shared].ravel())
     if len(different):
         return int(different[0])
-    return None if len(codes) <= len(wanted) else shared * codes.shape[1]
+    return None if len(codes) <= len(expected) else shared * codes.shape[1]
 
 
-def frame_at_fault(slips: NDArray[np.float64], tolerance: float) -> int | None:
+def first_wrong_frame(slips: NDArray[np.float64], tolerance: float) -> int | None:
     """Return the first frame in which more codes slip than rounding explains, or None."""
-    found = np.flatnonzero((slips > tolerance).sum(1) >= _ROWS_AT_FAULT)
-    return int(found[0]) if len(found) else None
+    wrong_frames = np.flatnonzero((slips > tolerance).sum(1) >= _WRONG_CODES_PER_FRAME)
+    return int(wrong_frames[0]) if len(wrong_frames) else None
 
 
-def _judge_alone(
-    verdict: Verdict, lines: Sequence[Line], alone: Sequence[Heard], teacher: Teacher, tolerance: float
+def _check_alone(
+    verdict: Verdict, lines: Sequence[Line], alone: Sequence[Response], teacher: Teacher, tolerance: float
 ) -> None:
-    """Check that lines heard alone are right, and that they are found wrong as responses to another line."""
+    """Check that the responses without load are right, and that they are found wrong as responses to another line."""
     for number, line in enumerate(lines):
         codes, others = alone[number].codes, alone[(number + 1) % len(lines)].codes
         if not len(codes):
-            verdict.wrong.append(f"line {number} ({line.kind}), heard alone, has no frames")
+            verdict.wrong.append(f"line {number} ({line.kind}) without load has no frames")
         else:
             [own] = teacher.slips(line.request, [codes])
-            verdict.alone_slip = max(verdict.alone_slip, float(own.max()))
-            if frame_at_fault(own, tolerance) is not None:
-                verdict.wrong.append(f"line {number} ({line.kind}), heard alone")
+            verdict.alone_max_slip = max(verdict.alone_max_slip, float(own.max()))
+            if first_wrong_frame(own, tolerance) is not None:
+                verdict.wrong.append(f"line {number} ({line.kind}) without load")
         if not len(others):
             continue
         [foreign] = teacher.slips(line.request, [others])
         verdict.swapped += 1
-        verdict.confused += frame_at_fault(foreign, tolerance) is not None
+        verdict.swapped_detected += first_wrong_frame(foreign, tolerance) is not None
 
 
-def _shuffled(variants: Variants) -> list[tuple[int, list[tuple[Codes, int]]]]:
-    """Return the parted responses in random order, in groups of the same line that are checked in one batch."""
+def _shuffled_groups(variants: Variants) -> list[tuple[int, list[tuple[Codes, int]]]]:
+    """Return the diverged responses in random order, in groups of the same line that are checked in one batch."""
     groups = []
-    for line, several in variants.items():
-        several.sort(key=lambda variant: len(variant[0]))
-        groups += [(line, several[begin : begin + _TOGETHER]) for begin in range(0, len(several), _TOGETHER)]
+    for line, line_variants in variants.items():
+        line_variants.sort(key=lambda variant: len(variant[0]))
+        groups += [(line, line_variants[begin : begin + _BATCH]) for begin in range(0, len(line_variants), _BATCH)]
     Random(1).shuffle(groups)
     return groups

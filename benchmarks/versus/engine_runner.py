@@ -26,7 +26,7 @@ CHUNKS = (1, 13)
 CHUNK_REPEATS = 3
 _CONTEXT_FRAMES = 26
 _WARM_UP_FRAMES = 2
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 
 
 def request_of(job: Job, frames: int) -> SpeechRequest:
@@ -71,7 +71,7 @@ def engine(job: Job) -> Iterator[Callable[[], Turn]]:
         codes = []
         first = 0.0
         started = time.perf_counter()
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             async for chunk in client.submit(request_of(job, frames)):
                 first = first or time.perf_counter() - started
                 codes += chunk.codes.tolist()
@@ -79,7 +79,7 @@ def engine(job: Job) -> Iterator[Callable[[], Turn]]:
 
     async def start() -> None:
         await client.start()
-        await client.wait_ready(_PATIENCE_S)
+        await client.wait_ready(_TIMEOUT_S)
         await speak(_WARM_UP_FRAMES)
 
     client = EngineClient(config_of(job))
@@ -98,16 +98,16 @@ def code2wav(job: Job) -> Iterator[Callable[[], Turn]]:
     row = decoder.begin(None)
     random = np.random.default_rng(0)
 
-    def seconds_a_frame(frames: int) -> float:
+    def seconds_per_frame(frames: int) -> float:
         codes = random.integers(0, 2048, (1, frames, CODEBOOKS)).astype(np.int16)
         started = time.perf_counter()
         decoder.decode([row], codes)
         return (time.perf_counter() - started) / frames
 
     def decode() -> Turn:
-        return Turn({f"chunk of {n}": [seconds_a_frame(n) for _ in range(CHUNK_REPEATS)] for n in CHUNKS})
+        return Turn({f"chunk of {n}": [seconds_per_frame(n) for _ in range(CHUNK_REPEATS)] for n in CHUNKS})
 
-    seconds_a_frame(_CONTEXT_FRAMES)
+    seconds_per_frame(_CONTEXT_FRAMES)
     decode()
     yield decode
 

@@ -70,18 +70,18 @@ def checkpoint(name: str) -> str:
     return folder
 
 
-def race(contenders: list[Contender], threads: int, rounds: int, reference: str) -> list[Result]:
+def time_contenders(contenders: list[Contender], threads: int, rounds: int, reference: str) -> list[Result]:
     """Time all contenders with ``threads`` threads each. They take turns, ``rounds`` times."""
     with contextlib.ExitStack() as stack:
         runners = []
-        for each in contenders:
-            python = reference if each.module == REFERENCE else sys.executable
-            log = WORK / f"{each.name.replace(' ', '-')}.log"
-            runner = Runner(python, each.module, replace(each.job, threads=threads), log)
+        for contender in contenders:
+            python = reference if contender.module == REFERENCE else sys.executable
+            log = WORK / f"{contender.name.replace(' ', '-')}.log"
+            runner = Runner(python, contender.module, replace(contender.job, threads=threads), log)
             stack.callback(runner.kill)
             runners.append(runner)
             runner.wait_ready()
-        results = [Result(each.name, threads) for each in contenders]
+        results = [Result(contender.name, threads) for contender in contenders]
         for _ in range(rounds):
             for result, runner in zip(results, runners, strict=True):
                 result.add(runner.turn())
@@ -93,7 +93,9 @@ def race(contenders: list[Contender], threads: int, rounds: int, reference: str)
 def main() -> None:
     """Measure, print the tables, and fail if the codes of engine and reference differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", default="1,2", help="torch threads to try, each side's best counts (1,2)")
+    parser.add_argument(
+        "--threads", default="1,2", help="numbers of torch threads to try; the best of each contender counts (1,2)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each process (3)")
     parser.add_argument("--small-frames", type=int, default=50, help="frames of the small checkpoint's utterance (50)")
     parser.add_argument("--full-frames", type=int, default=12, help="frames of the full-size utterance (12)")
@@ -102,7 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     names = options.only.split(",")
     if unknown := set(names) - {"small", "full", "code2wav"}:
-        parser.error(f"there is no comparison {', '.join(sorted(unknown))}")
+        parser.error(f"--only must be some of small, full and code2wav, got {', '.join(sorted(unknown))}")
 
     WORK.mkdir(exist_ok=True)
     reference = reference_python(WORK / "reference")
@@ -119,14 +121,14 @@ def main() -> None:
         results = [
             result
             for threads in map(int, options.threads.split(","))
-            for result in race(contenders, threads, options.rounds, reference)
+            for result in time_contenders(contenders, threads, options.rounds, reference)
         ]
         comparisons[name] = results
         print(report.table(name, results), flush=True)
     if options.output:
         report.write(options.output, machine, comparisons)
     if not report.same_codes(comparisons.get("small", [])):
-        raise SystemExit("the small checkpoint's codes differ between the engine and the reference")
+        raise SystemExit("the engine and the reference generated different codes for the small checkpoint")
 
 
 if __name__ == "__main__":

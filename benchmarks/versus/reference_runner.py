@@ -71,14 +71,14 @@ def code2wav(job: Job) -> Iterator[Callable[[], Turn]]:
     codec = Qwen3TTSTokenizer.from_pretrained(f"{job.folder}/speech_tokenizer", dtype=getattr(torch, job.dtype))
     generator = torch.Generator().manual_seed(0)
 
-    def seconds_a_frame(frames: int) -> float:
+    def seconds_per_frame(frames: int) -> float:
         codes = torch.randint(0, 2048, (frames, _CODEBOOKS), generator=generator)
         started = time.perf_counter()
         codec.decode({"audio_codes": [codes]})
         return (time.perf_counter() - started) / frames
 
     def decode() -> Turn:
-        return Turn({f"chunk of {n}": [seconds_a_frame(n) for _ in range(CHUNK_REPEATS)] for n in CHUNKS})
+        return Turn({f"chunk of {n}": [seconds_per_frame(n) for _ in range(CHUNK_REPEATS)] for n in CHUNKS})
 
     decode()
     yield decode

@@ -21,10 +21,10 @@ class _StandIn(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
 
-        def absent(*_: Any, **__: Any) -> NoReturn:
-            raise RuntimeError(f"{self.__name__}.{name} is needed after all, and not installed")
+        def unavailable(*_: Any, **__: Any) -> NoReturn:
+            raise RuntimeError(f"the reference called {self.__name__}.{name}, which is not installed")
 
-        return absent
+        return unavailable
 
 
 class _Finder(MetaPathFinder, Loader):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
-_PATIENCE_S = 600.0
+_TIMEOUT_S = 600.0
 """Timeout for loading a model, and for one turn."""
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -61,22 +61,22 @@ Load = Callable[[Job], AbstractContextManager[Callable[[], Turn]]]
 def serve(kinds: Mapping[str, Load]) -> None:
     """Run the job on the command line: one turn per line of input, then report the peak memory."""
     job = Job(**json.loads(sys.argv[1]))
-    with os.fdopen(int(sys.argv[2]), "w") as answers:
-        with kinds[job.kind](job) as take:
-            _say(answers, "ready")
+    with os.fdopen(int(sys.argv[2]), "w") as results:
+        with kinds[job.kind](job) as take_turn:
+            _send(results, "ready")
             for _ in sys.stdin:
-                _say(answers, asdict(take()))
-        _say(answers, _peak_bytes())
+                _send(results, asdict(take_turn()))
+        _send(results, _peak_bytes())
 
 
-def _say(answers: TextIO, value: Any) -> None:
-    print(json.dumps(value), file=answers, flush=True)
+def _send(results: TextIO, value: Any) -> None:
+    print(json.dumps(value), file=results, flush=True)
 
 
 def _peak_bytes() -> int:
     """Return the peak resident memory in bytes of this process or of any child that has ended."""
-    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(each).ru_maxrss for each in who) * _MAXRSS_UNIT
+    scopes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(each).ru_maxrss for each in scopes) * _MAXRSS_UNIT
 
 
 class Runner:
@@ -84,57 +84,59 @@ class Runner:
 
     def __init__(self, python: str, module: str, job: Job, log: Path) -> None:
         self._log = log
-        # Answers use a separate pipe because libraries print to standard output.
-        answers, answer = os.pipe()
-        self._answers = os.fdopen(answers)
-        with log.open("w") as printed:
+        # Results use a separate pipe because libraries print to standard output.
+        read_fd, write_fd = os.pipe()
+        self._results = os.fdopen(read_fd)
+        with log.open("w") as output:
             self._process = subprocess.Popen(
-                [python, "-m", module, json.dumps(asdict(job)), str(answer)],
+                [python, "-m", module, json.dumps(asdict(job)), str(write_fd)],
                 cwd=ROOT,
                 env=os.environ | {"OMP_NUM_THREADS": str(job.threads)},
                 stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=printed,
-                pass_fds=[answer],
+                stdout=output,
+                stderr=output,
+                pass_fds=[write_fd],
                 text=True,
             )
-        os.close(answer)
+        os.close(write_fd)
 
     def wait_ready(self) -> None:
         """Wait until its model is loaded."""
-        self._listen()
+        self._receive()
 
     def turn(self) -> Turn:
         """Take one turn. The other processes are idle during it."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return Turn(**self._listen())
+        return Turn(**self._receive())
 
     def finish(self) -> int:
         """End the process. Return its peak memory in bytes."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        peak: int = self._listen()
-        self._process.wait(_PATIENCE_S)
+        peak: int = self._receive()
+        self._process.wait(_TIMEOUT_S)
         return peak
 
     def kill(self) -> None:
         """Kill the process if it is still running."""
         self._process.kill()
         self._process.wait()
-        self._answers.close()
+        self._results.close()
 
-    def _listen(self) -> Any:
-        watchdog = threading.Timer(_PATIENCE_S, self._process.kill)
+    def _receive(self) -> Any:
+        watchdog = threading.Timer(_TIMEOUT_S, self._process.kill)
         watchdog.start()
         try:
-            line = self._answers.readline()
+            line = self._results.readline()
         finally:
             watchdog.cancel()
         if not line:
-            raise SystemExit(f"a process ended or took more than {_PATIENCE_S:.0f} s; its last words:\n{self._tail()}")
+            raise SystemExit(
+                f"a process exited or took more than {_TIMEOUT_S:.0f} s; end of its log:\n{self._log_end()}"
+            )
         return json.loads(line)
 
-    def _tail(self) -> str:
+    def _log_end(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])

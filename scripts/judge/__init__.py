@@ -1,1 +1,1 @@
-"""How well a checkpoint speaks: two recognisers, predicted opinion scores and a speaker encoder listen to it."""
+"""Measures the speech of a checkpoint: word errors, predicted opinion scores and speaker similarity."""

@@ -1,4 +1,4 @@
-"""The teacher's recordings in the repository: of the named voices, and of speakers that training never heard."""
+"""The teacher's recordings in the repository: named voices, and speakers that are not in the training data."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.judge.places import DATA
+from scripts.judge.paths import DATA
 
 INDEX = DATA / "clips.tsv"
 
 
 @dataclass(frozen=True)
 class Clip:
-    """One recording. speaker: a name in the checkpoint, or an unseen speaker's."""
+    """One recording. speaker: a voice of the checkpoint, or the name of an unseen speaker."""
 
     file: Path
     speaker: str
@@ -22,22 +22,22 @@ class Clip:
 
 @dataclass(frozen=True)
 class Clips:
-    """named: by voice, in-order; unseen: one a speaker."""
+    """All recordings. named: several for each voice. unseen: one for each speaker."""
 
     named: dict[str, list[Clip]]
     unseen: list[Clip]
 
     def all(self) -> list[Clip]:
-        """Every clip."""
+        """Return all clips."""
         return [*(clip for clips in self.named.values() for clip in clips), *self.unseen]
 
 
 UNSEEN = "unseen"
-"""What an unseen speaker's name begins with."""
+"""Prefix of the names of unseen speakers."""
 
 
 def read_clips(index: Path = INDEX) -> Clips:
-    """FILE, SPEAKER, TEXT a line, with tabs between; files beside the index."""
+    """Read an index: FILE, SPEAKER and TEXT in each line, separated by tabs. Files are in the folder of the index."""
     named: dict[str, list[Clip]] = {}
     unseen: list[Clip] = []
     with index.open(encoding="utf-8", newline="") as lines:

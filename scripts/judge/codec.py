@@ -1,4 +1,4 @@
-"""A codec without its talker: recordings through speech encoder and Code2Wav."""
+"""A codec without its talker: encodes and decodes recordings."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ _FRAMES = 12
 
 
 class Codec:
-    """Encodes and decodes as the engine does, on a CPU.
+    """Encodes and decodes like the engine, on a CPU.
 
-    place: a checkpoint's folder, its speech_tokenizer folder, or a safetensors file. Without a config.json beside the
-    file the codec is the one of pocket.yaml. Raises CheckpointError where the file does not hold it.
+    path: a checkpoint folder, its speech_tokenizer folder, or a safetensors file. Without a config.json in the same
+    folder, the architecture is that of pocket.yaml. Raises CheckpointError when the file does not match it.
     """
 
-    def __init__(self, place: Path) -> None:
-        weights = _weights(place)
+    def __init__(self, path: Path) -> None:
+        weights = _weights(path)
         architecture = _architecture(weights)
         file, shapes = TensorFile(weights), codec_shapes(architecture)
         file.check(shapes)
         if architecture.encoder is None:
-            raise ValueError(f"{place}: a codec without an encoder")
+            raise ValueError(f"{path} has no speech encoder")
         self._encoder = SpeechEncoder(file.read("encoder.", shapes), architecture.encoder, device=_CPU)
         model = Code2WavModel(file.read("decoder.", shapes), architecture.decoder, device=_CPU)
         self._decoder = StreamDecoder(model, rows=1)
 
     def __call__(self, samples: Samples, rate: int) -> Samples:
-        """Mono samples [n] -> the same speech after the codec, at 24 kHz, whole frames."""
+        """Encode and decode mono samples [n]. Returns complete frames at 24 kHz."""
         with torch.inference_mode():
-            heard = torch.from_numpy(resample(samples, rate, SAMPLE_RATE).copy())
-            codes = self._encoder(heard).numpy().astype(np.int16)
+            speech = torch.from_numpy(resample(samples, rate, SAMPLE_RATE).copy())
+            codes = self._encoder(speech).numpy().astype(np.int16)
         row = self._decoder.begin(None)
         chunks = [codes[start : start + _FRAMES] for start in range(0, len(codes), _FRAMES)]
-        spoken = [self._decoder.decode([row], chunk[None])[0] for chunk in chunks]
+        decoded = [self._decoder.decode([row], chunk[None])[0] for chunk in chunks]
         self._decoder.end(row)
-        return np.concatenate(spoken)
+        return np.concatenate(decoded)
 
 
-def _weights(place: Path) -> Path:
-    if place.is_file():
-        return place
-    below = place / "speech_tokenizer"
-    return (below if below.is_dir() else place) / "model.safetensors"
+def _weights(path: Path) -> Path:
+    if path.is_file():
+        return path
+    subfolder = path / "speech_tokenizer"
+    return (subfolder if subfolder.is_dir() else path) / "model.safetensors"
 
 
 def _architecture(weights: Path) -> CodecArchitecture:
-    described = weights.with_name("config.json")
-    return read_codec(read_json(described)) if described.exists() else codec_architecture(config.load())
+    config_file = weights.with_name("config.json")
+    return read_codec(read_json(config_file)) if config_file.exists() else codec_architecture(config.load())

@@ -1,4 +1,4 @@
-"""Distill-MOS: the mean opinion score, 1 to 5, that listeners would give (Stahl and Gamper 2025, arXiv 2502.05356)."""
+"""Distill-MOS: predicts a mean opinion score from 1 to 5 (Stahl and Gamper 2025, arXiv 2502.05356)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scripts.judge.sound import Samples
 
 
 class DistillMos:
-    """Version 7, with the weights that its package carries."""
+    """Version 7, with the weights from its package."""
 
     def __init__(self) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -22,12 +22,12 @@ class DistillMos:
 
     @torch.inference_mode()
     def __call__(self, samples: Samples) -> float:
-        """The predicted score of samples [n] at 16 kHz."""
+        """Return the predicted score of samples [n] at 16 kHz."""
         return float(self._model(torch.from_numpy(samples.copy())[None]))
 
 
 def _package() -> ModuleType:
-    """The package imports torchaudio, which only its command line uses: an empty module stands in for it."""
+    """Import the package. It imports torchaudio only for its command line, so an empty module replaces it."""
     stand_in = sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))
     try:
         package = importlib.import_module("distillmos")

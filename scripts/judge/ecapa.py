@@ -1,4 +1,4 @@
-"""ECAPA-TDNN (Desplanques et al. 2020, arXiv 2005.07143) with SpeechBrain's names, trained on VoxCeleb."""
+"""ECAPA-TDNN speaker encoder (Desplanques et al. 2020, arXiv 2005.07143), with SpeechBrain's weights for VoxCeleb."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from scripts.judge.sound import JUDGE_RATE, Samples, trimmed
+from scripts.judge.sound import JUDGE_RATE, Samples, trim_silence
 
 _CHANNELS, _MELS, _NARROW, _WIDTH, _SCALE = 1024, 80, 128, 192, 8
 _WINDOW, _HOP = 400, 160
@@ -20,7 +20,7 @@ _RANGE_DB = 80.0
 
 
 class SpeakerJudge:
-    """Recordings to unit vectors: the product of two is the cosine similarity of their speakers."""
+    """Maps recordings to unit vectors. The dot product of two is the cosine similarity of their speakers."""
 
     def __init__(self, file: Path) -> None:
         self._network = _Network().eval()
@@ -30,12 +30,12 @@ class SpeakerJudge:
 
     @torch.inference_mode()
     def __call__(self, samples: Samples) -> NDArray[np.float32]:
-        """Samples [n] at 16 kHz -> float32 [192]; silence at the ends is not heard."""
-        speech = torch.from_numpy(trimmed(samples, JUDGE_RATE).copy())
+        """Return the vector, float32 [192], of samples [n] at 16 kHz. Silence at the ends is ignored."""
+        speech = torch.from_numpy(trim_silence(samples, JUDGE_RATE).copy())
         return np.asarray(F.normalize(self._network(self._features(speech)), dim=-1)[0])
 
     def _features(self, speech: Tensor) -> Tensor:
-        """Log mel energies, less their mean over time: [1, mels, frames]."""
+        """Return log mel energies minus their mean over time, [1, mels, frames]."""
         spectrum = torch.stft(
             speech[None], _WINDOW, _HOP, window=self._window, pad_mode="constant", return_complex=True
         )
@@ -55,7 +55,7 @@ class _Network(nn.Module):
         self.fc = _Conv(6 * _CHANNELS, _WIDTH)
 
     def forward(self, features: Tensor) -> Tensor:
-        """[1, mels, frames] -> [1, width]."""
+        """Return the vector [1, width] of features [1, mels, frames]."""
         x, outputs = features, []
         for block in self.blocks:
             x = block(x)
@@ -66,9 +66,9 @@ class _Network(nn.Module):
 
 
 class _Conv(nn.Module):
-    def __init__(self, into: int, out: int, kernel: int = 1, dilation: int = 1) -> None:
+    def __init__(self, channels_in: int, channels_out: int, kernel: int = 1, dilation: int = 1) -> None:
         super().__init__()
-        self.conv = nn.Conv1d(into, out, kernel, dilation=dilation)
+        self.conv = nn.Conv1d(channels_in, channels_out, kernel, dilation=dilation)
         self._margin = dilation * (kernel - 1) // 2
 
     def forward(self, x: Tensor) -> Tensor:
@@ -87,9 +87,9 @@ class _Norm(nn.Module):
 
 
 class _Tdnn(nn.Module):
-    def __init__(self, into: int, out: int, kernel: int = 1, dilation: int = 1) -> None:
+    def __init__(self, channels_in: int, channels_out: int, kernel: int = 1, dilation: int = 1) -> None:
         super().__init__()
-        self.conv, self.norm = _Conv(into, out, kernel, dilation), _Norm(out)
+        self.conv, self.norm = _Conv(channels_in, channels_out, kernel, dilation), _Norm(channels_out)
 
     def forward(self, x: Tensor) -> Tensor:
         normed: Tensor = self.norm(F.relu(self.conv(x)))
@@ -127,12 +127,12 @@ class _Block(nn.Module):
         self.se_block = _SqueezeExcitation(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        changed: Tensor = self.se_block(self.tdnn2(self.res2net_block(self.tdnn1(x))))
-        return x + changed
+        residual: Tensor = self.se_block(self.tdnn2(self.res2net_block(self.tdnn1(x))))
+        return x + residual
 
 
 class _AttentivePooling(nn.Module):
-    """Mean and deviation over time, weighed by attention that sees the plain ones."""
+    """Mean and standard deviation over time, weighted by attention over the unweighted ones."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -148,9 +148,9 @@ class _AttentivePooling(nn.Module):
 
 
 def _mel_filters() -> Tensor:
-    """Triangles, as wide on both sides as towards the lower neighbour: [window / 2 + 1, mels]."""
+    """Return triangular filters [window / 2 + 1, mels]. Both sides have the width toward the lower neighbor."""
     mel = torch.linspace(0, 2595 * float(np.log10(1 + _TOP_HZ / 700)), _MELS + 2)
-    centres = (700 * (10 ** (mel / 2595) - 1)).tolist()
-    width = torch.tensor([above - below for below, above in pairwise(centres)][:-1])
-    slope = (torch.linspace(0, _TOP_HZ, _WINDOW // 2 + 1)[:, None] - torch.tensor(centres[1:-1])) / width
+    centers = (700 * (10 ** (mel / 2595) - 1)).tolist()
+    width = torch.tensor([above - below for below, above in pairwise(centers)][:-1])
+    slope = (torch.linspace(0, _TOP_HZ, _WINDOW // 2 + 1)[:, None] - torch.tensor(centers[1:-1])) / width
     return torch.minimum(1 + slope, 1 - slope).clamp(min=0)

@@ -1,14 +1,14 @@
-"""Whether the end of a text was spoken."""
+"""Checks whether the end of a text was spoken."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-_LAST = 3
+_LAST_WORDS = 3
 _NEAR_END = 5
-"""Words at the end of what was heard, among which the last words may stand: a recogniser may add some."""
+"""Number of recognized words at the end that are searched. A recognizer may append words."""
 
 
-def ending_lost(said: Sequence[str], heard: Sequence[str]) -> bool:
-    """Whether none of the last three words of a text is among the last words that were heard."""
-    return not set(said[-_LAST:]) & set(heard[-_NEAR_END:])
+def ending_lost(text: Sequence[str], recognized: Sequence[str]) -> bool:
+    """Return whether none of the last three words of a text is among the last recognized words."""
+    return not set(text[-_LAST_WORDS:]) & set(recognized[-_NEAR_END:])

@@ -1,44 +1,44 @@
-"""How long an utterance should be, and what counts as one gone wrong."""
+"""Expected durations of utterances, and criteria for faulty ones."""
 
 from __future__ import annotations
 
 from math import ceil
 
 from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME
-from scripts.judge.figures import RECOGNISERS
+from scripts.judge.figures import RECOGNIZERS
 from scripts.judge.recordings import Row
 
-_CHARACTERS_A_SECOND = 17.5
-"""The teacher's pace; its clips in ``data/`` take 0.81 to 1.20 of what is expected."""
+_CHARACTERS_PER_SECOND = 17.5
+"""The teacher's rate. Its clips in ``data/`` take 0.81 to 1.20 times the expected duration."""
 _SILENCE_S = 0.3
 _RUNAWAY = 2.0
 _TRUNCATED = 0.5
-_CUT_OFF = 3.0
-"""Nobody waits longer: such an utterance has run away."""
-_LATEST_ONSET_S = 0.3
+_STOP_AFTER = 3.0
+"""Multiple of the expected duration after which an utterance is stopped as runaway."""
+_MAX_ONSET_S = 0.3
 RUNAWAY, TRUNCATED, LATE = "runaway", "truncated", "late"
 
 
 def expected_s(text: str) -> float:
-    """Seconds that a text takes."""
-    return _SILENCE_S + len(text) / _CHARACTERS_A_SECOND
+    """Return the expected duration of a text in seconds."""
+    return _SILENCE_S + len(text) / _CHARACTERS_PER_SECOND
 
 
-def most_frames(text: str) -> int:
-    """After so many frames an utterance is stopped."""
-    return ceil(_CUT_OFF * expected_s(text) * SAMPLE_RATE / SAMPLES_PER_FRAME)
+def max_frames(text: str) -> int:
+    """Return the number of frames after which an utterance is stopped."""
+    return ceil(_STOP_AFTER * expected_s(text) * SAMPLE_RATE / SAMPLES_PER_FRAME)
 
 
 def faults(row: Row, *, stopped: bool) -> list[str]:
-    """What is wrong with a recording, of RUNAWAY, TRUNCATED and LATE.
+    """Return the faults of a recording: RUNAWAY, TRUNCATED and LATE.
 
-    stopped: whether it ended by itself. It is truncated too when no recogniser heard its last three words.
+    stopped: whether it ended by itself. It is also truncated when no recognizer found its last three words.
     """
     seconds, expected = row["seconds"], expected_s(row["text"])
-    lost = all(row[recogniser]["ending_lost"] for recogniser in RECOGNISERS)
-    found = {
+    ending_missing = all(row[recognizer]["ending_lost"] for recognizer in RECOGNIZERS)
+    present = {
         RUNAWAY: not stopped or seconds > _RUNAWAY * expected,
-        TRUNCATED: seconds < _TRUNCATED * expected or lost,
-        LATE: row["onset_s"] > _LATEST_ONSET_S,
+        TRUNCATED: seconds < _TRUNCATED * expected or ending_missing,
+        LATE: row["onset_s"] > _MAX_ONSET_S,
     }
-    return [fault for fault, there in found.items() if there]
+    return [fault for fault, is_present in present.items() if is_present]

@@ -1,4 +1,4 @@
-"""From the scores of recordings to the figures of the table."""
+"""Averages of the scores of recordings."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from scripts.judge.recordings import Row
 
-RECOGNISERS = ("moonshine", "whisper")
+RECOGNIZERS = ("moonshine", "whisper")
 
 
-def corpus_wer(rows: Sequence[Row], recogniser: str) -> float | None:
-    """All word errors over all words; None without words."""
-    counted = [row[recogniser] for row in rows if recogniser in row]
-    words = sum(each["words"] for each in counted)
-    return sum(each["errors"] for each in counted) / words if words else None
+def corpus_wer(rows: Sequence[Row], recognizer: str) -> float | None:
+    """Return all word errors divided by all words, or None without words."""
+    counts = [row[recognizer] for row in rows if recognizer in row]
+    words = sum(each["words"] for each in counts)
+    return sum(each["errors"] for each in counts) / words if words else None
 
 
 def mean(rows: Iterable[Row], name: str) -> float | None:
-    """Of the rows that have the score; None when none has."""
+    """Return the mean over the rows that have the score, or None if no row has it."""
     values = [row[name] for row in rows if row.get(name) is not None]
     return float(np.mean(values)) if values else None

@@ -1,6 +1,6 @@
-"""Make ``data/``: the teacher's recordings that a checkpoint is compared with. Needs the teacher and hibari-tts.
+"""Writes ``data/``: the teacher's recordings that a checkpoint is compared with. Needs the teacher and hibari-tts.
 
-``python -m scripts.judge.make_data --teacher FOLDER``, the folder with vocab.json, w*.safetensors and voices_*.npz.
+``python -m scripts.judge.make_data --teacher FOLDER``. FOLDER has vocab.json, w*.safetensors and voices_*.npz.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import soundfile
 import torch
 
 from scripts.judge.clips import INDEX
-from scripts.judge.places import DATA
+from scripts.judge.paths import DATA
 from scripts.train_pocket import config
 from scripts.train_pocket.phonemes import Phonemizer
 from scripts.train_pocket.speakers import Speaker, VoiceBank
 from scripts.train_pocket.teacher_audio import RATE, Inventory, finish
-from scripts.train_pocket.teacher_model import Line, Teacher
+from scripts.train_pocket.teacher_model import Teacher, TeacherInput
 from scripts.train_pocket.voices import speakers
 
 _NAMED_CLIPS, _UNSEEN = 3, 20
 _OPUS_COMPRESSION = 0.75
-"""libsndfile's 0 to 1: about 50 kbit/s."""
+"""On libsndfile's scale from 0 to 1; about 50 kbit/s."""
 
 
-class _Maker:
+class _ClipWriter:
     def __init__(self, folder: Path) -> None:
         self._teacher, self._bank = Teacher(folder, "cpu"), VoiceBank(folder)
         self._inventory = Inventory(self._teacher.vocabulary)
@@ -36,30 +36,30 @@ class _Maker:
     def __call__(self, name: str, speaker: Speaker, text: str) -> None:
         phonemes = self._phonemes(text, speaker.accent)
         if phonemes is None:
-            raise ValueError(f"the teacher cannot say {text!r}")
+            raise ValueError(f"the teacher has no phonemes for {text!r}")
         symbols = [self._teacher.vocabulary[symbol] for symbol in phonemes]
-        line = Line(symbols, self._bank.style(speaker.mix, len(symbols)), 1.0)
-        ((_, (speech,)),) = self._teacher.speak([line])
+        item = TeacherInput(symbols, self._bank.style(speaker.mix, len(symbols)), 1.0)
+        ((_, (speech,)),) = self._teacher.synthesize([item])
         clip = finish(speech, symbols, self._inventory, np.random.default_rng(0))
         samples = clip.samples.astype(np.float32) / 2**15
         soundfile.write(DATA / name, samples, RATE, "OPUS", format="OGG", compression_level=_OPUS_COMPRESSION)
 
 
 def main() -> None:
-    """The command line."""
+    """Write the clips and their index."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--teacher", type=Path, required=True)
     torch.manual_seed(0)
-    make = _Maker(parser.parse_args().teacher)
+    write_clip = _ClipWriter(parser.parse_args().teacher)
     pocket = config.load()
-    everyone = speakers(pocket.voices, pocket.seed)
-    named = [name for name, speaker in everyone.items() if speaker.kind == "named" for _ in range(_NAMED_CLIPS)]
-    unseen = islice((name for name, speaker in everyone.items() if speaker.kind == "unseen"), _UNSEEN)
+    all_speakers = speakers(pocket.voices, pocket.seed)
+    named = [name for name, speaker in all_speakers.items() if speaker.kind == "named" for _ in range(_NAMED_CLIPS)]
+    unseen = islice((name for name, speaker in all_speakers.items() if speaker.kind == "unseen"), _UNSEEN)
     sentences = (DATA / "sentences.txt").read_text(encoding="utf-8").splitlines()
     index = []
     for number, (name, text) in enumerate(zip([*named, *unseen], sentences, strict=True)):
         file = f"{number:02}-{name}.ogg"
-        make(file, everyone[name], text)
+        write_clip(file, all_speakers[name], text)
         index.append(f"{file}\t{name}\t{text}\n")
         print(file, flush=True)
     INDEX.write_text("".join(index), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Moonshine base-en, an English recogniser, by its ONNX files (Jeffries et al. 2024, arXiv 2410.15608)."""
+"""Moonshine base-en, an English speech recognizer, as ONNX (Jeffries et al. 2024, arXiv 2410.15608)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from scripts.judge.sound import JUDGE_RATE, Samples, most_tokens
+from scripts.judge.sound import JUDGE_RATE, Samples, max_tokens
 
 _BEGIN, _END = 1, 2
-_LONGEST_S = 25
-_SHORTEST_S = 0.25
+_MAX_PIECE_S = 25
+_MIN_PIECE_S = 0.25
 
 
 class Moonshine:
-    """Greedy recognition on one thread."""
+    """Recognizes speech with greedy decoding, on one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._encoder = _session(folder / "encoder_model.ort")
@@ -28,22 +28,22 @@ class Moonshine:
         self._cached = [entry.name for entry in self._decoder.get_outputs()][1:]
 
     def __call__(self, samples: Samples) -> str:
-        """What is said in samples [n] at 16 kHz; long recordings are cut, since the model is made for 30 s."""
-        step = _LONGEST_S * JUDGE_RATE
+        """Return the words in samples [n] at 16 kHz. Long ones are split, because the model supports up to 30 s."""
+        step = _MAX_PIECE_S * JUDGE_RATE
         pieces = [samples[start : start + step] for start in range(0, max(1, len(samples)), step)]
-        return " ".join(self._piece(piece) for piece in pieces)
+        return " ".join(self._recognize(piece) for piece in pieces)
 
-    def _piece(self, samples: Samples) -> str:
-        missing = int(_SHORTEST_S * JUDGE_RATE) - len(samples)
-        heard = np.pad(samples, (0, max(0, missing))).astype(np.float32)
-        states = self._encoder.run(None, {"input_values": heard[None]})[0]
-        words = b"".join(self._tokens[token] for token in self._decode(states, len(heard)) if token > _END)
+    def _recognize(self, samples: Samples) -> str:
+        missing = int(_MIN_PIECE_S * JUDGE_RATE) - len(samples)
+        padded = np.pad(samples, (0, max(0, missing))).astype(np.float32)
+        states = self._encoder.run(None, {"input_values": padded[None]})[0]
+        words = b"".join(self._tokens[token] for token in self._decode(states, len(padded)) if token > _END)
         return words.decode("utf-8", "ignore").replace("\u2581", " ").strip()
 
     def _decode(self, states: NDArray[np.float32], samples: int) -> list[int]:
         tokens = [_BEGIN]
         past = dict(self._empty)
-        for step in range(most_tokens(samples)):
+        for step in range(max_tokens(samples)):
             inputs = {
                 "input_ids": np.array([tokens[-1:]], np.int64),
                 "encoder_hidden_states": states,
@@ -67,14 +67,14 @@ def _session(file: Path) -> onnxruntime.InferenceSession:
 
 
 def _read_tokens(data: bytes) -> list[bytes]:
-    """Tokens, each after its length: one byte, or two for 128 and more."""
-    tokens, at = [], 0
-    while at < len(data):
-        length = data[at]
-        at += 1
+    """Parse the tokens. Each follows its length, which has one byte, or two from 128 on."""
+    tokens, offset = [], 0
+    while offset < len(data):
+        length = data[offset]
+        offset += 1
         if length >= 128:
-            length += 128 * data[at] - 128
-            at += 1
-        tokens.append(data[at : at + length])
-        at += length
+            length += 128 * data[offset] - 128
+            offset += 1
+        tokens.append(data[offset : offset + length])
+        offset += length
     return tokens

@@ -1,4 +1,4 @@
-"""Lists of recordings to judge, and their scores, between the interpreter that speaks and the one that listens."""
+"""Lists of recordings to judge. The judges run in another environment, and exchange files with this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.judge.places import JUDGE_PYTHON, ROOT
+from scripts.judge.paths import JUDGE_PYTHON, ROOT
 
 Row = dict[str, Any]
 """Scores of one recording, as ``score_files`` prints them."""
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Recording:
-    """A file to judge, the words that should be in it, and a recording of the speaker it should sound like."""
+    """A file to judge. text: its expected words. reference: a recording of its expected speaker."""
 
     wav: Path
     text: str
@@ -27,15 +27,15 @@ class Recording:
 
 
 def read_list(file: Path) -> list[Recording]:
-    """WAV, TEXT and, optionally, REFERENCE a line, with tabs between; paths relative to the list's folder."""
+    """Read WAV, TEXT and optionally REFERENCE from each line, separated by tabs. Paths are relative to the list."""
     with file.open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if row]
-    there = file.parent
-    return [Recording(there / row[0], row[1], there / row[2] if len(row) > 2 and row[2] else None) for row in rows]
+    folder = file.parent
+    return [Recording(folder / row[0], row[1], folder / row[2] if len(row) > 2 and row[2] else None) for row in rows]
 
 
 def write_list(file: Path, recordings: Iterable[Recording]) -> None:
-    """The inverse of ``read_list``, with absolute paths."""
+    """Write a list for ``read_list``, with absolute paths."""
     rows = [
         (
             str(each.wav.absolute()),
@@ -47,15 +47,15 @@ def write_list(file: Path, recordings: Iterable[Recording]) -> None:
     file.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def judged(recordings: Sequence[Recording], judges: str | None = None) -> list[Row]:
-    """The rows of ``recordings``, in order, by the judges in their own interpreter.
+def run_judges(recordings: Sequence[Recording], judges: str | None = None) -> list[Row]:
+    """Run the judges in their own environment. Return the scores of ``recordings`` in the same order.
 
-    Raises FileNotFoundError where it is not installed, subprocess.CalledProcessError where they fail.
+    Raises FileNotFoundError when the environment is not installed, subprocess.CalledProcessError when a judge fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "list.tsv"
         write_list(file, recordings)
         command = [str(JUDGE_PYTHON), "-m", "scripts.judge.score_files", str(file)]
         command += ["--judges", judges] if judges else []
-        answer = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return [json.loads(line) for line in answer.splitlines()[: len(recordings)]]
+        output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [json.loads(line) for line in output.splitlines()[: len(recordings)]]

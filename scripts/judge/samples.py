@@ -18,7 +18,7 @@ from engine.protocol.request import SAMPLE_RATE
 from scripts.judge.clips import Clips, read_clips
 from scripts.judge.codec import Codec
 from scripts.judge.sound import Samples, read
-from scripts.judge.speaking import Utterance, speak
+from scripts.judge.synthesis import ExamUtterance, synthesize
 
 ROOT = Path(__file__).parents[2]
 _VOICES = ("ava", "adam", "emma", "george")
@@ -55,9 +55,9 @@ def main() -> None:
 def _named_rows(clips: Clips, checkpoint: Path, folder: Path, out: Path) -> list[Row]:
     """Return a row for each named voice. folder: for temporary WAV files."""
     teachers = {voice: clips.named[voice][0] for voice in _VOICES}
-    utterances = [Utterance(clip.text, _SEED, speaker=voice) for voice, clip in teachers.items()]
+    utterances = [ExamUtterance(clip.text, _SEED, speaker=voice) for voice, clip in teachers.items()]
     codec, rows = Codec(checkpoint), []
-    for (voice, clip), spoken in zip(teachers.items(), speak(checkpoint, utterances, folder), strict=True):
+    for (voice, clip), spoken in zip(teachers.items(), synthesize(checkpoint, utterances, folder), strict=True):
         samples, rate = read(clip.file)
         _write(out / f"{voice}-teacher.ogg", samples, rate)
         _write(out / f"{voice}-codec.ogg", codec(samples, rate), SAMPLE_RATE)
@@ -70,8 +70,8 @@ def _cloned_rows(clips: Clips, checkpoint: Path, folder: Path, out: Path) -> lis
     """Return a row for each cloned speaker. folder: for temporary WAV files."""
     rows = []
     for number, clip in enumerate(clips.unseen[:_CLONED], start=1):
-        utterances = [Utterance(_NEW_TEXT, _SEED, reference=clip, in_context=mode) for mode in (False, True)]
-        x_vector, in_context = speak(checkpoint, utterances, folder)
+        utterances = [ExamUtterance(_NEW_TEXT, _SEED, reference=clip, in_context=mode) for mode in (False, True)]
+        x_vector, in_context = synthesize(checkpoint, utterances, folder)
         name = f"clone{number}"
         _write(out / f"{name}-reference.ogg", *read(clip.file))
         _write(out / f"{name}-x-vector.ogg", *read(x_vector.wav))

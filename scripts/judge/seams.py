@@ -1,4 +1,4 @@
-"""Whether one can hear where chunks meet: spectra there, beside spectra half a frame away."""
+"""Measures whether chunk boundaries are audible: spectra at boundaries, compared with spectra half a frame away."""
 
 from __future__ import annotations
 
@@ -12,33 +12,37 @@ from scripts.judge.sound import Samples
 
 _WINDOW = 256
 _BAND = 8
-"""Bins of a band: 750 Hz."""
+"""Bins per band: 750 Hz."""
 _FLOOR = 1e-9
-_AWAY = SAMPLES_PER_FRAME // 2
+_DISTANCE = SAMPLES_PER_FRAME // 2
 
 
-def seam_decibels(spoken: Iterable[tuple[Samples, Sequence[int]]]) -> float | None:
-    """How far the mean spectrum at the edges is from that half a frame before and after them; None without edges.
+def seam_decibels(recordings: Iterable[tuple[Samples, Sequence[int]]]) -> float | None:
+    """Return how much the mean spectrum at boundaries differs from that half a frame away; None without boundaries.
 
-    spoken: samples at 24 kHz, and the samples' indices at which a chunk begins. The mean over 750 Hz bands of the
-    absolute difference in decibels; a click at every edge would lift all bands, a gap would lower them.
+    The result is the mean over 750 Hz bands of the absolute difference in decibels. A click at every boundary raises
+    all bands, a gap lowers them.
+
+    recordings: samples at 24 kHz, and the sample indices at which later chunks begin.
     """
-    differences = [_difference(samples, edge) for samples, edges in spoken for edge in edges if _fits(samples, edge)]
+    differences = [
+        _difference(samples, edge) for samples, edges in recordings for edge in edges if _fits(samples, edge)
+    ]
     return float(np.abs(np.mean(differences, axis=0)).mean()) if differences else None
 
 
 def _fits(samples: Samples, edge: int) -> bool:
-    return edge - _AWAY - _WINDOW // 2 >= 0 and edge + _AWAY + _WINDOW // 2 <= len(samples)
+    return edge - _DISTANCE - _WINDOW // 2 >= 0 and edge + _DISTANCE + _WINDOW // 2 <= len(samples)
 
 
 def _difference(samples: Samples, edge: int) -> NDArray[np.float64]:
-    away = (_bands(samples, edge - _AWAY) + _bands(samples, edge + _AWAY)) / 2
-    return _bands(samples, edge) - away
+    reference = (_bands(samples, edge - _DISTANCE) + _bands(samples, edge + _DISTANCE)) / 2
+    return _bands(samples, edge) - reference
 
 
-def _bands(samples: Samples, centre: int) -> NDArray[np.float64]:
-    """Decibels in each band of a short window around a sample."""
-    window = samples[centre - _WINDOW // 2 : centre + _WINDOW // 2] * np.hanning(_WINDOW)
+def _bands(samples: Samples, center: int) -> NDArray[np.float64]:
+    """Return the level in dB of each band in a short window around a sample."""
+    window = samples[center - _WINDOW // 2 : center + _WINDOW // 2] * np.hanning(_WINDOW)
     power = np.abs(np.fft.rfft(window)[1:]) ** 2
     decibels: NDArray[np.float64] = 10 * np.log10(power.reshape(-1, _BAND).mean(1) + _FLOOR)
     return decibels

@@ -1,4 +1,4 @@
-"""A server of an installed clone, started as its users start it."""
+"""Starts a server with ``make serve``, as users do."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from scripts.judge.places import ROOT
+from scripts.judge.paths import ROOT
 
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _POLL_S = 0.02
 _HOST = "127.0.0.1"
 
 
-class Serving:
-    """``make serve`` from now until the end of the block. ready_s: what it took until ``/ready`` said yes."""
+class ServedCheckpoint:
+    """A server that runs until the context is left. ready_s: seconds from the start until ``/ready`` succeeded."""
 
     def __init__(self, checkpoint: Path, log: Path) -> None:
         self.port = _free_port()
@@ -37,21 +37,21 @@ class Serving:
             start_new_session=True,
         )
         try:
-            self._wait_ready(began + _PATIENCE_S)
+            self._wait_ready(began + _TIMEOUT_S)
         except BaseException:
-            self._end()
+            self._stop()
             raise
         self.ready_s = time.monotonic() - began
 
     def connect(self) -> http.client.HTTPConnection:
-        """A connection of one's own."""
-        return http.client.HTTPConnection(_HOST, self.port, timeout=_PATIENCE_S)
+        """Return a new connection."""
+        return http.client.HTTPConnection(_HOST, self.port, timeout=_TIMEOUT_S)
 
     def _wait_ready(self, deadline: float) -> None:
-        """Raises RuntimeError where the server ends or takes too long."""
+        """Wait until the server is ready. Raises RuntimeError when it exits or takes too long."""
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server does not become ready; see {self._log.name}")
+                raise RuntimeError(f"the server was not ready within {_TIMEOUT_S:g} s; see {self._log.name}")
             time.sleep(_POLL_S)
 
     def _is_ready(self) -> bool:
@@ -64,10 +64,10 @@ class Serving:
         finally:
             connection.close()
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGTERM)
-        self._process.wait(_PATIENCE_S)
+        self._process.wait(_TIMEOUT_S)
         self._log.close()
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class Serving:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._stop()
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""How fast a server answers on two cores."""
+"""Measures the speed of a server on two cores."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from statistics import median
 
 from scripts.judge.exam import MAIN_VOICES
-from scripts.judge.listening import Line, listen, listen_together
-from scripts.judge.serving import Serving
+from scripts.judge.serving import ServedCheckpoint
+from scripts.judge.streams import StreamRequest, stream_concurrently, stream_speech
 
 _CORES = 2
-_MOST_STREAMS = 8
+_MAX_STREAMS = 8
 _LONG_CHARACTERS = 110
-_GRACE_S = 0.1
-"""What players buffer before they begin."""
+_BUFFER_S = 0.1
+"""Buffer of the players."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """streams: how many together never let a player wait, up to eight; the rest in seconds."""
+    """The results, in seconds. streams: number of concurrent streams without an underrun, up to eight."""
 
     ready_s: float
     first_audible_s: float
@@ -32,32 +32,32 @@ class Speed:
 
 
 def measure(checkpoint: Path, sentences: Sequence[str], requests: int, log: Path) -> Speed:
-    """Start a server and listen to it; two requests beforehand are not counted."""
-    with _on_two_cores(), Serving(checkpoint, log) as server:
-        single = [listen(server, line) for line in islice(_lines(sentences), requests + 2)][2:]
+    """Start a server and measure it. The first two requests are a warm-up."""
+    with _on_two_cores(), ServedCheckpoint(checkpoint, log) as server:
+        single = [stream_speech(server, request) for request in islice(_requests(sentences), requests + 2)][2:]
         return Speed(
             ready_s=server.ready_s,
             first_audible_s=median(each.first_audible_s for each in single),
             real_time_factor=median(each.real_time_factor for each in single),
-            streams=_streams_held(server, _long_texts(sentences)),
+            streams=_sustained_streams(server, _long_texts(sentences)),
         )
 
 
-def _streams_held(server: Serving, texts: Sequence[str]) -> int:
-    for count in range(1, _MOST_STREAMS + 1):
-        heard = listen_together(server, list(islice(_lines(texts), count)))
-        if max(each.starved_s for each in heard) > _GRACE_S:
+def _sustained_streams(server: ServedCheckpoint, texts: Sequence[str]) -> int:
+    for count in range(1, _MAX_STREAMS + 1):
+        results = stream_concurrently(server, list(islice(_requests(texts), count)))
+        if max(each.longest_underrun_s for each in results) > _BUFFER_S:
             return count - 1
-    return _MOST_STREAMS
+    return _MAX_STREAMS
 
 
-def _lines(texts: Sequence[str]) -> Iterator[Line]:
+def _requests(texts: Sequence[str]) -> Iterator[StreamRequest]:
     for seed, (text, voice) in enumerate(zip(cycle(texts), cycle(MAIN_VOICES), strict=False)):
-        yield Line(text, voice, seed)
+        yield StreamRequest(text, voice, seed)
 
 
 def _long_texts(sentences: Sequence[str]) -> list[str]:
-    """Sentences joined until each text takes some seconds."""
+    """Join sentences to texts of some seconds each."""
     texts, text = [], ""
     for sentence in sentences:
         text = f"{text} {sentence}".strip()
@@ -69,7 +69,7 @@ def _long_texts(sentences: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _on_two_cores() -> Iterator[None]:
-    """This process, and those that it starts, on two of the cores that it may use."""
+    """Restrict this process and its children to two of its cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:_CORES])
     try:

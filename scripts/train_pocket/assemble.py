@@ -1,4 +1,4 @@
-"""The checkpoint's folder, put together from what the parts of the training left: a command, see ``--help``."""
+"""Assembles the checkpoint folder from the trained parts. ``--help`` lists the options."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ def assemble(
     speaker_encoder: Path | None,
     codec: Path | None,
 ) -> Checkpoint:
-    """Write the folder and open it as the engine does.
+    """Write the folder and open it like the engine.
 
-    A part that is None is replaced by random weights (the tokenizer by one of a few hundred tokens), and the
-    checkpoint says that it is untrained if that part is the talker. config.json is written after all that it
-    describes, so a folder that has one is whole, and SHA256SUMS last. Raises CheckpointError where a part does not fit
-    the configuration.
+    A part that is None gets random weights, a tokenizer that is None one of a few hundred tokens. Without a talker the
+    checkpoint is marked as untrained. config.json is written after the files that it describes, so it marks a complete
+    folder, and SHA256SUMS is written last. Raises CheckpointError when a part does not fit the configuration.
     """
     (out / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
     for name in ("config.json", SUMS_FILE):
@@ -70,26 +69,28 @@ def _named(shapes: Shapes, prefix: str) -> Shapes:
 
 
 def _part(file: Path | None, shapes: Shapes, pocket: Pocket) -> Tensors:
-    """The tensors of a part's file, or random ones."""
+    """Return the tensors in the file of a part, or random ones without a file."""
     if file is not None:
         return load_file(file)
     eos = model_architecture(pocket).talker.ids.eos
     with tempfile.TemporaryDirectory() as folder:
-        drawn = Path(folder) / "random.safetensors"
-        write_weights(drawn, shapes, "train_pocket", torch.float32, eos=eos, last_conv="decoder.decoder.6.conv.weight")
-        return load_file(drawn)
+        random_file = Path(folder) / "random.safetensors"
+        write_weights(
+            random_file, shapes, "train_pocket", torch.float32, eos=eos, last_conv="decoder.decoder.6.conv.weight"
+        )
+        return load_file(random_file)
 
 
 def _with_scale(speaker_encoder: Tensors, pocket: Pocket) -> Tensors:
-    """The speaker encoder with the scale of embedding rows in its last layer, as the talker was trained."""
+    """Scale the speaker encoder's last layer to the size of embedding rows, as in the talker's training."""
     for name in _LAST_SPEAKER_LAYER:
         speaker_encoder[name] = speaker_encoder[name].float() * pocket.talker.xvector_scale
     return speaker_encoder
 
 
 def _save(file: Path, tensors: Tensors) -> None:
-    halves = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in tensors.items()}
-    save_file(halves, file, metadata={"format": "pt"})
+    bfloat16 = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in tensors.items()}
+    save_file(bfloat16, file, metadata={"format": "pt"})
     file.chmod(0o644)
 
 
@@ -105,18 +106,18 @@ def _write_tokenizer_files(out: Path, tokenizer: Path | None, pocket: Pocket) ->
 
 
 def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
-    marked: dict[str, Any] = {} if trained else {"untrained": True}
+    mark: dict[str, Any] = {} if trained else {"untrained": True}
     generation = {"do_sample": True, "subtalker_dosample": True, **pocket.generation.model_dump()}
     write_json(out / "generation_config.json", generation | ({} if trained else BRIEF))
     write_json(out / "preprocessor_config.json", PROCESSOR)
     write_json(out / "speech_tokenizer" / "config.json", codec_config(pocket))
     write_json(out / "speech_tokenizer" / "configuration.json", MODELSCOPE)
     write_json(out / "speech_tokenizer" / "preprocessor_config.json", FEATURE_EXTRACTOR)
-    write_json(out / "config.json", marked | model_config(pocket))
+    write_json(out / "config.json", mark | model_config(pocket))
 
 
 def _write_sums(out: Path) -> None:
-    """Write SHA256SUMS of every file that the engine loads and then verifies."""
+    """Write SHA256SUMS with all files that the engine verifies."""
     lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(FILES)]
     (out / SUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
 
@@ -128,28 +129,28 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--talker", type=Path, help="talker.safetensors")
     parser.add_argument("--speaker-encoder", type=Path, help="speaker_encoder.safetensors")
     parser.add_argument("--codec", type=Path, help="codec.safetensors")
-    parser.add_argument("--random-missing", action="store_true", help="random weights for the parts not named")
+    parser.add_argument("--random-missing", action="store_true", help="use random weights for missing parts")
     parser.add_argument("--config", type=Path, default=DEFAULT)
-    arguments = parser.parse_args()
+    args = parser.parse_args()
     parts = ("tokenizer", "talker", "speaker_encoder", "codec")
-    missing = [name for name in parts if getattr(arguments, name) is None]
-    if missing and not arguments.random_missing:
-        parser.error("not given: " + ", ".join(missing) + " (or ask for --random-missing)")
-    return arguments
+    missing = [name for name in parts if getattr(args, name) is None]
+    if missing and not args.random_missing:
+        parser.error("missing: " + ", ".join(missing) + "; --random-missing replaces them by random weights")
+    return args
 
 
 def main() -> None:
-    """Command line."""
-    given = _arguments()
+    """Assemble the folder and print its size."""
+    args = _arguments()
     checkpoint = assemble(
-        load(given.config),
-        given.out,
-        tokenizer=given.tokenizer,
-        talker=given.talker,
-        speaker_encoder=given.speaker_encoder,
-        codec=given.codec,
+        load(args.config),
+        args.out,
+        tokenizer=args.tokenizer,
+        talker=args.talker,
+        speaker_encoder=args.speaker_encoder,
+        codec=args.codec,
     )
-    size = sum(file.stat().st_size for file in given.out.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for file in args.out.rglob("*") if file.is_file())
     print(f"{checkpoint.folder}: {size / 1e6:.1f} MB, speakers {', '.join(checkpoint.model.talker.speakers)}")
 
 

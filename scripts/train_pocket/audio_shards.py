@@ -1,8 +1,8 @@
-"""Utterances as sound, in files that appear whole: written under another name, then renamed.
+"""Shards of audio. They are written atomically.
 
-``shard-RRR-KKK.npz`` (rank, number): ids int64 [n]; samples int16 [total], 24 kHz mono, one utterance after the other,
-each a whole number of codec frames; starts int64 [n + 1] into samples; labels int16 [total / 1920, 4]: for each quarter
-of a frame the teacher's index of the sound at its centre, 0 for none.
+``shard-RRR-KKK.npz`` (rank, number) has ids int64 [n]; samples int16 [total], 24 kHz mono, the concatenated utterances,
+each padded to complete codec frames; starts int64 [n + 1], offsets into samples; labels int16 [total / 1920, 4], for
+each quarter of a frame the teacher's index of the phoneme at its center, 0 for silence.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Clip:
 
 @dataclass
 class ShardWriter:
-    """Gathers one rank's clips and writes a shard whenever ``shard_samples`` are there."""
+    """Buffers the clips of one rank, and writes a shard when it has ``shard_samples`` samples."""
 
     folder: Path
     rank: int
     shard_samples: int
     _clips: list[tuple[int, Clip]] = field(default_factory=list)
-    _waiting: int = 0
+    _buffered_samples: int = 0
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -41,22 +41,22 @@ class ShardWriter:
         self._number = max(numbers, default=-1) + 1
 
     def add(self, utterance: int, clip: Clip) -> bool:
-        """Whether a shard was written."""
+        """Add a clip. Return whether a shard was written."""
         self._clips.append((utterance, clip))
-        self._waiting += len(clip.samples)
-        if self._waiting < self.shard_samples:
+        self._buffered_samples += len(clip.samples)
+        if self._buffered_samples < self.shard_samples:
             return False
         self.flush()
         return True
 
     def flush(self) -> None:
-        """Write what waits, if anything does."""
+        """Write the buffered clips, if any."""
         if not self._clips:
             return
         clips = [clip for _, clip in self._clips]
         file = self.folder / f"shard-{self.rank:03d}-{self._number:03d}.npz"
-        partial = file.with_suffix(".partial")
-        with partial.open("wb") as out:
+        temporary = file.with_suffix(".partial")
+        with temporary.open("wb") as out:
             np.savez(
                 out,
                 ids=np.array([utterance for utterance, _ in self._clips], dtype=np.int64),
@@ -64,13 +64,13 @@ class ShardWriter:
                 starts=np.cumsum([0, *(len(clip.samples) for clip in clips)]).astype(np.int64),
                 labels=np.concatenate([clip.labels for clip in clips]),
             )
-        partial.replace(file)
-        self._clips, self._waiting = [], 0
+        temporary.replace(file)
+        self._clips, self._buffered_samples = [], 0
         self._number += 1
 
 
-def spoken(folder: Path) -> set[int]:
-    """Ids of the utterances in all shards of ``folder``."""
+def utterance_ids(folder: Path) -> set[int]:
+    """Return the ids of the utterances in all shards of ``folder``."""
     ids: set[int] = set()
     for file in sorted(folder.glob("shard-*.npz")):
         with np.load(file) as shard:

@@ -1,7 +1,7 @@
-"""Codec codes on disk: 9 bits a code, in files small enough to be carried.
+"""Codec codes on disk, with 9 bits per code, in files of limited size.
 
-``codes-NNN.npz``: ids int64 [n]; frames int32 [n], frames of each; low uint8 [total, 16]; high uint8 [total, 2], a
-row of 16 bits whose bit b is bit 8 of code b.
+``codes-NNN.npz`` has ids int64 [n]; frames int32 [n], the length of each utterance; low uint8 [total, 16]; high uint8
+[total, 2], rows of 16 bits whose bit b is bit 8 of code b.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Codes = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
-class Utterances:
-    """Codes of many utterances, one after the other.
+class CodedUtterances:
+    """The concatenated codes of many utterances.
 
-    ids int64 [n]; starts int64 [n + 1] into codes; codes int16 [frames, 16].
+    ids: int64 [n]. starts: int64 [n + 1], offsets into codes. codes: int16 [frames, 16].
     """
 
     ids: npt.NDArray[np.int64]
@@ -39,21 +39,21 @@ class Utterances:
         return len(self.ids)
 
     def __getitem__(self, index: int) -> Codes:
-        """Codes [frames, 16] of the utterance at ``index``, not of that id."""
+        """Return the codes [frames, 16] of the utterance at ``index``, which is not its id."""
         return self.codes[self.starts[index] : self.starts[index + 1]]
 
 
 def pack(codes: npt.NDArray[np.integer]) -> tuple[Bytes, Bytes]:
-    """Codes [frames, 16] below 512 -> (low [frames, 16], high [frames, 2]). Raises ValueError on any other."""
+    """Pack codes [frames, 16] to low [frames, 16] and high [frames, 2]. Raises ValueError for codes above 511."""
     if codes.ndim != 2 or codes.shape[1] != CODEBOOKS:
-        raise ValueError(f"codes must be [frames, {CODEBOOKS}], not {list(codes.shape)}")
+        raise ValueError(f"codes must be [frames, {CODEBOOKS}], got {list(codes.shape)}")
     if codes.size and not 0 <= codes.min() <= codes.max() < _LIMIT:
-        raise ValueError(f"codes must be from 0 to {_LIMIT - 1}, not {codes.min()} to {codes.max()}")
+        raise ValueError(f"codes must be from 0 to {_LIMIT - 1}, got {codes.min()} to {codes.max()}")
     return (codes & 0xFF).astype(np.uint8), np.packbits(codes >> 8, axis=1, bitorder="little")
 
 
 def unpack(low: Bytes, high: Bytes) -> Codes:
-    """The inverse of ``pack``."""
+    """Return the codes [frames, 16]. The inverse of ``pack``."""
     bits = np.unpackbits(high, axis=1, count=CODEBOOKS, bitorder="little")
     return low.astype(np.int16) | (bits.astype(np.int16) << 8)
 
@@ -65,24 +65,26 @@ def write(
     numbers: Iterator[int] | None = None,
     file_bytes: int = FILE_BYTES,
 ) -> list[Path]:
-    """Write (id, codes [frames, 16]) pairs to as many files as they need, and name the files.
+    """Write (id, codes [frames, 16]) pairs to files of up to ``file_bytes``, and return the files.
 
-    numbers: those of the files, 0, 1, 2... unless given (writers of one folder share them out: count(rank, writers)).
+    numbers: of the files; 0, 1, 2... by default. Processes that write to the same folder use count(rank, processes).
     """
     folder.mkdir(parents=True, exist_ok=True)
     numbers = count() if numbers is None else numbers
     return [_write_file(folder, next(numbers), batch) for batch in _batches(utterances, file_bytes)]
 
 
-def read(folder: Path) -> Utterances:
-    """Every file of the folder, in the order of their numbers. Raises FileNotFoundError when there is none."""
+def read(folder: Path) -> CodedUtterances:
+    """Read all files of the folder in the order of their numbers. Raises FileNotFoundError if there are none."""
     files = sorted(folder.glob("codes-*.npz"))
     if not files:
-        raise FileNotFoundError(f"no codes-*.npz in {folder}")
+        raise FileNotFoundError(f"{folder} has no codes-*.npz")
     parts = [_read_file(file) for file in files]
     frames = np.concatenate([part[1] for part in parts])
     starts = np.concatenate(([0], np.cumsum(frames, dtype=np.int64)))
-    return Utterances(np.concatenate([part[0] for part in parts]), starts, np.concatenate([part[2] for part in parts]))
+    return CodedUtterances(
+        np.concatenate([part[0] for part in parts]), starts, np.concatenate([part[2] for part in parts])
+    )
 
 
 def _batches(
@@ -91,12 +93,12 @@ def _batches(
     batch: list[tuple[int, npt.NDArray[np.integer]]] = []
     size = 0
     for utterance, codes in utterances:
-        more = len(codes) * _FRAME_BYTES + _UTTERANCE_BYTES
-        if batch and size + more > file_bytes:
+        added_bytes = len(codes) * _FRAME_BYTES + _UTTERANCE_BYTES
+        if batch and size + added_bytes > file_bytes:
             yield batch
             batch, size = [], 0
         batch.append((utterance, codes))
-        size += more
+        size += added_bytes
     if batch:
         yield batch
 
@@ -104,15 +106,15 @@ def _batches(
 def _write_file(folder: Path, number: int, batch: list[tuple[int, npt.NDArray[np.integer]]]) -> Path:
     low, high = pack(np.concatenate([codes for _, codes in batch]))
     file = folder / f"codes-{number:03d}.npz"
-    unfinished = folder / f".codes-{number:03d}.npz"
+    temporary = folder / f".codes-{number:03d}.npz"
     np.savez(
-        unfinished,
+        temporary,
         ids=np.array([utterance for utterance, _ in batch], np.int64),
         frames=np.array([len(codes) for _, codes in batch], np.int32),
         low=low,
         high=high,
     )
-    return unfinished.replace(file)
+    return temporary.replace(file)
 
 
 def _read_file(file: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Codes]:

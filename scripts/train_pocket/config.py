@@ -1,4 +1,4 @@
-"""The configuration of the training, read from one YAML file; a key that is not there or not known is an error."""
+"""The configuration of the training, read from a YAML file. Missing and unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ class _Section(BaseModel):
 
 
 class Texts(_Section):
-    """vocabulary: BPE tokens; sentences: to be spoken; shares: most of each source; joined: share of several in one."""
+    """The texts to speak.
+
+    vocabulary: number of BPE tokens. sentences: number of sentences. shares: maximum sentences by source.
+    joined: share of utterances with several sentences.
+    """
 
     vocabulary: int
     sentences: int
@@ -25,7 +29,7 @@ class Texts(_Section):
 
 
 class NamedVoice(_Section):
-    """A speaker of the checkpoint. mix: teacher voice -> weight; share: of all utterances."""
+    """A voice of the checkpoint. mix: teacher voice -> weight. share: of all utterances."""
 
     mix: dict[str, float]
     accent: Literal["american", "british"]
@@ -33,7 +37,7 @@ class NamedVoice(_Section):
 
 
 class Voices(_Section):
-    """Who speaks. mixed: further speakers; unseen: speakers that are kept for the judge; speed: range."""
+    """The speakers. mixed: number of additional ones. unseen: number of those only for the judge. speed: range."""
 
     named: dict[str, NamedVoice]
     mixed: int
@@ -42,7 +46,7 @@ class Voices(_Section):
 
 
 class CodecDecoder(_Section):
-    """Code2Wav's sizes. width: channels before the first upsampling block."""
+    """The sizes of Code2Wav. width: channels before the first upsampling block."""
 
     width: int
     latent: int
@@ -54,7 +58,7 @@ class CodecDecoder(_Section):
 
 
 class CodecEncoder(_Section):
-    """The speech encoder's sizes."""
+    """The sizes of the speech encoder."""
 
     filters: int
     hidden: int
@@ -64,7 +68,7 @@ class CodecEncoder(_Section):
 
 
 class Codec(_Section):
-    """codebook_dim: width in which vectors are compared."""
+    """The sizes of the codec. codebook_dim: width of the codebooks' vectors."""
 
     codebook_size: int
     codebook_dim: int
@@ -73,7 +77,7 @@ class Codec(_Section):
 
 
 class SpeakerEncoder(_Section):
-    """The ECAPA-TDNN's sizes."""
+    """The sizes of the ECAPA-TDNN."""
 
     channels: list[int]
     attention: int
@@ -81,7 +85,7 @@ class SpeakerEncoder(_Section):
 
 
 class SpeakerTraining(_Section):
-    """Batches, AdamW's settings, and the losses: angular margin softmax's margin and scale, the mixture's weight."""
+    """Batches, settings of AdamW, and losses: margin and scale of the angular margin softmax, weight of the mixture."""
 
     hours: float
     unseen_speakers: int
@@ -95,7 +99,7 @@ class SpeakerTraining(_Section):
 
 
 class Transformer(_Section):
-    """A Qwen3 stack's sizes."""
+    """The sizes of a Qwen3 stack."""
 
     hidden: int
     intermediate: int
@@ -106,7 +110,7 @@ class Transformer(_Section):
 
 
 class Talker(_Section):
-    """Talker and code predictor. xvector_scale: what x-vectors of unit size are multiplied by to be embedding rows."""
+    """Talker and code predictor. xvector_scale: factor from x-vectors of unit RMS to embedding rows."""
 
     text_hidden: int
     xvector_scale: float
@@ -115,7 +119,7 @@ class Talker(_Section):
 
 
 class Layouts(_Section):
-    """Shares of the prompts of a batch; in-context ones take either text layout."""
+    """Shares of the prompt layouts. In-context prompts have either text layout."""
 
     full: float
     streaming: float
@@ -123,10 +127,10 @@ class Layouts(_Section):
 
 
 class TalkerDraws(_Section):
-    """How an utterance becomes a training example: shares of utterances, and what is said here.
+    """How an utterance becomes a training example. Fields without a description are shares of utterances.
 
-    xvector_noise: relative to the vector's size; reference_frames: at most;
-    code_noise: share of input codes that are taken from another frame.
+    xvector_noise: relative to the vector's RMS. reference_frames: maximum length of a reference.
+    code_noise: share of input codes that are replaced by those of another frame.
     """
 
     layouts: Layouts
@@ -142,8 +146,8 @@ class TalkerDraws(_Section):
 class TalkerTraining(_Section):
     """How the talker is trained.
 
-    positions: rows of a batch, on each GPU; predictor_weight: of the loss of codebooks 1 to 15 beside that of
-    codebook 0; book_decay: each book's weight relative to the one before.
+    positions: rows of a batch on each GPU. predictor_weight: weight of the loss of codebooks 1 to 15 relative to that
+    of codebook 0. book_decay: weight of each codebook relative to the previous one.
     """
 
     draws: TalkerDraws
@@ -160,7 +164,7 @@ class TalkerTraining(_Section):
 
 
 class Generation(_Section):
-    """generation_config.json: how codes are drawn where a request does not say (SPEC 6)."""
+    """generation_config.json: default sampling parameters (SPEC 6)."""
 
     temperature: float
     top_k: int
@@ -173,7 +177,7 @@ class Generation(_Section):
 
 
 class Pocket(_Section):
-    """The whole file."""
+    """The complete configuration."""
 
     seed: int
     texts: Texts
@@ -187,5 +191,5 @@ class Pocket(_Section):
 
 
 def load(file: Path = DEFAULT) -> Pocket:
-    """Read the configuration. Raises pydantic's ValidationError naming the key."""
+    """Read the configuration. Raises pydantic.ValidationError, which names the key."""
     return Pocket.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""The configurations of the checkpoint's folder, in the published layout (SPEC 1) at the pocket's sizes."""
+"""The configuration files of the checkpoint folder: the published layout (SPEC 1) with the pocket sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPECIAL_TOKENS = (
     "<tts_text_bos>",
     "<tts_text_eod>",
 )
-"""Follow the BPE's tokens, in this order."""
+"""They follow the BPE tokens in this order."""
 
 _CODEC_IDS = {
     "codec_pad_id": 100,
@@ -29,14 +29,14 @@ _CODEC_IDS = {
     "codec_think_bos_id": 108,
     "codec_think_eos_id": 109,
 }
-"""Published, less the codebook's size: ids from there on are no codes, and there are 1024 of them (SPEC 1.1, 6)."""
+"""The published ids minus the codebook size. The 1024 ids after the codes are special (SPEC 1.1, 6)."""
 _ENGLISH = 2
 _FIRST_SPEAKER = 200
 _SPECIAL_IDS = 1024
 
 
 def model_config(pocket: Pocket) -> dict[str, Any]:
-    """config.json."""
+    """Return the contents of config.json."""
     first = pocket.texts.vocabulary
     tokens = {token: first + index for index, token in enumerate(SPECIAL_TOKENS)}
     return {
@@ -56,7 +56,7 @@ def model_config(pocket: Pocket) -> dict[str, Any]:
 
 
 def codec_config(pocket: Pocket) -> dict[str, Any]:
-    """speech_tokenizer/config.json."""
+    """Return the contents of speech_tokenizer/config.json."""
     return {
         "architectures": ["Qwen3TTSTokenizerV2Model"],
         "model_type": "qwen3_tts_tokenizer_12hz",
@@ -71,12 +71,12 @@ def codec_config(pocket: Pocket) -> dict[str, Any]:
 
 
 def model_architecture(pocket: Pocket) -> ModelArchitecture:
-    """What config.json says, as the engine reads it."""
+    """Return the architecture in config.json, as read by the engine."""
     return read_model(Keys(model_config(pocket), Path("config.json")))
 
 
 def codec_architecture(pocket: Pocket) -> CodecArchitecture:
-    """What speech_tokenizer/config.json says, as the engine reads it."""
+    """Return the architecture in speech_tokenizer/config.json, as read by the engine."""
     return read_codec(Keys(codec_config(pocket), Path("speech_tokenizer/config.json")))
 
 
@@ -104,7 +104,9 @@ def _talker(pocket: Pocket) -> dict[str, Any]:
 def _predictor(pocket: Pocket, talker_hidden: int) -> dict[str, Any]:
     sizes = pocket.talker.predictor
     if sizes.hidden == talker_hidden:
-        raise ValueError("the published code predictor projects only from another width than its own")
+        raise ValueError(
+            f"the hidden size of the predictor must differ from that of the talker, got {talker_hidden} for both"
+        )
     return {
         "model_type": "qwen3_tts_talker_code_predictor",
         **_qwen3(sizes, max_positions=65536),
@@ -139,7 +141,7 @@ def _qwen3(sizes: Transformer, *, max_positions: int) -> dict[str, Any]:
 
 
 def _plain_rope(head_dim: int) -> dict[str, Any]:
-    """The three sections are rotated alike (SPEC 2); they only have to fill half a head."""
+    """Return a rope_scaling of three sections. All have the same rotation (SPEC 2) and together fill half a head."""
     third = head_dim // 6
     sections = [head_dim // 2 - 2 * third, third, third]
     return {"interleaved": True, "mrope_section": sections, "rope_type": "default", "type": "default"}

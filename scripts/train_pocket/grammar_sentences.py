@@ -1,8 +1,8 @@
-"""Everyday sentences from templates and word lists, so that names, numbers and rarer words are spoken too.
+"""Generates everyday sentences from templates and word lists, to cover names, numbers and rare words.
 
 A template is a sentence with alternatives in square brackets, separated by bars, and slots in braces. A slot is filled
-from the word list or the number generator of its name; ``_c`` at a slot's end capitalises. ``noun``, ``verb``,
-``adjective`` and ``adverb`` are filled with the given words in turn, so that all occur equally often.
+from the word list or the number generator of its name; the suffix ``_c`` capitalizes. ``noun``, ``verb``, ``adjective``
+and ``adverb`` cycle through the given words, so that all occur equally often.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+?)(_c)?\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?!one\b|once\b|uni[^mn]|us[aeu]|eu|ewe|ut[ei])(?:[aeiou]|hour|honest|heir))")
 PARTS = {"noun": "noun", "verb": "verb", "adjective": "adj", "adverb": "adv"}
-"""Slots for single words, and WordNet's names of their parts of speech."""
+"""Slots for single words -> WordNet's names of their parts of speech."""
 
-_PRACTICE = 3
-"""Times more often that templates for single words are used than others."""
+_PRACTICE_WEIGHT = 3
+"""How many more times templates for single words are used than others."""
 
 Fill = Callable[[Random], str]
 
 
 class Grammar:
-    """Draws sentences at random."""
+    """Generates random sentences."""
 
     def __init__(self, words: dict[str, list[str]], source: Random) -> None:
-        """``words``: for each of ``PARTS`` what to practise."""
+        """words: the words to practice, for each of ``PARTS``."""
         templates = (_FOLDER / "templates.txt").read_text(encoding="utf-8").splitlines()
         practice = [template for template in templates if any(f"{{{slot}" in template for slot in PARTS)]
-        self._templates = templates + _PRACTICE * practice
+        self._templates = templates + _PRACTICE_WEIGHT * practice
         self._source = source
-        self._fills = {**_lists(), **GENERATORS, **{slot: _in_turn(words[slot], source) for slot in PARTS}}
+        self._fills = {**_lists(), **GENERATORS, **{slot: _cycle(words[slot], source) for slot in PARTS}}
 
     def sentences(self) -> Iterator[str]:
-        """Without end; repetitions occur."""
+        """Yield sentences endlessly. They may repeat."""
         while True:
             templates = self._templates[:]
             self._source.shuffle(templates)
@@ -59,7 +59,7 @@ class Grammar:
 
 
 def common_words(index: Path) -> list[str]:
-    """The single words of a WordNet index that its tagged texts contain (a count that follows the pointers)."""
+    """Return the single words of a WordNet index that occur in its tagged texts (the count after the pointers)."""
     words = []
     for line in index.read_text(encoding="utf-8").splitlines():
         fields = line.split()
@@ -70,20 +70,20 @@ def common_words(index: Path) -> list[str]:
 
 def _lists() -> dict[str, Fill]:
     table = yaml.safe_load((_FOLDER / "words.yaml").read_text(encoding="utf-8"))
-    return {name: _any([word.strip() for word in words.split(";")]) for name, words in table.items()}
+    return {name: _choose([word.strip() for word in words.split(";")]) for name, words in table.items()}
 
 
-def _any(words: list[str]) -> Fill:
+def _choose(words: list[str]) -> Fill:
     return lambda source: source.choice(words)
 
 
-def _in_turn(words: list[str], source: Random) -> Fill:
-    waiting: list[str] = []
+def _cycle(words: list[str], source: Random) -> Fill:
+    remaining: list[str] = []
 
     def fill(_: Random) -> str:
-        if not waiting:
-            waiting.extend(words)
-            source.shuffle(waiting)
-        return waiting.pop()
+        if not remaining:
+            remaining.extend(words)
+            source.shuffle(remaining)
+        return remaining.pop()
 
     return fill

@@ -1,4 +1,4 @@
-"""Numbers as people write them: clock times, dates, prices, telephone numbers and the rest."""
+"""Generates numbers as people write them: times, dates, prices, telephone numbers."""
 
 from __future__ import annotations
 
@@ -129,4 +129,4 @@ GENERATORS: dict[str, Callable[[Random], str]] = {
     "oven": lambda source: str(source.choice((160, 180, 200, 220, 350, 400))),
     "age": lambda source: str(source.randint(3, 95)),
 }
-"""What fills a slot of this name."""
+"""Slot name -> generator of its text."""

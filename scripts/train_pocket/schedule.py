@@ -1,4 +1,4 @@
-"""Learning rates over a run that is bounded in time, not in steps."""
+"""A learning rate schedule for a run that is limited by time instead of steps."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import time
 
 from torch.optim import Optimizer
 
-from scripts.train_pocket import machines
+from scripts.train_pocket import distributed
 
 _WARM_UP_STEPS = 100
-_LOOKS_EVERY = 10
-"""Steps between looks at the clock: all processes must see the same time, which costs an exchange."""
+_UPDATE_INTERVAL = 10
+"""Steps between updates of the progress. All processes must use the same time, which needs a broadcast."""
 
 
 class TimedSchedule:
-    """Warms up over a few steps, then falls as a cosine to ``last`` of the first rate when the minutes are over.
+    """A linear warm-up over a few steps, then a cosine decay to ``last`` times the initial rate.
 
-    progress: 0 at the start, 1 when time is up; the same in all processes.
+    progress: 0 at the start, 1 when the time is over; the same in all processes.
     """
 
     def __init__(self, minutes: float, last: float = 0.02) -> None:
@@ -25,10 +25,10 @@ class TimedSchedule:
         self.steps, self.progress = 0, 0.0
 
     def step(self, optimizers: list[Optimizer]) -> float:
-        """Set the rates of the next step; returns the factor. A group's own rate is its ``initial_lr``."""
-        if self.steps % _LOOKS_EVERY == 0:
+        """Set the learning rates of the next step and return their factor. ``initial_lr`` is a group's full rate."""
+        if self.steps % _UPDATE_INTERVAL == 0:
             passed = (time.monotonic() - self._begin) / self._seconds
-            self.progress = min(1.0, machines.first_ones(passed))
+            self.progress = min(1.0, distributed.broadcast_value(passed))
         self.steps += 1
         cosine = 0.5 * (1 + math.cos(math.pi * self.progress))
         factor = min(1.0, self.steps / _WARM_UP_STEPS) * (self._last + (1 - self._last) * cosine)

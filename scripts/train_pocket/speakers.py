@@ -1,4 +1,4 @@
-"""speakers.json: which of the teacher's voices a speaker is mixed from."""
+"""speakers.json: speakers as mixtures of the teacher's voices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal["named", "mixed", "unseen"]
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """mix: teacher voice -> weight, summing to 1. unseen: kept from training."""
+    """A speaker. mix: teacher voice -> weight; the sum is 1. kind: "unseen" is not used in training."""
 
     mix: dict[str, float]
     accent: Accent
@@ -25,13 +25,13 @@ class Speaker:
 
 
 def write_speakers(file: Path, speakers: dict[str, Speaker]) -> None:
-    """Write ``speakers`` by name."""
+    """Write the speakers by name."""
     table = {name: asdict(speaker) for name, speaker in speakers.items()}
     file.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
 def read_speakers(file: Path) -> dict[str, Speaker]:
-    """The inverse of ``write_speakers``."""
+    """Read the speakers by name."""
     return {name: Speaker(**entry) for name, entry in json.loads(file.read_text(encoding="utf-8")).items()}
 
 
@@ -48,7 +48,7 @@ class VoiceBank:
                 )
 
     def style(self, mix: dict[str, float], symbols: int) -> npt.NDArray[np.float32]:
-        """The weighted sum of the vectors for ``symbols`` symbols. Raises KeyError on a voice that is not there."""
+        """Return the weighted sum of the vectors for ``symbols`` symbols. Raises KeyError for an unknown voice."""
         rows = [weight * self._packs[voice][min(symbols, len(self._packs[voice])) - 1] for voice, weight in mix.items()]
         mixed: npt.NDArray[np.float32] = np.stack(rows).sum(axis=0)
         return mixed

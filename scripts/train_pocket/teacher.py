@@ -1,4 +1,4 @@
-"""One process of the teacher: speaks its share of the plan into shards of audio, until all is spoken or time is up."""
+"""One process of the teacher: synthesizes its share of the plan into audio shards, within a time limit."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from scripts.train_pocket.audio_shards import ShardWriter, spoken
+from scripts.train_pocket.audio_shards import ShardWriter, utterance_ids
 from scripts.train_pocket.speakers import Speaker, VoiceBank, read_speakers
-from scripts.train_pocket.teacher_audio import RATE, BrokenSpeech, Inventory, finish
-from scripts.train_pocket.teacher_model import Line, Speech, Teacher
-from scripts.train_pocket.utterances import Utterance, read_plan
+from scripts.train_pocket.teacher_audio import RATE, InvalidSpeech, Inventory, finish
+from scripts.train_pocket.teacher_model import Speech, Teacher, TeacherInput
+from scripts.train_pocket.utterances import PlannedUtterance, read_plan
 
-WINDOW = 256
-"""Utterances among which equally long ones are looked for."""
+SORT_WINDOW = 256
+"""Number of utterances that are batched by length."""
 
 
-class Worker:
-    """Speaks utterances and counts what came of them."""
+class TeacherWorker:
+    """Synthesizes utterances and counts the results."""
 
     def __init__(self, teacher: Teacher, bank: VoiceBank, speakers: dict[str, Speaker], writer: ShardWriter) -> None:
         self._teacher, self._bank, self._speakers, self._writer = teacher, bank, speakers, writer
         self._inventory = Inventory(teacher.vocabulary)
         self._began = time.monotonic()
-        self._samples = self._spoken = self._rejected = 0
+        self._samples = self._accepted = self._rejected = 0
 
-    def run(self, utterances: Iterator[Utterance], deadline: float) -> None:
-        """Speak ``utterances`` until none is left or ``deadline`` (of time.monotonic) is past."""
-        while window := list(islice(utterances, WINDOW)):
-            lines = [self._line(utterance) for utterance in window]
-            for indices, speeches in self._teacher.speak(lines):
+    def run(self, utterances: Iterator[PlannedUtterance], deadline: float) -> None:
+        """Synthesize ``utterances`` until all are done or ``deadline`` (of time.monotonic) has passed."""
+        while window := list(islice(utterances, SORT_WINDOW)):
+            inputs = [self._input(utterance) for utterance in window]
+            for indices, speeches in self._teacher.synthesize(inputs):
                 for index, speech in zip(indices, speeches, strict=True):
-                    self._keep(window[index].id, lines[index].symbols, speech)
+                    self._save(window[index].id, inputs[index].symbols, speech)
                 if time.monotonic() > deadline:
                     break
             if time.monotonic() > deadline:
@@ -44,18 +44,20 @@ class Worker:
         self._writer.flush()
         self._report()
 
-    def _line(self, utterance: Utterance) -> Line:
+    def _input(self, utterance: PlannedUtterance) -> TeacherInput:
         symbols = [self._teacher.vocabulary[symbol] for symbol in utterance.phonemes]
-        return Line(symbols, self._bank.style(self._speakers[utterance.speaker].mix, len(symbols)), utterance.speed)
+        return TeacherInput(
+            symbols, self._bank.style(self._speakers[utterance.speaker].mix, len(symbols)), utterance.speed
+        )
 
-    def _keep(self, utterance: int, symbols: list[int], speech: Speech) -> None:
+    def _save(self, utterance: int, symbols: list[int], speech: Speech) -> None:
         try:
             clip = finish(speech, symbols, self._inventory, np.random.default_rng(utterance))
-        except BrokenSpeech as error:
+        except InvalidSpeech as error:
             self._rejected += 1
             print(f"rejected utterance={utterance}: {error}", flush=True)
             return
-        self._spoken += 1
+        self._accepted += 1
         self._samples += len(clip.samples)
         if self._writer.add(utterance, clip):
             self._report()
@@ -63,14 +65,16 @@ class Worker:
     def _report(self) -> None:
         wall, seconds = time.monotonic() - self._began, self._samples / RATE
         print(
-            f"teacher rank={self._writer.rank} wall_s={wall:.1f} utterances={self._spoken} rejected={self._rejected} "
+            f"teacher rank={self._writer.rank} wall_s={wall:.1f} utterances={self._accepted} rejected={self._rejected} "
             f"audio_s={seconds:.1f} real_time={seconds / wall:.1f}",
             flush=True,
         )
 
 
-def share(plan: Path, first: int, count: int | None, rank: int, world: int, done: set[int]) -> Iterator[Utterance]:
-    """The utterances of ``rank`` that are not yet spoken, in the plan's order."""
+def remaining_utterances(
+    plan: Path, first: int, count: int | None, rank: int, world: int, done: set[int]
+) -> Iterator[PlannedUtterance]:
+    """Return the utterances of ``rank`` that are not in ``done``, in the order of the plan."""
     return (
         utterance
         for utterance in read_plan(plan, first, count)
@@ -79,19 +83,19 @@ def share(plan: Path, first: int, count: int | None, rank: int, world: int, done
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What one process and many have in common."""
+    """Add the options that this module and ``teacher_run`` share."""
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--speakers", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True, help="w*.safetensors, voices_*.npz, vocab.json")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--first", type=int, default=0, help="the plan's line to begin with")
-    parser.add_argument("--count", type=int, help="how many lines; all by default")
-    parser.add_argument("--minutes", type=float, default=1e6, help="stop after this time, start-up included")
-    parser.add_argument("--shard-minutes", type=float, default=3.0, help="audio in a shard")
+    parser.add_argument("--first", type=int, default=0, help="first line of the plan")
+    parser.add_argument("--count", type=int, help="number of lines; default all")
+    parser.add_argument("--minutes", type=float, default=1e6, help="time limit, including startup")
+    parser.add_argument("--shard-minutes", type=float, default=3.0, help="minutes of audio per shard")
 
 
 def main() -> None:
-    """Parse the arguments and run."""
+    """Parse the arguments and run the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     parser.add_argument("--rank", type=int, default=0)
@@ -103,9 +107,11 @@ def main() -> None:
     torch.manual_seed(options.rank)
     torch.backends.cuda.matmul.allow_tf32 = True
     writer = ShardWriter(options.out, options.rank, int(options.shard_minutes * 60 * RATE))
-    utterances = share(options.plan, options.first, options.count, options.rank, options.world, spoken(options.out))
+    utterances = remaining_utterances(
+        options.plan, options.first, options.count, options.rank, options.world, utterance_ids(options.out)
+    )
     teacher, bank = Teacher(options.weights, options.device), VoiceBank(options.weights)
-    Worker(teacher, bank, read_speakers(options.speakers), writer).run(utterances, deadline)
+    TeacherWorker(teacher, bank, read_speakers(options.speakers), writer).run(utterances, deadline)
 
 
 if __name__ == "__main__":

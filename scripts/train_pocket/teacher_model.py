@@ -1,7 +1,7 @@
-"""Kokoro-82M as the teacher: many utterances at once through the modules of the package ``kokoro``.
+"""Kokoro-82M as the teacher: batched synthesis with the modules of the package ``kokoro``.
 
-The package speaks one utterance a call. Here the text side runs on padded batches, which its masks allow, and the
-decoder on utterances of equal length: its instance norms look at the whole length, so padding would change the sound.
+The package synthesizes one utterance per call. Here the text side runs on padded batches, which its masks support, and
+the decoder on utterances of equal length: its instance norms span the whole length, so padding would change the audio.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from torch.nn.utils import remove_weight_norm
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 FRAME = 600
-"""Samples of a duration frame: 25 ms at 24 kHz."""
+"""Samples per duration frame: 25 ms at 24 kHz."""
 _LENGTH_STEP = 8
-"""Lengths are rounded up to this many frames with silence at the end, so that few different ones occur."""
+"""Lengths are rounded up to a multiple of this many frames with silence, so that there are fewer of them."""
 _TEXT_BATCH = 16
 _AUDIO_BATCH = 8
 _AUDIO_FRAMES = 2400
-"""Most frames decoded at once: a minute, about a gigabyte of activations."""
+"""Maximum frames of a decoder batch: a minute of audio, about a gigabyte of activations."""
 _PROSODY = 128
-"""A style vector is the decoder's half, then the prosody predictor's, which begins here."""
+"""Index at which the second half of a style vector starts, which is for the prosody predictor."""
 _CONFIG: dict[str, Any] = {
     "istftnet": {
         "upsample_kernel_sizes": [20, 12],
@@ -62,12 +62,12 @@ _CONFIG: dict[str, Any] = {
         "dropout": 0.1,
     },
 }
-"""Kokoro-82M v1.0's config.json, less its vocabulary."""
+"""The config.json of Kokoro-82M v1.0 without its vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """What the teacher is asked for. symbols: indices in its vocabulary; style [256]."""
+class TeacherInput:
+    """An utterance to synthesize. symbols: indices in the teacher's vocabulary. style: [256]."""
 
     symbols: list[int]
     style: npt.NDArray[np.float32]
@@ -76,59 +76,62 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What it said. samples [n] at 24 kHz; durations [symbols + 2]: frames of start, symbols and end, n / 600."""
+    """A synthesized utterance.
+
+    samples: [n] at 24 kHz. durations: [symbols + 2], frames of start, each symbol and end. Their sum is n / 600.
+    """
 
     samples: npt.NDArray[np.float32]
     durations: npt.NDArray[np.int64]
 
 
 class Teacher:
-    """Holds the model on ``device``."""
+    """The model on ``device``."""
 
     def __init__(self, folder: Path, device: str) -> None:
-        """Read vocab.json and w*.safetensors of ``folder``, where the package may lie too.
+        """Read vocab.json and w*.safetensors in ``folder``, which may also contain the package.
 
-        Raises ValueError on weights of another model.
+        Raises ValueError when the weights are of another model.
         """
         self.vocabulary: dict[str, int] = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
         self._device = torch.device(device)
         self._model = _model(folder, self.vocabulary).to(self._device).eval()
 
     @torch.no_grad()
-    def speak(self, lines: Sequence[Line]) -> Iterator[tuple[list[int], list[Speech]]]:
-        """Yield (indices into ``lines``, their speech) in batches of equal length until all are spoken."""
-        by_length = sorted(range(len(lines)), key=lambda index: len(lines[index].symbols))
-        timed: dict[int, _Timed] = {}
-        for start in range(0, len(lines), _TEXT_BATCH):
+    def synthesize(self, inputs: Sequence[TeacherInput]) -> Iterator[tuple[list[int], list[Speech]]]:
+        """Yield (indices into ``inputs``, their speech) in batches of equal length until all are synthesized."""
+        by_length = sorted(range(len(inputs)), key=lambda index: len(inputs[index].symbols))
+        encoded_inputs: dict[int, _Encoded] = {}
+        for start in range(0, len(inputs), _TEXT_BATCH):
             batch = by_length[start : start + _TEXT_BATCH]
-            timed.update(zip(batch, self._time([lines[index] for index in batch]), strict=True))
-        for batch in _equal_lengths(timed):
-            yield batch, self._decode([timed[index] for index in batch])
+            encoded_inputs.update(zip(batch, self._predict_durations([inputs[index] for index in batch]), strict=True))
+        for batch in _equal_lengths(encoded_inputs):
+            yield batch, self._decode([encoded_inputs[index] for index in batch])
 
-    def _time(self, lines: Sequence[Line]) -> list[_Timed]:
-        lengths = torch.tensor([len(line.symbols) + 2 for line in lines])
-        ids = torch.zeros((len(lines), int(lengths.max())), dtype=torch.long)
-        for row, line in zip(ids, lines, strict=True):
-            row[1 : len(line.symbols) + 1] = torch.tensor(line.symbols)
+    def _predict_durations(self, inputs: Sequence[TeacherInput]) -> list[_Encoded]:
+        lengths = torch.tensor([len(item.symbols) + 2 for item in inputs])
+        ids = torch.zeros((len(inputs), int(lengths.max())), dtype=torch.long)
+        for row, item in zip(ids, inputs, strict=True):
+            row[1 : len(item.symbols) + 1] = torch.tensor(item.symbols)
         padding = (torch.arange(ids.shape[1]) >= lengths[:, None]).to(self._device)
-        style = torch.from_numpy(np.stack([line.style for line in lines])).to(self._device)
+        style = torch.from_numpy(np.stack([item.style for item in inputs])).to(self._device)
         model, ids = self._model, ids.to(self._device)
         encoded = model.bert_encoder(model.bert(ids, attention_mask=(~padding).int())).transpose(1, 2)
         prosody = model.predictor.text_encoder(encoded, style[:, _PROSODY:], lengths, padding)
         packed = pack_padded_sequence(prosody, lengths, batch_first=True, enforce_sorted=False)
         hidden, _ = pad_packed_sequence(model.predictor.lstm(packed)[0], batch_first=True)
-        speed = torch.tensor([line.speed for line in lines], device=self._device)[:, None]
+        speed = torch.tensor([item.speed for item in inputs], device=self._device)[:, None]
         predicted = torch.sigmoid(model.predictor.duration_proj(hidden)).sum(-1) / speed
         frames = predicted.round().clamp(min=1).long().cpu().numpy()
         text = model.text_encoder(ids, lengths, padding).transpose(1, 2)
         return [
-            _Timed(_rounded_up(frames[row, :length]), prosody[row], text[row], style[row])
+            _Encoded(_round_up(frames[row, :length]), prosody[row], text[row], style[row])
             for row, length in enumerate(lengths.tolist())
         ]
 
-    def _decode(self, batch: Sequence[_Timed]) -> list[Speech]:
-        spread = [np.repeat(np.arange(len(item.durations)), item.durations) for item in batch]
-        index = [torch.from_numpy(rows).to(self._device) for rows in spread]
+    def _decode(self, batch: Sequence[_Encoded]) -> list[Speech]:
+        repeats = [np.repeat(np.arange(len(item.durations)), item.durations) for item in batch]
+        index = [torch.from_numpy(rows).to(self._device) for rows in repeats]
         prosody = torch.stack([item.prosody[rows] for item, rows in zip(batch, index, strict=True)]).transpose(1, 2)
         text = torch.stack([item.text[rows] for item, rows in zip(batch, index, strict=True)]).transpose(1, 2)
         style = torch.stack([item.style for item in batch])
@@ -139,8 +142,8 @@ class Teacher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Timed:
-    """durations: int64 [symbols + 2]; prosody, text: features [>= symbols + 2, width]; style [256]."""
+class _Encoded:
+    """An encoded text. durations: int64 [symbols + 2]. prosody, text: [>= symbols + 2, width]. style: [256]."""
 
     durations: npt.NDArray[np.int64]
     prosody: torch.Tensor
@@ -148,19 +151,19 @@ class _Timed:
     style: torch.Tensor
 
 
-def _rounded_up(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    longer = durations.copy()
-    longer[-1] += -int(durations.sum()) % _LENGTH_STEP
-    return longer
+def _round_up(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    rounded = durations.copy()
+    rounded[-1] += -int(durations.sum()) % _LENGTH_STEP
+    return rounded
 
 
-def _equal_lengths(timed: dict[int, _Timed]) -> list[list[int]]:
-    """Indices in batches of one length each, shortest first."""
-    same: defaultdict[int, list[int]] = defaultdict(list)
-    for index, item in timed.items():
-        same[int(item.durations.sum())].append(index)
+def _equal_lengths(encoded_inputs: dict[int, _Encoded]) -> list[list[int]]:
+    """Return indices in batches of equal length, the shortest first."""
+    by_length_frames: defaultdict[int, list[int]] = defaultdict(list)
+    for index, item in encoded_inputs.items():
+        by_length_frames[int(item.durations.sum())].append(index)
     batches = []
-    for frames, indices in sorted(same.items()):
+    for frames, indices in sorted(by_length_frames.items()):
         size = max(1, min(_AUDIO_BATCH, _AUDIO_FRAMES // frames))
         batches += [indices[start : start + size] for start in range(0, len(indices), size)]
     return batches
@@ -168,22 +171,24 @@ def _equal_lengths(timed: dict[int, _Timed]) -> list[list[int]]:
 
 def _model(folder: Path, vocabulary: dict[str, int]) -> Any:
     sys.path.append(str(folder))
-    nothing = io.BytesIO()
-    torch.save({}, nothing)
-    nothing.seek(0)
-    model = build(vocabulary, nothing)
+    empty = io.BytesIO()
+    torch.save({}, empty)
+    empty.seek(0)
+    model = build(vocabulary, empty)
     files = sorted(folder.glob("w*.safetensors"))
     weights = {name: tensor.float() for file in files for name, tensor in load_file(file).items()}
-    wrong = model.load_state_dict(weights, strict=False)
-    missing = [name for name in wrong.missing_keys if ".norm" not in name and "pooler" not in name]
-    if missing or wrong.unexpected_keys:
-        raise ValueError(f"the teacher's weights in {folder} lack {missing[:3]} and have {wrong.unexpected_keys[:3]}")
+    mismatch = model.load_state_dict(weights, strict=False)
+    missing = [name for name in mismatch.missing_keys if ".norm" not in name and "pooler" not in name]
+    if missing or mismatch.unexpected_keys:
+        raise ValueError(
+            f"the teacher's weights in {folder} lack {missing[:3]} and have {mismatch.unexpected_keys[:3]}"
+        )
     return model
 
 
 def build(vocabulary: dict[str, int], checkpoint: Path | BinaryIO) -> Any:
-    """The package's model with the weights of ``checkpoint`` (as published), its weight norms folded."""
-    from kokoro.model import KModel  # where it lies is known only at run time
+    """Return the package's model with the weights of ``checkpoint`` (as published) and folded weight norms."""
+    from kokoro.model import KModel  # its folder is known only at run time
 
     model = KModel(repo_id="local", config={**_CONFIG, "vocab": vocabulary}, model=checkpoint)
     for module in model.modules():

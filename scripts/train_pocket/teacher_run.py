@@ -1,4 +1,4 @@
-"""The teacher on all GPUs: several processes each, their progress as one line, and an end in time."""
+"""Runs the teacher on all GPUs, with several processes per GPU, progress reports and a time limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scripts.train_pocket.teacher import add_arguments
 
 _REPORT_SECONDS = 10.0
 _GRACE_SECONDS = 20.0
-"""For the last batch and the last shard, after which a process is killed."""
+"""Seconds after the time limit for the last batch and shard, before a process is killed."""
 
 
 class Progress:
@@ -27,7 +27,7 @@ class Progress:
         self._began = time.monotonic()
 
     def follow(self, rank: int, process: subprocess.Popen[str]) -> None:
-        """Read the process's lines to their end: keep its reports, pass on everything else that is no rejection."""
+        """Read the output of a process to its end. Keep its reports, drop rejections, print everything else."""
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("teacher "):
@@ -37,7 +37,7 @@ class Progress:
                 print(f"[{rank}] {line}", end="", flush=True)
 
     def line(self, running: int) -> str:
-        """One line about all."""
+        """Return one line about all processes."""
         totals = {
             name: sum(report[name] for report in list(self._latest.values()))
             for name in ("utterances", "rejected", "audio_s")
@@ -51,7 +51,7 @@ class Progress:
 
 
 def start(options: argparse.Namespace, devices: list[str]) -> list[subprocess.Popen[str]]:
-    """Start all processes, one rank each, spread over ``devices``."""
+    """Start one process per rank, distributed over ``devices``."""
     world = len(devices) * options.processes
     common = [
         "--plan",
@@ -67,8 +67,15 @@ def start(options: argparse.Namespace, devices: list[str]) -> list[subprocess.Po
     common += [] if options.count is None else ["--count", options.count]
     processes = []
     for rank in range(world):
-        own = ["--rank", rank, "--world", world, "--device", devices[rank % len(devices)]]
-        command = [sys.executable, "-W", "ignore", "-m", "scripts.train_pocket.teacher", *map(str, [*common, *own])]
+        rank_options = ["--rank", rank, "--world", world, "--device", devices[rank % len(devices)]]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "scripts.train_pocket.teacher",
+            *map(str, [*common, *rank_options]),
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_MODULE_LOADING": "LAZY"}
         processes.append(
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
@@ -77,7 +84,7 @@ def start(options: argparse.Namespace, devices: list[str]) -> list[subprocess.Po
 
 
 def watch(processes: list[subprocess.Popen[str]], minutes: float) -> int:
-    """Report until all have ended; kill those that outstay ``minutes``. Returns how many failed or were killed."""
+    """Report until all processes exit, and kill them after ``minutes``. Return how many failed or were killed."""
     progress = Progress()
     readers = [
         threading.Thread(target=progress.follow, args=(rank, process), daemon=True)
@@ -89,7 +96,7 @@ def watch(processes: list[subprocess.Popen[str]], minutes: float) -> int:
     reported = time.monotonic()
     while running := sum(process.poll() is None for process in processes):
         if time.monotonic() > deadline:
-            print(f"killing {running} processes that outstay their time", flush=True)
+            print(f"killing {running} processes after the time limit", flush=True)
             _kill(processes)
             break
         if time.monotonic() - reported >= _REPORT_SECONDS:
@@ -110,15 +117,15 @@ def _kill(processes: list[subprocess.Popen[str]]) -> None:
 
 
 def main() -> None:
-    """Parse the arguments and run; the exit status is 1 when every process failed."""
+    """Parse the arguments and run the processes. The exit status is 1 if all failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
-    parser.add_argument("--processes", type=int, default=14, help="for each GPU")
-    parser.add_argument("--cpu", action="store_true", help="no GPUs: all processes on the CPU")
+    parser.add_argument("--processes", type=int, default=14, help="processes per GPU")
+    parser.add_argument("--cpu", action="store_true", help="run all processes on the CPU")
     options = parser.parse_args()
     devices = ["cpu"] if options.cpu else [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if not devices:
-        parser.error("no GPU is visible; --cpu runs without")
+        parser.error("no GPU is visible; use --cpu to run on the CPU")
     Path(options.out).mkdir(parents=True, exist_ok=True)
     processes = start(options, devices)
     try:

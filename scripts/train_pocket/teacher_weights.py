@@ -1,4 +1,4 @@
-"""The published Kokoro-82M (Apache-2.0) in the form that the teacher reads: no pickle, half the size."""
+"""Converts the published Kokoro-82M (Apache-2.0) for the teacher: safetensors instead of pickle, half precision."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from scripts.train_pocket.teacher_model import build
 
 
 def convert(published: Path, out: Path) -> None:
-    """config.json, kokoro-v1_0.pth and voices/*.pt of ``published`` -> vocab.json, w0.safetensors, voices_all.npz."""
+    """Convert config.json, kokoro-v1_0.pth and voices/*.pt to vocab.json, w0.safetensors and voices_all.npz."""
     out.mkdir(parents=True, exist_ok=True)
     vocabulary = json.loads((published / "config.json").read_text(encoding="utf-8"))["vocab"]
     (out / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
     weights = build(vocabulary, published / "kokoro-v1_0.pth").state_dict()
     save_file(
-        {name: tensor.half().contiguous() for name, tensor in weights.items() if _needed(name)}, out / "w0.safetensors"
+        {name: tensor.half().contiguous() for name, tensor in weights.items() if _is_weight(name)},
+        out / "w0.safetensors",
     )
     packs = {file.stem: _pack(file) for file in sorted((published / "voices").glob("*.pt"))}
     np.savez(out / "voices_all.npz", **packs)  # type: ignore[arg-type]
 
 
-def _needed(name: str) -> bool:
-    """Not ALBERT's integer positions, which its constructor makes."""
+def _is_weight(name: str) -> bool:
+    """Return false for ALBERT's integer positions, which its constructor creates."""
     return not name.endswith(("position_ids", "token_type_ids"))
 
 

@@ -1,4 +1,4 @@
-"""What makes a line of text a sentence worth speaking."""
+"""Cleans and filters sentences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-MOST_WORDS = 40
-_MOST_CHARACTERS = 200
+MAX_WORDS = 40
+_MAX_CHARACTERS = 200
 _SPELLINGS = str.maketrans(
     {"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "–": "—", "…": "...", "\u00a0": " ", "_": ""}
 )
@@ -18,18 +18,18 @@ _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
 _UNREADABLE = re.compile(
     r"https?:|www\.|\.com|[a-z][A-Z]{2}|([a-zA-Z])\1{3}|[.,;:!?]{2,}(?<!\.\.\.)(?<!m\.[,:?])|&[a-z]+;| [.,;!?]| / |--"
 )
-_UNWELCOME = re.compile(
+_OFFENSIVE = re.compile(
     r"nigg|negro|faggot|\brap(e|ed|ist)\b|\bsex|porn|fuck|cunt|whore|\bslut|\bkike|\bspic\b|hitler", re.I
 )
-"""Slurs and the like: the checkpoint need not practise them."""
+"""Offensive words, which are not needed for training."""
 
 
 def clean(line: str) -> str | None:
-    """The sentence in ``line`` with plain quotes, a capital and an end mark; None where it cannot be read aloud."""
+    """Return the sentence with plain quotes, a capital and an end mark, or None if it cannot be read aloud."""
     text = unicodedata.normalize("NFC", line).translate(_SPELLINGS)
     text = re.sub(r"\s*(--+|—)\s*", " — ", text)
     text = re.sub(r"\b([ap]\.m|[Jj]r|etc)\.\.$", r"\1.", " ".join(text.split()).strip(" ,;:—-*"))
-    text = _quotes_balanced(text)
+    text = _balance_quotes(text)
     if not text or not _readable(text):
         return None
     first = next(index for index, character in enumerate(text) if character.isalnum())
@@ -38,17 +38,17 @@ def clean(line: str) -> str | None:
 
 
 def key(text: str) -> str:
-    """Equal for sentences that sound alike."""
+    """Return a key that is equal for sentences with the same words."""
     return " ".join(words(text))
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words."""
+    """Return the words in lower case."""
     return re.findall(r"[a-zà-ÿ0-9']+", text.lower())
 
 
-class KeptApart:
-    """Sentences that training must not hear, in part or whole."""
+class HeldOutSentences:
+    """Sentences that must not occur in the training data, not even partly."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self._runs: set[tuple[str, ...]] = set()
@@ -57,17 +57,17 @@ class KeptApart:
             self._keys.add(key(sentence))
             self._runs.update(_runs(sentence))
 
-    def touches(self, text: str) -> bool:
-        """Whether ``text`` is one of the sentences or shares five words in a row with one."""
+    def overlaps(self, text: str) -> bool:
+        """Return whether ``text`` is one of the sentences, or shares five consecutive words with one."""
         return key(text) in self._keys or not self._runs.isdisjoint(_runs(text))
 
 
 def _runs(text: str, length: int = 5) -> Iterable[tuple[str, ...]]:
-    found = words(text)
-    return (tuple(found[start : start + length]) for start in range(len(found) - length + 1))
+    sequence = words(text)
+    return (tuple(sequence[start : start + length]) for start in range(len(sequence) - length + 1))
 
 
-def _quotes_balanced(text: str) -> str:
+def _balance_quotes(text: str) -> str:
     text = re.sub(r"(^|\s)'([^']+)'(?=$|[\s.,;!?])", r'\1"\2"', text)
     if text.count('"') % 2:
         text = text.replace('"', "")
@@ -81,12 +81,12 @@ def _readable(text: str) -> bool:
     letters = sum(character.isalpha() for character in text)
     return (
         _ALLOWED.fullmatch(text) is not None
-        and 1 <= count <= MOST_WORDS
-        and len(text) <= _MOST_CHARACTERS
+        and 1 <= count <= MAX_WORDS
+        and len(text) <= _MAX_CHARACTERS
         and letters >= 2
         and letters >= 0.2 * len(text)
         and len(_FOREIGN.findall(text)) <= 2
         and len(_CAPITALS.findall(text)) <= 2
         and not _UNREADABLE.search(text)
-        and not _UNWELCOME.search(text)
+        and not _OFFENSIVE.search(text)
     )

@@ -1,4 +1,4 @@
-"""Readers of the public texts; README.md says where each comes from and under which licence."""
+"""Readers of the public texts. README.md lists their origins and licenses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SENTENCE_END = re.compile(
 
 
 def common_voice(folder: Path) -> Iterator[str]:
-    """One sentence a line; Harvard sentences lie in a file of their own there, which is not read."""
+    """Yield the sentences, one per line, except for the file of Harvard sentences."""
     for file in sorted(folder.glob("*.txt")):
         if file.name != "harvsents.txt":
             yield from file.read_text(encoding="utf-8").splitlines()
 
 
 def wordnet(folder: Path) -> Iterator[str]:
-    """The quoted examples behind WordNet's definitions, of three words and more."""
+    """Yield the quoted examples in WordNet's definitions that have three or more words."""
     for part in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
             gloss = line.partition("|")[2]
@@ -32,16 +32,16 @@ def wordnet(folder: Path) -> Iterator[str]:
 
 
 def books(folder: Path) -> Iterator[str]:
-    """Sentences of Project Gutenberg's plain texts, without its header and footer."""
+    """Yield the sentences of Project Gutenberg's plain texts, without their header and footer."""
     for file in sorted(folder.glob("*.txt")):
-        text = _decoded(file).replace("\r\n", "\n")
+        text = _decode(file).replace("\r\n", "\n")
         body = _GUTENBERG.search(text)
         for paragraph in (body.group(1) if body else text).split("\n\n"):
             yield from sentences(paragraph)
 
 
 def speeches(folder: Path) -> Iterator[str]:
-    """Sentences of the addresses from 1945 on, one a file whose name begins with its year."""
+    """Yield the sentences of the addresses since 1945. Each is a file whose name starts with its year."""
     for file in sorted(folder.glob("[12]*.txt")):
         if int(file.name[:4]) < _MODERN:
             continue
@@ -50,7 +50,7 @@ def speeches(folder: Path) -> Iterator[str]:
 
 
 def sentences(paragraph: str) -> Iterator[str]:
-    """The sentences of a paragraph of prose; nothing from headings."""
+    """Yield the sentences of a paragraph of prose; none from headings."""
     text = re.sub(r"\[[^\]]*\]|\*", "", " ".join(paragraph.split()))
     if not text or _CHAPTER.search(text[:80]) or text.upper() == text:
         return
@@ -61,7 +61,7 @@ def sentences(paragraph: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _decoded(file: Path) -> str:
+def _decode(file: Path) -> str:
     raw = file.read_bytes()
     try:
         return raw.decode("utf-8-sig")

@@ -1,4 +1,4 @@
-"""The checkpoint's tokenizer: a byte-level BPE of its texts, in the published folders' three files (SPEC 1.3)."""
+"""Trains the checkpoint's tokenizer, a byte-level BPE, and writes it in the published format (SPEC 1.3)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from scripts.train_pocket.texts import read_sentences
 from tests.support.random_checkpoint.tokenizer import tokenizer_config
 
 _ROLES = ("assistant\n", "user\n")
-_ROLE_COUNT = 50_000
-"""So often that every prompt's roles become tokens early."""
+_ROLE_REPETITIONS = 50_000
+"""Repetitions of the roles in the training text, so that they become tokens early."""
 
 
 def train(texts: Iterable[str], size: int) -> tuple[dict[str, int], list[str]]:
-    """Vocabulary of ``size`` tokens and the merges. Raises ValueError where the texts do not yield so many."""
+    """Return a vocabulary of ``size`` tokens, and the merges. Raises ValueError if the texts yield fewer tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -38,12 +38,12 @@ def train(texts: Iterable[str], size: int) -> tuple[dict[str, int], list[str]]:
     tokenizer.train_from_iterator(_with_roles(texts), trainer)
     model = json.loads(tokenizer.to_str())["model"]
     if len(model["vocab"]) != size:
-        raise ValueError(f"the texts yield {len(model['vocab'])} tokens, not {size}")
+        raise ValueError(f"the texts yield {len(model['vocab'])} tokens, expected {size}")
     return model["vocab"], [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
 
 
 def write(folder: Path, vocab: dict[str, int], merges: list[str]) -> None:
-    """Write vocab.json, merges.txt and tokenizer_config.json, the special tokens following the BPE's."""
+    """Write vocab.json, merges.txt and tokenizer_config.json. The special tokens follow the BPE tokens."""
     folder.mkdir(parents=True, exist_ok=True)
     added = {token: len(vocab) + index for index, token in enumerate(SPECIAL_TOKENS)}
     _write(folder / "vocab.json", json.dumps(vocab, ensure_ascii=False))
@@ -54,7 +54,7 @@ def write(folder: Path, vocab: dict[str, int], merges: list[str]) -> None:
 def _with_roles(texts: Iterable[str]) -> Iterator[str]:
     yield from texts
     for role in _ROLES:
-        yield from (role for _ in range(_ROLE_COUNT))
+        yield from (role for _ in range(_ROLE_REPETITIONS))
 
 
 def _write(file: Path, text: str) -> None:
@@ -62,9 +62,9 @@ def _write(file: Path, text: str) -> None:
 
 
 def main() -> None:
-    """Train on texts.jsonl and write the folder ``tokenizer`` beside it."""
+    """Train on texts.jsonl and write the folder ``tokenizer`` next to it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(".pocket"), help="where texts.jsonl is")
+    parser.add_argument("--out", type=Path, default=Path(".pocket"), help="folder with texts.jsonl")
     options = parser.parse_args()
     texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")]
     write(options.out / "tokenizer", *train(texts, load().texts.vocabulary))

@@ -1,4 +1,4 @@
-"""The plan: which speaker says which text, in one gzipped file of JSON lines."""
+"""The plan: utterances with their speakers, as a gzipped file of JSON lines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Accent = Literal["american", "british"]
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
-    """One line. phonemes: symbols of the teacher's vocabulary; speed: 1.0 is the teacher's own."""
+class PlannedUtterance:
+    """One utterance. phonemes: symbols of the teacher's vocabulary. speed: 1.0 is the teacher's default."""
 
     id: int
     text: str
@@ -25,16 +25,16 @@ class Utterance:
     accent: Accent
 
 
-def write_plan(file: Path, utterances: Iterable[Utterance]) -> None:
-    """Write ``utterances`` in their order, gzipped where the name ends in .gz; the same input gives the same bytes."""
+def write_plan(file: Path, utterances: Iterable[PlannedUtterance]) -> None:
+    """Write the utterances in order, gzipped if the name ends in .gz. The bytes are reproducible."""
     lines = "".join(json.dumps(asdict(utterance), ensure_ascii=False) + "\n" for utterance in utterances).encode()
-    partial = file.with_name(file.name + ".partial")
-    partial.write_bytes(gzip.compress(lines, mtime=0) if file.suffix == ".gz" else lines)
-    partial.replace(file)
+    temporary = file.with_name(file.name + ".partial")
+    temporary.write_bytes(gzip.compress(lines, mtime=0) if file.suffix == ".gz" else lines)
+    temporary.replace(file)
 
 
-def read_plan(file: Path, first: int = 0, count: int | None = None) -> Iterator[Utterance]:
-    """``count`` utterances (all by default) from line ``first`` on."""
+def read_plan(file: Path, first: int = 0, count: int | None = None) -> Iterator[PlannedUtterance]:
+    """Yield ``count`` utterances (default all), starting at line ``first``."""
     with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
         for line in islice(lines, first, None if count is None else first + count):
-            yield Utterance(**json.loads(line))
+            yield PlannedUtterance(**json.loads(line))

@@ -1,4 +1,4 @@
-"""The speakers: named ones as configured, further ones by mixing the teacher's voices at random."""
+"""The speakers: configured named ones, and random mixtures of the teacher's voices."""
 
 from __future__ import annotations
 
@@ -22,55 +22,55 @@ _FOREIGN = """
     jf_alpha jf_gongitsune jf_nezumi jf_tebukuro jm_kumo pf_dora pm_alex pm_santa
     zf_xiaobei zf_xiaoni zf_xiaoxiao zf_xiaoyi zm_yunjian zm_yunxi zm_yunxia zm_yunyang
 """.split()
-"""Voices of other languages colour a mixture without taking its accent over."""
+"""Voices of other languages. With a small weight they change the timbre but not the accent."""
 _FOREIGN_CHANCE = 0.35
-_MOST_FOREIGN = 0.35
+_MAX_FOREIGN = 0.35
 _MAIN_WEIGHT = (0.4, 0.85)
-_APART = 0.2
-"""Least L1 distance of weights, halved, between an unseen mixture and every other."""
+_MIN_DISTANCE = 0.2
+"""Minimum ``distance`` between an unseen mixture and all others."""
 
 Mix = dict[str, float]
 
 
 def speakers(voices: Voices, seed: int) -> dict[str, Speaker]:
-    """All of ``voices`` by name; the same seed gives the same."""
+    """Return all speakers by name. They are a function of the seed."""
     named = {name: Speaker(voice.mix, voice.accent, "named") for name, voice in voices.named.items()}
-    mixed = _mixtures(voices.mixed, "mixed", random.Random(f"mixed {seed}"), [])
-    taken = [speaker.mix for speaker in [*named.values(), *mixed.values()]]
-    return named | mixed | _mixtures(voices.unseen, "unseen", random.Random(f"unseen {seed}"), taken)
+    mixed = _random_speakers(voices.mixed, "mixed", random.Random(f"mixed {seed}"), [])
+    existing = [speaker.mix for speaker in [*named.values(), *mixed.values()]]
+    return named | mixed | _random_speakers(voices.unseen, "unseen", random.Random(f"unseen {seed}"), existing)
 
 
 def distance(one: Mix, other: Mix) -> float:
-    """Half the L1 distance of the weights: 0 for the same mixture, 1 for one without a common voice."""
+    """Return half the L1 distance of the weights: 0 for equal mixtures, 1 for mixtures without a common voice."""
     return sum(abs(one.get(voice, 0.0) - other.get(voice, 0.0)) for voice in one.keys() | other.keys()) / 2
 
 
-def _mixtures(count: int, kind: Kind, source: random.Random, taken: Iterable[Mix]) -> dict[str, Speaker]:
-    others = list(taken)
+def _random_speakers(count: int, kind: Kind, source: random.Random, existing: Iterable[Mix]) -> dict[str, Speaker]:
+    others = list(existing)
     made: dict[str, Speaker] = {}
     while len(made) < count:
-        mix = _mixture(source)
-        if all(distance(mix, other) >= _APART for other in others):
+        mix = _random_mix(source)
+        if all(distance(mix, other) >= _MIN_DISTANCE for other in others):
             main = max(mix, key=lambda voice: mix[voice])
             made[f"{kind}{len(made):04d}"] = Speaker(mix, _accent(main), kind)
     return made
 
 
-def _mixture(source: random.Random) -> Mix:
+def _random_mix(source: random.Random) -> Mix:
     main = source.choice(_MAIN)
-    sides = _sides(main, source)
+    sides = _side_voices(main, source)
     weight = source.uniform(*_MAIN_WEIGHT)
     shares = [source.gammavariate(1.0, 1.0) for _ in sides]
     mix = {main: weight} | {side: (1 - weight) * part / sum(shares) for side, part in zip(sides, shares, strict=True)}
     heaviest = max(mix, key=lambda voice: mix[voice])
     foreign = sum(part for voice, part in mix.items() if voice in _FOREIGN)
-    if heaviest != main or foreign > _MOST_FOREIGN:
-        return _mixture(source)
+    if heaviest != main or foreign > _MAX_FOREIGN:
+        return _random_mix(source)
     rounded = {voice: round(part, 4) for voice, part in mix.items()}
     return rounded | {main: round(1 - sum(part for voice, part in rounded.items() if voice != main), 4)}
 
 
-def _sides(main: str, source: random.Random) -> list[str]:
+def _side_voices(main: str, source: random.Random) -> list[str]:
     count = source.choice((1, 2))
     sides: list[str] = []
     while len(sides) < count:

@@ -1,4 +1,4 @@
-"""The full-size random checkpoints have every tensor of the published ones, and prompts of their lengths."""
+"""Full-size random checkpoints have the tensors of the published ones, and prompts of the same lengths."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_word_of_the_load_client_is_one_token(tmp_path: Path) -> None:
         assert len(tokenizer.encode(sentence)) == len(sentence.split()) + marks
 
 
-def test_an_end_is_never_among_the_fifty_likeliest(tmp_path: Path) -> None:
+def test_eos_is_never_among_the_fifty_likeliest_codes(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     shapes = {"talker.codec_head.weight": (3072, 1024)}
     write_weights(file, shapes, "full-size", torch.bfloat16, eos=2150, eos_gain=0.0)

@@ -1,4 +1,4 @@
-"""One run of everything: each part's output is kept, and one that fails or hangs does not stop the others."""
+"""``benchmarks.gpu.run``: the output of each part is kept, and a part that fails or hangs does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from benchmarks.gpu.run import PARTS, Part
 from benchmarks.lib.serving import ROOT
 
 
-def test_every_part_is_run_and_what_failed_is_said_at_the_end(monkeypatch, tmp_path: Path, capsys) -> None:
+def test_every_part_runs_and_failures_are_listed_at_the_end(monkeypatch, tmp_path: Path, capsys) -> None:
     parts = {
         "hangs": Part("http.server 0 --bind 127.0.0.1", 1),
         "fails": Part("calendar never", 20),
         "writes": Part("json.tool --sort-keys {named}/config.json {json}", 20),
-        "unmade": Part("json.tool {clones}/config.json {json}", 20),
-        "elsewhere": Part("calendar", 20, gpus=2),
-        "told": Part("timeit -n1 -r1 print(__import__('os').environ['TOLD'])", 20, {"TOLD": "of the part"}),
+        "unwritten": Part("json.tool {clones}/config.json {json}", 20),
+        "skipped": Part("calendar", 20, gpus=2),
+        "environment": Part("timeit -n1 -r1 print(__import__('os').environ['VALUE'])", 20, {"VALUE": "of the part"}),
     }
     monkeypatch.setattr(gpu, "PARTS", parts)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -34,26 +34,26 @@ def test_every_part_is_run_and_what_failed_is_said_at_the_end(monkeypatch, tmp_p
     with pytest.raises(SystemExit) as ended:
         gpu.main()
     assert ended.value.code
-    *_, hangs, fails, writes, unmade, elsewhere, told = capsys.readouterr().out.splitlines()
+    *_, hangs, fails, writes, unwritten, skipped, environment = capsys.readouterr().out.splitlines()
     assert hangs.startswith("hangs: FAILED (-15)")
     assert fails.startswith("fails: FAILED")
     assert "never" in (out / "fails.txt").read_text()
     assert writes.startswith("writes: done")
     assert (out / "writes.json").read_text().index('"a"') < (out / "writes.json").read_text().index('"b"')
-    assert unmade.startswith("unmade: FAILED (1)")
-    assert "NotADirectoryError" in (out / "unmade.txt").read_text()
-    assert elsewhere == "elsewhere: left out, as it needs 2 GPUs, and there are 1"
-    assert told.startswith("told: done")
-    assert "of the part" in (out / "told.txt").read_text()
+    assert unwritten.startswith("unwritten: FAILED (1)")
+    assert "NotADirectoryError" in (out / "unwritten.txt").read_text()
+    assert skipped == "skipped: skipped, needs 2 GPUs, found 1"
+    assert environment.startswith("environment: done")
+    assert "of the part" in (out / "environment.txt").read_text()
 
 
 @pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.command.startswith("benchmarks.")])
-def test_every_part_asks_for_what_there_is(name: str) -> None:
-    """Its own help ends the command where the options that come before it are known."""
+def test_the_options_of_every_part_exist(name: str) -> None:
+    """``--help`` succeeds only if the options before it are valid."""
     if name == "predictor":
         pytest.importorskip("triton")
-    words = dict.fromkeys(("json", "minutes", *gpu._CHECKPOINTS), "1")
-    command = PARTS[name].command.removeprefix("benchmarks.lib.mps ").format_map(words).split()
+    values = dict.fromkeys(("json", "minutes", *gpu._CHECKPOINTS), "1")
+    command = PARTS[name].command.removeprefix("benchmarks.lib.mps ").format_map(values).split()
     done = subprocess.run(
         [sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60
     )

@@ -1,4 +1,4 @@
-"""The floors of a frame are those of SPEC 10, reckoned from the shapes alone."""
+"""The floors of a frame, computed from the shapes, equal those of SPEC 10."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BF16 = 2
     ("size", "talker_gb", "predictor_gb", "predictor_gflop", "milliseconds"),
     [("0.6b", 0.887, 2.422, 2.585, 0.70), ("1.7b", 2.831, 2.485, 2.652, 1.12)],
 )
-def test_one_row_reads_what_the_specification_says(
+def test_one_row_reads_as_many_bytes_as_specified(
     size: str, talker_gb: float, predictor_gb: float, predictor_gflop: float, milliseconds: float
 ) -> None:
     config = full_size_model({token: number for number, token in enumerate(TOKENS)}, size)
@@ -31,11 +31,11 @@ def test_one_row_reads_what_the_specification_says(
     assert talker.bytes / 1e9 == pytest.approx(talker_gb, rel=0.01)
     assert predictor.bytes / 1e9 == pytest.approx(predictor_gb, rel=0.01)
     assert predictor.operations / 1e9 == pytest.approx(predictor_gflop, rel=0.01)
-    whole = layers_floor(model.talker, shapes, 1, 500, BF16) + first_code_floor(shapes, 1, BF16) + predictor
-    assert whole.milliseconds(bandwidth=4.8e12) == pytest.approx(milliseconds, abs=0.01)
+    step = layers_floor(model.talker, shapes, 1, 500, BF16) + first_code_floor(shapes, 1, BF16) + predictor
+    assert step.milliseconds(bandwidth=4.8e12) == pytest.approx(milliseconds, abs=0.01)
 
 
-def test_many_rows_share_the_weights_and_not_the_cache() -> None:
+def test_rows_share_the_weights_but_not_the_cache() -> None:
     config = full_size_model({token: number for number, token in enumerate(TOKENS)}, "1.7b")
     model = read_model(Keys(config, Path("config.json")))
     shapes = model_shapes(model)
@@ -44,6 +44,6 @@ def test_many_rows_share_the_weights_and_not_the_cache() -> None:
     assert many.operations == 101 * one.operations
 
 
-def test_whichever_takes_longer_counts() -> None:
+def test_the_longer_of_memory_and_compute_time_counts() -> None:
     assert Floor(4.8e9, 0).milliseconds() == pytest.approx(1)
     assert Floor(0, 0.99e12).milliseconds() == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""``benchmarks.cpu.pipeline_cost`` as a process: the whole pipeline around stand-ins for both models."""
+"""``benchmarks.cpu.pipeline_cost`` as a process: the whole pipeline with stand-ins for both models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_each_part_costs_is_told_for_both_placements() -> None:
+def test_costs_are_printed_for_both_placements() -> None:
     command = [sys.executable, "-m", "benchmarks.cpu.pipeline_cost", "--listeners", "3", "--seconds", "0.5"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr

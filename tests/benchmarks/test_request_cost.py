@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_a_request_costs_in_each_part_is_told() -> None:
+def test_costs_are_printed_for_concurrent_requests_and_bursts() -> None:
     command = [
         sys.executable,
         "-m",

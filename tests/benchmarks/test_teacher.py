@@ -1,4 +1,4 @@
-"""The teacher finds no fault with what the talker says, and much with anything else."""
+"""The teacher accepts codes that the talker generated for a request, and rejects others."""
 
 from __future__ import annotations
 
@@ -11,64 +11,66 @@ import torch
 from benchmarks.mixed.teacher import Teacher
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
-from tests.conftest import UntrainedCheckpoints
-from tests.talkers import native_talker, prepare, speak
+from tests.support.random_checkpoint import RandomCheckpoints
+from tests.support.talkers import native_talker, prepare, speak
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 ROUNDING = 1e-4
 
 
 @pytest.fixture(scope="module")
-def checkpoint(checkpoints: UntrainedCheckpoints) -> Checkpoint:
+def checkpoint(checkpoints: RandomCheckpoints) -> Checkpoint:
     return open_checkpoint(str(checkpoints["pocket"]))
 
 
 def requests(checkpoint: Checkpoint) -> list[SpeechRequest]:
     random = np.random.default_rng(3)
     embedding = random.normal(size=checkpoint.model.talker.transformer.hidden).astype(np.float32)
-    heard = random.integers(0, 256, (20, 16))
+    reference_codes = random.integers(0, 256, (20, 16))
     sampling = SamplingParams(seed=5, max_new_tokens=24, top_k=50, temperature=0.9)
     return [
         SpeechRequest(TEXT, speaker="ryan", sampling=sampling),
         SpeechRequest(TEXT, speaker="ryan", text_layout="streaming", sampling=replace(sampling, top_p=0.9)),
         SpeechRequest(TEXT, voice=Voice(embedding), sampling=replace(sampling, repetition_penalty=1.5)),
-        SpeechRequest(TEXT, voice=Voice(embedding, heard, "Hello world."), sampling=replace(sampling, seed=6)),
+        SpeechRequest(
+            TEXT, voice=Voice(embedding, reference_codes, "Hello world."), sampling=replace(sampling, seed=6)
+        ),
     ]
 
 
-def said(request: SpeechRequest, checkpoint: Checkpoint) -> np.ndarray:
-    [spoken] = speak(native_talker(checkpoint), [prepare(request, checkpoint)])
-    return spoken.codes.astype(np.int16)
+def generate(request: SpeechRequest, checkpoint: Checkpoint) -> np.ndarray:
+    [generated] = speak(native_talker(checkpoint), [prepare(request, checkpoint)])
+    return generated.codes.astype(np.int16)
 
 
-def test_what_the_talker_says_slips_by_rounding_alone(checkpoint: Checkpoint) -> None:
+def test_generated_codes_slip_only_by_rounding(checkpoint: Checkpoint) -> None:
     teacher = Teacher(checkpoint, torch.device("cpu"), positions=256)
     for request in requests(checkpoint):
-        codes = said(request, checkpoint)
-        whole, beginning = teacher.slips(request, [codes, codes[:5]])
+        codes = generate(request, checkpoint)
+        slips, first_slips = teacher.slips(request, [codes, codes[:5]])
         assert len(codes) > 5
-        assert whole.shape == codes.shape
-        assert whole.max() < ROUNDING
-        assert np.allclose(beginning, whole[:5], atol=ROUNDING)
+        assert slips.shape == codes.shape
+        assert slips.max() < ROUNDING
+        assert np.allclose(first_slips, slips[:5], atol=ROUNDING)
 
 
-def test_live_text_is_judged_as_a_whole(checkpoint: Checkpoint) -> None:
+def test_live_text_is_checked_with_the_complete_text(checkpoint: Checkpoint) -> None:
     request = replace(requests(checkpoint)[1], live=True, text_layout=None)
-    codes = said(replace(request, live=False, text_layout="streaming"), checkpoint)
+    codes = generate(replace(request, live=False, text_layout="streaming"), checkpoint)
     assert Teacher(checkpoint, torch.device("cpu"), positions=256).slips(request, [codes])[0].max() < ROUNDING
 
 
-def test_what_was_said_for_another_request_slips_at_once(checkpoint: Checkpoint) -> None:
+def test_codes_of_another_request_have_large_slips(checkpoint: Checkpoint) -> None:
     teacher = Teacher(checkpoint, torch.device("cpu"), positions=256)
     first, *others = requests(checkpoint)
     for other in others:
-        [slips] = teacher.slips(first, [said(other, checkpoint)])
+        [slips] = teacher.slips(first, [generate(other, checkpoint)])
         assert ((slips > 0.05).sum(1) >= 4).any()
 
 
 def test_one_wrong_frame_is_found(checkpoint: Checkpoint) -> None:
     [request, *_] = requests(checkpoint)
-    codes = said(request, checkpoint)
+    codes = generate(request, checkpoint)
     codes[7] = codes[3]
     [slips] = Teacher(checkpoint, torch.device("cpu"), positions=256).slips(request, [codes])
     assert slips[:7].max() < ROUNDING

@@ -7,11 +7,11 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.browser.playground import Playground
-from tests.conftest import UntrainedCheckpoints
 from tests.server.serving import Serving, write_config
+from tests.support.random_checkpoint import RandomCheckpoints
 
 
-def test_a_described_voice(page: Page, checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+def test_a_described_voice(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, checkpoints["1b7-voice_design"])) as server:
         playground = Playground(page).at(server.ready())
         expect(page.get_by_role("radio")).to_have_count(0)
@@ -21,7 +21,7 @@ def test_a_described_voice(page: Page, checkpoints: UntrainedCheckpoints, tmp_pa
         assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}
 
 
-def test_clones_alone(page: Page, checkpoints: UntrainedCheckpoints, tmp_path: Path) -> None:
+def test_clones_alone(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, checkpoints["0b6-base"])) as server:
         Playground(page).at(server.ready())
         for kind in ("Choose", "Clone", "Blend"):

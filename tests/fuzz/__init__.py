@@ -1,1 +1,1 @@
-"""Everything a client sends, spoiled: ``python -m tests.fuzz --minutes 10``, and a short run in ``make test``."""
+"""Fuzzes everything that a client sends: ``python -m tests.fuzz --minutes 10``, and a short run in ``make test``."""

@@ -1,4 +1,4 @@
-"""Attacks in rounds. After each the server must hold what it held, and speak the bytes that it spoke."""
+"""Runs attacks in rounds. After each, resource usage and responses must be the same as before the first round."""
 
 from __future__ import annotations
 
@@ -10,78 +10,78 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 
-from benchmarks.lib.resources import Held
+from benchmarks.lib.resources import ResourceUsage
 from tests.fuzz import http_attacks, socket_attacks
-from tests.fuzz.answers import Found
-from tests.fuzz.belongings import check, settled
+from tests.fuzz.leaks import check, idle_usage
+from tests.fuzz.replies import Finding
 from tests.fuzz.target import Target
 from tests.server.serving import SPEECH, speech
 
 ATTACKS = {**http_attacks.ATTACKS, **socket_attacks.ATTACKS}
-_AT_ONCE = 6
+_CONCURRENCY = 6
 _ROUND = 200
 
 
 @dataclass
 class Report:
-    """How many attacks of each kind there were, and what the server held after each round."""
+    """Number of attacks by kind, and the resource usage after each round."""
 
     attacks: Counter[str] = field(default_factory=Counter)
-    held: list[Held] = field(default_factory=list)
+    usage: list[ResourceUsage] = field(default_factory=list)
 
 
-def attack(target: Target, seed: int, number: int) -> str:
-    """Attack number ``number`` of the seed; its kind. Raises Found, saying how to repeat it."""
+def run_attack(target: Target, seed: int, number: int) -> str:
+    """Run one attack of the seed and return its kind. Raises Finding, which says how to repeat it."""
     random = Random(f"{seed} {number}")
     kind = random.choice(list(ATTACKS))
     try:
         ATTACKS[kind](random, target)
     except Exception as error:
-        raise Found(f"{kind}: {error!r}; again: python -m tests.fuzz --seed {seed} --only {number}") from error
+        raise Finding(f"{kind}: {error!r}; to repeat: python -m tests.fuzz --seed {seed} --only {number}") from error
     return kind
 
 
-def campaign(target: Target, seed: int, go_on: Callable[[int], bool], tell: Callable[[str], None]) -> Report:
-    """Rounds of attacks while ``go_on``, which is asked after each with the number of attacks. Raises Found."""
+def campaign(target: Target, seed: int, keep_going: Callable[[int], bool], log: Callable[[str], None]) -> Report:
+    """Run rounds of attacks until ``keep_going``, called with the number of attacks, returns false. Raises Finding."""
     report = Report()
-    spoken = _spoken(target)
+    expected = _reference_responses(target)
     _start_decoders(target)
-    attack_all(target, seed, range(-_ROUND, 0), report)
-    held = settled(target)
+    run_attacks(target, seed, range(-_ROUND, 0), report)
+    usage = idle_usage(target)
     done = 0
     while True:
         began = time.monotonic()
-        attack_all(target, seed, range(done, done + _ROUND), report)
+        run_attacks(target, seed, range(done, done + _ROUND), report)
         done += _ROUND
-        if _spoken(target) != spoken:
-            raise Found(f"the server speaks otherwise than before, after attack {done} of seed {seed}")
-        report.held.append(check(target, held))
-        tell(_line(done, time.monotonic() - began, report.held[-1]))
-        if not go_on(done):
+        if _reference_responses(target) != expected:
+            raise Finding(f"responses differ from those before the first round, after attack {done} of seed {seed}")
+        report.usage.append(check(target, usage))
+        log(_progress_line(done, time.monotonic() - began, report.usage[-1]))
+        if not keep_going(done):
             return report
 
 
-def attack_all(target: Target, seed: int, numbers: Iterable[int], report: Report) -> None:
-    """Several at a time. Raises Found."""
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for kind in threads.map(lambda number: attack(target, seed, number), numbers):
+def run_attacks(target: Target, seed: int, numbers: Iterable[int], report: Report) -> None:
+    """Run attacks concurrently. Raises Finding."""
+    with ThreadPoolExecutor(_CONCURRENCY) as threads:
+        for kind in threads.map(lambda number: run_attack(target, seed, number), numbers):
             report.attacks[kind] += 1
 
 
-def _spoken(target: Target) -> list[bytes]:
-    """What some requests that are in order give: samples, a packed file, and a clone."""
+def _reference_responses(target: Target) -> list[bytes]:
+    """Return the responses to some valid requests: samples, a compressed file, and a clone."""
     recording = base64.b64encode(target.files["WAV/PCM_16"]).decode()
-    asked = (
+    requests = (
         speech(),
         speech(response_format="mp3", speed=1.25),
         speech(ref_audio=f"data:audio/wav;base64,{recording}", ref_text="One two three."),
     )
     with target.serving.client() as client:
-        return [client.post(SPEECH, json=body).raise_for_status().content for body in asked]
+        return [client.post(SPEECH, json=body).raise_for_status().content for body in requests]
 
 
 def _start_decoders(target: Target) -> None:
-    """Bring different recordings at once, so that every worker of the decoder is started."""
+    """Send different recordings concurrently, which starts all workers of the decoder."""
     files = [target.files[name] for name in ("WAV/PCM_16", "WAV/PCM_24", "WAV/FLOAT", "WAV/DOUBLE", "AU/PCM_16")]
     with target.serving.client() as client, ThreadPoolExecutor(len(files)) as threads:
 
@@ -92,8 +92,7 @@ def _start_decoders(target: Target) -> None:
         list(threads.map(clone, files))
 
 
-def _line(done: int, seconds: float, held: Held) -> str:
-    memory = " + ".join(f"{size:.0f}" for size in held.resident)
-    return (
-        f"{done:8} attacks, {_ROUND / seconds:5.0f} a second; {held.files} files, {held.threads} threads, {memory} MiB"
-    )
+def _progress_line(done: int, seconds: float, usage: ResourceUsage) -> str:
+    memory = " + ".join(f"{size:.0f}" for size in usage.resident_mib)
+    rate = _ROUND / seconds
+    return f"{done:8} attacks, {rate:5.0f} per second; {usage.files} files, {usage.threads} threads, {memory} MiB"

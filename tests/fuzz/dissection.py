@@ -17,7 +17,7 @@ Join = Callable[[Sequence[bytes]], bytes]
 
 @dataclass(frozen=True)
 class Dissected:
-    """The payloads of a file, and how to make a file of them: as many as there are here, each of any length."""
+    """The payloads of a file. join: makes a file from the same number of payloads of any length."""
 
     parts: tuple[bytes, ...]
     join: Join
@@ -25,7 +25,7 @@ class Dissected:
 
 @lru_cache(maxsize=256)
 def dissect(data: bytes) -> Dissected:
-    """The payloads in a valid file; a file of a format without sizes and checksums is one payload."""
+    """Return the payloads of a valid file. A file in a format without sizes and checksums is one payload."""
     if data.startswith(b"OggS"):
         return _ogg(data)
     if data.startswith(b"fLaC"):
@@ -37,12 +37,12 @@ def dissect(data: bytes) -> Dissected:
         return Dissected((data,), b"".join)
     parts: list[bytes] = []
     nodes = chunks.read(data, parts)
-    return Dissected(tuple(parts), lambda given: b"".join(node.to_bytes(given, chunks) for node in nodes))
+    return Dissected(tuple(parts), lambda payloads: b"".join(node.to_bytes(payloads, chunks) for node in nodes))
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A chunk: its name, and either the chunks in it or the index of its payload."""
+    """A chunk: its name, and either its subchunks or the index of its payload."""
 
     name: bytes
     content: list[_Node] | int
@@ -54,7 +54,7 @@ class _Node:
 
 
 class _Chunks:
-    """A container of chunks, each with its name and its size. head: bytes of the file before the first one."""
+    """A container format of chunks with names and sizes. head: bytes of the file before the first chunk."""
 
     head = 0
     containers: frozenset[bytes] = frozenset()
@@ -77,11 +77,11 @@ class _Chunks:
         return nodes
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Name and payload of each chunk."""
+        """Yield the name and the payload of each chunk."""
         raise NotImplementedError
 
     def write(self, name: bytes, body: bytes) -> bytes:
-        """A chunk; without a name it is a payload alone."""
+        """Return a chunk, or only the payload if the name is empty."""
         raise NotImplementedError
 
 
@@ -89,11 +89,11 @@ class _Mp4(_Chunks):
     containers = frozenset(b"moov trak mdia minf stbl mvex moof traf edts dinf udta".split())
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        at = 0
-        while at + 8 <= len(data):
-            size = int.from_bytes(data[at : at + 4]) or len(data) - at
-            yield data[at + 4 : at + 8], data[at + 8 : at + size]
-            at += size
+        offset = 0
+        while offset + 8 <= len(data):
+            size = int.from_bytes(data[offset : offset + 4]) or len(data) - offset
+            yield data[offset + 4 : offset + 8], data[offset + 8 : offset + size]
+            offset += size
 
     def write(self, name: bytes, body: bytes) -> bytes:
         return struct.pack(">I", 8 + len(body)) + name + body
@@ -106,23 +106,23 @@ class _Matroska(_Chunks):
     )
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        at = 0
-        while at < len(data):
-            name = data[at : at + 9 - data[at].bit_length()]
-            at += len(name)
-            width = 9 - data[at].bit_length()
-            size = int.from_bytes(data[at : at + width]) - (1 << 7 * width)
-            at += width
-            size = len(data) - at if size == (1 << 7 * width) - 1 else size  # unknown: to the end
-            yield name, data[at : at + size]
-            at += size
+        offset = 0
+        while offset < len(data):
+            name = data[offset : offset + 9 - data[offset].bit_length()]
+            offset += len(name)
+            width = 9 - data[offset].bit_length()
+            size = int.from_bytes(data[offset : offset + width]) - (1 << 7 * width)
+            offset += width
+            size = len(data) - offset if size == (1 << 7 * width) - 1 else size  # unknown: to the end
+            yield name, data[offset : offset + size]
+            offset += size
 
     def write(self, name: bytes, body: bytes) -> bytes:
         return name + (len(body) | 1 << 56).to_bytes(8) + body
 
 
 class _Riff(_Chunks):
-    """RIFF, and IFF, whose numbers are big-endian."""
+    """RIFF, and IFF, which is big-endian."""
 
     head = 12
 
@@ -130,11 +130,11 @@ class _Riff(_Chunks):
         self._size = struct.Struct(f"{order}I")
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        at = 0
-        while at + 8 <= len(data):
-            size = min(self._size.unpack_from(data, at + 4)[0], len(data) - at - 8)
-            yield data[at : at + 4], data[at + 8 : at + 8 + size]
-            at += 8 + size + size % 2
+        offset = 0
+        while offset + 8 <= len(data):
+            size = min(self._size.unpack_from(data, offset + 4)[0], len(data) - offset - 8)
+            yield data[offset : offset + 4], data[offset + 8 : offset + 8 + size]
+            offset += 8 + size + size % 2
 
     def write(self, name: bytes, body: bytes) -> bytes:
         return name + self._size.pack(len(body)) + body + bytes(len(body) % 2) if name else body
@@ -144,11 +144,11 @@ class _Caf(_Chunks):
     head = 8
 
     def split(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        at = 0
-        while at + 12 <= len(data):
-            size = min(int.from_bytes(data[at + 4 : at + 12]), len(data) - at - 12)
-            yield data[at : at + 4], data[at + 12 : at + 12 + size]
-            at += 12 + size
+        offset = 0
+        while offset + 12 <= len(data):
+            size = min(int.from_bytes(data[offset + 4 : offset + 12]), len(data) - offset - 12)
+            yield data[offset : offset + 4], data[offset + 12 : offset + 12 + size]
+            offset += 12 + size
 
     def write(self, name: bytes, body: bytes) -> bytes:
         return name + struct.pack(">Q", len(body)) + body if name else body
@@ -164,7 +164,7 @@ _CHUNKED: dict[bytes, _Chunks] = {
 
 
 def _ogg(data: bytes) -> Dissected:
-    """A payload for each packet, or piece of one, of each page."""
+    """Return a payload for each packet, or part of a packet, of each page."""
     pages = list(ogg.pages(data))
     pieces = [page.packets() for page in pages]
 
@@ -178,12 +178,12 @@ def _ogg(data: bytes) -> Dissected:
 
 
 def _adts(data: bytes) -> Dissected:
-    """A payload for each frame. Its size is in bits 30 to 42 of its header."""
-    frames, at = [], 0
-    while at + 7 <= len(data):
-        size = int.from_bytes(data[at + 3 : at + 6]) >> 5 & 0x1FFF
-        frames.append(data[at : at + size])
-        at += max(7, size)
+    """Return a payload for each frame. Its size is in bits 30 to 42 of its header."""
+    frames, offset = [], 0
+    while offset + 7 <= len(data):
+        size = int.from_bytes(data[offset + 3 : offset + 6]) >> 5 & 0x1FFF
+        frames.append(data[offset : offset + size])
+        offset += max(7, size)
 
     def sized(frame: bytes) -> bytes:
         if not 7 <= len(frame) <= 0x1FFF:
@@ -195,31 +195,31 @@ def _adts(data: bytes) -> Dissected:
 
 
 def _flac(data: bytes) -> Dissected:
-    """A payload for each metadata block, and for each frame without its two checksums' values."""
-    at, last = 4, False
+    """Return a payload for each metadata block, and for each frame without its checksums."""
+    offset, last = 4, False
     kinds, parts = [], []
     while not last:
-        last, size = data[at] >= 0x80, int.from_bytes(data[at + 1 : at + 4])
-        kinds.append(data[at])
-        parts.append(data[at + 4 : at + 4 + size])
-        at += 4 + size
-    starts = [place for place in range(at, len(data)) if _is_flac_frame(data, place)]
+        last, size = data[offset] >= 0x80, int.from_bytes(data[offset + 1 : offset + 4])
+        kinds.append(data[offset])
+        parts.append(data[offset + 4 : offset + 4 + size])
+        offset += 4 + size
+    starts = [place for place in range(offset, len(data)) if _is_flac_frame(data, place)]
     parts += [data[start : end - 2] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
 
-    def join(given: Sequence[bytes]) -> bytes:
-        blocks = [bytes([kind]) + len(part).to_bytes(4)[1:] + part for kind, part in zip(kinds, given, strict=False)]
-        return b"fLaC" + b"".join(blocks) + b"".join(map(_flac_frame, given[len(kinds) :]))
+    def join(parts: Sequence[bytes]) -> bytes:
+        blocks = [bytes([kind]) + len(part).to_bytes(4)[1:] + part for kind, part in zip(kinds, parts, strict=False)]
+        return b"fLaC" + b"".join(blocks) + b"".join(map(_flac_frame, parts[len(kinds) :]))
 
     return Dissected(tuple(parts), join)
 
 
-def _is_flac_frame(data: bytes, at: int) -> bool:
-    size = _flac_header(data[at : at + 16])
-    return bool(size) and _crc(data[at : at + size], 8, 0x07) == data[at + size]
+def _is_flac_frame(data: bytes, offset: int) -> bool:
+    size = _flac_header(data[offset : offset + 16])
+    return bool(size) and _crc(data[offset : offset + size], 8, 0x07) == data[offset + size]
 
 
 def _flac_frame(frame: bytes) -> bytes:
-    """A frame with its checksums: one byte after the header, two after all."""
+    """Return the frame with its checksums: one byte after the header, two at the end."""
     size = _flac_header(frame[:16])
     if size and size < len(frame):
         frame = frame[:size] + bytes([_crc(frame[:size], 8, 0x07)]) + frame[size + 1 :]
@@ -227,7 +227,7 @@ def _flac_frame(frame: bytes) -> bytes:
 
 
 def _flac_header(head: bytes) -> int:
-    """Bytes of a frame's header before its checksum; 0 where it is none (RFC 9639, section 9.1)."""
+    """Return the size of a frame's header without its checksum; 0 if it is not a header (RFC 9639, section 9.1)."""
     if len(head) < 6 or head[0] != 0xFF or head[1] & 0xFE != 0xF8:
         return 0
     ones = 8 - (head[4] ^ 0xFF).bit_length()

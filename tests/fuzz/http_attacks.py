@@ -1,4 +1,4 @@
-"""Requests that are HTTP, and in which everything else may be wrong."""
+"""Attacks with valid HTTP requests whose content is mutated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.fuzz.answers import Found
 from tests.fuzz.mutation import Mutator
+from tests.fuzz.replies import Finding
 from tests.fuzz.target import Target
 
 SPEECH = "/v1/audio/speech"
 VOICES = "/v1/audio/voices"
 Attack = Callable[[Random, Target], None]
 
-_SPEECHES: tuple[dict[str, Any], ...] = (
+_SPEECH_REQUESTS: tuple[dict[str, Any], ...] = (
     {"input": "Hello there.", "response_format": "pcm", "seed": 7, "max_new_tokens": 8},
     {"input": "One. Two. Three.", "split": "sentence", "response_format": "opus", "language": "English"},
     {"input": "Hi.", "stream_format": "sse", "voice": {"id": "ryan"}, "speed": 1.5, "sample_rate": 16_000},
@@ -48,27 +48,31 @@ _VALUES = (
 
 
 def speech(random: Random, target: Target) -> None:
-    """A spoiled speech request."""
-    target.ask("POST", SPEECH, Mutator(random).json(random.choice(_SPEECHES)), Content_Type="application/json")
+    """Send a mutated speech request."""
+    target.request(
+        "POST", SPEECH, Mutator(random).json(random.choice(_SPEECH_REQUESTS)), Content_Type="application/json"
+    )
 
 
 def batch(random: Random, target: Target) -> None:
-    """A spoiled batch."""
-    items = [{k: v for k, v in each.items() if not k.startswith("stream")} for each in random.sample(_SPEECHES, 2)]
+    """Send a mutated batch."""
+    items = [
+        {k: v for k, v in each.items() if not k.startswith("stream")} for each in random.sample(_SPEECH_REQUESTS, 2)
+    ]
     body = Mutator(random).json({"items": items, "response_format": "wav", "max_new_tokens": 4})
-    target.ask("POST", f"{SPEECH}/batch", body, Content_Type="application/json")
+    target.request("POST", f"{SPEECH}/batch", body, Content_Type="application/json")
 
 
 def blend(random: Random, target: Target) -> None:
-    """A spoiled blend, stored under many names."""
+    """Store a mutated blend under one of several names."""
     name = random.choice(("a", "blended", "x_1", "-"))
-    target.ask(
+    target.request(
         "POST", f"{VOICES}/blend", Mutator(random).json({**_BLEND, "name": name}), Content_Type="application/json"
     )
 
 
 def reference(random: Random, target: Target) -> None:
-    """A spoiled recording of any format in a speech request."""
+    """Send a mutated recording of any format in a speech request."""
     data = Mutator(random).recording(random.choice(list(target.files.values())))
     url = "data:audio/wav;base64," + base64.b64encode(data).decode()
     body: dict[str, Any] = {"input": "Hi.", "ref_audio": url, "max_new_tokens": 4, "response_format": "pcm"}
@@ -76,19 +80,19 @@ def reference(random: Random, target: Target) -> None:
         body["ref_text"] = "One two."
     if random.random() < 0.1:
         body["ref_audio"] = Mutator(random).text(url[:60])
-    target.ask("POST", SPEECH, json.dumps(body).encode(), Content_Type="application/json")
+    target.request("POST", SPEECH, json.dumps(body).encode(), Content_Type="application/json")
 
 
 def reference_path(random: Random, target: Target) -> None:
-    """A file of the server's machine. Only what lies in the open folder may ever be heard."""
-    opened = str(target.folder / "open")
+    """Request a file on the server's machine as reference. The server may only read files in the open folder."""
+    open_folder = str(target.folder / "open")
     path = random.choice(
         (
-            f"{opened}/recording.wav",
-            f"{opened}/../closed/recording.wav",
+            f"{open_folder}/recording.wav",
+            f"{open_folder}/../closed/recording.wav",
             f"{target.folder}/closed/recording.wav",
-            f"file://{opened}/recording.wav",
-            f"file://{opened}/%2e%2e/closed/recording.wav",
+            f"file://{open_folder}/recording.wav",
+            f"file://{open_folder}/%2e%2e/closed/recording.wav",
             "/proc/self/environ",
             "/dev/zero",
             "file://localhost/etc/passwd",
@@ -96,20 +100,20 @@ def reference_path(random: Random, target: Target) -> None:
     )
     if random.random() < 0.7:
         path = Mutator(random).text(path)
-    heard = _clone_of(path, target)
-    if heard is not None and heard != _clone_of(f"{opened}/recording.wav", target):
-        raise Found(f"the server read {path!r}")
+    audio = _clone_of(path, target)
+    if audio is not None and audio != _clone_of(f"{open_folder}/recording.wav", target):
+        raise Finding(f"the server read {path!r}")
 
 
 def _clone_of(path: str, target: Target) -> bytes | None:
-    """What is said with the voice of a file of the server's machine, if it may be read."""
+    """Return speech with the voice of a file on the server's machine, or None if the server refuses to read it."""
     body = {"input": "Hi.", "ref_audio": path, "max_new_tokens": 4, "seed": 7, "response_format": "pcm"}
-    answer = target.ask("POST", SPEECH, json.dumps(body).encode(), Content_Type="application/json")
-    return answer.body if answer is not None and answer.status == 200 else None
+    reply = target.request("POST", SPEECH, json.dumps(body).encode(), Content_Type="application/json")
+    return reply.body if reply is not None and reply.status == 200 else None
 
 
 def form(random: Random, target: Target) -> None:
-    """A voice to store: a spoiled recording, spoiled fields, or a spoiled form."""
+    """Store a voice with a mutated recording, mutated fields or a mutated form."""
     mutator = Mutator(random)
     name = random.choice(("a", "fuzzed", "b-2", "ryan", "../a", "A", mutator.text("a")))
     fields: list[tuple[str, str, bytes]] = [("name", "", name.encode("utf-8", "surrogatepass"))]
@@ -124,8 +128,8 @@ def form(random: Random, target: Target) -> None:
             fields.append((field, "", mutator.text(field).encode("utf-8", "surrogatepass")))
     boundary = "----b0"
     body = b"".join(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"{more}\r\n\r\n'.encode() + value + b"\r\n"
-        for field, more, value in fields
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"{parameters}\r\n\r\n'.encode() + value + b"\r\n"
+        for field, parameters, value in fields
     )
     body += f"--{boundary}--\r\n".encode()
     if random.random() < 0.4:
@@ -137,28 +141,30 @@ def form(random: Random, target: Target) -> None:
             b"\0",
         )
         body = mutator.bytes(body, tokens, head=300)
-    kind = f"multipart/form-data; boundary={boundary}" if random.random() < 0.9 else mutator.text("multipart/form-data")
+    content_type = (
+        f"multipart/form-data; boundary={boundary}" if random.random() < 0.9 else mutator.text("multipart/form-data")
+    )
     path = random.choice((VOICES, VOICES, f"{VOICES}/embedding"))
-    target.ask("POST", path, body, Content_Type=_header(kind))
+    target.request("POST", path, body, Content_Type=_header(content_type))
 
 
 def path(random: Random, target: Target) -> None:
-    """Any path, query, method and header."""
+    """Send a request with a mutated path, query, method and headers."""
     mutator = Mutator(random)
-    where = random.choice(_PATHS)
+    target_path = random.choice(_PATHS)
     if random.random() < 0.7:
-        where += "/" + _quoted(mutator.text(random.choice(("ryan", "a", "..%2f", "%00", "req_1"))))
+        target_path += "/" + _quoted(mutator.text(random.choice(("ryan", "a", "..%2f", "%00", "req_1"))))
     if random.random() < 0.4:
-        where += "?" + _quoted(mutator.text("a=1&b=%ff&b"))
+        target_path += "?" + _quoted(mutator.text("a=1&b=%ff&b"))
     headers = {name: _header(random.choice((*_VALUES, mutator.text("a")))) for name in random.sample(_HEADERS, 2)}
-    body = json.dumps(random.choice(_SPEECHES)).encode() if random.random() < 0.5 else b""
-    target.ask(
-        random.choice(_METHODS), where, body, **{name.replace("-", "_"): value for name, value in headers.items()}
+    body = json.dumps(random.choice(_SPEECH_REQUESTS)).encode() if random.random() < 0.5 else b""
+    target.request(
+        random.choice(_METHODS), target_path, body, **{name.replace("-", "_"): value for name, value in headers.items()}
     )
 
 
 def _quoted(text: str) -> str:
-    """``text`` as it may stand in a request line; the rest of what bytes can do is the raw attack's."""
+    """Quote ``text`` for a request line. The raw HTTP attack covers unquoted bytes."""
     return urllib.parse.quote(text.encode("utf-8", "surrogatepass"), safe="/%&=?.~!$'()*,;:@")
 
 

@@ -1,4 +1,4 @@
-"""One recording in every format that can be written here."""
+"""A recording in every format that libsndfile and FFmpeg can write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.server.recordings import RATE, tone
 
-_PLAIN = {
+_LIBSNDFILE_FORMATS = {
     "WAV": ("PCM_16", "PCM_24", "FLOAT", "DOUBLE", "ULAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"),
     "WAVEX": ("PCM_16",),
     "RF64": ("PCM_16",),
@@ -29,34 +29,34 @@ _PLAIN = {
     "IRCAM": ("PCM_16",),
     "PAF": ("PCM_16",),
 }
-_PACKED = (("ipod", "aac"), ("mp4", "aac"), ("adts", "aac"), ("webm", "libopus"), ("amr", "amr_nb"))
+_FFMPEG_FORMATS = (("ipod", "aac"), ("mp4", "aac"), ("adts", "aac"), ("webm", "libopus"), ("amr", "amr_nb"))
 
 
 def recordings(seconds: float = 1.5) -> dict[str, bytes]:
-    """Files of so many seconds, by format."""
+    """Return files of ``seconds`` seconds, by format."""
     samples = tone(seconds)
-    plain = {
-        f"{kind}/{subtype}": _by_libsndfile(samples, kind, subtype)
-        for kind, subtypes in _PLAIN.items()
+    files = {
+        f"{kind}/{subtype}": _encode_with_libsndfile(samples, kind, subtype)
+        for kind, subtypes in _LIBSNDFILE_FORMATS.items()
         for subtype in subtypes
     }
-    return plain | {f"{kind}/{codec}": _by_ffmpeg(samples, kind, codec) for kind, codec in _PACKED}
+    return files | {f"{kind}/{codec}": _encode_with_ffmpeg(samples, kind, codec) for kind, codec in _FFMPEG_FORMATS}
 
 
-def _by_libsndfile(samples: NDArray[np.float32], kind: str, subtype: str) -> bytes:
+def _encode_with_libsndfile(samples: NDArray[np.float32], kind: str, subtype: str) -> bytes:
     file = io.BytesIO()
     sf.write(file, samples, RATE, format=kind, subtype=subtype)
     return file.getvalue()
 
 
-def _by_ffmpeg(samples: NDArray[np.float32], kind: str, codec: str) -> bytes:
+def _encode_with_ffmpeg(samples: NDArray[np.float32], kind: str, codec: str) -> bytes:
     rate = 8_000 if codec == "amr_nb" else RATE
     file = io.BytesIO()
     with av.open(file, "w", format=kind) as container:
         stream = container.add_stream(codec, rate=rate, layout="mono")
-        packed = av.AudioFrame.from_ndarray((samples[:: RATE // rate] * 32767).astype(np.int16)[None], "s16", "mono")
-        packed.rate, packed.time_base = rate, Fraction(1, rate)
+        frame = av.AudioFrame.from_ndarray((samples[:: RATE // rate] * 32767).astype(np.int16)[None], "s16", "mono")
+        frame.rate, frame.time_base = rate, Fraction(1, rate)
         resampler = av.AudioResampler(stream.format, "mono", rate, frame_size=stream.codec_context.frame_size or 1024)
-        for frame in [*resampler.resample(packed), *resampler.resample(None), None]:
-            container.mux(stream.encode(frame))
+        for part in [*resampler.resample(frame), *resampler.resample(None), None]:
+            container.mux(stream.encode(part))
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""Bytes that need not be HTTP, and WebSockets."""
+"""Attacks with raw bytes and with WebSocket frames."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from websockets.frames import Frame, Opcode
 from websockets.protocol import Protocol, Side
 
-from tests.fuzz.answers import Found, answers, check_error
 from tests.fuzz.http_attacks import SPEECH, VOICES, Attack
 from tests.fuzz.mutation import Mutator
-from tests.fuzz.target import PATIENCE, Target, read_all, send, vanish
+from tests.fuzz.replies import Finding, check_error, parse_replies
+from tests.fuzz.target import TIMEOUT, Target, read_all, reset, send
 
 _JSON = json.dumps({"input": "Hi.", "response_format": "pcm", "max_new_tokens": 8}).encode()
 _TOKENS = (
@@ -54,24 +54,24 @@ _KEY = base64.b64encode(bytes(16)).decode()
 
 
 def raw_http(random: Random, target: Target) -> None:
-    """A request, or several, spoiled byte by byte, and a client that stays, leaves, or breaks off."""
+    """Send mutated bytes of one or more requests, then read the replies, disconnect, or reset the connection."""
     requests = b"".join(_request(random, target) for _ in range(random.choice((1, 1, 1, 2, 3))))
     data = Mutator(random).bytes(requests, _TOKENS, head=300) if random.random() < 0.9 else requests
     data = data[: random.randint(0, len(data))] if random.random() < 0.3 else data
     with target.connect() as connection:
-        place = random.randint(0, len(data))
-        sent = send(connection, data[:place]) and send(connection, data[place:])
-        how = random.choice(("stay", "stay", "leave", "half", "vanish"))
-        if how == "vanish":
-            vanish(connection)
+        split_at = random.randint(0, len(data))
+        sent = send(connection, data[:split_at]) and send(connection, data[split_at:])
+        ending = random.choice(("read", "read", "close", "half-close", "reset"))
+        if ending == "reset":
+            reset(connection)
             return
-        if how == "leave":
+        if ending == "close":
             return
-        if how == "half" and sent:
-            with suppress(OSError):  # the server was faster
+        if ending == "half-close" and sent:
+            with suppress(OSError):  # the server has already disconnected
                 connection.shutdown(socket.SHUT_WR)
         received, _ = read_all(connection)
-    answers(received, whole=False)
+    parse_replies(received, complete=False)
 
 
 def _request(random: Random, target: Target) -> bytes:
@@ -88,20 +88,20 @@ def _request(random: Random, target: Target) -> bytes:
 
 
 def live_messages(random: Random, target: Target) -> None:
-    """A session of spoiled messages, in any order."""
+    """Send mutated messages of a live session, in random order."""
     mutator = Mutator(random)
     messages = [_CONFIG, *random.choices(_MESSAGES, k=random.randint(1, 6))]
     frames = []
     for message in messages:
-        spoiled = random.random() < 0.3
-        data = mutator.json(message) if spoiled else json.dumps(message).encode()
+        mutated = random.random() < 0.3
+        data = mutator.json(message) if mutated else json.dumps(message).encode()
         frames.append(Frame(random.choice((Opcode.TEXT, Opcode.TEXT, Opcode.BINARY)), data))
     frames.append(Frame(Opcode.CLOSE, b"\x03\xe8"))
-    _session(target, b"".join(frame.serialize(mask=True) for frame in frames), stays=random.random() < 0.8)
+    _session(target, b"".join(frame.serialize(mask=True) for frame in frames), read_to_end=random.random() < 0.8)
 
 
 def live_frames(random: Random, target: Target) -> None:
-    """Frames that may be none: fragments, reserved bits, lengths that lie, pings, no mask."""
+    """Send invalid WebSocket frames: fragments, reserved bits, wrong lengths, pings, no mask."""
     data = b""
     for _ in range(random.randint(1, 6)):
         payload = json.dumps(random.choice(_MESSAGES)).encode()
@@ -110,11 +110,11 @@ def live_frames(random: Random, target: Target) -> None:
         frame.rsv1 = random.random() < 0.05
         data += _serialized(frame, mask=random.random() < 0.9)
     data = Mutator(random).bytes(data, (b"\x81\xff" + b"\xff" * 8, b"\x89\x7f", b"\x00\x80\0\0\0\0"), head=len(data))
-    _session(target, data, stays=random.random() < 0.7)
+    _session(target, data, read_to_end=random.random() < 0.7)
 
 
 def _serialized(frame: Frame, *, mask: bool) -> bytes:
-    """Also of control frames that RFC 6455 has not: too long, or in fragments."""
+    """Serialize a frame, including control frames that RFC 6455 forbids: too long, or fragmented."""
     head = (0x80 if frame.fin else 0) | (0x40 if frame.rsv1 else 0) | frame.opcode
     length = len(frame.data)
     size = bytes([length]) if length < 126 else b"\x7e" + length.to_bytes(2, "big")
@@ -122,18 +122,18 @@ def _serialized(frame: Frame, *, mask: bool) -> bytes:
     return bytes([head, size[0] | (0x80 if mask else 0)]) + size[1:] + key + bytes(frame.data)
 
 
-def _session(target: Target, data: bytes, *, stays: bool) -> None:
-    """Open a session, send ``data``, and hear to the end, or break off."""
+def _session(target: Target, data: bytes, *, read_to_end: bool) -> None:
+    """Open a session, send ``data``, then read to the end or reset the connection."""
     with target.connect() as connection:
         received = _shake_hands(connection, target)
         send(connection, data)
-        if not stays:
-            vanish(connection)
+        if not read_to_end:
+            reset(connection)
             return
-        more, how = read_all(connection, PATIENCE)
-    if how == "quiet":
-        raise Found(f"a session without an end: {data[:200]!r}")
-    _check_session(received + more)
+        more, ending = read_all(connection, TIMEOUT)
+    if ending == "quiet":
+        raise Finding(f"the session did not end: {data[:200]!r}")
+    _check_frames(received + more)
 
 
 def _shake_hands(connection: socket.socket, target: Target) -> bytes:
@@ -143,21 +143,21 @@ def _shake_hands(connection: socket.socket, target: Target) -> bytes:
     )
     connection.sendall(head.encode())
     received = b""
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     while b"\r\n\r\n" not in received:
         data = connection.recv(1)
         if not data:
-            raise Found(f"no handshake: {received!r}")
+            raise Finding(f"no handshake: {received!r}")
         received += data
     return b""
 
 
-def _check_session(data: bytes) -> None:
-    """Raises Found where what the server sent are no frames, or no messages of the documented kinds."""
+def _check_frames(data: bytes) -> None:
+    """Check that the server sent valid frames and documented messages. Raises Finding."""
     protocol = Protocol(Side.CLIENT, max_size=None)
     protocol.receive_data(data)
     if protocol.parser_exc is not None and not isinstance(protocol.parser_exc, EOFError):
-        raise Found(f"no frames: {protocol.parser_exc!r}")
+        raise Finding(f"invalid frames: {protocol.parser_exc!r}")
     for frame in protocol.events_received():
         if isinstance(frame, Frame) and frame.opcode is Opcode.TEXT:
             _check_event(json.loads(bytes(frame.data)))
@@ -168,7 +168,7 @@ def _check_event(event: dict[str, Any]) -> None:
     if kind == "error":
         check_error(event)
     elif kind not in ("audio.start", "audio.done"):
-        raise Found(f"an event of no kind: {kind} {event}")
+        raise Finding(f"undocumented event: {kind} {event}")
 
 
 ATTACKS: dict[str, Attack] = {"raw http": raw_http, "live messages": live_messages, "live frames": live_frames}

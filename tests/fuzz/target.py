@@ -1,4 +1,4 @@
-"""The server that is attacked, and the plainest of clients."""
+"""The server under test, and a minimal HTTP client on a plain socket."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from tests.fuzz.answers import Answer, Found, answers
 from tests.fuzz.recordings import recordings
+from tests.fuzz.replies import Finding, Reply, parse_replies
 from tests.server.recordings import tone, wav
 from tests.server.serving import Serving, write_config
 
 LARGE = 64 * 1024
-"""Bytes of a body of which the server may not read all before it answers."""
-PATIENCE = 60.0
-"""Whatever takes longer has no end."""
-QUIET = 1.5
-"""A connection on which nothing comes for so long, after something has, is left open on purpose."""
+"""Size in bytes of a body that the server may reject before it has read all of it."""
+TIMEOUT = 60.0
+"""Timeout in seconds of everything that must end."""
+QUIET_SECONDS = 1.5
+"""Seconds without data after which a connection with a reply counts as kept open by the server."""
 
 Ending = Literal["end", "quiet", "reset"]
 
 
 @dataclass
 class Target:
-    """A server, a recording in every format, and the folders that it may and may not read from."""
+    """A server, recordings in every format, and a folder with subfolders that the server may and may not read."""
 
     serving: Serving
     folder: Path
@@ -34,35 +34,35 @@ class Target:
 
     @property
     def host(self) -> str:
-        """As a request names it."""
+        """Value of the Host header."""
         return urlsplit(self.serving.url).netloc
 
     def connect(self) -> socket.socket:
-        """A fresh connection."""
+        """Open a new connection."""
         url = urlsplit(self.serving.url)
         assert url.hostname == "127.0.0.1"
         assert url.port is not None
-        return socket.create_connection((url.hostname, url.port), PATIENCE)
+        return socket.create_connection((url.hostname, url.port), TIMEOUT)
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer | None:
-        """The one reply to a well-formed request; None where the connection broke before its body was sent."""
-        named = {"Host": self.host, "Connection": "close", "Content-Length": str(len(body)), **headers}
-        head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in named.items())
-        request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body
+    def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply | None:
+        """Send a well-formed request and return its reply, or None if the connection broke before the body was sent."""
+        headers = {"Host": self.host, "Connection": "close", "Content-Length": str(len(body)), **headers}
+        head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+        message = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body
         with self.connect() as connection:
-            sent = send(connection, request)
-            received, how = read_all(connection, PATIENCE)
-        if how == "quiet":
-            raise Found(f"{method} {path}: no end of the reply {received[:200]!r}")
-        broken = not sent or how == "reset"
-        found = answers(received, (method,), whole=not broken)
-        if not found and (not broken or len(body) < LARGE):
-            raise Found(f"{method} {path}: no reply")
-        return found[0] if found else None
+            sent = send(connection, message)
+            received, ending = read_all(connection, TIMEOUT)
+        if ending == "quiet":
+            raise Finding(f"{method} {path}: the reply did not end: {received[:200]!r}")
+        broken = not sent or ending == "reset"
+        replies = parse_replies(received, (method,), complete=not broken)
+        if not replies and (not broken or len(body) < LARGE):
+            raise Finding(f"{method} {path}: no reply")
+        return replies[0] if replies else None
 
 
 def send(connection: socket.socket, data: bytes) -> bool:
-    """Whether all of it was taken."""
+    """Send the data and return whether the server accepted all of it."""
     try:
         connection.sendall(data)
     except (BrokenPipeError, ConnectionResetError):
@@ -70,10 +70,10 @@ def send(connection: socket.socket, data: bytes) -> bool:
     return True
 
 
-def read_all(connection: socket.socket, quiet: float = QUIET) -> tuple[bytes, Ending]:
-    """What comes until the end, or until nothing more has come for ``quiet`` seconds. Raises Found for nothing."""
+def read_all(connection: socket.socket, quiet: float = QUIET_SECONDS) -> tuple[bytes, Ending]:
+    """Read until the end, or until no data arrives for ``quiet`` seconds. Raises Finding if nothing arrives at all."""
     received = b""
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     try:
         while data := connection.recv(1 << 18):
             received += data
@@ -82,19 +82,19 @@ def read_all(connection: socket.socket, quiet: float = QUIET) -> tuple[bytes, En
         return received, "reset"
     except TimeoutError:
         if not received:
-            raise Found("neither a reply nor an end") from None
+            raise Finding(f"neither a reply nor a disconnect within {TIMEOUT:g} s") from None
         return received, "quiet"
     return received, "end"
 
 
-def vanish(connection: socket.socket) -> None:
-    """Break the connection off."""
+def reset(connection: socket.socket) -> None:
+    """Close the connection with a reset (RST)."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 def start(folder: Path, checkpoint: Path) -> Target:
-    """A server with small bounds, so that much can be tried in a short time. Its temporary files have a folder."""
+    """Start a server with small limits, which attacks reach quickly, and its own folder for temporary files."""
     for name in ("tmp", "open", "closed"):
         (folder / name).mkdir()
     limits = {

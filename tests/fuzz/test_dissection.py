@@ -19,24 +19,24 @@ FILES = corpus()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_put_together_again_holds_the_same_audio(name: str) -> None:
+def test_a_joined_file_contains_the_same_audio(name: str) -> None:
     data = FILES[name]
     dissected = dissect(data)
-    again = decode_reference(dissected.join(dissected.parts), LIMITS)
-    np.testing.assert_array_equal(again.samples, decode_reference(data, LIMITS).samples)
+    joined = decode_reference(dissected.join(dissected.parts), LIMITS)
+    np.testing.assert_array_equal(joined.samples, decode_reference(data, LIMITS).samples)
 
 
 def test_pages_of_a_mutated_ogg_file_have_their_checksums() -> None:
     mutator = Mutator(Random(1))
     for _ in range(200):
         dissected = dissect(FILES["OGG/VORBIS"])
-        spoiled = dissected.join([mutator.bytes(part) for part in dissected.parts])
-        for page in ogg.pages(spoiled):
-            assert page.to_bytes() in spoiled
+        mutated = dissected.join([mutator.bytes(part) for part in dissected.parts])
+        for page in ogg.pages(mutated):
+            assert page.to_bytes() in mutated
 
 
 @pytest.mark.parametrize("name", ["MP4 of AAC", "WebM of Opus", "FLAC/PCM_16", "bare AAC", "WAV/PCM_16", "CAF/ALAC_16"])
-def test_a_payload_that_grows_is_read_in_whole(name: str) -> None:
+def test_a_longer_payload_is_read_completely(name: str) -> None:
     dissected = dissect(FILES[name])
     first, *rest = dissected.parts
     grown = dissected.join([first, *(part + b"\0" for part in rest)])

@@ -13,8 +13,15 @@ from engine.config import Code2WavConfig
 from engine.kernels.codec_triton import TritonOps
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.samples import to_int16
-from tests.codecs import PUBLISHED, decibels, defined, heard, some_codes, tensors_of
-from tests.talkers import DEVICE
+from tests.support.code2wav_decoders import (
+    PUBLISHED,
+    decibels,
+    decode_streams,
+    random_codes,
+    reference_decoder,
+    tensors_of,
+)
+from tests.support.talkers import DEVICE
 
 FRAMES = 24
 STREAMS = 256
@@ -25,8 +32,8 @@ HALF, WHOLE = 40, 90
 @cache
 def truth():
     """Codes of two streams, and the definition's samples."""
-    codes = some_codes(PUBLISHED, 2, FRAMES)
-    return codes, heard(defined(PUBLISHED, 2), codes)
+    codes = random_codes(PUBLISHED, 2, FRAMES)
+    return codes, decode_streams(reference_decoder(PUBLISHED, 2), codes)
 
 
 @cache
@@ -41,7 +48,7 @@ def test_every_captured_batch_makes_the_definitions_samples():
     decoder = graphed()
     for streams, frames in decoder._sizes:
         given = codes[np.arange(streams) % 2, :frames]
-        made = heard(decoder, given)
+        made = decode_streams(decoder, given)
         for at in {0, streams // 2, streams - 1}:
             assert decibels(made[at], samples[at % 2, : frames * 1920]) > HALF, (streams, frames, at)
     assert decoder.free_rows == STREAMS
@@ -51,14 +58,14 @@ def test_every_captured_batch_makes_the_definitions_samples():
 @pytest.mark.parametrize("streams", [2, 3, 21])
 def test_streamed_is_the_whole(streams, cuts):
     codes, samples = truth()
-    made = heard(graphed(), codes[np.arange(streams) % 2], cuts)
+    made = decode_streams(graphed(), codes[np.arange(streams) % 2], cuts)
     assert decibels(made, samples[np.arange(streams) % 2]) > HALF
 
 
 def test_a_reference_is_remembered():
     codes, samples = truth()
     decoder = graphed()
-    first, again = (heard(decoder, codes[:1, 19:], context=codes[0, :19]) for _ in range(2))
+    first, again = (decode_streams(decoder, codes[:1, 19:], context=codes[0, :19]) for _ in range(2))
     assert decibels(first, samples[:1, 19 * 1920 :]) > HALF
     assert np.array_equal(first, again)
     assert decoder.hits and decoder.misses
@@ -66,16 +73,16 @@ def test_a_reference_is_remembered():
 
 def test_a_stream_does_not_depend_on_its_neighbours():
     """Bit for bit, in batches of one size, at any place of them, and beside what fills them up."""
-    codes, decoder = some_codes(PUBLISHED, 8, 4, seed=1), graphed()
-    together = heard(decoder, codes)
-    assert np.array_equal(heard(decoder, codes[::-1]), together[::-1])
-    assert np.array_equal(heard(decoder, codes[2:7]), together[2:7])
+    codes, decoder = random_codes(PUBLISHED, 8, 4, seed=1), graphed()
+    together = decode_streams(decoder, codes)
+    assert np.array_equal(decode_streams(decoder, codes[::-1]), together[::-1])
+    assert np.array_equal(decode_streams(decoder, codes[2:7]), together[2:7])
 
 
 def test_in_float32_samples_differ_by_one_step_of_16_bits():
     codes, samples = truth()
     decoder = graphed("float32", streams=4, chunk=4, batch=8)
-    made = heard(decoder, codes[:, :10], (1, 2, 4, 8))
+    made = decode_streams(decoder, codes[:, :10], (1, 2, 4, 8))
     assert np.abs(np.rint(made * 32767) - to_int16(samples[:, : 10 * 1920])).max() <= 1
 
 

@@ -18,8 +18,8 @@ from engine.talker.fused.weights import gather
 from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes
 from engine.talker.gpu_step.slots import Slots
-from tests.predictors import PUBLISHED, question, random_talker, relative, some_rows
-from tests.talkers import DEVICE
+from tests.support.code_predictors import PUBLISHED, predictor_inputs, random_talker, relative, select_rows
+from tests.support.talkers import DEVICE
 
 ROOT = Path(__file__).parents[2]
 ROWS = 130
@@ -103,7 +103,7 @@ def test_one_launch_for_few_rows_and_triton_for_more(width):
 @pytest.mark.parametrize("rows", [1, 5, ROWS])
 def test_triton_draws_the_twins_codes_in_float32(width, rows):
     weights = weights_of(width, torch.float32)
-    asked = question(weights, rows, seed=rows, mixed=True)
+    asked = predictor_inputs(weights, rows, seed=rows, mixed=True)
     codes, embedding = triton_of(width, torch.float32)(**asked)
     twins, twins_embedding = ReferencePredictor(weights, rows)(**asked)
     assert (codes == twins).all(1).float().mean() >= 1 - 2 / ROWS, "a frame may hang on the last bit of a sum"
@@ -114,7 +114,7 @@ def test_triton_draws_the_twins_codes_in_float32(width, rows):
 def compare_logits(codes, logits_of, width, rows):
     """With the same codes before them: errors to the twin's and to float32's, and whose likeliest code is float32's."""
     weights, exact = weights_of(width), weights_of(width, torch.float32)
-    asked = question(weights, rows, seed=rows, mixed=True)
+    asked = predictor_inputs(weights, rows, seed=rows, mixed=True)
     twins, _, near = ReferencePredictor(weights, rows).run(**asked)
     codes(**asked, forced=twins)
     logits = logits_of(rows)
@@ -151,10 +151,10 @@ def test_logits_of_triton(width, rows):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_row_draws_the_same_in_any_batch_of_one_launch(width):
     codes = persistent_of(width)
-    asked = question(weights_of(width), MOST_ROWS, seed=3, mixed=True)
+    asked = predictor_inputs(weights_of(width), MOST_ROWS, seed=3, mixed=True)
     together, summed = (each.clone() for each in codes(**asked))
     for rows in (slice(0, 1), slice(7, 9), slice(3, 14), torch.arange(MOST_ROWS - 1, -1, -1, device=DEVICE)):
-        alone, embedding = codes(**some_rows(asked, rows))
+        alone, embedding = codes(**select_rows(asked, rows))
         assert torch.equal(alone, together[rows])
         assert torch.equal(embedding, summed[rows])
 
@@ -166,7 +166,7 @@ def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(width):
     narrow, whole = (one_launch(weights, batches, fp8=fp8) for fp8 in (True, False))
     assert [codes._fixed["stream"].element_size() for codes in (narrow, whole)] == [1, 2]
     for rows in (1, 2, 5, MOST_ROWS):
-        asked = question(weights, rows, seed=rows, mixed=True)
+        asked = predictor_inputs(weights, rows, seed=rows, mixed=True)
         for one, other in zip(narrow(**asked), whole(**asked), strict=True):
             assert torch.equal(one, other)
         assert torch.equal(narrow.logits[:rows], whole.logits[:rows])
@@ -183,7 +183,7 @@ def test_a_launch_whose_blocks_wait_for_one_that_never_comes_ends_with_an_error(
 @pytest.mark.parametrize("rows", [24, 64, 128])
 def test_a_row_does_not_depend_on_its_neighbours_in_triton(rows):
     codes, width = triton_of(2048), 2048
-    asked, other = (question(weights_of(width), rows, seed=seed, mixed=True) for seed in (4, 5))
+    asked, other = (predictor_inputs(weights_of(width), rows, seed=seed, mixed=True) for seed in (4, 5))
     together, _ = codes(**asked)
     together = together.clone()
     mixed = dict(other)
@@ -200,10 +200,10 @@ def test_a_captured_frame_is_the_frame(rows):
     """In the batches that the talker captures, with what fills them up."""
     width = 2048
     weights, codes = weights_of(width), chosen(width)
-    asked = question(weights, ROWS + 1, seed=6, mixed=True)
+    asked = predictor_inputs(weights, ROWS + 1, seed=6, mixed=True)
 
     def tail(hidden, at):
-        given = some_rows(asked, at)
+        given = select_rows(asked, at)
         return codes(hidden, given["first"], given["draws"], given["chance"])[0]
 
     run = GraphedFrameSampler(tail, batch_sizes(ROWS), scratch=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16)

@@ -18,9 +18,9 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.checkpoint.layout import codec_shapes, model_shapes
 from engine.checkpoint.strict_json import Keys
 from engine.cloning.networks import SHORTEST, ReferenceNetworks, captured_sizes
-from tests.references import assert_same_voice, margins, recording
 from tests.support.random_checkpoint.weights import write_weights
-from tests.talkers import DEVICE
+from tests.support.reference_voices import assert_same_voice, margins, recording
+from tests.support.talkers import DEVICE
 
 SIZES = captured_sizes()
 SHORTER = (SHORTEST, 31_234, 50 * 1920, 50 * 1920 - 1)

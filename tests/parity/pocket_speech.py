@@ -25,8 +25,8 @@ from engine.config import EngineConfig, TalkerConfig
 from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.talker.loading import load_native_talker
-from tests import talkers
-from tests.references import log_mel
+from tests.support import talkers
+from tests.support.reference_voices import log_mel
 
 CHECKPOINT = Path(__file__).parents[2] / "models" / "pocket"
 EXPECTED = Path(__file__).parent / "golden" / "pocket_speech.npz"
@@ -91,7 +91,7 @@ class Pocket:
         self._decoder = load_decoder(config)
         self._encoder = ReferenceEncoder(self.checkpoint, torch.device("cpu"))
 
-    def speak(self, requests: Mapping[str, SpeechRequest]) -> dict[str, talkers.Spoken]:
+    def speak(self, requests: Mapping[str, SpeechRequest]) -> dict[str, talkers.Generated]:
         """The frames of every request, made together."""
         prepared = [talkers.prepare(request, self.checkpoint) for request in requests.values()]
         return dict(zip(requests, talkers.speak(self._talker, prepared), strict=True))

@@ -11,7 +11,7 @@ from engine.code2wav.cpu import StreamDecoder
 from engine.models.code2wav import Code2WavModel
 from engine.protocol.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
-from tests.talkers import DEVICE, bit_for_bit
+from tests.support.talkers import DEVICE, bit_for_bit
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from engine.models.speech_encoder import SpeechEncoder
 from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE
 from tests.parity import golden_cases
-from tests.references import log_mel
-from tests.talkers import DEVICE
+from tests.support.reference_voices import log_mel
+from tests.support.talkers import DEVICE
 
 SAFE_MARGIN = 1e-3
 """A code whose vector was nearer than the next by less may differ, and with it the frame's later codes."""

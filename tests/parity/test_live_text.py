@@ -11,7 +11,7 @@ from engine.client.client import EngineClient
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import RequestError
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from tests.talkers import DEVICE, bit_for_bit
+from tests.support.talkers import DEVICE, bit_for_bit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATIENCE = 60

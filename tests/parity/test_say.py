@@ -11,7 +11,7 @@ import soundfile
 from engine.protocol.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
 from tests.parity.test_encoders import assert_codes_agree, assert_embeddings_agree
-from tests.talkers import DEVICE
+from tests.support.talkers import DEVICE
 
 CASES = ["cv17_instruct_stream", "cv06_ja", "vd17_noinstruct", "xvec17_en", "icl17_short", "icl17_nonstream"]
 FLAGS = {"speaker": "--voice", "language": "--language", "instruct": "--instructions", "ref_text": "--ref-text"}

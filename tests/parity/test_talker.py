@@ -8,7 +8,7 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.protocol.request import FinishReason
 from engine.talker.native.talker import NativeTalker
 from tests.parity import golden_cases
-from tests.talkers import native_talker, prepare, speak
+from tests.support.talkers import native_talker, prepare, speak
 
 
 @pytest.fixture(scope="module")

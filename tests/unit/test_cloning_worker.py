@@ -16,7 +16,7 @@ from engine.errors import EngineError, EngineFailed, RequestError
 from engine.protocol.messages import EncodeRequest, decoded_voice
 from engine.protocol.request import Voice
 from engine.transfer import Endpoint, Kind, Wakeup, pair
-from tests.references import assert_same_vector, recording
+from tests.support.reference_voices import assert_same_vector, recording
 
 PATIENCE = 20
 TOGETHER = 3

@@ -11,7 +11,7 @@ from engine.code2wav import loading
 from engine.code2wav.loading import choose_backend, load_decoder
 from engine.config import Code2WavConfig, EngineConfig
 from engine.errors import CheckpointError, EngineFailed, SetupError
-from tests.codecs import CPU, PUBLISHED, SMALL
+from tests.support.code2wav_decoders import CPU, PUBLISHED, SMALL
 
 GPU = torch.device("cuda")
 

@@ -17,7 +17,15 @@ from engine.protocol.messages import Announcement
 from engine.protocol.request import AudioChunk, Completion, FinishReason
 from engine.protocol.samples import NO_NUMBER, to_int16
 from engine.transfer import Kind, Wakeup, pair
-from tests.codecs import CPU, SMALL, decibels, defined, heard, some_codes, tensors_of
+from tests.support.code2wav_decoders import (
+    CPU,
+    SMALL,
+    decibels,
+    decode_streams,
+    random_codes,
+    reference_decoder,
+    tensors_of,
+)
 
 PATIENCE = 20
 FRAMES = 40
@@ -40,8 +48,8 @@ def graphed(dtype=torch.float32, changed=()):
 @pytest.fixture(scope="module")
 def whole():
     """Codes of three streams, and what the definition makes of them at once."""
-    codes = some_codes(SMALL, 3, FRAMES)
-    return codes, heard(defined(SMALL, 3), codes)
+    codes = random_codes(SMALL, 3, FRAMES)
+    return codes, decode_streams(reference_decoder(SMALL, 3), codes)
 
 
 @pytest.mark.parametrize("cuts", [(), (1, 2, 4, 8, 16, 32), (24, 25), tuple(range(1, FRAMES))])
@@ -65,7 +73,7 @@ def test_rows_make_the_definitions_samples_in_any_chunks(whole, cuts):
 
 def test_half_precision_is_heard_40_decibels_below(whole):
     codes, truth = whole
-    assert decibels(heard(graphed(torch.float16), codes, (1, 3, 9)), truth) > 40
+    assert decibels(decode_streams(graphed(torch.float16), codes, (1, 3, 9)), truth) > 40
 
 
 def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(whole):
@@ -73,7 +81,7 @@ def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(who
     codes, _ = whole
     names = ["decoder.0.conv.weight", "pre_transformer.layers.0.mlp.up_proj.weight", "upsample.1.0.conv.weight"]
     loud = graphed(torch.float16, {name: tensors_of(SMALL)[name] * 1e6 for name in names})
-    assert np.abs(heard(loud, codes, (1, 3, 9))).max() <= 1
+    assert np.abs(decode_streams(loud, codes, (1, 3, 9))).max() <= 1
     row = loud.begin(None)
     loud.decode([row], codes[:1])
     assert max(tensor.abs().max() for tensor in loud._memory.of(row)[:3]) == torch.finfo(torch.float16).max
@@ -88,14 +96,14 @@ def test_samples_of_weights_that_are_no_numbers_are_told_from_sound(whole):
 @pytest.mark.parametrize("cuts", [(1, 2, 4, 8), (6, 12, 18), ()])
 def test_filled_up_batches_make_the_definitions_samples(whole, cuts):
     codes, truth = whole
-    assert np.abs(heard(graphed(), codes, cuts) - truth).max() < STEP
+    assert np.abs(decode_streams(graphed(), codes, cuts) - truth).max() < STEP
 
 
 def test_a_row_is_blank_for_the_next_stream(whole):
     codes, truth = whole
     decoder = graphed()
     for _ in range(3):
-        assert np.abs(heard(decoder, codes[:, :9]) - truth[:, : 9 * 1920]).max() < STEP
+        assert np.abs(decode_streams(decoder, codes[:, :9]) - truth[:, : 9 * 1920]).max() < STEP
     assert decoder.free_rows == ROWS
 
 
@@ -104,7 +112,7 @@ def test_a_reference_is_remembered_as_if_it_had_been_decoded(whole, reference):
     codes, truth = whole
     decoder = graphed()
     for attempt in range(2):
-        rest = heard(decoder, codes[:1, reference:], context=codes[0, :reference])
+        rest = decode_streams(decoder, codes[:1, reference:], context=codes[0, :reference])
         assert np.abs(rest - truth[:1, reference * 1920 :]).max() < STEP
         assert (decoder.hits, decoder.misses) == (attempt, 1)
 
@@ -128,9 +136,9 @@ def test_streams_that_begin_and_end_beside_one_another_do_not_disturb_each_other
 def test_a_batch_that_was_not_captured_is_refused():
     decoder = graphed()
     with pytest.raises(ValueError, match="no batch of 2 streams with 5 frames"):
-        decoder.launch([0, 1], some_codes(SMALL, 2, 5))
+        decoder.launch([0, 1], random_codes(SMALL, 2, 5))
     with pytest.raises(ValueError, match="no batch of 30 streams with up to 2 frames"):
-        decoder.decode(range(30), some_codes(SMALL, 30, 2))
+        decoder.decode(range(30), random_codes(SMALL, 30, 2))
 
 
 def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from tests.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
+from tests.support.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
 
 REQUESTS = 32
 

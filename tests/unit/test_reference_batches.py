@@ -14,7 +14,14 @@ from engine.errors import EngineFailed, RequestError
 from engine.models.speaker_encoder import LogMel, spectrum_by_product, windowed_waves
 from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE
-from tests.references import assert_same_codes, assert_same_vector, assert_same_voice, margins, padded, recording
+from tests.support.reference_voices import (
+    assert_same_codes,
+    assert_same_vector,
+    assert_same_voice,
+    margins,
+    padded,
+    recording,
+)
 
 CPU = torch.device("cpu")
 FRAME = 1920

@@ -15,15 +15,15 @@ from engine.prompt.builder import Prompt
 from engine.talker.base import Sampling
 from engine.talker.native.talker import NativeTalker
 from engine.talker.sampling import Sampler
-from tests.talkers import DEVICE, Spoken, native_talker, speak
+from tests.support.talkers import DEVICE, Generated, native_talker, speak
 
 ROUNDING = 3e-6 if DEVICE.type == "cpu" else 1e-4
 """Of a probability, or of a logit where the likeliest code is taken."""
 
 
 def assert_agree(
-    heard: Sequence[Spoken],
-    expected: Sequence[Spoken],
+    heard: Sequence[Generated],
+    expected: Sequence[Generated],
     utterances: Sequence[tuple[Prompt, Sampling]],
     checkpoint: Checkpoint,
     except_for: Collection[int] = (),

@@ -12,7 +12,7 @@ import torch
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.config import TalkerConfig, VllmConfig
 from engine.talker.vllm.talker import VllmTalker, load_vllm_talker
-from tests.talkers import DEVICE
+from tests.support.talkers import DEVICE
 from tests.vllm import cpu_backend
 
 try:

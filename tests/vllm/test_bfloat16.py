@@ -6,7 +6,7 @@ import torch
 
 from engine.config import TalkerConfig
 from engine.talker.vllm.talker import load_vllm_talker
-from tests.talkers import DEVICE, native_talker, prepare, speak, various_requests
+from tests.support.talkers import DEVICE, native_talker, prepare, speak, various_requests
 
 UTTERANCES = 40
 ALIKE = 0.8

@@ -9,7 +9,7 @@ import pytest
 
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.talker.gpu_step.inputs import Utterance
-from tests.talkers import DEVICE, Spoken, native_talker, prepare, speak
+from tests.support.talkers import DEVICE, Generated, native_talker, prepare, speak
 from tests.vllm.agreement import assert_agree
 
 
@@ -72,7 +72,7 @@ def test_live_utterances_too_and_without_prefix_caching(vllm_talker, crowd, pree
     talker = vllm_talker(checkpoint, prefix_caching=False, **CROWD)
     native, whole = speak(native_talker(checkpoint), utterances), deepcopy(utterances)
     rest = [list(prompt.trailing) for prompt, _ in utterances]
-    spoken = [Spoken() for _ in utterances]
+    spoken = [Generated() for _ in utterances]
     for stream, (prompt, sampling) in enumerate(utterances):
         prompt.trailing[:] = []
         talker.admit(stream, prompt, sampling, text_open=True)

@@ -12,8 +12,8 @@ from engine.kernels.codec_ops import Caches, Product, TorchOps
 from engine.kernels.codec_triton import TritonOps
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.samples import NO_NUMBER
-from tests.codecs import CPU, SMALL, defined, heard, some_codes, tensors_of
-from tests.talkers import DEVICE
+from tests.support.code2wav_decoders import CPU, SMALL, decode_streams, random_codes, reference_decoder, tensors_of
+from tests.support.talkers import DEVICE
 
 FUSED, PLAIN = TritonOps(), TorchOps()
 
@@ -155,7 +155,7 @@ def test_columns_move_between_memory_and_work(save):
 
 
 def test_a_whole_decoder():
-    codes, cuts = some_codes(SMALL, 2, 2), (1,)
+    codes, cuts = random_codes(SMALL, 2, 2), (1,)
     weights = RowWeights(tensors_of(SMALL), SMALL, device=DEVICE, dtype=torch.float32)
     memory, decoder, rows = StreamMemory(weights, 3), RowDecoder(weights, FUSED), torch.tensor([2, 0])
     pieces = []
@@ -167,7 +167,7 @@ def test_a_whole_decoder():
         decoder.decode(given, rows, memory, Workspace(weights, 2, frames, work), samples)
         pieces.append(samples.cpu().numpy())
     with torch.device(CPU):
-        truth = heard(defined(SMALL, 2), codes)
+        truth = decode_streams(reference_decoder(SMALL, 2), codes)
     assert np.abs(np.concatenate(pieces, axis=1) - truth).max() < 2e-5
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
-from tests.talkers import native_talker, prepare, speak, various_requests
+from tests.support.talkers import native_talker, prepare, speak, various_requests
 from tests.vllm.agreement import assert_agree
 
 REQUESTS = 16

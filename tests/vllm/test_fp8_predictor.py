@@ -11,7 +11,7 @@ from engine.config import TalkerConfig, VllmConfig
 from engine.errors import SetupError
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.vllm.talker import load_vllm_talker
-from tests.talkers import DEVICE, WORDS, prepare, speak
+from tests.support.talkers import DEVICE, WORDS, prepare, speak
 
 SLOTS = 16
 

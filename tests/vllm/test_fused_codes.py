@@ -10,8 +10,8 @@ from engine.talker.fused.tiles import Tile
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.gpu_step.sampler import PlainFirstCodes
 from engine.talker.gpu_step.slots import Slots
-from tests.predictors import architecture, question, random_weights, relative
-from tests.talkers import DEVICE
+from tests.support.code_predictors import architecture, predictor_inputs, random_weights, relative
+from tests.support.talkers import DEVICE
 
 SMALL = Transformer(hidden=96, intermediate=160, layers=2, heads=4, kv_heads=2, head_dim=32, rope_theta=1e6, eps=1e-6)
 SLOTS = 12
@@ -31,7 +31,7 @@ def test_codebooks_1_to_15(rows, talker_hidden):
     weights = random_weights(SMALL, vocab=100, books=4, talker_hidden=talker_hidden, dtype=torch.float32, device=DEVICE)
     codes, twin = TritonCodes(weights, 8), ReferencePredictor(weights, 8)
     for seed in range(2):
-        asked = question(weights, rows, seed=seed, mixed=True)
+        asked = predictor_inputs(weights, rows, seed=seed, mixed=True)
         drawn, embedding = codes(**asked)
         twins, twins_embedding, _ = twin.run(**asked)
         assert torch.equal(drawn, twins)
@@ -46,7 +46,7 @@ def test_products_that_share_out_their_columns(rows):
     """In float32, as on the GPU only bfloat16 has them: the same codes, and logits but for the order of sums."""
     weights = random_weights(TILED, vocab=96, books=3, talker_hidden=64, dtype=torch.float32, device=DEVICE)
     codes, twin = TritonCodes(weights, 16, TILES), ReferencePredictor(weights, 16)
-    asked = question(weights, rows, mixed=True)
+    asked = predictor_inputs(weights, rows, mixed=True)
     twins, _, logits = twin.run(**asked)
     assert torch.equal(codes(**asked)[0], twins)
     codes(**asked, forced=twins)

@@ -7,7 +7,7 @@ from engine.config import TalkerConfig
 from engine.device.memory import cache_positions
 from engine.errors import SetupError
 from engine.talker.vllm.talker import load_vllm_talker
-from tests.talkers import DEVICE, prepare, speak, various_requests
+from tests.support.talkers import DEVICE, prepare, speak, various_requests
 
 pytestmark = pytest.mark.skipif(DEVICE.type == "cuda", reason="a real one says so there")
 CONFIG = TalkerConfig(slots=4, context=256, prefill_chunk=64)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
-from tests.talkers import WORDS, Spoken, native_talker, prepare, speak
+from tests.support.talkers import WORDS, Generated, native_talker, prepare, speak
 from tests.vllm.agreement import assert_agree
 
 UTTERANCES = 10
@@ -56,7 +56,7 @@ class Scene:
         )
         prompt, sampling = prepare(request, self.checkpoint)
         self.utterances.append((deepcopy(prompt), sampling))
-        self.spoken.append(Spoken())
+        self.spoken.append(Generated())
         if live:
             known = dice.randrange(len(prompt.trailing))
             self.rest[stream], prompt.trailing[known:] = prompt.trailing[known:], []

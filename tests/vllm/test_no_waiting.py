@@ -8,7 +8,7 @@ import torch
 
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.vllm.state import TalkerSampler, TalkerState
-from tests.talkers import DEVICE, WORDS, prepare, speak
+from tests.support.talkers import DEVICE, WORDS, prepare, speak
 
 pytestmark = pytest.mark.skipif(DEVICE.type == "cpu", reason="there is no device to wait for")
 CROWD = {"context": 128, "slots": 4, "cache_positions": 192}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.protocol.request import SamplingParams, SpeechRequest
-from tests.talkers import native_talker, prepare, speak
+from tests.support.talkers import native_talker, prepare, speak
 from tests.vllm.agreement import assert_codes_agree
 
 TEXT = "Hello world, this is a test of the speech server."

@@ -12,7 +12,7 @@ from engine.protocol.request import SamplingParams, SpeechRequest, Voice
 from engine.talker.vllm import core
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.talker import load_vllm_talker
-from tests.talkers import DEVICE, WORDS, prepare, speak
+from tests.support.talkers import DEVICE, WORDS, prepare, speak
 
 SLOTS = 20
 CONFIG = TalkerConfig(slots=SLOTS, context=256, prefill_chunk=44, vllm=VllmConfig(reproducible=True))

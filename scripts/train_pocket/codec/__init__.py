@@ -1,1 +1,1 @@
-"""The codec: speech encoder, split residual quantizer, Code2Wav, and what trains them."""
+"""The codec and its training: speech encoder, split residual quantizer, Code2Wav."""

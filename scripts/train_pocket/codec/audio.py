@@ -1,4 +1,4 @@
-"""The teacher's audio in the device's memory, and random pieces of it."""
+"""The teacher's audio in device memory, and random pieces of it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from torch import Tensor
 from engine.protocol.request import SAMPLES_PER_FRAME
 
 
-class Pieces(NamedTuple):
-    """samples: float32 [batch, frames * 1920]; labels: int64 [batch, frames, 4], phonemes of the frames' quarters."""
+class AudioPieces(NamedTuple):
+    """samples: float32 [batch, frames * 1920]. labels: int64 [batch, frames, 4], the phoneme of each quarter frame."""
 
     samples: Tensor
     labels: Tensor
 
 
 def shards(folder: Path) -> list[Path]:
-    """The finished shards of a folder, in order."""
+    """Return the complete shards of a folder in order."""
     return sorted(folder.glob("shard-*.npz"))
 
 
 class Audio:
-    """Shards one after the other, as one recording; pieces begin inside an utterance and may run into the next."""
+    """The concatenated shards. Pieces start inside an utterance and may extend into the next one."""
 
     def __init__(self, files: Sequence[Path], device: torch.device) -> None:
         if not files:
-            raise FileNotFoundError("there are no audio shards")
+            raise FileNotFoundError("no audio shards found")
         samples, labels, starts, total = [], [], [], 0
         for file in files:
             with np.load(file) as shard:
@@ -44,15 +44,15 @@ class Audio:
         self._starts, self._ends = bounds.to(device), torch.cat([part[1:] for part in starts]).to(device)
         self.frames = total
 
-    def draw(self, batch: int, frames: int, generator: torch.Generator) -> Pieces:
-        """Random pieces at random loudness."""
+    def draw(self, batch: int, frames: int, generator: torch.Generator) -> AudioPieces:
+        """Return random pieces with random loudness."""
         device = self._starts.device
-        chosen = torch.randint(len(self._starts), (batch,), device=device, generator=generator)
-        room = (self._ends[chosen] - self._starts[chosen] - frames).clamp(min=0) + 1
-        offset = (torch.rand(batch, device=device, generator=generator) * room).long()
-        first = (self._starts[chosen] + offset).clamp(max=self.frames - frames)
+        utterances = torch.randint(len(self._starts), (batch,), device=device, generator=generator)
+        offsets = (self._ends[utterances] - self._starts[utterances] - frames).clamp(min=0) + 1
+        offset = (torch.rand(batch, device=device, generator=generator) * offsets).long()
+        first = (self._starts[utterances] + offset).clamp(max=self.frames - frames)
         rows = first[:, None] + torch.arange(frames, device=device)
         loudness = 10 ** ((torch.rand(batch, 1, device=device, generator=generator) * 14 - 10) / 20)
         loudness = torch.where(torch.rand(batch, 1, device=device, generator=generator) < 0.5, loudness, 1.0)
         samples = (self._samples[rows].flatten(1).float() / 32768 * loudness).clamp(-1, 1)
-        return Pieces(samples, self._labels[rows].long())
+        return AudioPieces(samples, self._labels[rows].long())

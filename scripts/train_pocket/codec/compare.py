@@ -1,4 +1,4 @@
-"""Which of several codecs is best, on the same pieces of speech: one line each.
+"""Compares codecs on the same pieces of speech. Prints one line for each.
 
 python3 -m scripts.train_pocket.codec.compare --audio DIR CODEC/codec.safetensors ...
 """
@@ -17,13 +17,13 @@ from scripts.train_pocket import config, folder
 from scripts.train_pocket.codec.audio import Audio, shards
 from scripts.train_pocket.codec.losses import MelDistance
 from scripts.train_pocket.codec.model import Codec
-from scripts.train_pocket.codec.passes import HEARD, dimensions
+from scripts.train_pocket.codec.passes import PIECE_FRAMES, effective_dimensions
 
 _SHARDS, _PIECES, _SEED = 4, 64, 5
 
 
-class Standing(NamedTuple):
-    """mel: distance of what comes out; rank: dimensions of the acoustic latent; used: codes in use, each codebook."""
+class CodecReport(NamedTuple):
+    """mel: distance of the output. rank: effective dimensions of acoustic latents. used: codes in use per codebook."""
 
     mel: float
     rank: float
@@ -31,38 +31,38 @@ class Standing(NamedTuple):
 
 
 @torch.inference_mode()
-def standing(codec: Codec, samples: Tensor) -> Standing:
-    """How a codec does on samples [batch, frames * 1920]."""
+def measure(codec: Codec, samples: Tensor) -> CodecReport:
+    """Measure a codec on samples [batch, frames * 1920]."""
     quantized = codec(samples)
-    made = codec.decoder.samples(codec.decoder.latents(quantized.vectors))
-    mel = MelDistance().to(samples.device)(made, samples)
+    decoded = codec.decoder.samples(codec.decoder.latents(quantized.vectors))
+    mel = MelDistance().to(samples.device)(decoded, samples)
     size = codec.sizes.decoder.codebook_size
     used = [_perplexity(codes, size) for codes in quantized.codes.flatten(0, 1).T]
-    return Standing(mel.item(), dimensions(quantized.targets[1]).item(), used)
+    return CodecReport(mel.item(), effective_dimensions(quantized.targets[1]).item(), used)
 
 
 def _perplexity(codes: Tensor, size: int) -> int:
-    """How many codes, evenly used, would be as hard to guess."""
+    """Return the perplexity of the codes."""
     shares = torch.bincount(codes, minlength=size) / len(codes)
     return round(torch.special.entr(shares).sum().exp().item())
 
 
 def main() -> None:
-    """Command line."""
+    """Print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("codecs", type=Path, nargs="+", help="codec.safetensors")
-    parser.add_argument("--audio", type=Path, required=True, help="folder of the teacher's shards")
-    parser.add_argument("--pieces", type=int, default=_PIECES, help="of 5 s")
+    parser.add_argument("--audio", type=Path, required=True, help="folder with the teacher's shards")
+    parser.add_argument("--pieces", type=int, default=_PIECES, help="number of pieces of 5 s")
     parser.add_argument("--device", default="cuda")
     options = parser.parse_args()
     device = torch.device(options.device)
     audio = Audio(shards(options.audio)[:_SHARDS], device)
-    samples = audio.draw(options.pieces, HEARD, torch.Generator(device).manual_seed(_SEED)).samples
+    samples = audio.draw(options.pieces, PIECE_FRAMES, torch.Generator(device).manual_seed(_SEED)).samples
     for file in options.codecs:
         codec = Codec(folder.codec_architecture(config.load()))
         codec.load_published(load_file(file))
-        found = standing(codec.to(device).eval(), samples)
-        print(f"{file}: mel {found.mel:.3f} rank {found.rank:.1f} codes used {found.used}", flush=True)
+        report = measure(codec.to(device).eval(), samples)
+        print(f"{file}: mel {report.mel:.3f} rank {report.rank:.1f} codes used {report.used}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Code2Wav as a trainable module: quantised vectors to samples (SPEC 9)."""
+"""Code2Wav as a trainable module: quantized vectors to samples (SPEC 9)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _MLP(nn.Module):
 
 
 class _Transformer(nn.Module):
-    """Causal; inputs must be no longer than the sliding window, which is then no window."""
+    """A causal transformer. Inputs must not be longer than the sliding window, so it is not needed."""
 
     def __init__(self, sizes: Transformer, latent: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Block(nn.Module):
 
 
 class Code2Wav(nn.Module):
-    """The decoder behind the quantizer."""
+    """The decoder, which follows the quantizer."""
 
     def __init__(self, sizes: DecoderArchitecture) -> None:
         super().__init__()
@@ -71,16 +71,14 @@ class Code2Wav(nn.Module):
         self.decoder = nn.Sequential(*_waveform(sizes))
 
     def latents(self, quantized: Tensor) -> Tensor:
-        """[batch, frames, codebook_dim] -> [batch, latent, frames]. Raises ValueError beyond the sliding window."""
+        """Map [batch, frames, codebook_dim] to [batch, latent, frames]. Raises ValueError beyond the sliding window."""
         if quantized.shape[1] > self._window:
-            raise ValueError(
-                f"{quantized.shape[1]} frames; attention here has no window, and the model's has {self._window}"
-            )
+            raise ValueError(f"frames must be at most {self._window}, the sliding window, got {quantized.shape[1]}")
         x = self.pre_conv(quantized.transpose(1, 2))
         return self.pre_transformer(x.transpose(1, 2)).transpose(1, 2)
 
     def samples(self, latents: Tensor) -> Tensor:
-        """[batch, latent, frames] -> [batch, frames * 1920]; not clamped."""
+        """Map [batch, latent, frames] to samples [batch, frames * 1920], which are not clamped."""
         for upsample in self.upsample:
             latents = upsample(latents)
         return self.decoder(latents).squeeze(1)

@@ -1,4 +1,4 @@
-"""Critics of waveforms: by period (HiFi-GAN, Kong et al. 2020) and by spectrogram (UnivNet, EnCodec)."""
+"""Discriminators of waveforms: by period (HiFi-GAN, Kong et al. 2020) and by spectrogram (UnivNet, EnCodec)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _PERIODS = (2, 3, 5, 7, 11)
 _RESOLUTIONS = (2048, 1024, 512)
 _SLOPE = 0.1
 
-Verdict = tuple[Tensor, list[Tensor]]
-"""(scores of any shape, the layers' features)."""
+DiscriminatorOutput = tuple[Tensor, list[Tensor]]
+"""Scores of any shape, and the features of all layers."""
 
 
 class _Stack(nn.Module):
-    """Convolutions with features kept, and the last one's scores."""
+    """A stack of convolutions that returns its features and the scores of the last one."""
 
     def __init__(self, convs: list[nn.Conv2d], last: nn.Conv2d) -> None:
         super().__init__()
         self.convs = nn.ModuleList(weight_norm(conv) for conv in convs)
         self.last = weight_norm(last)
 
-    def forward(self, x: Tensor) -> Verdict:
+    def forward(self, x: Tensor) -> DiscriminatorOutput:
         features = []
         x = x.contiguous(memory_format=torch.channels_last)
         for conv in self.convs:
@@ -32,8 +32,8 @@ class _Stack(nn.Module):
         return self.last(x), features
 
 
-class PeriodCritic(nn.Module):
-    """Looks at every ``period``-th sample by itself."""
+class PeriodDiscriminator(nn.Module):
+    """Judges samples that are ``period`` apart."""
 
     def __init__(self, period: int, widths: tuple[int, ...] = (32, 64, 128, 256, 256)) -> None:
         super().__init__()
@@ -45,15 +45,15 @@ class PeriodCritic(nn.Module):
         ]
         self.stack = _Stack(convs, nn.Conv2d(widths[-1], 1, (3, 1), 1, (1, 0)))
 
-    def forward(self, samples: Tensor) -> Verdict:
-        """Samples [batch, n]."""
+    def forward(self, samples: Tensor) -> DiscriminatorOutput:
+        """Judge samples [batch, n]."""
         samples = F.pad(samples, (0, -samples.shape[-1] % self._period))
-        verdict: Verdict = self.stack(samples.unflatten(-1, (-1, self._period))[:, None])
+        verdict: DiscriminatorOutput = self.stack(samples.unflatten(-1, (-1, self._period))[:, None])
         return verdict
 
 
-class SpectrumCritic(nn.Module):
-    """Looks at the complex spectrogram."""
+class SpectrumDiscriminator(nn.Module):
+    """Judges the complex spectrogram."""
 
     _window: Tensor
 
@@ -66,50 +66,54 @@ class SpectrumCritic(nn.Module):
         convs += [nn.Conv2d(width, width, (3, 3), padding=(1, 1))]
         self.stack = _Stack(convs, nn.Conv2d(width, 1, (3, 3), padding=(1, 1)))
 
-    def forward(self, samples: Tensor) -> Verdict:
-        """Samples [batch, n]."""
+    def forward(self, samples: Tensor) -> DiscriminatorOutput:
+        """Judge samples [batch, n]."""
         with torch.autocast(samples.device.type, enabled=False):
             spectrum = torch.stft(
                 samples.float(), self._size, self._size // 4, window=self._window, center=True, return_complex=True
             )
             image = torch.view_as_real(spectrum).permute(0, 3, 2, 1).contiguous() * (8 / self._size**0.5)
-        verdict: Verdict = self.stack(image)
+        verdict: DiscriminatorOutput = self.stack(image)
         return verdict
 
 
-class Critics(nn.Module):
-    """All of them."""
+class Discriminators(nn.Module):
+    """All discriminators."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.members = nn.ModuleList([PeriodCritic(period) for period in _PERIODS])
-        self.members.extend(SpectrumCritic(size) for size in _RESOLUTIONS)
+        self.members = nn.ModuleList([PeriodDiscriminator(period) for period in _PERIODS])
+        self.members.extend(SpectrumDiscriminator(size) for size in _RESOLUTIONS)
 
-    def forward(self, samples: Tensor) -> list[Verdict]:
-        """Samples [batch, n]."""
+    def forward(self, samples: Tensor) -> list[DiscriminatorOutput]:
+        """Judge samples [batch, n]."""
         return [member(samples) for member in self.members]
 
 
-def critics_loss(both: list[Verdict]) -> Tensor:
-    """Least squares (LSGAN, Mao et al. 2017). both: on real samples and, after them, as many made ones."""
+def discriminator_loss(outputs: list[DiscriminatorOutput]) -> Tensor:
+    """Return the least-squares loss (LSGAN, Mao et al. 2017). outputs: of real samples, then of generated ones."""
     terms = []
-    for scores, _ in both:
-        real, made = scores.chunk(2)
-        terms.append((real - 1).square().mean() + made.square().mean())
+    for scores, _ in outputs:
+        real, generated = scores.chunk(2)
+        terms.append((real - 1).square().mean() + generated.square().mean())
     return torch.stack(terms).mean().float()
 
 
-def deceit_loss(made: list[Verdict]) -> Tensor:
-    """How far the critics are from taking the made samples for real."""
-    return torch.stack([(scores - 1).square().mean() for scores, _ in made]).mean().float()
+def adversarial_loss(generated: list[DiscriminatorOutput]) -> Tensor:
+    """Return the generator's loss: how far the scores of generated samples are from those of real ones."""
+    return torch.stack([(scores - 1).square().mean() for scores, _ in generated]).mean().float()
 
 
-def feature_loss(real: list[Verdict], made: list[Verdict]) -> Tensor:
-    """Distance of the critics' features, relative to the real ones' size (EnCodec, Défossez et al. 2022)."""
-    pairs = zip(real, made, strict=True)
-    distances = [_distance(r, m) for (_, reals), (_, mades) in pairs for r, m in zip(reals, mades, strict=True)]
+def feature_loss(real: list[DiscriminatorOutput], generated: list[DiscriminatorOutput]) -> Tensor:
+    """Return the relative distance of the discriminators' features (EnCodec, Défossez et al. 2022)."""
+    pairs = zip(real, generated, strict=True)
+    distances = [
+        _distance(r, m)
+        for (_, real_features), (_, generated_features) in pairs
+        for r, m in zip(real_features, generated_features, strict=True)
+    ]
     return torch.stack(distances).mean().float()
 
 
-def _distance(real: Tensor, made: Tensor) -> Tensor:
-    return (real - made).abs().mean() / (real.abs().mean() + 1e-5)
+def _distance(real: Tensor, generated: Tensor) -> Tensor:
+    return (real - generated).abs().mean() / (real.abs().mean() + 1e-5)

@@ -1,4 +1,4 @@
-"""Every utterance of the teacher to codec frames, for the talker to learn.
+"""Encodes all utterances of the teacher to codec frames, which the talker learns.
 
 python3 -m scripts.train_pocket.codec.encode --audio DIR --codec codec.safetensors --out DIR --rank 0 --world 8
 """
@@ -23,24 +23,24 @@ from scripts.train_pocket.codec.model import Codec
 
 _SAMPLES = 1920
 _BATCH_FRAMES = 6_000
-"""Frames of a batch, padding counted: 8 minutes of audio."""
+"""Maximum frames of a batch with padding: 8 minutes of audio."""
 
-Utterance = tuple[int, NDArray[np.int16]]
+ShardUtterance = tuple[int, NDArray[np.int16]]
 
 
-def utterances(files: Sequence[Path]) -> Iterator[Utterance]:
-    """Id and samples of every utterance."""
+def utterances(files: Sequence[Path]) -> Iterator[ShardUtterance]:
+    """Yield the id and the samples of each utterance."""
     for file in files:
         with np.load(file) as shard:
             ids, samples, starts = shard["ids"], shard["samples"], shard["starts"]
-        for index, name in enumerate(ids):
-            yield int(name), samples[starts[index] : starts[index + 1]]
+        for index, number in enumerate(ids):
+            yield int(number), samples[starts[index] : starts[index + 1]]
 
 
-def batches(spoken: list[Utterance]) -> Iterator[list[Utterance]]:
-    """Utterances of about one length together."""
-    batch: list[Utterance] = []
-    for each in sorted(spoken, key=lambda one: len(one[1])):
+def batches(clips: list[ShardUtterance]) -> Iterator[list[ShardUtterance]]:
+    """Yield batches of utterances of similar length."""
+    batch: list[ShardUtterance] = []
+    for each in sorted(clips, key=lambda item: len(item[1])):
         if batch and (len(batch) + 1) * len(each[1]) > _BATCH_FRAMES * _SAMPLES:
             yield batch
             batch = []
@@ -50,20 +50,20 @@ def batches(spoken: list[Utterance]) -> Iterator[list[Utterance]]:
 
 
 @torch.inference_mode()
-def encode(codec: Codec, batch: list[Utterance], device: torch.device) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Ids and codes [frames, 16]. The encoder is causal, so padding on the right changes nothing."""
+def encode(codec: Codec, batch: list[ShardUtterance], device: torch.device) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield ids and codes [frames, 16]. The encoder is causal, so padding on the right has no effect."""
     longest = max(len(samples) for _, samples in batch)
     padded = torch.zeros(len(batch), longest, dtype=torch.int16)
     for row, (_, samples) in enumerate(batch):
         padded[row, : len(samples)] = torch.from_numpy(samples)
-    drawn: Tensor = codec(padded.to(device).float() / 32768).codes
-    drawn = drawn.cpu()
-    for row, (name, samples) in enumerate(batch):
-        yield name, drawn[row, : len(samples) // _SAMPLES].numpy()
+    codes_of_batch: Tensor = codec(padded.to(device).float() / 32768).codes
+    codes_of_batch = codes_of_batch.cpu()
+    for row, (number, samples) in enumerate(batch):
+        yield number, codes_of_batch[row, : len(samples) // _SAMPLES].numpy()
 
 
 def main() -> None:
-    """Encode this process's share of the shards, exactly: float32 throughout."""
+    """Encode this process's share of the shards, in float32."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--audio", type=Path, required=True)
     parser.add_argument("--codec", type=Path, required=True, help="codec.safetensors")
@@ -77,12 +77,12 @@ def main() -> None:
     codec = Codec(folder.codec_architecture(config.load()))
     codec.load_published(load_file(options.codec))
     codec.to(device).eval()
-    spoken = list(utterances(shards(options.audio)[options.rank :: options.world]))
-    coded = (pair for batch in batches(spoken) for pair in encode(codec, batch, device))
-    files = codes.write(options.out, coded, numbers=count(options.rank, options.world))
-    hours = sum(len(samples) for _, samples in spoken) / 24000 / 3600
+    clips = list(utterances(shards(options.audio)[options.rank :: options.world]))
+    encoded = (pair for batch in batches(clips) for pair in encode(codec, batch, device))
+    files = codes.write(options.out, encoded, numbers=count(options.rank, options.world))
+    hours = sum(len(samples) for _, samples in clips) / 24000 / 3600
     print(
-        f"{time.monotonic() - begin:.1f} s: {len(spoken)} utterances, {hours:.2f} h, in {len(files)} files", flush=True
+        f"{time.monotonic() - begin:.1f} s: {len(clips)} utterances, {hours:.2f} h, in {len(files)} files", flush=True
     )
 
 

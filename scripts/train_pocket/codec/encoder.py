@@ -1,4 +1,4 @@
-"""The speech encoder, samples to latents: Mimi's at small sizes (Défossez et al. 2024; SPEC 8)."""
+"""The speech encoder, which maps samples to latents: Mimi's with small sizes (Défossez et al. 2024; SPEC 8)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripts.train_pocket.codec.layers import CausalConv, TransformerLayer
 
 
 class _Residual(nn.Module):
-    """Two convolutions with a narrow middle; their numbers in ``block`` count the activations."""
+    """A residual bottleneck of two convolutions. Their indices in ``block`` count the activations, too."""
 
     def __init__(self, width: int, narrow: int, kernel: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Transformer(nn.Module):
 
 
 class SpeechEncoder(nn.Module):
-    """Causal throughout: what is appended to a recording changes no earlier latent."""
+    """The speech encoder. It is causal: samples do not affect earlier latents."""
 
     def __init__(self, sizes: SpeechEncoderArchitecture) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class SpeechEncoder(nn.Module):
         self.downsample = CausalConv(hidden, hidden, 4, stride=2, bias=False, padding="replicate")
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Samples [batch, frames * 1920] at 24 kHz -> latents [batch, frames, hidden]."""
+        """Map samples [batch, frames * 1920] at 24 kHz to latents [batch, frames, hidden]."""
         x = self.encoder(samples[:, None])
         x = self.encoder_transformer(x.transpose(1, 2)).transpose(1, 2)
         return self.downsample(x).transpose(1, 2)

@@ -1,8 +1,8 @@
-"""Weights to begin with: every layer keeps its input's size (He et al. 2015).
+"""Initial weights that preserve the variance of the signal in each layer (He et al. 2015).
 
-torch's own beginning shrinks a signal threefold in power at each convolution. After thirteen of them the latents
-of two different recordings hardly differ, and a codec trained from there for minutes, not days, keeps using only a
-handful of their dimensions.
+The default initialization of torch reduces the power of a signal by a factor of three at each convolution. After
+thirteen of them the latents of two different recordings hardly differ, and a codec that is then trained for minutes
+instead of days only uses a few of their dimensions.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from scripts.train_pocket.codec.layers import ResidualUnit
 from scripts.train_pocket.codec.model import Codec
 
 _BRANCH = 0.3
-"""Of the last convolution of a residual branch: the branches add up."""
+"""Gain of the last convolution of a residual branch, because the branches add up."""
 _SAMPLES = 0.02
-"""Of the last convolution of all, so that the first samples are as loud as speech."""
+"""Gain of the very last convolution, so that the initial samples are as loud as speech."""
 
 
-def initialise(codec: Codec) -> None:
-    """Draw all weights anew; biases are 0."""
+def initialize(codec: Codec) -> None:
+    """Initialize all weights at random, and the biases with 0."""
     for module in codec.modules():
         if isinstance(module, nn.Conv1d | nn.Linear):
-            _draw(module, module.weight[0].numel())
+            _initialize_layer(module, module.weight[0].numel())
         elif isinstance(module, nn.ConvTranspose1d):
-            _draw(module, module.weight.shape[0] * module.weight.shape[2] // module.stride[0])
+            _initialize_layer(module, module.weight.shape[0] * module.weight.shape[2] // module.stride[0])
     for module in codec.decoder.modules():
         if isinstance(module, ResidualUnit):
             module.conv2.conv.weight.data.mul_(_BRANCH)
@@ -37,7 +37,7 @@ def initialise(codec: Codec) -> None:
     next(last.parameters()).data.mul_(_SAMPLES)
 
 
-def _draw(module: nn.Conv1d | nn.Linear | nn.ConvTranspose1d, inputs: int) -> None:
+def _initialize_layer(module: nn.Conv1d | nn.Linear | nn.ConvTranspose1d, inputs: int) -> None:
     nn.init.normal_(module.weight, std=1 / sqrt(inputs))
     if module.bias is not None:
         nn.init.zeros_(module.bias)

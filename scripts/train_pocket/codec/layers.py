@@ -1,4 +1,4 @@
-"""Layers of the codec as trainable modules, named as in the published folders (SPEC 8 and 9)."""
+"""Layers of the codec as trainable modules, with the published names (SPEC 8 and 9)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from engine.checkpoint.architecture import Transformer
 
 _BRANCH_SCALE = 0.1
-"""What residual branches are scaled by at first: the published 0.01 needs a longer training to grow."""
+"""Initial scale of residual branches. The published 0.01 needs a longer training to grow."""
 
 
 class CausalConv(nn.Module):
-    """A convolution padded on the left alone: with zeros, or with the first column repeated.
+    """A convolution that is padded only on the left, with zeros or with the first column.
 
-    It runs as one over images of height 1 whose channels lie side by side in memory, which is how GPUs convolve.
+    It is computed as a 2D convolution of height 1 in the channels-last layout, which is fast on GPUs.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class CausalConv(nn.Module):
         self._left, self._padding = (kernel - 1) * dilation + 1 - stride, padding
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, in, n] -> [batch, out, n / stride]; n is a multiple of the stride."""
+        """Map [batch, in, n] to [batch, out, n / stride]. n must be a multiple of the stride."""
         image = _image(x)
         if self._left:
             image = F.pad(image, (self._left, 0, 0, 0), mode=self._padding)
@@ -49,7 +49,7 @@ class CausalConv(nn.Module):
 
 
 class CausalUpsample(nn.Module):
-    """A transposed convolution whose overhang on the right is dropped."""
+    """A transposed convolution without its overhang on the right."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class CausalUpsample(nn.Module):
         self._rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, in, n] -> [batch, out, n * rate]."""
+        """Map [batch, in, n] to [batch, out, n * rate]."""
         y = F.conv_transpose2d(_image(x), self.conv.weight[:, :, None], self.conv.bias, (1, self._rate))
         return y.squeeze(2)[..., : x.shape[-1] * self._rate]
 
@@ -75,13 +75,13 @@ class SnakeBeta(nn.Module):
         self.beta = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, n] -> the same."""
+        """Map [batch, channels, n] to the same shape."""
         apply: Callable[[Tensor, Tensor, Tensor], Tensor] = _Snake.apply
         return apply(x, self.alpha.exp(), 1 / (self.beta.exp() + 1e-9))
 
 
 class _Snake(torch.autograd.Function):
-    """x + gain * sin(frequency * x)^2, remembering nothing but its inputs."""
+    """x + gain * sin(frequency * x)^2. Saves only its inputs for the backward pass."""
 
     @staticmethod
     def forward(context: Any, x: Tensor, frequency: Tensor, gain: Tensor) -> Tensor:
@@ -89,10 +89,12 @@ class _Snake(torch.autograd.Function):
         return _fused(x.is_cuda, _snake)(x, frequency, gain)
 
     @staticmethod
-    def backward(context: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, frequency, gain = context.saved_tensors
-        slope_x, slope_frequency, slope_gain = _fused(x.is_cuda, _snake_slopes)(slopes[0], x, frequency, gain)
-        return slope_x, slope_frequency, slope_gain
+        gradient_x, gradient_frequency, gradient_gain = _fused(x.is_cuda, _snake_backward)(
+            gradients[0], x, frequency, gain
+        )
+        return gradient_x, gradient_frequency, gradient_gain
 
 
 def _snake(x: Tensor, frequency: Tensor, gain: Tensor) -> Tensor:
@@ -100,21 +102,21 @@ def _snake(x: Tensor, frequency: Tensor, gain: Tensor) -> Tensor:
     return (x + wave * wave * gain[:, None]).to(x.dtype)
 
 
-def _snake_slopes(slope: Tensor, x: Tensor, frequency: Tensor, gain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    slope, wide, turn = slope.float(), x.float(), frequency[:, None]
-    twice = slope * torch.sin(2 * turn * wide) * gain[:, None]
+def _snake_backward(gradient: Tensor, x: Tensor, frequency: Tensor, gain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    gradient, wide, turn = gradient.float(), x.float(), frequency[:, None]
+    twice = gradient * torch.sin(2 * turn * wide) * gain[:, None]
     wave = torch.sin(turn * wide)
-    return (slope + twice * turn).to(x.dtype), (twice * wide).sum((0, 2)), (slope * wave * wave).sum((0, 2))
+    return (gradient + twice * turn).to(x.dtype), (twice * wide).sum((0, 2)), (gradient * wave * wave).sum((0, 2))
 
 
 @cache
 def _fused(cuda: bool, function: Callable[..., Any]) -> Callable[..., Any]:
-    """One kernel where a compiler is at hand; small functions compile in seconds, the whole codec in minutes."""
+    """Compile the function to one kernel on a GPU. This takes seconds; compiling the whole codec takes minutes."""
     return torch.compile(function, dynamic=True) if cuda else function
 
 
 class ResidualUnit(nn.Module):
-    """x + conv1(snake(conv7(snake(x)))), the 7-tap convolution dilated."""
+    """x + conv1(snake(conv7(snake(x)))), with a dilated 7-tap convolution."""
 
     def __init__(self, channels: int, dilation: int) -> None:
         super().__init__()
@@ -123,12 +125,12 @@ class ResidualUnit(nn.Module):
         self.conv2 = CausalConv(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, n] -> the same."""
+        """Map [batch, channels, n] to the same shape."""
         return x + self.conv2(self.act2(self.conv1(self.act1(x))))
 
 
 class ConvNeXt(nn.Module):
-    """Depthwise 7-tap convolution, LayerNorm, and a GELU layer four times as wide, scaled, onto the input."""
+    """x + scale * mlp(norm(conv(x))), with a depthwise 7-tap convolution and an MLP four times as wide."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -138,25 +140,25 @@ class ConvNeXt(nn.Module):
         self.gamma = nn.Parameter(torch.full((channels,), _BRANCH_SCALE))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, channels, n] -> the same."""
+        """Map [batch, channels, n] to the same shape."""
         y = self.norm(self.dwconv(x).transpose(1, 2))
         return x + (self.gamma * self.pwconv2(F.gelu(self.pwconv1(y)))).transpose(1, 2)
 
 
 class LayerScale(nn.Module):
-    """A factor for every channel of a residual branch."""
+    """A learned factor for each channel of a residual branch."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.full((channels,), _BRANCH_SCALE))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., channels] -> the same."""
+        """Map [..., channels] to the same shape."""
         return x * self.scale
 
 
 class Attention(nn.Module):
-    """Causal attention with rotary positions (half rotation), without biases."""
+    """Causal attention with rotary position embeddings (half rotation), without biases."""
 
     def __init__(self, hidden: int, heads: int, head_dim: int, theta: float) -> None:
         super().__init__()
@@ -165,7 +167,7 @@ class Attention(nn.Module):
         self._head_dim, self._theta = head_dim, theta
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, n, hidden] -> the same."""
+        """Map [batch, n, hidden] to the same shape."""
         query, key, value = (
             project(x).unflatten(-1, (-1, self._head_dim)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
@@ -182,7 +184,7 @@ class Attention(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """A pre-norm layer of attention and ``mlp``, each scaled onto its input. norm: makes one, of a width and an eps."""
+    """A pre-norm layer with attention and ``mlp``, each with a layer scale. norm: a class of norms (width, eps)."""
 
     def __init__(self, sizes: Transformer, norm: Callable[[int, float], nn.Module], mlp: nn.Module) -> None:
         super().__init__()
@@ -194,7 +196,7 @@ class TransformerLayer(nn.Module):
         self.mlp_layer_scale = LayerScale(sizes.hidden)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, n, hidden] -> the same."""
+        """Map [batch, n, hidden] to the same shape."""
         x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x)))
         return x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
 

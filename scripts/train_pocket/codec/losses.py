@@ -1,4 +1,4 @@
-"""Distances between waveforms, and what ties the semantic codebook to phonemes."""
+"""Losses of the codec: distance of waveforms, phonemes of the semantic codebook, correlation of latents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from engine.protocol.request import SAMPLE_RATE
 _SCALES = ((2048, 160), (1024, 128), (512, 80), (256, 40), (128, 20), (64, 10))
 """(window, mel bands); hops are a quarter of the window."""
 _FLOOR = 1e-5
-_CORRELATED = 20.0
-"""Of mean squared correlations, which are small where there are many dimensions."""
+_CORRELATION_WEIGHT = 20.0
+"""Weight of the mean squared correlation, which is small if there are many dimensions."""
 
 
 class MelDistance(nn.Module):
@@ -25,14 +25,14 @@ class MelDistance(nn.Module):
             self.register_buffer(f"window{size}", torch.hann_window(size), persistent=False)
             self.register_buffer(f"bands{size}", slaney_filters(SAMPLE_RATE, bands, size), persistent=False)
 
-    def forward(self, made: Tensor, real: Tensor) -> Tensor:
-        """Samples [batch, n] each -> scalar."""
-        with torch.autocast(made.device.type, enabled=False):
-            terms = [self._distance(made.float(), real.float(), size) for size, _ in _SCALES]
+    def forward(self, generated: Tensor, real: Tensor) -> Tensor:
+        """Return the distance, a scalar, of samples [batch, n]."""
+        with torch.autocast(generated.device.type, enabled=False):
+            terms = [self._distance(generated.float(), real.float(), size) for size, _ in _SCALES]
         return torch.stack(terms).mean()
 
-    def _distance(self, made: Tensor, real: Tensor, size: int) -> Tensor:
-        return F.l1_loss(self._log_mel(made, size), self._log_mel(real, size))
+    def _distance(self, generated: Tensor, real: Tensor, size: int) -> Tensor:
+        return F.l1_loss(self._log_mel(generated, size), self._log_mel(real, size))
 
     def _log_mel(self, samples: Tensor, size: int) -> Tensor:
         window, bands = getattr(self, f"window{size}"), getattr(self, f"bands{size}")
@@ -42,9 +42,9 @@ class MelDistance(nn.Module):
 
 
 class PhonemeHead(nn.Module):
-    """Reads the phonemes of a frame's four quarters off the semantic codebook's vector.
+    """Predicts the phonemes of a frame's four quarters from the semantic codebook's vector.
 
-    With it the first codebook carries what is said, as Mimi's does by distillation from a speech model: the talker
+    So the first codebook encodes the phonetic content, as Mimi's does by distillation from a speech model. The talker
     predicts that codebook from the text.
     """
 
@@ -53,22 +53,22 @@ class PhonemeHead(nn.Module):
         self.read = nn.Linear(width, 4 * phonemes)
 
     def forward(self, semantic: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors [batch, frames, width], labels [batch, frames, 4] -> cross-entropy, share read right."""
+        """Return cross-entropy and accuracy for vectors [batch, frames, width] and labels [batch, frames, 4]."""
         logits = self.read(semantic).unflatten(-1, (4, -1)).flatten(0, 2)
-        truth = labels.flatten()
-        return F.cross_entropy(logits.float(), truth), (logits.argmax(-1) == truth).float().mean()
+        expected = labels.flatten()
+        return F.cross_entropy(logits.float(), expected), (logits.argmax(-1) == expected).float().mean()
 
 
-def crowding(x: Tensor) -> Tensor:
-    """How far x [n, width] is from having ``width`` dimensions of their own: small deviations and correlations.
+def correlation_loss(x: Tensor) -> Tensor:
+    """Return how far x [n, width] is from ``width`` independent dimensions of equal variance.
 
-    The variance and covariance terms of VICReg (Bardes et al. 2022). Without them one loud dimension, such as the
-    level, leaves the others no part in the codebooks' distances.
+    These are the variance and covariance terms of VICReg (Bardes et al. 2022). Without them one dimension with a large
+    variance, such as the level, dominates the codebooks' distances.
     """
-    centred = x - x.mean(0)
-    deviation = (centred.square().mean(0) + 1e-4).sqrt()
-    correlation = (centred / deviation).T @ (centred / deviation) / len(x)
+    centered = x - x.mean(0)
+    deviation = (centered.square().mean(0) + 1e-4).sqrt()
+    correlation = (centered / deviation).T @ (centered / deviation) / len(x)
     width = x.shape[1]
-    correlated = (correlation.square().sum() - correlation.diagonal().square().sum()) / (width * (width - 1))
-    uneven = (1 - deviation).abs().mean()
-    return uneven + _CORRELATED * correlated
+    off_diagonal = (correlation.square().sum() - correlation.diagonal().square().sum()) / (width * (width - 1))
+    deviation_error = (1 - deviation).abs().mean()
+    return deviation_error + _CORRELATION_WEIGHT * off_diagonal

@@ -1,4 +1,4 @@
-"""The whole codec, and its tensors under the names of the published folder."""
+"""The complete codec, and its tensors with their published names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STACKS = {
     "semantic": ("encoder.quantizer.semantic_residual_vector_quantizer", "decoder.quantizer.rvq_first"),
     "acoustic": ("encoder.quantizer.acoustic_residual_vector_quantizer", "decoder.quantizer.rvq_rest"),
 }
-"""The two files of names under which each stack is published: with the encoder and with the decoder."""
+"""The two prefixes with which each stack is published: for the encoder and for the decoder."""
 
 
 class Codec(nn.Module):
@@ -26,7 +26,7 @@ class Codec(nn.Module):
     def __init__(self, sizes: CodecArchitecture) -> None:
         super().__init__()
         if sizes.encoder is None:
-            raise ValueError("training needs an encoder")
+            raise ValueError("the codec to train must have a speech encoder")
         self.sizes = sizes
         self.encoder = SpeechEncoder(sizes.encoder)
         self.quantizer = SplitQuantizer(
@@ -39,39 +39,41 @@ class Codec(nn.Module):
         self.decoder = Code2Wav(sizes.decoder)
 
     def forward(self, samples: Tensor) -> Quantized:
-        """Samples [batch, frames * 1920] -> what the quantizer makes of them."""
+        """Quantize samples [batch, frames * 1920]."""
         quantized: Quantized = self.quantizer(self.encoder(samples))
         return quantized
 
     def published(self) -> dict[str, Tensor]:
-        """Every tensor of speech_tokenizer/model.safetensors, float32. Raises ValueError where a shape is off."""
+        """Return the tensors of speech_tokenizer/model.safetensors in float32. Raises ValueError for a wrong shape."""
         tensors = _under("encoder", self.encoder.state_dict()) | _under("decoder", self.decoder.state_dict())
         for name, (encoder, decoder) in _STACKS.items():
             stack: ResidualStack = getattr(self.quantizer, name)
             tensors |= _under(encoder, _encoder_side(stack)) | _under(decoder, _decoder_side(stack))
-        wanted = codec_shapes(self.sizes)
-        found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if found != wanted:
-            raise ValueError(f"not as published: {sorted(found.items() ^ wanted.items())}")
+        expected = codec_shapes(self.sizes)
+        actual = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if actual != expected:
+            raise ValueError(
+                f"tensors that differ from the published names or shapes: {sorted(actual.items() ^ expected.items())}"
+            )
         return {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
 
     def load_published(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what ``published`` gave."""
+        """Load tensors that ``published`` returned."""
         tensors = {name: tensor.float() for name, tensor in tensors.items()}
         quantizer = ".quantizer."
         for name, module in (("encoder", self.encoder), ("decoder", self.decoder)):
-            own = {n.removeprefix(f"{name}."): t for n, t in tensors.items() if n.startswith(f"{name}.")}
-            module.load_state_dict({n: t for n, t in own.items() if not f".{n}".startswith(quantizer)})
+            module_tensors = {n.removeprefix(f"{name}."): t for n, t in tensors.items() if n.startswith(f"{name}.")}
+            module.load_state_dict({n: t for n, t in module_tensors.items() if not f".{n}".startswith(quantizer)})
         for name, (encoder, decoder) in _STACKS.items():
             stack: ResidualStack = getattr(self.quantizer, name)
             prefix = f"{encoder}."
-            own = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-            own["output_proj.weight"] = tensors[f"{decoder}.output_proj.weight"]
-            stack.load_state_dict(own)
+            module_tensors = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+            module_tensors["output_proj.weight"] = tensors[f"{decoder}.output_proj.weight"]
+            stack.load_state_dict(module_tensors)
 
 
 def _encoder_side(stack: ResidualStack) -> dict[str, Tensor]:
-    """The encoder never leaves the codebooks' space: its output projection is there for the layout alone."""
+    """Return the encoder's tensors. Its output projection is unused and exists only for the layout."""
     tensors = dict(stack.state_dict())
     hidden, width = tensors["input_proj.weight"].shape[1], tensors["input_proj.weight"].shape[0]
     tensors["output_proj.weight"] = torch.zeros(hidden, width, 1)

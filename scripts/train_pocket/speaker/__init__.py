@@ -1,1 +1,1 @@
-"""Training of the speaker encoder, and the x-vectors that the talker is trained with."""
+"""Training of the speaker encoder, and x-vectors for the talker's training."""

@@ -1,6 +1,6 @@
-"""The ECAPA-TDNN (Desplanques et al., 2020) of SPEC 7, with the batch norms that training needs.
+"""The ECAPA-TDNN (Desplanques et al., 2020) of SPEC 7, with batch norms for training.
 
-The published one has none: conv, norm, ReLU folds into conv, ReLU (folding.py). Modules bear the checkpoint's names.
+The published model has no norms: conv, norm, ReLU are folded to conv, ReLU (folding.py). Modules have published names.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 
 
 class Ecapa(nn.Module):
-    """Log-mel frames [batch, bands, n] -> vectors [batch, width], float32.
+    """Maps log-mel frames [batch, bands, n] to vectors [batch, width], float32.
 
-    training_norms: with batch norms after every TDNN's convolution, before the first and after the last.
+    training_norms: add batch norms before the first TDNN, after each TDNN's convolution, and after the last layer.
     """
 
     def __init__(self, architecture: SpeakerEncoderArchitecture, *, training_norms: bool) -> None:
@@ -28,11 +28,11 @@ class Ecapa(nn.Module):
         self.mfa = _Tdnn(sum(channels[1:-1]), last, sizes.kernel_sizes[-1], sizes.dilations[-1], norm=training_norms)
         self.asp = _AttentiveStatistics(last, sizes.attention_channels, norm=training_norms)
         self.fc = nn.Conv1d(2 * last, sizes.width, 1)
-        self.norm_in = _norm(sizes.mel_dim, given=training_norms, affine=False)
-        self.norm_out = _norm(sizes.width, given=training_norms, affine=False)
+        self.norm_in = _norm(sizes.mel_dim, enabled=training_norms, affine=False)
+        self.norm_out = _norm(sizes.width, enabled=training_norms, affine=False)
 
     def forward(self, mels: Tensor) -> Tensor:
-        """[batch, bands, n] -> [batch, width]; n at least five frames."""
+        """Map [batch, bands, n] to [batch, width]. n must be at least five frames."""
         x = self.blocks[0](self.norm_in(mels))
         stages = []
         for block in self.blocks[1:]:
@@ -47,14 +47,14 @@ class _Tdnn(nn.Module):
     def __init__(self, width_in: int, width: int, kernel: int, dilation: int, *, norm: bool) -> None:
         super().__init__()
         self.conv = _conv(width_in, width, kernel, dilation)
-        self.norm = _norm(width, given=norm)
+        self.norm = _norm(width, enabled=norm)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.norm(self.conv(x)))
 
 
 class _SeRes2Net(nn.Module):
-    """Squeeze-excitation Res2Net block; block: its index among the encoder's."""
+    """A squeeze-excitation Res2Net block. block: its index in the encoder."""
 
     def __init__(self, sizes: SpeakerEncoderArchitecture, block: int, *, norm: bool) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class _SqueezeExcitation(nn.Module):
 
 
 class _AttentiveStatistics(nn.Module):
-    """[batch, width, n] -> weighted mean and population deviation over time [batch, 2 * width, 1], float32."""
+    """Maps [batch, width, n] to weighted mean and standard deviation over time [batch, 2 * width, 1], float32."""
 
     def __init__(self, width: int, attention: int, *, norm: bool) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _AttentiveStatistics(nn.Module):
             return _statistics(x.float(), torch.softmax(scores.float(), -1))
 
     def _context(self, x: Tensor) -> Tensor:
-        """The TDNN of [x; mean; deviation]. The last two do not change over time and are convolved once."""
+        """Return the TDNN of [x; mean; deviation]. The last two are constant over time, so they are convolved once."""
         with torch.autocast(x.device.type, enabled=False):
             whole = _statistics(x.float(), torch.full((1, 1, x.shape[-1]), 1 / x.shape[-1], device=x.device))
         conv, width = self.tdnn.conv, x.shape[1]
@@ -124,5 +124,5 @@ def _conv(width_in: int, width: int, kernel: int, dilation: int) -> nn.Conv1d:
     return nn.Conv1d(width_in, width, kernel, dilation=dilation, padding="same", padding_mode="reflect")
 
 
-def _norm(width: int, *, given: bool, affine: bool = True) -> nn.Module:
-    return nn.BatchNorm1d(width, affine=affine) if given else nn.Identity()
+def _norm(width: int, *, enabled: bool, affine: bool = True) -> nn.Module:
+    return nn.BatchNorm1d(width, affine=affine) if enabled else nn.Identity()

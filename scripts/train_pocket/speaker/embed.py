@@ -1,4 +1,4 @@
-"""Make the x-vectors that the talker is trained with: python3 -m scripts.train_pocket.speaker.embed --help."""
+"""Computes x-vectors for the talker's training: python3 -m scripts.train_pocket.speaker.embed --help."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ from scripts.train_pocket.speaker.folding import load
 from scripts.train_pocket.speaker.mel import log_mels
 from scripts.train_pocket.speaker.shards import SAMPLE_RATE, shards, speakers_by_id
 
-_LONGEST = 6 * SAMPLE_RATE
+_MAX_SAMPLES = 6 * SAMPLE_RATE
 _BATCH = 64
 
 Clip = tuple[int, npt.NDArray[np.int16]]
-"""Id of an utterance, and its first samples."""
+"""The id of an utterance, and its first samples."""
 
 
-def main(words: list[str] | None = None) -> None:
-    """Read the arguments (the command line's when None) and embed."""
+def main(arguments: list[str] | None = None) -> None:
+    """Compute the x-vectors. arguments: the command line by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--audio", type=Path, required=True, help="folder of shard-RRR-KKK.npz")
+    parser.add_argument("--audio", type=Path, required=True, help="folder with shard-RRR-KKK.npz")
     parser.add_argument("--plan", type=Path, required=True, help="plan.jsonl.gz")
     parser.add_argument("--weights", type=Path, required=True, help="speaker_encoder.safetensors")
     parser.add_argument("--out", type=Path, required=True, help="xvectors.npz")
-    parser.add_argument("--per-speaker", type=int, default=12, help="utterances of each speaker, at most")
+    parser.add_argument("--per-speaker", type=int, default=12, help="maximum utterances of each speaker")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--config", type=Path, default=DEFAULT)
-    arguments = parser.parse_args(words)
-    torch.backends.cudnn.allow_tf32 = False  # as the engine: all of float32
-    architecture = model_architecture(load_config(arguments.config)).speaker_encoder
+    args = parser.parse_args(arguments)
+    torch.backends.cudnn.allow_tf32 = False  # full float32 precision, like the engine
+    architecture = model_architecture(load_config(args.config)).speaker_encoder
     assert architecture is not None
-    encoder = load(arguments.weights, architecture, torch.device(arguments.device))
+    encoder = load(args.weights, architecture, torch.device(args.device))
     begin = time.monotonic()
-    speakers = speakers_by_id(arguments.plan)
-    clips = choose(arguments.audio, speakers, arguments.per_speaker)
+    speakers = speakers_by_id(args.plan)
+    clips = choose(args.audio, speakers, args.per_speaker)
     vectors = dict(embed(encoder, architecture, clips))
-    write(arguments.out, speakers, vectors)
-    spoken = len({speakers[number] for number in vectors})
+    write(args.out, speakers, vectors)
+    speaker_count = len({speakers[number] for number in vectors})
     print(
-        f"[{time.monotonic() - begin:7.1f} s] {len(vectors)} x-vectors of {spoken} speakers: {arguments.out}",
+        f"[{time.monotonic() - begin:7.1f} s] {len(vectors)} x-vectors of {speaker_count} speakers: {args.out}",
         flush=True,
     )
 
 
 def choose(folder: Path, speakers: dict[int, str], per_speaker: int) -> Iterator[Clip]:
-    """The first utterances of each speaker, in the order of the shards, at most six seconds of each."""
-    wanted = Counter(dict.fromkeys(speakers.values(), per_speaker))
+    """Yield the first utterances of each speaker in the order of the shards, up to six seconds of each."""
+    missing = Counter(dict.fromkeys(speakers.values(), per_speaker))
     for shard in shards(folder):
-        chosen = [i for i, number in enumerate(shard.ids.tolist()) if _take(wanted, speakers[number])]
-        samples = shard.samples() if chosen else np.empty(0, np.int16)
-        for i in chosen:
+        selected = [i for i, number in enumerate(shard.ids.tolist()) if _take(missing, speakers[number])]
+        samples = shard.samples() if selected else np.empty(0, np.int16)
+        for i in selected:
             first, end = int(shard.starts[i]), int(shard.starts[i + 1])
-            yield int(shard.ids[i]), samples[first : min(end, first + _LONGEST)].copy()
-        if not +wanted:
+            yield int(shard.ids[i]), samples[first : min(end, first + _MAX_SAMPLES)].copy()
+        if not +missing:
             return
 
 
@@ -72,19 +72,19 @@ def choose(folder: Path, speakers: dict[int, str], per_speaker: int) -> Iterator
 def embed(
     encoder: Ecapa, architecture: SpeakerEncoderArchitecture, clips: Iterator[Clip]
 ) -> Iterator[tuple[int, npt.NDArray[np.float16]]]:
-    """(id, vector [width]) of every clip. Clips of one length make a batch, so that nothing is padded."""
-    waiting: defaultdict[int, list[Clip]] = defaultdict(list)
+    """Yield (id, vector [width]) for each clip. Clips are batched by length, without padding."""
+    batches: defaultdict[int, list[Clip]] = defaultdict(list)
     for clip in clips:
-        batch = waiting[len(clip[1])]
+        batch = batches[len(clip[1])]
         batch.append(clip)
         if len(batch) == _BATCH:
-            yield from _embed(encoder, architecture, waiting.pop(len(clip[1])))
-    for batch in waiting.values():
+            yield from _embed(encoder, architecture, batches.pop(len(clip[1])))
+    for batch in batches.values():
         yield from _embed(encoder, architecture, batch)
 
 
 def write(file: Path, speakers: dict[int, str], vectors: dict[int, npt.NDArray[np.float16]]) -> None:
-    """xvectors.npz: speakers str [n], ids int64 [n], vectors float16 [n, width], in the order of the ids."""
+    """Write xvectors.npz: speakers str [n], ids int64 [n], vectors float16 [n, width], ordered by id."""
     ids = sorted(vectors)
     np.savez(
         file,
@@ -94,9 +94,9 @@ def write(file: Path, speakers: dict[int, str], vectors: dict[int, npt.NDArray[n
     )
 
 
-def _take(wanted: Counter[str], speaker: str) -> bool:
-    wanted[speaker] -= 1
-    return wanted[speaker] >= 0
+def _take(missing: Counter[str], speaker: str) -> bool:
+    missing[speaker] -= 1
+    return missing[speaker] >= 0
 
 
 def _embed(

@@ -1,4 +1,4 @@
-"""How well vectors identify speakers: on held-back utterances, and on speakers that training never heard."""
+"""Evaluates the speaker encoder on held-out utterances and on held-out speakers."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from scripts.train_pocket.speaker.shards import SAMPLE_RATE
 
 _SECONDS = 3
 _BATCH = 256
-_MOST = 2400
+_MAX_UTTERANCES = 2400
 
 Encode = Callable[[Tensor], Tensor]
-"""float32 clips [batch, n] -> vectors [batch, width]."""
+"""Maps float32 clips [batch, n] to vectors [batch, width]."""
 
 
 @torch.no_grad()
 def report(encode: Encode, objective: SpeakerObjective, corpus: Corpus, split: Split) -> str:
-    """One line; equal error rates of clean and augmented clips of three seconds."""
-    words = []
+    """Return one line with the equal error rates of clean and augmented clips of three seconds."""
+    parts = []
     for name, utterances in (("seen", split.seen), ("unseen", split.unseen)):
-        utterances = utterances[:_MOST]
+        utterances = utterances[:_MAX_UTTERANCES]
         if not len(utterances):
             continue
         speakers = corpus.speakers[utterances]
         clean = embed(encode, corpus, utterances)
-        worn = embed(encode, corpus, utterances, augmented=True)
-        words.append(
+        augmented_vectors = embed(encode, corpus, utterances, augmented=True)
+        parts.append(
             f"{name}: EER {100 * equal_error_rate(clean, speakers):.2f} %"
-            f" (augmented {100 * equal_error_rate(worn, speakers):.2f} %)"
+            f" (augmented {100 * equal_error_rate(augmented_vectors, speakers):.2f} %)"
             f" mixture error {objective.mixture_error(clean, speakers).item():.3f}"
             f" within/all {variance_within(clean, speakers):.3f}"
         )
         if name == "seen":
-            right = (objective.cosines(clean).argmax(1) == speakers).float().mean().item()
-            words.append(f"accuracy {100 * right:.1f} %")
-    return "; ".join(words) or "nothing held out"
+            accuracy = (objective.cosines(clean).argmax(1) == speakers).float().mean().item()
+            parts.append(f"accuracy {100 * accuracy:.1f} %")
+    return "; ".join(parts) or "nothing held out"
 
 
 def embed(encode: Encode, corpus: Corpus, utterances: Tensor, *, augmented: bool = False) -> Tensor:
-    """Vectors [n, width] of the middle three seconds of each."""
+    """Return the vectors [n, width] of the middle three seconds of each utterance."""
     generator = torch.Generator(corpus.samples.device).manual_seed(0)
     vectors = []
     for batch in utterances.split(_BATCH):
@@ -56,20 +56,22 @@ def embed(encode: Encode, corpus: Corpus, utterances: Tensor, *, augmented: bool
 
 
 def equal_error_rate(vectors: Tensor, speakers: Tensor) -> float:
-    """Of cosines over all pairs; nan when no two are of one speaker, or all are."""
+    """Return the equal error rate of the cosines of all pairs; NaN without pairs of both kinds."""
     directions = F.normalize(vectors)
     first, second = torch.triu_indices(len(vectors), len(vectors), 1, device=vectors.device)
     same = (speakers[first] == speakers[second])[(directions @ directions.T)[first, second].argsort()]
-    missed = same.cumsum(0) / same.sum()
-    taken = 1 - (~same).cumsum(0) / (~same).sum()
-    at = (missed - taken).abs().argmin()
-    return ((missed[at] + taken[at]) / 2).item()
+    rejected = same.cumsum(0) / same.sum()
+    accepted = 1 - (~same).cumsum(0) / (~same).sum()
+    index = (rejected - accepted).abs().argmin()
+    return ((rejected[index] + accepted[index]) / 2).item()
 
 
 def variance_within(vectors: Tensor, speakers: Tensor) -> float:
-    """Variance around the own speaker's mean over variance around the mean of all."""
-    _, own = speakers.unique(return_inverse=True)
-    counts = torch.bincount(own)[:, None]
-    means = torch.zeros(len(counts), vectors.shape[1], device=vectors.device).index_add_(0, own, vectors) / counts
-    within = (vectors - means[own]).square().sum()
+    """Return the variance around the speakers' means divided by the variance around the overall mean."""
+    _, speaker_index = speakers.unique(return_inverse=True)
+    counts = torch.bincount(speaker_index)[:, None]
+    means = (
+        torch.zeros(len(counts), vectors.shape[1], device=vectors.device).index_add_(0, speaker_index, vectors) / counts
+    )
+    within = (vectors - means[speaker_index]).square().sum()
     return (within / (vectors - vectors.mean(0)).square().sum().clamp(min=1e-12)).item()

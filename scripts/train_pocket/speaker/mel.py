@@ -1,4 +1,4 @@
-"""Log-mel frames of a batch of clips: what engine.models.speaker_encoder does to one."""
+"""Log-mel spectrograms of batches, equal to those of engine.models.speaker_encoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOP = 256
 
 
 def log_mels(clips: Tensor, rate: int, bands: int) -> Tensor:
-    """float32 clips [batch, n] -> [batch, bands, frames], natural log, always float32 (SPEC 7)."""
+    """Return log-mel frames [batch, bands, frames] of clips [batch, n]: natural log, always float32 (SPEC 7)."""
     with torch.autocast(clips.device.type, enabled=False):
         padding = (_FFT - _HOP) // 2
         padded = F.pad(clips[:, None], (padding, padding), mode="reflect")[:, 0]
@@ -27,5 +27,5 @@ def log_mels(clips: Tensor, rate: int, bands: int) -> Tensor:
 
 @lru_cache
 def _filters(rate: int, bands: int, device: torch.device) -> Tensor:
-    """The engine's, copied to the device once: a copy in every step would wait for the step before."""
+    """Return the engine's filters. They are copied to the device once, because a copy waits for the previous step."""
     return slaney_filters(rate, bands).to(device)

@@ -1,4 +1,4 @@
-"""Train the speaker encoder: python3 -m scripts.train_pocket.speaker.train --help."""
+"""Trains the speaker encoder: python3 -m scripts.train_pocket.speaker.train --help."""
 
 from __future__ import annotations
 
@@ -24,84 +24,84 @@ from scripts.train_pocket.speaker.trainer import Trainer
 
 WEIGHTS = "speaker_encoder.safetensors"
 _STATE = "speaker_encoder_training.pt"
-_SAY_EVERY = 10.0
-_SAVE_EVERY = 30.0
+_LOG_INTERVAL = 10.0
+_SAVE_INTERVAL = 30.0
 _CALIBRATION = 6000
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 def main() -> None:
-    """Read the arguments and train."""
+    """Parse the arguments and train."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--audio", type=Path, required=True, help="folder of shard-RRR-KKK.npz")
+    parser.add_argument("--audio", type=Path, required=True, help="folder with shard-RRR-KKK.npz")
     parser.add_argument("--plan", type=Path, required=True, help="plan.jsonl.gz")
     parser.add_argument("--speakers", type=Path, required=True, help="speakers.json")
     parser.add_argument(
-        "--out", type=Path, required=True, help=f"folder for {WEIGHTS} and what a later run goes on from"
+        "--out", type=Path, required=True, help=f"folder for {WEIGHTS} and the state, from which a later run continues"
     )
-    parser.add_argument("--minutes", type=float, required=True, help="of training, earlier runs' included")
+    parser.add_argument("--minutes", type=float, required=True, help="minutes of training, including earlier runs")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--config", type=Path, default=DEFAULT)
-    arguments = parser.parse_args()
+    args = parser.parse_args()
     train(
-        load_config(arguments.config),
-        audio_folder=arguments.audio,
-        plan=arguments.plan,
-        speakers=arguments.speakers,
-        out=arguments.out,
-        minutes=arguments.minutes,
-        device=torch.device(arguments.device),
+        load_config(args.config),
+        audio_folder=args.audio,
+        plan=args.plan,
+        speakers=args.speakers,
+        out=args.out,
+        minutes=args.minutes,
+        device=torch.device(args.device),
     )
 
 
 def train(
     pocket: Pocket, *, audio_folder: Path, plan: Path, speakers: Path, out: Path, minutes: float, device: torch.device
 ) -> Path:
-    """Train for that long, going on from what ``out`` holds, and write the weights. Returns their file."""
-    say = _clock()
+    """Train for ``minutes``, continuing from the state in ``out``, and write the weights. Return their file."""
+    log = _timed_log()
     torch.manual_seed(pocket.seed)
     settings, architecture = pocket.speaker_training, _architecture(pocket)
     corpus = audio.load(audio_folder, plan, settings.hours, device)
     split = audio.split(corpus, settings.unseen_speakers, pocket.seed)
-    say(
+    log(
         f"{len(corpus.samples) / SAMPLE_RATE / 3600:.1f} h of {len(corpus.names)} speakers:"
-        f" {len(split.train)} utterances to train on, {len(split.seen)} held back,"
+        f" {len(split.train)} training utterances, {len(split.seen)} held out,"
         f" {len(split.unseen)} of unseen speakers"
     )
-    mixed = torch.from_numpy(mixtures(speakers, corpus.names))
-    trainer = Trainer(settings, architecture, corpus, split.train, mixed)
+    mixture_weights = torch.from_numpy(mixtures(speakers, corpus.names))
+    trainer = Trainer(settings, architecture, corpus, split.train, mixture_weights)
     out.mkdir(parents=True, exist_ok=True)
     if (out / _STATE).exists():
         trainer.resume(out / _STATE)
-        say(f"going on from step {trainer.steps}, {trainer.seconds:.0f} s")
-    _run(trainer, 60 * minutes, out / _STATE, say, lambda: _report(trainer, corpus, split))
-    plain = _export(trainer.encoder, architecture, corpus, split)
-    save(plain, out / WEIGHTS)
-    say(f"{out / WEIGHTS} written; {report(_encoder(plain, architecture), trainer.objective, corpus, split)}")
+        log(f"continuing from step {trainer.steps}, {trainer.seconds:.0f} s")
+    _run(trainer, 60 * minutes, out / _STATE, log, lambda: _report(trainer, corpus, split))
+    folded = _export(trainer.encoder, architecture, corpus, split)
+    save(folded, out / WEIGHTS)
+    log(f"{out / WEIGHTS} written; {report(_encoder(folded, architecture), trainer.objective, corpus, split)}")
     return out / WEIGHTS
 
 
-def _run(trainer: Trainer, seconds: float, state: Path, say: Say, evaluate: Callable[[], str]) -> None:
-    """Step until the trainer has had its seconds; evaluations and files count."""
+def _run(trainer: Trainer, seconds: float, state: Path, log: Log, evaluate: Callable[[], str]) -> None:
+    """Train for ``seconds``, including evaluations and saving."""
     begin = time.monotonic() - trainer.seconds
-    said = saved = trainer.seconds
+    logged = saved = trainer.seconds
     sums: list[Tensor] = []
     while (now := time.monotonic() - begin) < seconds:
         sums.append(trainer.step(now / seconds))
-        if now - said > _SAY_EVERY:
+        if now - logged > _LOG_INTERVAL:
             loss, mixture, accuracy = torch.stack(sums).mean(0).tolist()
-            rate = len(sums) / (time.monotonic() - begin - said)
-            say(
+            rate = len(sums) / (time.monotonic() - begin - logged)
+            log(
                 f"step {trainer.steps} ({rate:.1f}/s) loss {loss:.3f} mixture {mixture:.3f}"
                 f" accuracy {100 * accuracy:.1f} %"
             )
-            said, sums = time.monotonic() - begin, []
-        if now - saved > _SAVE_EVERY:
-            say(evaluate())
+            logged, sums = time.monotonic() - begin, []
+        if now - saved > _SAVE_INTERVAL:
+            log(evaluate())
             trainer.seconds = saved = time.monotonic() - begin
             trainer.save(state)
-            said = time.monotonic() - begin
+            logged = time.monotonic() - begin
             sums = []
     trainer.seconds = max(seconds, trainer.seconds)
     trainer.save(state)
@@ -109,24 +109,24 @@ def _run(trainer: Trainer, seconds: float, state: Path, say: Say, evaluate: Call
 
 def _report(trainer: Trainer, corpus: audio.Corpus, split: audio.Split) -> str:
     trainer.encoder.eval()
-    words = report(trainer.encode, trainer.objective, corpus, split)
+    text = report(trainer.encode, trainer.objective, corpus, split)
     trainer.encoder.train()
-    return words
+    return text
 
 
 def _export(
     trained: Ecapa, architecture: SpeakerEncoderArchitecture, corpus: audio.Corpus, split: audio.Split
 ) -> Ecapa:
-    """The checkpoint's encoder, its vectors centred and of RMS one over the training speakers."""
-    plain = fold(trained.eval(), architecture)
+    """Return the checkpoint's encoder. Its vectors are centered and have an RMS of one over the training speakers."""
+    folded = fold(trained.eval(), architecture)
     utterances = split.train[:_CALIBRATION]
-    vectors = embed(_encoder(plain, architecture), corpus, utterances)
-    calibrate(plain, vectors, corpus.speakers[utterances])
-    return plain
+    vectors = embed(_encoder(folded, architecture), corpus, utterances)
+    calibrate(folded, vectors, corpus.speakers[utterances])
+    return folded
 
 
-def _encoder(plain: Ecapa, architecture: SpeakerEncoderArchitecture) -> Callable[[Tensor], Tensor]:
-    return lambda clips: plain(log_mels(clips, architecture.sample_rate, architecture.mel_dim))
+def _encoder(folded: Ecapa, architecture: SpeakerEncoderArchitecture) -> Callable[[Tensor], Tensor]:
+    return lambda clips: folded(log_mels(clips, architecture.sample_rate, architecture.mel_dim))
 
 
 def _architecture(pocket: Pocket) -> SpeakerEncoderArchitecture:
@@ -135,9 +135,9 @@ def _architecture(pocket: Pocket) -> SpeakerEncoderArchitecture:
     return architecture
 
 
-def _clock() -> Say:
+def _timed_log() -> Log:
     begin = time.monotonic()
-    return lambda words: print(f"[{time.monotonic() - begin:7.1f} s] {words}", flush=True)
+    return lambda text: print(f"[{time.monotonic() - begin:7.1f} s] {text}", flush=True)
 
 
 if __name__ == "__main__":

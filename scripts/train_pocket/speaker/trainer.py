@@ -1,4 +1,4 @@
-"""One step of the speaker encoder's training, and everything that a run needs to go on."""
+"""The training step of the speaker encoder, and its saved state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRADIENT_NORM = 5.0
 
 
 class Trainer:
-    """mixtures: float32 [speakers, voices]; utterances: the corpus's indices to train on."""
+    """Trains the encoder. mixtures: float32 [speakers, voices]. utterances: indices of the training utterances."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Trainer:
         self.seconds = 0.0
 
     def step(self, progress: float) -> Tensor:
-        """One batch; progress: of the whole run, 0 to 1.
+        """Train on one batch. progress: of the whole run, 0 to 1.
 
-        Returns (speaker loss, mixture loss, accuracy) on the device, so that nothing waits for it.
+        Returns (speaker loss, mixture loss, accuracy) on the device, without synchronization.
         """
         vectors, speakers = self._vectors()
         cosines = self.objective.cosines(vectors)
@@ -64,13 +64,13 @@ class Trainer:
         return torch.stack((loss, mixture_loss, accuracy)).detach()
 
     def encode(self, clips: Tensor) -> Tensor:
-        """float32 clips [batch, n] -> vectors [batch, width]; convolutions in bfloat16 on a GPU."""
+        """Map clips [batch, n] to vectors [batch, width]. On a GPU the convolutions are in bfloat16."""
         mels = log_mels(clips, self._architecture.sample_rate, self._architecture.mel_dim)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             return self.encoder(mels)
 
     def save(self, file: Path) -> None:
-        """Write everything that ``resume`` needs, at once."""
+        """Write the state for ``resume`` atomically."""
         state = {
             "encoder": self.encoder.state_dict(),
             "objective": self.objective.state_dict(),
@@ -78,12 +78,12 @@ class Trainer:
             "steps": self.steps,
             "seconds": self.seconds,
         }
-        unfinished = file.with_suffix(".unfinished")
-        torch.save(state, unfinished)
-        unfinished.replace(file)
+        temporary = file.with_suffix(".unfinished")
+        torch.save(state, temporary)
+        temporary.replace(file)
 
     def resume(self, file: Path) -> None:
-        """Go on from what ``save`` wrote. Raises RuntimeError when that was of other sizes."""
+        """Load the state that ``save`` wrote. Raises RuntimeError when it has other sizes."""
         state = torch.load(file, map_location=self._device, weights_only=True)
         self.encoder.load_state_dict(state["encoder"])
         self.objective.load_state_dict(state["objective"])
@@ -91,13 +91,13 @@ class Trainer:
         self.steps, self.seconds = state["steps"], state["seconds"]
 
     def _vectors(self) -> tuple[Tensor, Tensor]:
-        """A batch of one crop length, as vectors [batch, width] and speakers int64 [batch]."""
+        """Return the vectors [batch, width] and speakers int64 [batch] of a batch of random crops of one length."""
         lengths = self._settings.crop_seconds
         seconds = lengths[int(torch.randint(len(lengths), ()))]
         utterances = self._sampler.draw(max(2, round(self._settings.batch_seconds / seconds)))
-        where = torch.rand(len(utterances), device=self._device)
+        positions = torch.rand(len(utterances), device=self._device)
         with torch.no_grad():
-            clips = self._augment(self._corpus.crops(utterances, round(seconds * SAMPLE_RATE), where))
+            clips = self._augment(self._corpus.crops(utterances, round(seconds * SAMPLE_RATE), positions))
         return self.encode(clips).float(), self._corpus.speakers[utterances]
 
 
@@ -113,12 +113,12 @@ def _optimizer(modules: list[nn.Module], settings: SpeakerTraining, device: torc
 
 
 def _rate(progress: float) -> float:
-    """A linear rise, then half a cosine down to nothing."""
+    """Return the factor of the learning rate: a linear warm-up, then a cosine decay to 0."""
     if progress < _WARM_UP:
         return progress / _WARM_UP + 1e-3
     return 0.5 + 0.5 * math.cos(math.pi * min(1.0, (progress - _WARM_UP) / (1 - _WARM_UP)))
 
 
 def _ramp(progress: float) -> float:
-    """The margin grows once speakers are roughly in their places."""
+    """Return the factor of the margin, which grows after the speakers are roughly separated."""
     return min(1.0, max(0.0, (progress - _MARGIN_FROM) / (_MARGIN_FULL - _MARGIN_FROM)))

@@ -1,4 +1,4 @@
-"""Examples of like length, padded to one of a few lengths: a GPU replays what it has recorded for each shape."""
+"""Batches of examples of similar length, padded to one of a few lengths, because each shape needs a CUDA graph."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scripts.train_pocket.talker.examples import Example
-from scripts.train_pocket.talker.predictor import FRAMES_TOGETHER
+from scripts.train_pocket.talker.predictor import FRAMES_PER_ROW
 
 LENGTHS = (48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512)
-"""Rows that an example is padded to; longer ones are left out."""
+"""Lengths in rows to which examples are padded. Longer examples are not used."""
 NO_TARGET = -100
-_PREDICTED = 0.5
-"""Frames for the code predictor, as a share of the positions: nearly all that a full batch has."""
+_PREDICTOR_SHARE = 0.5
+"""Number of frames for the code predictor as a share of the positions. A full batch has about as many."""
 
 
 class Batch(NamedTuple):
-    """B examples of L rows. What is right of an example's end is harmless, as rows look only to their left.
+    """B examples of L rows. Padding after an example has no effect, because attention is causal.
 
-    text int16 [B, L], codes int16 [B, L, 16], xvectors float32 [B, hidden] and xvector_rows int64 [B]: see
-    ``TrainableTalker.hidden``. targets int16 [B, L]: the code of codebook 0 that a row is to give, the number of
-    codes for eos, or NO_TARGET. before_frames int64 [N]: of B * L, rows whose next row holds a frame for the code
-    predictor; N depends on the shape alone.
+    text: int16 [B, L]. codes: int16 [B, L, 16]. xvectors: float32 [B, hidden]. xvector_rows: int64 [B]. See
+    ``TrainableTalker.hidden``.
+    targets: int16 [B, L], the code of codebook 0 to predict, the number of codes for eos, or NO_TARGET.
+    before_frames: int64 [N], indices into B * L of rows that precede a frame for the code predictor. N depends only on
+    the shape.
     """
 
     text: NDArray[np.int16]
@@ -39,20 +40,20 @@ class Batch(NamedTuple):
 def batches(
     examples: Iterable[Example], positions: int, width: int, eos: int, random: np.random.Generator
 ) -> Iterator[Batch]:
-    """Full batches of about ``positions`` positions, each of one length. width: of x-vectors; eos: its class."""
-    waiting: defaultdict[int, list[Example]] = defaultdict(list)
+    """Yield full batches of about ``positions`` positions. width: of x-vectors. eos: target value for eos."""
+    groups: defaultdict[int, list[Example]] = defaultdict(list)
     for example in examples:
-        length = padded(len(example))
-        group = waiting[length]
+        length = padded_length(len(example))
+        group = groups[length]
         group.append(example)
         if len(group) >= max(1, positions // length):
-            del waiting[length]
+            del groups[length]
             yield collate(group, width, eos, random)
 
 
 def collate(examples: Sequence[Example], width: int, eos: int, random: np.random.Generator) -> Batch:
-    """One batch, as long as its longest example needs."""
-    length = padded(max(len(example) for example in examples))
+    """Return a batch that is as long as its longest example needs."""
+    length = padded_length(max(len(example) for example in examples))
     books = examples[0].codes.shape[1]
     text = np.full((len(examples), length), -1, np.int16)
     codes = np.full((len(examples), length, books), -1, np.int16)
@@ -73,17 +74,17 @@ def collate(examples: Sequence[Example], width: int, eos: int, random: np.random
         xvectors=xvectors,
         xvector_rows=np.array([example.xvector_row for example in examples]),
         targets=targets,
-        before_frames=_drawn(np.concatenate(before_frames), len(examples) * length, random),
+        before_frames=_choose_frames(np.concatenate(before_frames), len(examples) * length, random),
     )
 
 
-def padded(length: int) -> int:
-    """The least of LENGTHS that ``length`` rows fit in. Raises StopIteration for none."""
+def padded_length(length: int) -> int:
+    """Return the smallest of LENGTHS that is at least ``length``. Raises StopIteration if there is none."""
     return next(each for each in LENGTHS if each >= length)
 
 
-def _drawn(frames: NDArray[np.int64], positions: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """As many frames as the shape asks for; some twice where there are too few."""
-    count = max(FRAMES_TOGETHER, int(_PREDICTED * positions) // FRAMES_TOGETHER * FRAMES_TOGETHER)
-    mixed = random.permutation(frames)
-    return np.resize(mixed, count)
+def _choose_frames(frames: NDArray[np.int64], positions: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Choose as many frames as the shape requires. If there are too few, some are repeated."""
+    count = max(FRAMES_PER_ROW, int(_PREDICTOR_SHARE * positions) // FRAMES_PER_ROW * FRAMES_PER_ROW)
+    shuffled = random.permutation(frames)
+    return np.resize(shuffled, count)

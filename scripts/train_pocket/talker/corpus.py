@@ -1,4 +1,4 @@
-"""What the talker learns from: texts, codes and x-vectors, by utterance and by speaker."""
+"""The training data of the talker: texts, codes and x-vectors, by utterance and by speaker."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from scripts.train_pocket import codes as codes_file
 from scripts.train_pocket.utterances import read_plan
 
-_HELD_BACK = 100
-"""One utterance in this many is never trained on."""
+_HELD_OUT_INTERVAL = 100
+"""One of this many utterances is held out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spoken:
-    """One utterance. id: its line of the plan; codes: int16 [frames, 16]."""
+class TrainingUtterance:
+    """One utterance. id: its line of the plan. codes: int16 [frames, 16]."""
 
     id: int
     text: str
@@ -29,43 +29,43 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:
-    """Utterances to train on and held back, and what a speaker's can draw on.
+    """Training utterances and held-out ones, and the data of each speaker.
 
-    by_speaker: numbers of a speaker's utterances in ``trained``. vectors: a speaker's x-vectors, float32 [n, width] of
-    unit size, and the ids of the utterances that they were made from, int64 [n].
+    by_speaker: indices of a speaker's utterances in ``trained``. vectors: ids int64 [n] of utterances of a speaker, and
+    their x-vectors float32 [n, width] with unit RMS.
     """
 
-    trained: list[Spoken]
-    held_back: list[Spoken]
+    trained: list[TrainingUtterance]
+    held_back: list[TrainingUtterance]
     by_speaker: dict[str, NDArray[np.int64]]
     vectors: dict[str, tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 
 def read_corpus(plan: Path, codes: Path, xvectors: Path, *, named: Sequence[str]) -> Corpus:
-    """Every utterance that has codes and whose speaker is ``named`` or has an x-vector.
+    """Read the utterances that have codes and whose speaker is ``named`` or has an x-vector.
 
-    Raises FileNotFoundError for a file that is not there, ValueError when nothing is left.
+    Raises FileNotFoundError for a missing file, ValueError if there are no such utterances.
     """
     vectors = _read_vectors(xvectors)
-    spoken = [each for each in _read_spoken(plan, codes) if each.speaker in named or each.speaker in vectors]
-    if not spoken:
-        raise ValueError(f"no utterance of {plan} has codes in {codes} and a voice in {xvectors}")
-    trained = [each for each in spoken if each.id % _HELD_BACK] or spoken
-    held_back = [each for each in spoken if each.id % _HELD_BACK == 0]
+    utterances = [each for each in _read_utterances(plan, codes) if each.speaker in named or each.speaker in vectors]
+    if not utterances:
+        raise ValueError(f"no utterance of {plan} has codes in {codes} and a named voice or an x-vector in {xvectors}")
+    trained = [each for each in utterances if each.id % _HELD_OUT_INTERVAL] or utterances
+    held_back = [each for each in utterances if each.id % _HELD_OUT_INTERVAL == 0]
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for number, each in enumerate(trained):
         numbers[each.speaker].append(number)
-    by_speaker = {speaker: np.array(own, np.int64) for speaker, own in numbers.items()}
+    by_speaker = {speaker: np.array(indices, np.int64) for speaker, indices in numbers.items()}
     return Corpus(trained, held_back, by_speaker, vectors)
 
 
-def _read_spoken(plan: Path, folder: Path) -> list[Spoken]:
-    utterances = codes_file.read(folder)
-    place = {number: index for index, number in enumerate(utterances.ids.tolist())}
+def _read_utterances(plan: Path, folder: Path) -> list[TrainingUtterance]:
+    coded = codes_file.read(folder)
+    index_of = {number: index for index, number in enumerate(coded.ids.tolist())}
     return [
-        Spoken(each.id, each.text, each.speaker, utterances[place[each.id]])
+        TrainingUtterance(each.id, each.text, each.speaker, coded[index_of[each.id]])
         for each in read_plan(plan)
-        if each.id in place
+        if each.id in index_of
     ]
 
 

@@ -1,4 +1,4 @@
-"""How well held-back utterances are foretold, frame by frame."""
+"""Evaluates the prediction of held-out utterances, frame by frame."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from scripts.train_pocket.talker.model import TrainableTalker
 class Report:
     """Means over frames.
 
-    first: nats of codebook 0 and eos; books: nats of codebooks 1 to 15; accuracies: of codebooks 0 to 15, how often the
-    likeliest code was the true one; eos_precision: of the ends foretold, how many were true; eos_recall: of the true
-    ends, how many were foretold.
+    first: nats of codebook 0 and eos. books: nats of codebooks 1 to 15. accuracies: of codebooks 0 to 15, how often the
+    most likely code was correct. eos_precision, eos_recall: of the predicted ends.
     """
 
     first: float
@@ -38,31 +37,31 @@ class Report:
 
 @torch.no_grad()
 def evaluate(model: TrainableTalker, batches: Sequence[Rows]) -> Report:
-    """The report of at least one batch."""
-    found = torch.stack([_figures(model, rows) for rows in batches]).sum(0).tolist()
+    """Return the report on one or more batches."""
+    sums = torch.stack([_figures(model, rows) for rows in batches]).sum(0).tolist()
     books = model.shape.codebooks - 1
-    asked, ends, foretold, both, first, right, frames, *rest = found
+    targets_count, ends, predicted_ends, correct_ends, first, correct, frames, *rest = sums
     return Report(
-        first=first / asked,
+        first=first / targets_count,
         books=[each / frames for each in rest[:books]],
-        accuracies=[right / (asked - ends), *(each / frames for each in rest[books:])],
-        eos_precision=both / max(foretold, 1.0),
-        eos_recall=both / ends,
+        accuracies=[correct / (targets_count - ends), *(each / frames for each in rest[books:])],
+        eos_precision=correct_ends / max(predicted_ends, 1.0),
+        eos_recall=correct_ends / ends,
     )
 
 
 def _figures(model: TrainableTalker, rows: Rows) -> Tensor:
-    """Sums over a batch.
+    """Return sums over a batch.
 
-    Of codebook 0: rows asked, ends, ends foretold, those of them that were true, nats, hits. Of the others: frames,
-    and each book's nats and hits.
+    Of codebook 0: rows with a target, ends, predicted ends, correctly predicted ends, nats, hits. Of the others: number
+    of frames, then nats and hits of each codebook.
     """
     scores = score(model, rows)
-    found, frames = losses(scores), scores.books.shape[1]
-    asked = scores.first_targets != NO_TARGET
-    guess, truth = scores.first.argmax(-1)[asked], scores.first_targets[asked]
-    is_end, says_end = truth == model.codes, guess == model.codes
-    first = torch.stack((asked.sum(), is_end.sum(), says_end.sum(), (says_end & is_end).sum()))
+    means, frames = losses(scores), scores.books.shape[1]
+    has_target = scores.first_targets != NO_TARGET
+    prediction, target = scores.first.argmax(-1)[has_target], scores.first_targets[has_target]
+    is_end, predicts_end = target == model.codes, prediction == model.codes
+    first = torch.stack((has_target.sum(), is_end.sum(), predicts_end.sum(), (predicts_end & is_end).sum()))
     hits = (scores.books.argmax(-1) == scores.book_targets).sum(1)
-    nats = [found.first[None] * len(truth), ((guess == truth) & ~is_end).sum()[None]]
-    return torch.cat([first, *nats, torch.full_like(first[:1], frames), found.books * frames, hits]).double()
+    nats = [means.first[None] * len(target), ((prediction == target) & ~is_end).sum()[None]]
+    return torch.cat([first, *nats, torch.full_like(first[:1], frames), means.books * frames, hits]).double()

@@ -1,4 +1,4 @@
-"""An utterance as rows of ids: the engine's own prompt, then its frames (SPEC 3, 4)."""
+"""Training examples as rows of ids: the engine's prompt, then the frames (SPEC 3, 4)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.protocol.request import SpeechRequest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """Rows to be learnt from.
+    """The rows of one training example.
 
-    text: int16 [n], ids of the text side or -1. codes: int16 [n, 16], of the codec side: a frame's, or a tag's id in
-    the first column; -1 adds nothing. xvector: float32 [hidden], which joins the row ``xvector_row``; None without one.
-    first: the row whose state is to give the first frame; each row after it holds the frame that the row before it is
-    to give, and the last row is to give eos.
+    text: int16 [n], text ids or -1. codes: int16 [n, 16], codes of a frame, or a tag id in the first column; -1 for
+    none. xvector: float32 [hidden], which is added to the row ``xvector_row``; None without one.
+    first: the row whose state predicts the first frame. Each later row contains the frame that the previous row
+    predicts, and the last row predicts eos.
     """
 
     text: NDArray[np.int16]
@@ -33,23 +33,23 @@ class Example:
         return len(self.text)
 
 
-def lay_out(
+def build_example(
     request: SpeechRequest, frames: NDArray[np.int16], model: ModelArchitecture, tokenizer: TextTokenizer
 ) -> Example:
-    """The rows of ``request`` answered with ``frames`` [n, 16].
+    """Return the rows of ``request`` with the response ``frames`` [n, 16].
 
-    A reference in the prompt is speech of the same kind, so its frames are learnt from too.
+    The frames of a reference in the prompt are speech, too, so they are also targets.
     """
     prompt = build_prompt(request, model, tokenizer)
-    read, made = len(prompt.text), len(frames)
-    text = np.full(read + made, model.text_ids.tts_pad, np.int16)
-    text[:read] = prompt.text
-    beside = min(made, len(prompt.trailing))
-    text[read : read + beside] = prompt.trailing[:beside]
-    codes = np.full((read + made, frames.shape[1]), NOTHING, np.int16)
-    codes[:read, 0] = prompt.codec
+    prompt_rows, frame_rows = len(prompt.text), len(frames)
+    text = np.full(prompt_rows + frame_rows, model.text_ids.tts_pad, np.int16)
+    text[:prompt_rows] = prompt.text
+    text_beside_frames = min(frame_rows, len(prompt.trailing))
+    text[prompt_rows : prompt_rows + text_beside_frames] = prompt.trailing[:text_beside_frames]
+    codes = np.full((prompt_rows + frame_rows, frames.shape[1]), NOTHING, np.int16)
+    codes[:prompt_rows, 0] = prompt.codec
     if prompt.codes is not None:
         codes[prompt.codes_row : prompt.codes_row + len(prompt.codes)] = prompt.codes
-    codes[read:] = frames
-    first = read - 1 if prompt.codes is None else prompt.codes_row - 1
+    codes[prompt_rows:] = frames
+    first = prompt_rows - 1 if prompt.codes is None else prompt.codes_row - 1
     return Example(text, codes, prompt.embedding, max(prompt.embedding_row, 0), first)

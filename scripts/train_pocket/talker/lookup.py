@@ -1,4 +1,4 @@
-"""Rows of a table, with a gradient that needs no sorting and no look at the ids from the host."""
+"""An embedding lookup whose backward pass needs neither sorting nor synchronization with the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def lookup(table: Tensor, ids: Tensor) -> Tensor:
-    """table [n, width], ids of any shape -> [*ids.shape, width]."""
+    """Return rows [*ids.shape, width] of ``table`` [n, width]."""
     apply: Callable[[Tensor, Tensor], Tensor] = _Lookup.apply
     return apply(table, ids.flatten()).view(*ids.shape, table.shape[1])
 
@@ -23,9 +23,9 @@ class _Lookup(torch.autograd.Function):
         return table.index_select(0, ids)
 
     @staticmethod
-    def backward(context: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (ids,) = context.saved_tensors
-        slope = slopes[0]
-        summed = torch.zeros(context.rows, slope.shape[1], device=slope.device)
-        summed.index_add_(0, ids, slope.float())
-        return summed.to(slope.dtype), None
+        gradient = gradients[0]
+        summed = torch.zeros(context.rows, gradient.shape[1], device=gradient.device)
+        summed.index_add_(0, ids, gradient.float())
+        return summed.to(gradient.dtype), None

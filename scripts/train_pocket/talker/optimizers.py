@@ -1,4 +1,4 @@
-"""Muon for the layers' matrices, AdamW for everything else."""
+"""Muon for the matrices of the layers, AdamW for all other parameters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BETAS = (0.9, 0.95)
 
 
 def optimizers(model: nn.Module, settings: TalkerTraining) -> list[Optimizer]:
-    """Both go by one learning rate: Muon's steps are scaled to the size of AdamW's (Moonlight, arXiv 2502.16982).
+    """Return both optimizers. They share the learning rate: Muon's updates have AdamW's RMS (Moonlight, 2502.16982).
 
-    Embeddings, norms and biases are not decayed.
+    Embeddings, norms and biases have no weight decay.
     """
     named = dict(model.named_parameters())
     inner = {name for name, each in named.items() if ".layers." in name and each.dim() == 2}

@@ -1,4 +1,4 @@
-"""The code predictor for training (SPEC 5): all sixteen positions of a frame at once, its true codes given."""
+"""The code predictor for training (SPEC 5): all sixteen positions of a frame at once, with teacher forcing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.checkpoint.architecture import TalkerArchitecture
 from scripts.train_pocket.talker.lookup import lookup
 from scripts.train_pocket.talker.qwen3 import Stack, linear
 
-FRAMES_TOGETHER = 8
-"""Frames that share a row of attention, each seeing itself: sixteen positions alone would waste a GPU's tiles."""
+FRAMES_PER_ROW = 8
+"""Frames that share a row of attention, with a block-diagonal mask. Sixteen positions alone do not fill GPU tiles."""
 
 
 class PredictorStack(Stack):
-    """The decoder layers with the embeddings of codebooks 1 to 15, which are as wide as the talker."""
+    """The decoder layers and the embeddings of codebooks 1 to 15, which have the talker's width."""
 
     def __init__(self, shape: TalkerArchitecture, *, dropout: float, embedding: float) -> None:
         books = shape.codebooks
@@ -28,9 +28,9 @@ class PredictorStack(Stack):
         )
         for table in self.codec_embedding.parameters():
             nn.init.normal_(table, std=embedding)
-        frame = torch.arange(FRAMES_TOGETHER * books) // books
-        seen = (frame[:, None] == frame).tril()
-        self.register_buffer("_mask", torch.zeros(seen.shape).masked_fill(~seen, float("-inf")), persistent=False)
+        frame = torch.arange(FRAMES_PER_ROW * books) // books
+        visible = (frame[:, None] == frame).tril()
+        self.register_buffer("_mask", torch.zeros(visible.shape).masked_fill(~visible, float("-inf")), persistent=False)
 
     def _within_frames(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         mask = self.get_buffer("_mask").to(query.dtype)
@@ -40,7 +40,7 @@ class PredictorStack(Stack):
 
 
 class CodePredictor(nn.Module):
-    """Codebooks 1 to 15 of frames, teacher-forced."""
+    """Predicts codebooks 1 to 15 of frames with teacher forcing."""
 
     def __init__(self, shape: TalkerArchitecture, *, dropout: float, embedding: float) -> None:
         super().__init__()
@@ -57,17 +57,17 @@ class CodePredictor(nn.Module):
         nn.init.zeros_(self.small_to_mtp_projection.bias)
 
     def forward(self, hidden: Tensor, codes: Tensor, tables: Sequence[Tensor]) -> Tensor:
-        """Talker states [n, hidden], codes [n, 16] and the codebooks' embeddings -> logits [15, n, vocab].
+        """Return the logits [15, n, vocab] for talker states [n, hidden], codes [n, 16] and the embedding tables.
 
-        n must be a multiple of ``FRAMES_TOGETHER``. Tables are projected rather than what is looked up in them: they
-        have fewer rows.
+        n must be a multiple of ``FRAMES_PER_ROW``. The tables are projected before the lookup, because they have fewer
+        rows than the batch.
         """
         frames, vocab = len(codes), tables[1].shape[0]
         projected = self._project(torch.cat([table[:vocab] for table in tables[:-1]]))
         offsets = torch.arange(self._books - 1, device=codes.device) * vocab
-        given = lookup(projected.to(hidden.dtype), codes[:, :-1] + offsets)
-        x = torch.cat((self._project(hidden)[:, None], given), 1)
-        positions = torch.arange(self._books, device=codes.device).repeat(FRAMES_TOGETHER)
+        embedded = lookup(projected.to(hidden.dtype), codes[:, :-1] + offsets)
+        x = torch.cat((self._project(hidden)[:, None], embedded), 1)
+        positions = torch.arange(self._books, device=codes.device).repeat(FRAMES_PER_ROW)
         states = self.model(x.view(-1, len(positions), x.shape[-1]), positions)
         states = states.view(frames, self._books, -1)[:, 1:].transpose(0, 1)
         heads = torch.stack(list(self.lm_head.parameters())).to(states.dtype)

@@ -1,4 +1,4 @@
-"""Qwen3 decoder layers for training (SPEC 2): parameters in float32 under the published names, sums in x's own type."""
+"""Qwen3 decoder layers for training (SPEC 2): float32 parameters with published names, computed in the dtype of x."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x [..., in] by a float32 weight [out, in], computed in x's type."""
+    """Return the product of x [..., in] and a float32 weight [out, in], computed in the dtype of x."""
     return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
 
@@ -29,32 +29,32 @@ class RMSNorm(nn.Module):
         self._eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., width], normalised."""
+        """Normalize x [..., width]."""
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self._eps)
 
 
 class Attention(nn.Module):
-    """Grouped-query attention whose queries and keys are normalised before they are rotated."""
+    """Grouped-query attention with normalized queries and keys and rotary positions."""
 
     def __init__(self, shape: Transformer, depth: int) -> None:
         super().__init__()
         self._heads, self._kv_heads, self._head_dim = shape.heads, shape.kv_heads, shape.head_dim
-        mixed = shape.heads * shape.head_dim
-        self.q_proj = _matrix(mixed, shape.hidden)
+        attended = shape.heads * shape.head_dim
+        self.q_proj = _matrix(attended, shape.hidden)
         self.k_proj = _matrix(shape.kv_heads * shape.head_dim, shape.hidden)
         self.v_proj = _matrix(shape.kv_heads * shape.head_dim, shape.hidden)
-        self.o_proj = _matrix(shape.hidden, mixed, gain=1 / sqrt(2 * depth))
+        self.o_proj = _matrix(shape.hidden, attended, gain=1 / sqrt(2 * depth))
         self.q_norm = RMSNorm(shape.head_dim, shape.eps)
         self.k_norm = RMSNorm(shape.head_dim, shape.eps)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
-        """x [rows, n, hidden]; cos and sin [n, 1, head_dim]."""
+        """Map x [rows, n, hidden] to the same shape. cos, sin: [n, 1, head_dim]."""
         weight = torch.cat((self.q_proj.weight, self.k_proj.weight, self.v_proj.weight))
         heads = linear(x, weight).view(*x.shape[:2], -1, self._head_dim)
         query, key, value = heads.split((self._heads, self._kv_heads, self._kv_heads), 2)
-        turned = rotate(torch.cat((self.q_norm(query), self.k_norm(key)), 2), cos, sin).transpose(1, 2)
-        mixed = attend(turned[:, : self._heads], turned[:, self._heads :], value.transpose(1, 2))
-        return linear(mixed.transpose(1, 2).flatten(2), self.o_proj.weight)
+        rotated = rotate(torch.cat((self.q_norm(query), self.k_norm(key)), 2), cos, sin).transpose(1, 2)
+        attended = attend(rotated[:, : self._heads], rotated[:, self._heads :], value.transpose(1, 2))
+        return linear(attended.transpose(1, 2).flatten(2), self.o_proj.weight)
 
 
 class FeedForward(nn.Module):
@@ -67,13 +67,13 @@ class FeedForward(nn.Module):
         self.down_proj = _matrix(shape.hidden, shape.intermediate, gain=1 / sqrt(2 * depth))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., hidden]."""
+        """Map x [..., hidden] to the same shape."""
         gate, up = linear(x, torch.cat((self.gate_proj.weight, self.up_proj.weight))).chunk(2, -1)
         return linear(F.silu(gate) * up, self.down_proj.weight)
 
 
 class Layer(nn.Module):
-    """One pre-norm layer. dropout: of both branches."""
+    """A pre-norm layer. dropout: of both branches."""
 
     def __init__(self, shape: Transformer, dropout: float) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Layer(nn.Module):
         self._dropout = dropout
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
-        """x [rows, n, hidden]."""
+        """Map x [rows, n, hidden] to the same shape."""
         x = x + self._drop(self.self_attn(self.input_layernorm(x), cos, sin, attend))
         return x + self._drop(self.mlp(self.post_attention_layernorm(x)))
 
@@ -93,9 +93,9 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """All layers and the final norm, as the attribute ``model`` of the published names.
+    """All layers and the final norm: the attribute ``model`` of the published names.
 
-    attend: which rows see which. positions: the most that a row can have.
+    attend: the attention function. positions: maximum length of a row.
     """
 
     def __init__(self, shape: Transformer, *, positions: int, dropout: float, attend: Attend) -> None:
@@ -108,27 +108,27 @@ class Stack(nn.Module):
         self.register_buffer("_sin", sin, persistent=False)
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        """x [rows, n, hidden] at ``positions`` [n] -> hidden states after the final norm."""
+        """Return the hidden states after the final norm of x [rows, n, hidden] at ``positions`` [n]."""
         cos, sin = (self.get_buffer(name)[positions].to(x.dtype).unsqueeze(-2) for name in ("_cos", "_sin"))
         for layer in self.layers:
             x = layer(x, cos, sin, self._attend)
-        normalised: Tensor = self.norm(x)
-        return normalised
+        normalized: Tensor = self.norm(x)
+        return normalized
 
 
 def rotary_tables(head_dim: int, theta: float, positions: int) -> tuple[Tensor, Tensor]:
-    """cos and sin [positions, head_dim] of half rotation (RoFormer; SPEC 2), the sine's first half negated."""
+    """Return cos and sin [positions, head_dim] of half rotation (RoFormer; SPEC 2), the first half of sin negated."""
     angles = torch.outer(torch.arange(positions), theta ** (-torch.arange(0, head_dim, 2) / head_dim))
     return torch.cat((angles.cos(), angles.cos()), -1), torch.cat((-angles.sin(), angles.sin()), -1)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x [..., head_dim] turned to the positions of cos and sin."""
+    """Rotate x [..., head_dim] to the positions of cos and sin."""
     return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
 
 
 def _matrix(outputs: int, inputs: int, gain: float = 1.0) -> nn.Linear:
-    """A matrix without bias that keeps its input's size, times ``gain``."""
+    """Return a linear layer without bias that scales the RMS of its input by ``gain``."""
     matrix = nn.Linear(inputs, outputs, bias=False)
     nn.init.normal_(matrix.weight, std=gain / sqrt(inputs))
     return matrix

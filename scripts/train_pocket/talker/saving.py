@@ -1,4 +1,4 @@
-"""What a run leaves: talker.safetensors for the checkpoint's folder, and state.pt to go on from."""
+"""The output of a run: talker.safetensors for the checkpoint folder, and state.pt to resume from."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PREFIX = "talker."
 
 
 def save(trainer: Trainer, folder: Path, progress: float) -> None:
-    """Write both files, each under another name first. progress: of the schedule, 0 to 1.
+    """Write both files atomically. progress: position in the schedule, 0 to 1.
 
-    Raises ValueError, and leaves the files as they are, where a weight is not finite.
+    Raises ValueError, and does not change the files, when a weight is not finite.
     """
     if not all(bool(weight.isfinite().all()) for weight in trainer.average.parameters()):
-        raise ValueError(f"the weights are not finite after {trainer.steps} steps; {folder} is left as it was")
+        raise ValueError(f"weights are NaN or infinite after {trainer.steps} steps; {folder} is unchanged")
     folder.mkdir(parents=True, exist_ok=True)
     write_weights(trainer, folder / WEIGHTS, progress)
-    unfinished = folder / f".{STATE}"
+    temporary = folder / f".{STATE}"
     state = {
         "model": trainer.model.state_dict(),
         "average": trainer.average.state_dict(),
@@ -33,25 +33,25 @@ def save(trainer: Trainer, folder: Path, progress: float) -> None:
         "steps": trainer.steps,
         "progress": progress,
     }
-    torch.save(state, unfinished)
-    unfinished.replace(folder / STATE)
+    torch.save(state, temporary)
+    temporary.replace(folder / STATE)
 
 
 def write_weights(trainer: Trainer, file: Path, progress: float) -> None:
-    """The averaged weights in bfloat16 under their published names."""
-    halves = {
+    """Write the averaged weights in bfloat16 with their published names."""
+    bfloat16 = {
         _PREFIX + name: tensor.to("cpu", torch.bfloat16).contiguous()
         for name, tensor in trainer.average.state_dict().items()
     }
-    unfinished = file.with_name(f".{file.name}")
+    temporary = file.with_name(f".{file.name}")
     metadata = {"format": "pt", "steps": str(trainer.steps), "progress": f"{progress:.4f}"}
-    save_file(halves, unfinished, metadata=metadata)
-    unfinished.chmod(0o644)
-    unfinished.replace(file)
+    save_file(bfloat16, temporary, metadata=metadata)
+    temporary.chmod(0o644)
+    temporary.replace(file)
 
 
 def resume(trainer: Trainer, folder: Path) -> float:
-    """Go on from a folder's state.pt, or from its weights alone. Returns the progress of its schedule."""
+    """Resume from state.pt in ``folder``, or only from its weights. Return the position in its schedule."""
     if (folder / STATE).is_file():
         return _from_state(trainer, folder / STATE)
     return _from_weights(trainer, folder / WEIGHTS)
@@ -61,16 +61,16 @@ def _from_state(trainer: Trainer, file: Path) -> float:
     state = torch.load(file, map_location=next(trainer.model.parameters()).device, weights_only=True)
     trainer.model.load_state_dict(state["model"])
     trainer.average.load_state_dict(state["average"])
-    for optimizer, own in zip(trainer.optimizers, state["optimizers"], strict=True):
-        optimizer.load_state_dict(own)
+    for optimizer, state_of_optimizer in zip(trainer.optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(state_of_optimizer)
     trainer.steps = state["steps"]
     return float(state["progress"])
 
 
 def _from_weights(trainer: Trainer, file: Path) -> float:
-    with safe_open(file, framework="pt") as opened:
-        metadata = opened.metadata() or {}
-        weights = {name.removeprefix(_PREFIX): opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    with safe_open(file, framework="pt") as tensors:
+        metadata = tensors.metadata() or {}
+        weights = {name.removeprefix(_PREFIX): tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
     trainer.model.load_state_dict(weights)
     trainer.average.load_state_dict(weights)
     trainer.steps = int(metadata.get("steps", "0"))
@@ -78,8 +78,10 @@ def _from_weights(trainer: Trainer, file: Path) -> float:
 
 
 def check_names(trainer: Trainer, model: ModelArchitecture) -> None:
-    """Raise ValueError unless the weights are those that the engine asks for."""
-    wanted = {name: shape for name, shape in model_shapes(model).items() if name.startswith(_PREFIX)}
-    found = {_PREFIX + name: tuple(tensor.shape) for name, tensor in trainer.model.state_dict().items()}
-    if wanted != found:
-        raise ValueError(f"not as in the checkpoint: {sorted(wanted.items() ^ found.items())[:4]}")
+    """Raise ValueError unless the names and shapes of the weights are those that the engine expects."""
+    expected = {name: shape for name, shape in model_shapes(model).items() if name.startswith(_PREFIX)}
+    actual = {_PREFIX + name: tuple(tensor.shape) for name, tensor in trainer.model.state_dict().items()}
+    if expected != actual:
+        raise ValueError(
+            f"names or shapes differ from the checkpoint's: {sorted(expected.items() ^ actual.items())[:4]}"
+        )

@@ -1,4 +1,4 @@
-"""Train the talker and the code predictor: python3 -m scripts.train_pocket.talker.train --help."""
+"""Trains the talker and the code predictor: python3 -m scripts.train_pocket.talker.train --help."""
 
 from __future__ import annotations
 
@@ -14,99 +14,99 @@ import torch.distributed as dist
 
 from engine.prompt.tokenizer import TextTokenizer
 from scripts.train_pocket.config import DEFAULT, Pocket, load
+from scripts.train_pocket.distributed import broadcast_weights, join_processes, rank, world_size
 from scripts.train_pocket.folder import model_architecture
-from scripts.train_pocket.machines import join, rank, same_start, world
 from scripts.train_pocket.talker.batches import LENGTHS
 from scripts.train_pocket.talker.corpus import read_corpus
-from scripts.train_pocket.talker.draws import Drawing
 from scripts.train_pocket.talker.evaluate import evaluate
+from scripts.train_pocket.talker.example_sampler import ExampleSampler
 from scripts.train_pocket.talker.feed import Rows, Share, feed, held_back
 from scripts.train_pocket.talker.model import TrainableTalker
 from scripts.train_pocket.talker.progress import Log, Timetable
 from scripts.train_pocket.talker.saving import check_names, resume, save
 from scripts.train_pocket.talker.trainer import Trainer
 
-_JUDGED = 512
-"""Held-back utterances of a report, at most."""
+_REPORT_UTTERANCES = 512
+"""Maximum number of held-out utterances for a report."""
 _REPORT_SECONDS, _SAVE_SECONDS = 60.0, 120.0
 
 
 def main() -> None:
-    """Command line."""
-    given = _arguments()
+    """Parse the arguments and train."""
+    args = _arguments()
     begin = time.monotonic()
-    device = join(given.device)
-    pocket = _settings(given)
+    device = join_processes(args.device)
+    pocket = _configuration(args)
     torch.manual_seed(pocket.seed + rank())
     if device.type == "cuda":
-        _for_many_shapes()
-    drawing = _drawing(pocket, given)
+        _configure_cuda()
+    sampler = _sampler(pocket, args)
     trainer = _trainer(pocket, device)
-    started = resume(trainer, given.resume) if given.resume else 0.0
-    same_start([trainer.model, trainer.average])
-    timetable = Timetable(begin, given.minutes * 60, 0.0 if given.again else started, pocket.talker_training)
-    positions, share, seed = pocket.talker_training.positions, Share(rank(), world()), pocket.seed + trainer.steps
-    batches = feed(drawing, positions, share, seed=seed, workers=given.workers, device=device)
-    judged = held_back(_unchanging(drawing), positions, _JUDGED, pocket.seed, device)
-    run(trainer, batches, judged, timetable, given.out)
+    started = resume(trainer, args.resume) if args.resume else 0.0
+    broadcast_weights([trainer.model, trainer.average])
+    timetable = Timetable(begin, args.minutes * 60, 0.0 if args.again else started, pocket.talker_training)
+    positions, share, seed = pocket.talker_training.positions, Share(rank(), world_size()), pocket.seed + trainer.steps
+    batches = feed(sampler, positions, share, seed=seed, workers=args.workers, device=device)
+    held_out = held_back(_without_augmentation(sampler), positions, _REPORT_UTTERANCES, pocket.seed, device)
+    run(trainer, batches, held_out, timetable, args.out)
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def run(trainer: Trainer, batches: Iterator[Rows], judged: Sequence[Rows], timetable: Timetable, out: Path) -> None:
-    """Train until the time is over; the first process prints and saves, at the end and every two minutes."""
-    leads = rank() == 0
+def run(trainer: Trainer, batches: Iterator[Rows], held_out: Sequence[Rows], timetable: Timetable, out: Path) -> None:
+    """Train until the time is over. Rank 0 prints reports, and saves every two minutes and at the end."""
+    is_first = rank() == 0
     log = Log(timetable)
     report_at, save_at = _REPORT_SECONDS, _SAVE_SECONDS
-    while not timetable.over(trainer.steps):
+    while not timetable.is_over(trainer.steps):
         waited = time.monotonic()
         rows = next(batches)
         waited = time.monotonic() - waited
         rate = timetable.rate(trainer.steps)
-        found, norm = trainer.step(rows, rate)
-        log.add(trainer.steps, rows, found, norm, rate, waited)
-        if leads and judged and timetable.elapsed > report_at:
-            log.print(f"held back: {evaluate(trainer.average, judged)}")
+        step_losses, norm = trainer.step(rows, rate)
+        log.add(trainer.steps, rows, step_losses, norm, rate, waited)
+        if is_first and held_out and timetable.elapsed > report_at:
+            log.print(f"held out: {evaluate(trainer.average, held_out)}")
             report_at = timetable.elapsed + _REPORT_SECONDS
-        if leads and timetable.elapsed > save_at:
+        if is_first and timetable.elapsed > save_at:
             save(trainer, out, timetable.progress)
             save_at = timetable.elapsed + _SAVE_SECONDS
-    if leads:
+    if is_first:
         save(trainer, out, timetable.progress)
         log.print(f"saved after {trainer.steps} steps: {out}")
-        if judged:
-            log.print(f"held back: {evaluate(trainer.average, judged)}")
+        if held_out:
+            log.print(f"held out: {evaluate(trainer.average, held_out)}")
 
 
-def _for_many_shapes() -> None:
-    """cuDNN's attention is planned anew for every shape, and nearly every batch has one of its own."""
+def _configure_cuda() -> None:
+    """Disable cuDNN's attention, which is planned for each shape: nearly every batch has another shape."""
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.set_float32_matmul_precision("high")
 
 
-def _settings(given: argparse.Namespace) -> Pocket:
-    """The configuration with what the command line says otherwise."""
-    pocket = load(given.config)
-    said = {"positions": given.positions, "learning_rate": given.learning_rate}
-    changed = {key: value for key, value in said.items() if value is not None}
+def _configuration(args: argparse.Namespace) -> Pocket:
+    """Return the configuration, with the values from the command line."""
+    pocket = load(args.config)
+    options = {"positions": args.positions, "learning_rate": args.learning_rate}
+    changed = {key: value for key, value in options.items() if value is not None}
     return pocket.model_copy(update={"talker_training": pocket.talker_training.model_copy(update=changed)})
 
 
-def _drawing(pocket: Pocket, given: argparse.Namespace) -> Drawing:
+def _sampler(pocket: Pocket, args: argparse.Namespace) -> ExampleSampler:
     model = model_architecture(pocket)
-    corpus = read_corpus(given.data / "plan.jsonl.gz", given.codes, given.xvectors, named=list(pocket.voices.named))
+    corpus = read_corpus(args.data / "plan.jsonl.gz", args.codes, args.xvectors, named=list(pocket.voices.named))
     if rank() == 0:
         frames = sum(len(each.codes) for each in corpus.trained)
         counts = f"{len(corpus.trained)} utterances, {frames} frames, {len(corpus.by_speaker)} speakers"
-        print(f"{counts}; {len(corpus.held_back)} utterances held back", flush=True)
-    tokenizer = TextTokenizer(given.tokenizer or given.data / "tokenizer")
-    return Drawing(corpus, model, tokenizer, pocket.talker_training.draws, pocket.talker.xvector_scale)
+        print(f"{counts}; {len(corpus.held_back)} utterances held out", flush=True)
+    tokenizer = TextTokenizer(args.tokenizer or args.data / "tokenizer")
+    return ExampleSampler(corpus, model, tokenizer, pocket.talker_training.draws, pocket.talker.xvector_scale)
 
 
-def _unchanging(drawing: Drawing) -> Drawing:
-    """Without the changes that training makes to texts and vectors."""
-    plain = {"joined": 0.0, "altered_text": 0.0, "xvector_noise": 0.0}
-    return replace(drawing, shares=drawing.shares.model_copy(update=plain))
+def _without_augmentation(sampler: ExampleSampler) -> ExampleSampler:
+    """Return a sampler without the random changes of texts and vectors."""
+    disabled = {"joined": 0.0, "altered_text": 0.0, "xvector_noise": 0.0}
+    return replace(sampler, shares=sampler.shares.model_copy(update=disabled))
 
 
 def _trainer(pocket: Pocket, device: torch.device) -> Trainer:
@@ -124,15 +124,15 @@ def _trainer(pocket: Pocket, device: torch.device) -> Trainer:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of plan.jsonl.gz and tokenizer/")
-    parser.add_argument("--tokenizer", type=Path, help="the tokenizer's folder, if it is elsewhere")
-    parser.add_argument("--codes", type=Path, required=True, help="folder of codes-NNN.npz")
+    parser.add_argument("--data", type=Path, required=True, help="folder with plan.jsonl.gz and tokenizer/")
+    parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer; default DATA/tokenizer")
+    parser.add_argument("--codes", type=Path, required=True, help="folder with codes-NNN.npz")
     parser.add_argument("--xvectors", type=Path, required=True, help="xvectors.npz")
     parser.add_argument("--out", type=Path, required=True, help="folder for talker.safetensors and state.pt")
-    parser.add_argument("--minutes", type=float, required=True, help="when to stop, from the start of the command")
-    parser.add_argument("--resume", type=Path, help="go on from such a folder, where its learning rate stood")
-    parser.add_argument("--again", action="store_true", help="with --resume: the learning rate starts afresh")
-    parser.add_argument("--positions", type=int, help="rows of a batch on each GPU")
+    parser.add_argument("--minutes", type=float, required=True, help="time limit, including startup")
+    parser.add_argument("--resume", type=Path, help="folder of an earlier run to continue from, with its learning rate")
+    parser.add_argument("--again", action="store_true", help="with --resume: restart the learning rate schedule")
+    parser.add_argument("--positions", type=int, help="rows of a batch per GPU")
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--workers", type=int, default=_spare_cores(), help="processes that make batches")
     parser.add_argument("--device", default="cuda")
@@ -141,7 +141,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _spare_cores() -> int:
-    """Of the cores that each process of this machine has, all but two; at most six."""
+    """Return the number of cores per process on this machine minus two, between 1 and 6."""
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     return max(1, min(6, (os.cpu_count() or 1) // local - 2))
 

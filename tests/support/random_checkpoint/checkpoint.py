@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +38,25 @@ _VARIANTS = {
 }
 VARIANTS = tuple(_VARIANTS)
 """The five published models, and "pocket": built-in voices and cloning in one model, marked as untrained."""
+
+
+class RandomCheckpoints(Mapping[str, Path]):
+    """Maps each variant to its folder, which is written on first access. Tests must not change the folders."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __getitem__(self, variant: str) -> Path:
+        folder = self._root / variant
+        if not (folder / "config.json").exists():
+            write_checkpoint(folder, variant)
+        return folder
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VARIANTS)
+
+    def __len__(self) -> int:
+        return len(VARIANTS)
 
 
 def write_checkpoint(folder: Path, variant: str) -> None:

@@ -12,7 +12,7 @@ import torch
 from engine.checkpoint.architecture import Transformer
 from engine.talker.fused.persistent import CUDA, Launch, Sizes
 from engine.talker.fused.weights import PredictorWeights
-from tests.predictors import random_weights
+from tests.support.code_predictors import random_weights
 
 HERE = Path(__file__).parent
 SHAPE = Transformer(hidden=128, intermediate=192, layers=2, heads=4, kv_heads=2, head_dim=64, rope_theta=1e6, eps=1e-6)

@@ -17,7 +17,7 @@ from engine.talker.fused.persistent import MOST_ROWS
 from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes
 from engine.talker.gpu_step.slots import Slots
-from tests.predictors import architecture, question, random_talker, random_weights
+from tests.support.code_predictors import architecture, predictor_inputs, random_talker, random_weights
 
 SMALL = Transformer(hidden=64, intermediate=96, layers=1, heads=2, kv_heads=1, head_dim=32, rope_theta=1e6, eps=1e-6)
 SIZES = {"vocab": 64, "books": 4, "talker_hidden": 64}
@@ -178,4 +178,4 @@ def test_batches_up_to_a_limit_have_codes_of_their_own():
         return lambda hidden, first, draws, chance: (torch.full((len(hidden), 4), mark), hidden)
 
     codes = DispatchBySize(marked(1), 2, marked(2))
-    assert [int(codes(**question(weights, rows))[0].max()) for rows in (1, 2, 3)] == [1, 1, 2]
+    assert [int(codes(**predictor_inputs(weights, rows))[0].max()) for rows in (1, 2, 3)] == [1, 1, 2]

@@ -7,7 +7,7 @@ import torch
 
 from engine.talker.fused.fp8 import PoorFit, narrowed, rounded, scale_of, unit
 from engine.talker.fused.persistent import pack
-from tests.predictors import relative
+from tests.support.code_predictors import relative
 from tests.unit.fused.emulated import SMALL, WITHOUT_PROJECTION, weights_of
 
 MATRICES = ("project", "qkv", "out", "gate_up", "down", "heads")

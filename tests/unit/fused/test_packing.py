@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.talker.fused.persistent import pack, published_sizes
-from tests.predictors import PUBLISHED
+from tests.support.code_predictors import PUBLISHED
 from tests.unit.fused.emulated import SMALL, weights_of
 
 

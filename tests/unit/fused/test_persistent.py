@@ -9,7 +9,7 @@ import torch
 from engine.talker.fused.fp8 import rounded
 from engine.talker.fused.persistent import PersistentCodes, kernel_for
 from engine.talker.fused.reference import ReferencePredictor
-from tests.predictors import question, relative
+from tests.support.code_predictors import predictor_inputs, relative
 from tests.unit.fused.emulated import LIKE_PUBLISHED, SMALL, WITHOUT_PROJECTION, emulated, weights_of
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ to compile the kernel with")
@@ -27,7 +27,7 @@ def test_codes_and_logits_are_the_twins(sizes, rows, tmp_path):
     weights = weights_of(sizes)
     kernel = kernel_for(rows)
     codes = PersistentCodes(weights, sizes, {kernel: emulated(tmp_path, sizes, kernel, seed=rows)})
-    twin, asked = ReferencePredictor(weights, rows), question(weights, rows, seed=rows, mixed=True)
+    twin, asked = ReferencePredictor(weights, rows), predictor_inputs(weights, rows, seed=rows, mixed=True)
     codes(**asked)
     drawn, embedding = (each.clone() for each in codes(**asked))
     _, _, twins_logits = twin.run(**asked, forced=drawn)
@@ -50,7 +50,7 @@ def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(sizes, rows, tmp
         folder = tmp_path / str(each.fp8)
         folder.mkdir()
         codes = PersistentCodes(weights, each, {kernel: emulated(folder, each, kernel, seed=rows)})
-        drawn, embedding = codes(**question(weights, rows, seed=rows, mixed=True))
+        drawn, embedding = codes(**predictor_inputs(weights, rows, seed=rows, mixed=True))
         found.append((drawn, embedding, codes.logits[:rows]))
         assert codes._fixed["stream"].element_size() == (1 if each.fp8 else 2)
     for whole, narrow in zip(*found, strict=True):

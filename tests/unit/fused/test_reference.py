@@ -9,7 +9,7 @@ from engine.models.weights import Weights
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import gather
 from engine.talker.gpu_step.sampler import PlainResidualCodes
-from tests.predictors import question, some_rows
+from tests.support.code_predictors import predictor_inputs, select_rows
 
 ROWS = 32
 
@@ -23,7 +23,7 @@ def test_codes_and_embeddings_are_the_plain_code_predictors(variant, opened):
     plain = PlainResidualCodes(CodePredictor(predictor, talker, code_tables=codec.tables, rows=ROWS), codec)
     twin = ReferencePredictor(gather(predictor, talker, codec), ROWS)
     for seed, rows in enumerate((1, 3, ROWS)):
-        asked = question(twin.weights, rows, seed=seed, mixed=True)
+        asked = predictor_inputs(twin.weights, rows, seed=seed, mixed=True)
         codes, embedding = plain(**asked)
         twins, twins_embedding = twin(**asked)
         assert torch.equal(twins, codes)
@@ -35,8 +35,8 @@ def test_rows_do_not_depend_on_each_other(opened):
     talker = checkpoint.model.talker
     weights = Weights(checkpoint.tensors("talker."), torch.device("cpu"), torch.float32)
     twin = ReferencePredictor(gather(weights.under("code_predictor."), talker, CodecSide(weights, talker)), ROWS)
-    asked = question(twin.weights, 7, mixed=True)
+    asked = predictor_inputs(twin.weights, 7, mixed=True)
     together, _ = twin(**asked)
     for rows in (slice(0, 1), slice(2, 5)):
-        alone, _ = twin(**some_rows(asked, rows))
+        alone, _ = twin(**select_rows(asked, rows))
         assert torch.equal(alone, together[rows])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST, Tile, most_sums, tile_for, usual_tiles
-from tests.predictors import PUBLISHED
+from tests.support.code_predictors import PUBLISHED
 
 MIXED = PUBLISHED.heads * PUBLISHED.head_dim
 MATRICES = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scripts.judge.listening import Listened
+from scripts.judge.streams import StreamResult
 
 RATE = 24_000
 
@@ -14,24 +14,24 @@ def piece(seconds, level=0.0):
 
 
 def test_silence_at_the_beginning_is_waited_through():
-    heard = Listened([0.1, 0.15], [piece(0.2), piece(0.5, level=0.3)])
+    heard = StreamResult([0.1, 0.15], [piece(0.2), piece(0.5, level=0.3)])
     assert heard.first_audible_s == pytest.approx(0.3, abs=0.02)
 
 
 def test_a_sound_is_not_heard_before_it_has_come():
-    heard = Listened([0.1, 0.9], [piece(0.2), piece(0.5, level=0.3)])
+    heard = StreamResult([0.1, 0.9], [piece(0.2), piece(0.5, level=0.3)])
     assert heard.first_audible_s == pytest.approx(0.9, abs=0.02)
 
 
 def test_a_player_starves_when_a_piece_comes_after_the_others_are_played():
-    heard = Listened([1.0, 1.1, 2.0], [piece(0.2), piece(0.3), piece(0.3)])
-    assert heard.starved_s == pytest.approx(0.5, abs=0.01)
+    heard = StreamResult([1.0, 1.1, 2.0], [piece(0.2), piece(0.3), piece(0.3)])
+    assert heard.longest_underrun_s == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_player_that_is_always_ahead_never_starves():
-    heard = Listened([1.0, 1.1, 1.3], [piece(0.2), piece(0.3), piece(0.3)])
-    assert heard.starved_s == 0
+    heard = StreamResult([1.0, 1.1, 1.3], [piece(0.2), piece(0.3), piece(0.3)])
+    assert heard.longest_underrun_s == 0
 
 
 def test_the_real_time_factor_is_time_for_each_second_of_sound():
-    assert Listened([0.2, 0.4], [piece(0.5), piece(0.5)]).real_time_factor == pytest.approx(0.4)
+    assert StreamResult([0.2, 0.4], [piece(0.5), piece(0.5)]).real_time_factor == pytest.approx(0.4)

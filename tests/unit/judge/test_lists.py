@@ -31,12 +31,12 @@ def test_every_clip_of_the_repository_can_be_heard():
 
 
 def test_each_seed_gives_a_sentence_another_voice():
-    asked = exam(["One.", "Two."], read_clips(), Size(sentences=2, seeds=3, clones=1, clone_sentences=1))
-    voices = {(each.text, each.speaker) for each in asked.main}
-    assert len(asked.main) == len(voices) == 6
+    planned = exam(["One.", "Two."], read_clips(), Size(sentences=2, seeds=3, clones=1, clone_sentences=1))
+    voices = {(each.text, each.speaker) for each in planned.main}
+    assert len(planned.main) == len(voices) == 6
 
 
 def test_every_utterance_has_a_name_of_its_own():
-    asked = exam([f"Sentence {number}." for number in range(30)], read_clips(), QUICK)
-    utterances = [*asked.main, *asked.further, *asked.by_vector, *asked.in_context]
+    planned = exam([f"Sentence {number}." for number in range(30)], read_clips(), QUICK)
+    utterances = [*planned.main, *planned.further, *planned.by_vector, *planned.in_context]
     assert len({each.name for each in utterances}) == len(utterances)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scripts.judge.sound import loudness_db, onset_s, speech_s, trimmed
+from scripts.judge.sound import loudness_db, onset_s, speech_s, trim_silence
 
 RATE = 24_000
 
@@ -34,7 +34,7 @@ def test_silence_at_both_ends_is_not_speech():
 
 
 def test_trimming_leaves_a_tenth_of_a_second_at_each_end():
-    left = trimmed(np.concatenate([silence(1.0), tone(1.0), silence(1.0)]), RATE)
+    left = trim_silence(np.concatenate([silence(1.0), tone(1.0), silence(1.0)]), RATE)
     assert len(left) / RATE == pytest.approx(1.2, abs=0.02)
 
 

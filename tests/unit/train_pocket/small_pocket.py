@@ -8,7 +8,7 @@ from engine.prompt.tokenizer import TextTokenizer
 from scripts.train_pocket.config import Pocket, load
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.talker.corpus import read_corpus
-from scripts.train_pocket.talker.draws import Drawing
+from scripts.train_pocket.talker.example_sampler import ExampleSampler
 from scripts.train_pocket.talker.model import TrainableTalker
 from scripts.train_pocket.talker.stand_in import write_stand_in
 from scripts.train_pocket.talker.trainer import Trainer
@@ -40,13 +40,13 @@ def small_pocket() -> Pocket:
     return Pocket.model_validate(given)
 
 
-def stand_in_drawing(pocket: Pocket, folder: Path, utterances: int) -> Drawing:
+def stand_in_drawing(pocket: Pocket, folder: Path, utterances: int) -> ExampleSampler:
     """A corpus of short utterances of few speakers, written to ``folder`` and read again."""
     write_stand_in(folder, pocket, utterances=utterances, speakers=1, words=(2, 4))
     names = list(pocket.voices.named)
     corpus = read_corpus(folder / "plan.jsonl.gz", folder / "codes", folder / "xvectors.npz", named=names)
     model, tokenizer = model_architecture(pocket), TextTokenizer(folder / "tokenizer")
-    return Drawing(corpus, model, tokenizer, pocket.talker_training.draws, pocket.talker.xvector_scale)
+    return ExampleSampler(corpus, model, tokenizer, pocket.talker_training.draws, pocket.talker.xvector_scale)
 
 
 def new_trainer(pocket: Pocket) -> Trainer:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from scripts.train_pocket.audio_shards import Clip, ShardWriter
-from scripts.train_pocket.utterances import Utterance, write_plan
+from scripts.train_pocket.utterances import PlannedUtterance, write_plan
 
 RATE = 24000
 
@@ -18,7 +18,7 @@ def write_corpus(folder, speakers, utterances, seconds=1.6):
         speaker = number % speakers
         frames = round(seconds * RATE / 1920) + number % 3
         writer.add(number, Clip(_voice(random, speaker, frames * 1920), np.zeros((frames, 4), np.int16)))
-        plan.append(Utterance(number, "text", "ps", f"s{speaker:02d}", 1.0, "american"))
+        plan.append(PlannedUtterance(number, "text", "ps", f"s{speaker:02d}", 1.0, "american"))
     writer.flush()
     write_plan(folder / "plan.jsonl.gz", plan)
     mixes = {f"s{i:02d}": {"low": 1 - i / speakers, "high": i / speakers} for i in range(speakers)}

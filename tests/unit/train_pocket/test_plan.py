@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_speakers(tmp_path):
 
 
 def test_named_speakers_have_their_share_and_unseen_ones_nothing():
-    cast = Counter(plan.cast(VOICES, EVERYONE, 5000, random.Random(1)))
+    cast = Counter(plan.assign_speakers(VOICES, EVERYONE, 5000, random.Random(1)))
     for name, voice in VOICES.named.items():
         assert cast[name] == round(voice.share * 5000)
     assert not any(EVERYONE[name].kind == "unseen" for name in cast)
@@ -67,7 +67,7 @@ def test_each_unseen_speaker_says_a_reference_and_three_more():
     kept = list(plan.unseen([f"Sentence {index}." for index in range(7)], EVERYONE, spelled))
     assert [utterance.id for utterance in kept] == list(range(10_000_000, 10_000_040))
     assert set(Counter(utterance.speaker for utterance in kept).values()) == {4}
-    with pytest.raises(ValueError, match="cannot read"):
+    with pytest.raises(ValueError, match="no phonemes for"):
         list(plan.unseen(["What?"], EVERYONE, spelled))
 
 

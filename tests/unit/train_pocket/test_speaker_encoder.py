@@ -10,7 +10,7 @@ from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.speaker import folding
 from scripts.train_pocket.speaker.ecapa import Ecapa
 from scripts.train_pocket.speaker.mel import log_mels
-from tests.references import log_mel
+from tests.support.reference_voices import log_mel
 
 ARCHITECTURE = model_architecture(load_config())
 ENCODER = ARCHITECTURE.speaker_encoder

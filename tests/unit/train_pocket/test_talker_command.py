@@ -41,7 +41,7 @@ def test_a_run_can_be_gone_on_with_and_its_talker_speaks(pocket, config, tmp_pat
     words += ["--config", config, "--device", "cpu", "--workers", 0, "--positions", 256, "--minutes", 0.01]
     command(monkeypatch, train, *words)
     command(monkeypatch, train, *words, "--resume", out)
-    assert "held back: c0" in capsys.readouterr().out
+    assert "held out: c0" in capsys.readouterr().out
     command(
         monkeypatch,
         assembling,
@@ -58,7 +58,7 @@ def test_a_run_can_be_gone_on_with_and_its_talker_speaks(pocket, config, tmp_pat
 def test_a_folder_without_all_parts_is_only_made_when_asked_for(config, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         command(monkeypatch, assembling, "--config", config, "--out", tmp_path / "folder")
-    assert "not given: tokenizer, talker, speaker_encoder, codec" in capsys.readouterr().err
+    assert "missing: tokenizer, talker, speaker_encoder, codec" in capsys.readouterr().err
     assert not (tmp_path / "folder").exists()
 
 

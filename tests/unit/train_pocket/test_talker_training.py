@@ -16,11 +16,11 @@ from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest,
 from scripts.train_pocket.assemble import assemble
 from scripts.train_pocket.talker.batches import batches, collate
 from scripts.train_pocket.talker.evaluate import evaluate
-from scripts.train_pocket.talker.examples import lay_out
+from scripts.train_pocket.talker.examples import build_example
 from scripts.train_pocket.talker.feed import Share, feed, on_device
 from scripts.train_pocket.talker.losses import score, with_noise
 from scripts.train_pocket.talker.saving import check_names, resume, save
-from tests.talkers import native_talker, prepare, speak
+from tests.support.talkers import native_talker, prepare, speak
 from tests.unit.train_pocket.small_pocket import new_trainer, small_pocket, stand_in_drawing
 
 CPU = torch.device("cpu")
@@ -112,7 +112,7 @@ def test_every_layout_has_the_engines_logits(pocket, drawing, tmp_path):
     frames = drawing.corpus.trained[0].codes[:16]
     eos = checkpoint.model.talker.ids.eos
     for request in every_request(drawing):
-        example = lay_out(request, frames, checkpoint.model, checkpoint.tokenizer)
+        example = build_example(request, frames, checkpoint.model, checkpoint.tokenizer)
         longer = replace(example, text=np.pad(example.text, (0, 9)), codes=np.pad(example.codes, ((0, 9), (0, 0))))
         batch = collate([example, longer], pocket.talker.model.hidden, EOS, np.random.default_rng(0))
         own = np.arange(len(example) - 1 - len(frames), len(example) - 1)
@@ -136,7 +136,7 @@ def test_utterances_learnt_by_heart_are_spoken_again_by_the_engine(pocket, drawi
         (SpeechRequest(third.text, voice=clone, text_layout="streaming", sampling=GREEDY), third.codes),
         (SpeechRequest(fourth.text, voice=in_context, text_layout="full", sampling=GREEDY), fourth.codes),
     ]
-    examples = [lay_out(request, codes, drawing.model, drawing.tokenizer) for request, codes in learnt]
+    examples = [build_example(request, codes, drawing.model, drawing.tokenizer) for request, codes in learnt]
     width, random = pocket.talker.model.hidden, np.random.default_rng(0)
     for step in range(STEPS):
         rows = on_device(collate(examples, width, EOS, random), CPU)

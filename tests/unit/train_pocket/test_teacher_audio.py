@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scripts.train_pocket import audio_shards, teacher_audio
-from scripts.train_pocket.teacher_audio import BrokenSpeech, Inventory, finish
+from scripts.train_pocket.teacher_audio import InvalidSpeech, Inventory, finish
 from scripts.train_pocket.teacher_model import FRAME, Speech
 
 VOCABULARY = {symbol: index for index, symbol in enumerate(';:,.!?—…"()“” ˈˌːabc', 1)}
@@ -55,14 +55,14 @@ def test_marks_take_the_sound_that_they_modify():
 
 @pytest.mark.parametrize("frames", [[(A, 5)], [(A, 800)], [(A, 400)]])
 def test_speech_of_unlikely_length_is_rejected(frames):
-    with pytest.raises(BrokenSpeech):
+    with pytest.raises(InvalidSpeech):
         finish(*speech(frames), INVENTORY, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
 def test_silent_and_broken_samples_are_rejected(value):
     said, symbols = speech([(A, 20), (B, 20)])
-    with pytest.raises(BrokenSpeech):
+    with pytest.raises(InvalidSpeech):
         finish(Speech(np.full_like(said.samples, value), said.durations), symbols, INVENTORY, np.random.default_rng(0))
 
 
@@ -76,7 +76,7 @@ def test_shards_appear_when_full_and_the_next_process_goes_on_numbering(tmp_path
     writer.flush()
     audio_shards.ShardWriter(tmp_path, rank=2, shard_samples=1).add(14, clip_of(1))
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"shard-002-00{number}.npz" for number in range(3)]
-    assert audio_shards.spoken(tmp_path) == {10, 11, 12, 13, 14}
+    assert audio_shards.utterance_ids(tmp_path) == {10, 11, 12, 13, 14}
     with np.load(tmp_path / "shard-002-000.npz") as shard:
         assert shard["starts"].tolist() == [0, 3840, 7680, 11520]
         assert shard["samples"].dtype == shard["labels"].dtype == np.int16

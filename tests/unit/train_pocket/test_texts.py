@@ -9,7 +9,7 @@ import pytest
 from scripts.train_pocket import text_sources, texts
 from scripts.train_pocket.config import load
 from scripts.train_pocket.grammar_sentences import PARTS, Grammar
-from scripts.train_pocket.text_cleaning import KeptApart, clean, words
+from scripts.train_pocket.text_cleaning import HeldOutSentences, clean, words
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def test_a_line_that_cannot_be_read_aloud_is_left_out(line):
 
 
 def test_five_words_in_a_row_are_too_much_of_a_kept_sentence():
-    apart = KeptApart(["The quick brown fox jumps over the dog.", "Go home!"])
-    assert apart.touches("I saw the quick, brown fox JUMPS twice.")
-    assert apart.touches("Go home.")
-    assert not apart.touches("The quick brown fox runs over the dog.")
+    apart = HeldOutSentences(["The quick brown fox jumps over the dog.", "Go home!"])
+    assert apart.overlaps("I saw the quick, brown fox JUMPS twice.")
+    assert apart.overlaps("Go home.")
+    assert not apart.overlaps("The quick brown fox runs over the dog.")
 
 
 def test_a_paragraph_is_cut_after_sentences_and_not_after_titles():
@@ -103,8 +103,8 @@ def test_what_is_gathered_is_unique_and_keeps_the_held_out_apart(raw):
 
 def test_joined_sentences_stay_short_and_none_is_lost():
     alone = [texts.Sentence("here", f"{'word ' * length}{length}.") for length in range(1, 40)]
-    joined = texts._joined(alone, 0.9, random.Random(2))
+    joined = texts._join(alone, 0.9, random.Random(2))
     assert {sentence.source for sentence in joined} == {"here", "joined"}
-    assert max(len(sentence.text) for sentence in joined if sentence.source == "joined") <= texts._JOINED
+    assert max(len(sentence.text) for sentence in joined if sentence.source == "joined") <= texts._MAX_JOINED_CHARACTERS
     together = " ".join(sentence.text for sentence in joined)
     assert all(sentence.text in together for sentence in alone)

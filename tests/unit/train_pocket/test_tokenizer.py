@@ -23,5 +23,5 @@ def test_the_engine_loads_it_with_the_checkpoint_s_ids(tmp_path):
 
 
 def test_too_few_texts_for_the_vocabulary_are_refused():
-    with pytest.raises(ValueError, match="not 5000"):
+    with pytest.raises(ValueError, match="expected 5000"):
         tokenizer.train(TEXTS, 5000)

@@ -1,4 +1,4 @@
-"""Recordings of noise, what is heard in them, the voices made of them, and how alike those are."""
+"""Reference recordings of noise, their features, and comparisons of encoded voices."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from engine.models.speech_encoder import SpeechEncoder
 from engine.protocol.request import Voice
 
 SAFE_MARGIN = 1e-3
-"""A code whose vector was nearer than the next by less may differ, and with it the frame's later codes."""
+"""Minimum margin of a code that rounding cannot change. When a code changes, the later codes of its frame may, too."""
 
 
 def recording(samples: int, seed: int = 0) -> NDArray[np.float32]:
-    """Noise that swells and fades."""
+    """Return noise that gets louder and quieter."""
     noise = np.random.default_rng([seed, samples]).standard_normal(samples)
     return (0.1 * noise * np.sin(np.arange(samples) / 3000)).astype(np.float32)
 
 
 def padded(recordings: Sequence[NDArray[np.float32]], columns: int, beyond: float = 0.0) -> torch.Tensor:
-    """[recordings, columns], and noise as loud as ``beyond`` after each one's end."""
+    """Return recordings as rows [recordings, columns], padded with noise of the amplitude ``beyond``."""
     rows = beyond * torch.randn(len(recordings), columns, generator=torch.Generator().manual_seed(0))
     for row, samples in zip(rows, recordings, strict=True):
         row[: len(samples)] = torch.from_numpy(samples)
@@ -32,25 +32,26 @@ def padded(recordings: Sequence[NDArray[np.float32]], columns: int, beyond: floa
 
 
 def log_mel(samples: torch.Tensor, rate: int, bands: int) -> torch.Tensor:
-    """float32 samples [n] -> [bands, frames]: of one recording alone."""
+    """Return the log-mel spectrogram [bands, frames] of one recording, float32 [samples]."""
     return LogMel(rate, bands, samples.device)(samples[None], FullLengths())[0]
 
 
 @torch.inference_mode()
 def margins(encoder: SpeechEncoder, samples: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How much nearer each code's vector was than the next nearest, [frames, books]."""
-    latents, found = encoder.latents(torch.from_numpy(samples)), []
+    """Return the margin of each code [frames, books]: how much farther away the second nearest vector was."""
+    latents = encoder.latents(torch.from_numpy(samples))
+    margins: list[torch.Tensor] = []
     for kind in encoder._quantize._kinds:
         rest = latents @ kind._projection.T
         for vectors in kind._books:
             distances, order = torch.cdist(rest, vectors).sort(-1)
-            found.append(distances[:, 1] - distances[:, 0])
+            margins.append(distances[:, 1] - distances[:, 0])
             rest = rest - vectors[order[:, 0]]
-    return torch.stack(found, 1).cpu().numpy()
+    return torch.stack(margins, 1).cpu().numpy()
 
 
 def assert_same_codes(codes: NDArray[np.int64], expected: NDArray[np.int64], margins: NDArray[np.float32]) -> None:
-    """Where rounding could not choose."""
+    """Assert that the codes are equal, except where rounding may change them."""
     assert codes.shape == expected.shape
     safe = np.logical_and.accumulate(margins > SAFE_MARGIN, axis=1)
     assert safe.mean() > 0.5
@@ -58,15 +59,17 @@ def assert_same_codes(codes: NDArray[np.int64], expected: NDArray[np.int64], mar
 
 
 def assert_same_vector(vector: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
-    """Within 1e-4 of its largest value."""
+    """Assert that the vectors are equal within 1e-4 of the largest value."""
     assert vector.shape == expected.shape
     assert np.abs(vector - expected).max() < 1e-4 * np.abs(expected).max()
 
 
 def assert_same_voice(voice: Voice, expected: Voice, margins: NDArray[np.float32] | None) -> None:
-    """margins: of the codes, where there must be some."""
+    """Assert that the voices are equal. margins: of the expected codes; None if the voice must not have codes."""
     assert_same_vector(voice.embedding, expected.embedding)
     if margins is None:
         assert voice.codes is None
     else:
+        assert voice.codes is not None
+        assert expected.codes is not None
         assert_same_codes(voice.codes, expected.codes, margins)

@@ -1,4 +1,6 @@
-"""Talkers on untrained checkpoints, and utterances run through them without a server."""
+"""Talkers of random checkpoints, and utterances that they generate without a server."""
+
+from __future__ import annotations
 
 import os
 import random
@@ -20,8 +22,8 @@ from engine.talker.requests import resolve
 
 WORDS = "Hello world this is a test of the speech server quick brown fox jumps one two three calm warm".split()
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
-"""Parity holds on a GPU too: TEST_DEVICE=cuda. Equality bit for bit is promised on a CPU."""
-bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="equality bit for bit is promised on a CPU")
+"""The device of the tests. On a GPU (TEST_DEVICE=cuda) results are equal except for rounding, on a CPU bit for bit."""
+bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="results are bit-identical only on a CPU")
 
 
 def native_talker(checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 64) -> NativeTalker:
@@ -39,8 +41,8 @@ def prepare(request: SpeechRequest, checkpoint: Checkpoint) -> tuple[Prompt, Sam
 
 
 @dataclass
-class Spoken:
-    """What came of an utterance."""
+class Generated:
+    """The output of a talker for one utterance."""
 
     frames: list[np.ndarray] = field(default_factory=list)
     finish: FinishReason | None = None
@@ -55,9 +57,12 @@ def speak(
     utterances: Sequence[tuple[Prompt, Sampling]],
     joins: Mapping[int, int] | None = None,
     cancels: Mapping[int, int] | None = None,
-) -> list[Spoken]:
-    """Run utterances to their end; number i joins at step ``joins[i]`` (0) and is cancelled at ``cancels[i]``."""
-    spoken = [Spoken() for _ in utterances]
+) -> list[Generated]:
+    """Run the talker until all utterances have ended, and return their output.
+
+    joins: step at which an utterance is admitted, by index; 0 by default. cancels: step at which it is cancelled.
+    """
+    generated = [Generated() for _ in utterances]
     order = sorted(range(len(utterances)), key=lambda i: (joins or {}).get(i, 0))
     step = 0
     while order or talker.runnable(()):
@@ -69,14 +74,14 @@ def speak(
                 talker.cancel(number)
         for output in talker.step(()):
             if output.codes is not None:
-                spoken[output.stream].frames.append(output.codes)
-            spoken[output.stream].finish = output.finish
+                generated[output.stream].frames.append(output.codes)
+            generated[output.stream].finish = output.finish
         step += 1
-    return spoken
+    return generated
 
 
 def various_requests(checkpoint: Checkpoint, count: int) -> Iterator[SpeechRequest]:
-    """Requests of different lengths, layouts, voices, parameters and seeds."""
+    """Yield requests with different lengths, layouts, voices, parameters and seeds."""
     generator = random.Random(7)
     speakers = list(checkpoint.model.talker.speakers)
     for seed in range(count):
@@ -100,8 +105,10 @@ def various_requests(checkpoint: Checkpoint, count: int) -> Iterator[SpeechReque
         )
 
 
-def assert_same(spoken: Sequence[Spoken], expected: Sequence[Spoken], except_for: Collection[int] = ()) -> None:
-    for number, (one, other) in enumerate(zip(spoken, expected, strict=True)):
+def assert_same(
+    generated: Sequence[Generated], expected: Sequence[Generated], except_for: Collection[int] = ()
+) -> None:
+    for number, (one, other) in enumerate(zip(generated, expected, strict=True)):
         if number not in except_for:
             assert np.array_equal(one.codes, other.codes), number
             assert one.finish is other.finish, number

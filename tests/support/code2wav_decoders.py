@@ -1,4 +1,4 @@
-"""Code2Wav's decoders of random weights, what they decode, and how close two renderings are."""
+"""Code2Wav decoders with random weights, codes to decode, and the error between two decoded waveforms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from engine.checkpoint.architecture import CodecArchitecture, DecoderArchitecture, Transformer
@@ -18,6 +20,7 @@ from engine.code2wav.cpu import StreamDecoder
 from engine.models.code2wav import Code2WavModel
 from tests.support.random_checkpoint.weights import write_weights
 
+Codes = NDArray[np.int16]
 CPU = torch.device("cpu")
 PUBLISHED = DecoderArchitecture(
     transformer=Transformer(
@@ -47,7 +50,7 @@ SMALL = replace(
 
 @cache
 def tensors_of(architecture: DecoderArchitecture) -> dict[str, torch.Tensor]:
-    """Of speech_tokenizer/model.safetensors, without their ``decoder.`` prefix."""
+    """Return random tensors, named as in speech_tokenizer/model.safetensors but without the prefix ``decoder.``."""
     last = len(architecture.upsample_rates) + 2
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.safetensors")
@@ -56,20 +59,25 @@ def tensors_of(architecture: DecoderArchitecture) -> dict[str, torch.Tensor]:
         return {name.removeprefix("decoder."): tensor for name, tensor in load_file(file).items()}
 
 
-def defined(architecture: DecoderArchitecture, rows: int) -> StreamDecoder:
-    """The decoder in plain torch, on the CPU."""
+def reference_decoder(architecture: DecoderArchitecture, rows: int) -> StreamDecoder:
+    """Return the reference implementation, in plain torch on the CPU."""
     with torch.inference_mode():
         return StreamDecoder(Code2WavModel(tensors_of(architecture), architecture, device=CPU), rows)
 
 
-def some_codes(architecture: DecoderArchitecture, streams: int, frames: int, seed: int = 0) -> np.ndarray:
-    """int16 [streams, frames, 16]."""
+def random_codes(architecture: DecoderArchitecture, streams: int, frames: int, seed: int = 0) -> Codes:
+    """Return codes int16 [streams, frames, 16]."""
     shape = (streams, frames, architecture.quantizers)
     return np.random.default_rng(seed).integers(architecture.codebook_size, size=shape, dtype=np.int16)
 
 
-def heard(decoder: Decoder, codes: np.ndarray, cuts: tuple[int, ...] = (), context: np.ndarray | None = None):
-    """Samples of codes [streams, frames, 16], cut after the frames ``cuts``; every stream after ``context``."""
+def decode_streams(
+    decoder: Decoder, codes: Codes, cuts: tuple[int, ...] = (), context: Codes | None = None
+) -> NDArray[np.int16]:
+    """Return the samples of codes [streams, frames, 16], decoded in chunks.
+
+    cuts: frames at which a chunk ends. context: reference frames that precede every stream.
+    """
     rows = [decoder.begin(context) for _ in codes]
     pieces = [decoder.decode(rows, piece) for piece in np.split(codes, cuts, axis=1)]
     for row in rows:
@@ -77,6 +85,6 @@ def heard(decoder: Decoder, codes: np.ndarray, cuts: tuple[int, ...] = (), conte
     return np.concatenate(pieces, axis=1)
 
 
-def decibels(samples: np.ndarray, truth: np.ndarray) -> float:
-    """How far the error lies below the signal."""
-    return float(20 * np.log10(truth.std() / (samples - truth).std()))
+def decibels(samples: NDArray[Any], expected: NDArray[Any]) -> float:
+    """Return the level of the error in dB below the signal."""
+    return float(20 * np.log10(expected.std() / (samples - expected).std()))

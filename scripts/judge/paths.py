@@ -1,4 +1,4 @@
-"""Where the judge keeps what it downloads and makes; all of it may be deleted."""
+"""Paths of the judge. Everything in ``CACHE`` can be deleted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 ROOT = PACKAGE.parents[1]
 DATA = PACKAGE / "data"
-KEPT = ROOT / ".judge"
-WEIGHTS = KEPT / "weights"
-HEARD = KEPT / "heard"
+CACHE = ROOT / ".judge"
+WEIGHTS = CACHE / "weights"
+JUDGMENTS = CACHE / "heard"
 JUDGE_PYTHON = ROOT / ".venv-judge" / "bin" / "python"

@@ -1,4 +1,4 @@
-"""Code predictors of random weights, of any size, and what they are asked."""
+"""Code predictors with random weights of any size, and inputs for them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PUBLISHED = Transformer(
     hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
 )
 SPECIAL_CODES = 1024
-"""Rows of codebook 0's table that are no codes."""
+"""Rows of codebook 0's table that are special tokens."""
 
 
 def architecture(shape: Transformer, *, vocab: int, books: int, talker_hidden: int) -> TalkerArchitecture:
-    """As much of a talker's as the code predictor and the slots read."""
+    """Return a talker with this code predictor. Everything that the predictor does not read is minimal."""
     talker = Transformer(
         talker_hidden, 3 * talker_hidden, layers=1, heads=1, kv_heads=1, head_dim=64, rope_theta=1e6, eps=1e-6
     )
@@ -43,7 +43,10 @@ def architecture(shape: Transformer, *, vocab: int, books: int, talker_hidden: i
 
 
 def tensors(talker: TalkerArchitecture, device: torch.device) -> dict[str, Tensor]:
-    """Named as in a checkpoint under ``talker.``, values of bfloat16; logits are spread like a trained model's."""
+    """Return random bfloat16 tensors, named as in a checkpoint but without the prefix ``talker.``.
+
+    The logits have a spread like those of a trained model.
+    """
     generator = torch.Generator(device).manual_seed(20261120)
     shape, books, outside = talker.predictor.transformer, talker.codebooks, talker.transformer.hidden
 
@@ -89,7 +92,7 @@ def random_talker(
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> tuple[Weights, TalkerArchitecture, CodecSide]:
-    """What the code predictor is made of."""
+    """Return the arguments of ``gather`` for a random code predictor."""
     device = device or torch.device("cpu")
     talker = architecture(shape, vocab=vocab, books=books, talker_hidden=talker_hidden)
     weights = Weights(tensors(talker, device), device, dtype)
@@ -97,12 +100,12 @@ def random_talker(
 
 
 def random_weights(shape: Transformer, **sizes: Any) -> PredictorWeights:
-    """The same, gathered."""
+    """Return the weights of a random code predictor. sizes: see ``random_talker``."""
     return gather(*random_talker(shape, **sizes))
 
 
-def question(weights: PredictorWeights, rows: int, *, seed: int = 0, mixed: bool = False) -> dict[str, Any]:
-    """What ``ResidualCodes`` is called with. mixed: greedy rows, rows without top-k, rows with top-p."""
+def predictor_inputs(weights: PredictorWeights, rows: int, *, seed: int = 0, mixed: bool = False) -> dict[str, Any]:
+    """Return random arguments for ``ResidualCodes``. mixed: some rows are greedy, without top-k, or with top-p."""
     generator = torch.Generator().manual_seed(seed)
     device, at = weights.device, torch.arange(rows)
     temperature, top_k, top_p = torch.full((rows,), 0.9), torch.full((rows,), 50), torch.ones(rows)
@@ -123,18 +126,18 @@ def question(weights: PredictorWeights, rows: int, *, seed: int = 0, mixed: bool
     }
 
 
-def some_rows(asked: dict[str, Any], rows: Any) -> dict[str, Any]:
-    """The same for some of the rows."""
-    draws, chance = asked["draws"], asked["chance"]
+def select_rows(inputs: dict[str, Any], rows: Any) -> dict[str, Any]:
+    """Return the inputs of the selected rows. rows: an index of a tensor."""
+    draws, chance = inputs["draws"], inputs["chance"]
     return {
-        "hidden": asked["hidden"][rows],
-        "first": asked["first"][rows],
+        "hidden": inputs["hidden"][rows],
+        "first": inputs["first"][rows],
         "draws": RowDraws(*(each[rows] for each in draws)),
         "chance": RngKey(*(each[rows] for each in chance)),
     }
 
 
 def relative(out: Tensor, reference: Tensor) -> float:
-    """|out - reference| / |reference|; infinite where anything is NaN."""
+    """Return |out - reference| / |reference|; infinite if any value is NaN."""
     error = (out.double() - reference.double()).norm() / reference.double().norm()
     return float("inf") if error.isnan() else error.item()

@@ -1,4 +1,4 @@
-"""What the judges make of recordings; kept by the recording's bytes, so that nothing is heard twice."""
+"""Runs the judges on recordings. Results are cached by the bytes of the recording."""
 
 from __future__ import annotations
 
@@ -18,61 +18,63 @@ from scipy.signal import resample_poly
 from scripts.judge.distill_mos import DistillMos
 from scripts.judge.ecapa import SpeakerJudge
 from scripts.judge.moonshine import Moonshine
-from scripts.judge.places import HEARD, PACKAGE
+from scripts.judge.paths import JUDGMENTS, PACKAGE
 from scripts.judge.sound import JUDGE_RATE, Samples, read
 from scripts.judge.weights import weights
 from scripts.judge.whisper import Whisper
 
 JudgeName = Literal["moonshine", "whisper", "mos", "speaker"]
 JUDGES: tuple[JudgeName, ...] = get_args(JudgeName)
-_SOURCES = ("distill_mos", "ecapa", "hearing", "moonshine", "sound", "weights", "whisper")
-Heard = dict[str, Any]
-"""moonshine, whisper: the words; mos: 1 to 5; speaker: unit vector [192]. Only of the judges who were asked."""
+_SOURCES = ("distill_mos", "ecapa", "judging", "moonshine", "sound", "weights", "whisper")
+Judgments = dict[str, Any]
+"""moonshine, whisper: the recognized words. mos: 1 to 5. speaker: unit vector [192]. Only of the selected judges."""
 
 
-def hear(files: Iterable[Path], judges: Sequence[JudgeName] = JUDGES, *, processes: int = 2) -> dict[Path, Heard]:
-    """All recordings, several at once. Prints how far it is."""
+def judge_files(
+    files: Iterable[Path], judges: Sequence[JudgeName] = JUDGES, *, processes: int = 2
+) -> dict[Path, Judgments]:
+    """Judge all recordings in parallel. Prints the progress."""
     distinct = list(dict.fromkeys(files))
     weights()
-    heard: dict[Path, Heard] = {}
+    judgments: dict[Path, Judgments] = {}
     with ProcessPoolExecutor(processes, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        for file, result in zip(distinct, pool.map(_hear_one, distinct, [judges] * len(distinct)), strict=True):
-            heard[file] = result
-            if len(heard) % 25 == 0:
-                print(f"heard {len(heard)} of {len(distinct)}", file=sys.stderr, flush=True)
-    return heard
+        for file, result in zip(distinct, pool.map(_judge_file, distinct, [judges] * len(distinct)), strict=True):
+            judgments[file] = result
+            if len(judgments) % 25 == 0:
+                print(f"judged {len(judgments)} of {len(distinct)}", file=sys.stderr, flush=True)
+    return judgments
 
 
-def _hear_one(file: Path, judges: Sequence[JudgeName]) -> Heard:
-    kept = HEARD / _version() / f"{hashlib.sha256(file.read_bytes()).hexdigest()}.json"
-    heard: Heard = json.loads(kept.read_text()) if kept.exists() else {}
-    missing = [judge for judge in judges if judge not in heard]
+def _judge_file(file: Path, judges: Sequence[JudgeName]) -> Judgments:
+    cached = JUDGMENTS / _version() / f"{hashlib.sha256(file.read_bytes()).hexdigest()}.json"
+    judgments: Judgments = json.loads(cached.read_text()) if cached.exists() else {}
+    missing = [judge for judge in judges if judge not in judgments]
     if missing:
         samples = _for_judges(*read(file))
-        heard |= {judge: _judge(judge)(samples) for judge in missing}
-        _keep(kept, heard)
-    return heard
+        judgments |= {judge: _judge(judge)(samples) for judge in missing}
+        _write_cache(cached, judgments)
+    return judgments
 
 
 @cache
 def _version() -> str:
-    """Of the judges: what others heard does not count."""
+    """Return a hash of the judges' source. Results of other versions are not used."""
     source = b"".join((PACKAGE / f"{name}.py").read_bytes() for name in _SOURCES)
     return hashlib.sha256(source).hexdigest()[:12]
 
 
 def _for_judges(samples: Samples, rate: int) -> Samples:
-    """At 16 kHz, with a filter as soft as Distill-MOS's own: a steep one is worth 0.08 of a score."""
+    """Resample to 16 kHz with a filter as gentle as Distill-MOS's own. A steep one changes its score by 0.08."""
     if rate == JUDGE_RATE:
         return samples
     return np.asarray(resample_poly(samples, JUDGE_RATE, rate), np.float32)
 
 
-def _keep(file: Path, heard: Heard) -> None:
-    """Renamed into place: another process may hear the same."""
+def _write_cache(file: Path, judgments: Judgments) -> None:
+    """Write the file atomically, because another process may write the same one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{id(heard)}.part")
-    part.write_text(json.dumps(heard))
+    part = file.with_suffix(f".{id(judgments)}.part")
+    part.write_text(json.dumps(judgments))
     part.replace(file)
 
 

@@ -1,0 +1,130 @@
+"""Synthesizes utterances into files. Existing files are not synthesized again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import soundfile
+
+from engine.client.client import EngineClient
+from engine.config import EngineConfig
+from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
+from scripts.judge.clips import Clip
+from scripts.judge.expected import max_frames
+from scripts.judge.sound import read
+
+Device = Literal["cpu", "cuda"]
+
+_CONCURRENCY = 8
+_REPORT_INTERVAL = 50
+
+
+@dataclass(frozen=True)
+class ExamUtterance:
+    """An utterance to synthesize, with the checkpoint's default sampling.
+
+    speaker: a built-in voice. reference: a recording to clone instead. in_context: whether to use its transcript.
+    """
+
+    text: str
+    seed: int
+    speaker: str | None = None
+    reference: Clip | None = None
+    in_context: bool = False
+
+    @property
+    def name(self) -> str:
+        """A unique and reproducible file name."""
+        digest = hashlib.sha256(json.dumps([self.text, self.seed, self.speaker, self.in_context]).encode())
+        if self.reference is not None:
+            digest.update(self.reference.file.read_bytes())
+        return digest.hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class SpokenUtterance:
+    """A synthesized utterance. stopped: whether it ended by itself. edges: sample indices where later chunks begin."""
+
+    utterance: ExamUtterance
+    wav: Path
+    stopped: bool
+    edges: tuple[int, ...]
+
+
+def synthesize(
+    checkpoint: Path, utterances: Sequence[ExamUtterance], out: Path, device: Device = "cpu"
+) -> list[SpokenUtterance]:
+    """Synthesize the utterances that are not in ``out`` yet. Raises EngineError when the checkpoint cannot."""
+    out.mkdir(parents=True, exist_ok=True)
+    missing = [utterance for utterance in utterances if not _metadata_file(out, utterance).exists()]
+    if missing:
+        asyncio.run(_synthesize_all(EngineConfig(model=str(checkpoint), device=device), missing, out))
+    return [_read_spoken(out, utterance) for utterance in utterances]
+
+
+async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance], out: Path) -> None:
+    engine = EngineClient(config)
+    await engine.start()
+    try:
+        await engine.wait_ready()
+        remaining = iter(enumerate(utterances, start=1))
+
+        async def work() -> None:
+            for number, utterance in remaining:
+                await _synthesize_one(engine, utterance, out)
+                if number % _REPORT_INTERVAL == 0:
+                    print(f"synthesized {number} of {len(utterances)}", file=sys.stderr, flush=True)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_CONCURRENCY):
+                group.create_task(work())
+    finally:
+        await engine.close()
+
+
+async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: Path) -> None:
+    request = SpeechRequest(
+        text=utterance.text,
+        speaker=utterance.speaker,
+        voice=await _voice(engine, utterance),
+        sampling=SamplingParams(seed=utterance.seed, max_new_tokens=max_frames(utterance.text)),
+        realtime=False,
+    )
+    stream = engine.submit(request)
+    chunks = [chunk.samples async for chunk in stream]
+    samples = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.int16)
+    soundfile.write(_wav(out, utterance), samples, SAMPLE_RATE)
+    stopped = stream.completion.finish_reason is FinishReason.STOP
+    edges = list(accumulate(len(chunk) for chunk in chunks))[:-1]
+    _metadata_file(out, utterance).write_text(json.dumps({"stopped": stopped, "edges": edges, "text": utterance.text}))
+
+
+async def _voice(engine: EngineClient, utterance: ExamUtterance) -> Voice | None:
+    if utterance.reference is None:
+        return None
+    samples, rate = read(utterance.reference.file)
+    transcript = utterance.reference.text if utterance.in_context else None
+    return await engine.encode_reference(samples, rate, codes=utterance.in_context, transcript=transcript)
+
+
+def _read_spoken(out: Path, utterance: ExamUtterance) -> SpokenUtterance:
+    metadata = json.loads(_metadata_file(out, utterance).read_text())
+    return SpokenUtterance(utterance, _wav(out, utterance), metadata["stopped"], tuple(metadata["edges"]))
+
+
+def _wav(out: Path, utterance: ExamUtterance) -> Path:
+    return out / f"{utterance.name}.wav"
+
+
+def _metadata_file(out: Path, utterance: ExamUtterance) -> Path:
+    """Return the metadata file. It is written after the recording, so it marks a complete recording."""
+    return out / f"{utterance.name}.json"
