@@ -12,8 +12,8 @@ import torch
 from engine.checkpoint.architecture import CodecArchitecture, ModelArchitecture
 from engine.checkpoint.checksums import SUMS_FILE, Checksums
 from engine.checkpoint.config import GenerationDefaults, read_codec, read_generation_defaults, read_model
+from engine.checkpoint.json_file import read_json
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import read_json
 from engine.checkpoint.tensors import TensorFile
 from engine.errors import CheckpointError
 from engine.prompt.tokenizer import TextTokenizer, check_text_ids
@@ -116,8 +116,9 @@ def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     checksums = Checksums.of(folder, enabled=verify)
     if unlisted := checksums.unlisted(FILES):
         _log.warning("%s does not list %s, which is loaded unverified", folder / SUMS_FILE, ", ".join(unlisted))
-    model = read_model(read_json(folder / "config.json", checksums))
-    codec = read_codec(read_json(folder / "speech_tokenizer" / "config.json", checksums))
+    model_config, codec_config = folder / "config.json", folder / "speech_tokenizer" / "config.json"
+    model = read_model(read_json(model_config, checksums), model_config)
+    codec = read_codec(read_json(codec_config, checksums), codec_config)
     _check_codebooks(folder, model, codec)
     tokenizer = TextTokenizer(folder, checksums)
     check_text_ids(folder, tokenizer, model.text_ids, model.talker.text_vocab, checksums)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import combining
 
+from pydantic import StrictStr, TypeAdapter
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from engine.checkpoint.architecture import TextIds
 from engine.checkpoint.checksums import Checksums, unverified
-from engine.checkpoint.strict_json import read_json
+from engine.checkpoint.json_file import parse, read_json
 from engine.errors import CheckpointError, RequestError
 
 SPLIT_PATTERN = (
@@ -39,7 +41,7 @@ class TextTokenizer:
         """
         checksums = checksums or unverified(folder)
         vocab, merges = folder / "vocab.json", folder / "merges.txt"
-        ids, pairs = read_json(vocab, checksums).values, _merges(checksums.read(merges), merges)
+        ids, pairs = read_json(vocab, checksums), _merges(checksums.read(merges), merges)
         try:
             model = models.BPE(ids, pairs)
         except Exception as error:  # the library raises no specific type
@@ -133,13 +135,23 @@ def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds, 
             )
 
 
+@dataclass
+class _AddedToken:
+    content: StrictStr
+
+
+@dataclass
+class _TokenizerConfig:
+    added_tokens_decoder: dict[str, _AddedToken] | None = None
+
+
+_TOKENIZER_CONFIG = TypeAdapter(_TokenizerConfig)
+
+
 def _added_tokens(folder: Path, checksums: Checksums) -> dict[int, str] | None:
     """Return id -> token from tokenizer_config.json, or None if the file or its list does not exist."""
     file = folder / "tokenizer_config.json"
     if not file.exists() and not checksums.lists(file):
         return None
-    config = read_json(file, checksums)
-    if not config.has("added_tokens_decoder"):
-        return None
-    table = config.object("added_tokens_decoder")
-    return {int(key): table.object(key).text("content") for key in table.values if key.isdecimal()}
+    tokens = parse(_TOKENIZER_CONFIG, read_json(file, checksums), file).added_tokens_decoder
+    return None if tokens is None else {int(key): token.content for key, token in tokens.items() if key.isdecimal()}

@@ -16,7 +16,6 @@ from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from engine.checkpoint.config import read_codec
 from engine.checkpoint.folder import open_checkpoint
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import Keys
 from engine.cloning.networks import SHORTEST, ReferenceNetworks, captured_sizes
 from tests.references import assert_same_voice, margins, recording
 from tests.support.random_checkpoint.weights import write_weights
@@ -40,7 +39,7 @@ def published(model, folder: Path) -> SimpleNamespace:
         se_channels=128,
         sample_rate=24_000,
     )
-    codec = read_codec(Keys(full_size_codec(), folder / "config.json"))
+    codec = read_codec(full_size_codec(), folder / "config.json")
     shapes = model_shapes(replace(model, speaker_encoder=speaker)) | codec_shapes(codec)
     heard = {name: shape for name, shape in shapes.items() if name.startswith(("speaker_encoder.", "encoder."))}
     write_weights(folder / "model.safetensors", heard, "published", torch.float32)

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 from engine.checkpoint.config import read_codec, read_model
 from engine.checkpoint.folder import FILES, open_checkpoint
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import Keys
 from tests.support.random_checkpoint import VARIANTS
 from tests.unit import published
 from tests.unit.spoiling import refusal, rewrite
@@ -27,12 +26,12 @@ def folder(checkpoints, tmp_path) -> Path:
 
 @pytest.mark.parametrize("name", published.MODELS)
 def test_every_published_model_has_exactly_the_expected_tensors(name):
-    model = read_model(Keys(published.model_config(name), Path(CONFIG)))
+    model = read_model(published.model_config(name), Path(CONFIG))
     assert model_shapes(model) == published.shapes()[name]
 
 
 def test_the_published_codec_has_exactly_the_expected_tensors():
-    codec = read_codec(Keys(published.CODEC, Path("speech_tokenizer/config.json")))
+    codec = read_codec(published.CODEC, Path("speech_tokenizer/config.json"))
     assert codec_shapes(codec) == published.shapes()["speech_tokenizer"]
 
 
