@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from engine.protocol.request import MOST_CHUNK_FRAMES
+from engine.protocol.request import MAX_CHUNK_FRAMES
 
 
 class _Strict(BaseModel):
@@ -75,7 +75,7 @@ class Code2WavConfig(_Strict):
         "as an utterance leaves the talker before it leaves Code2Wav",
     )
     first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
-    max_chunk_frames: int = Field(12, ge=1, le=MOST_CHUNK_FRAMES, description="most frames of one chunk")
+    max_chunk_frames: int = Field(12, ge=1, le=MAX_CHUNK_FRAMES, description="most frames of one chunk")
     max_batch_frames: int | None = Field(
         None,
         ge=1,

@@ -25,7 +25,7 @@ from engine.kernels.codec_ops import Ops, TorchOps
 from engine.kernels.codec_tiles import AMPLE
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
-from engine.protocol.request import CODEBOOKS, MOST_CHUNK_FRAMES, SAMPLES_PER_FRAME
+from engine.protocol.request import CODEBOOKS, MAX_CHUNK_FRAMES, SAMPLES_PER_FRAME
 
 CPU = torch.device("cpu")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -128,7 +128,7 @@ def tell(folder: str, device: torch.device, frames: int, chunks: Sequence[int]) 
 
 def chunk_of(text: str) -> int:
     """Parse a chunk size in frames. Raises ValueError when Code2Wav does not support it."""
-    if not 1 <= int(text) <= MOST_CHUNK_FRAMES:
+    if not 1 <= int(text) <= MAX_CHUNK_FRAMES:
         raise ValueError(text)
     return int(text)
 

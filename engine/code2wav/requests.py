@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.code2wav.schedule import Progress
-from engine.protocol.messages import Announcement
+from engine.protocol.messages import StreamHeader
 from engine.protocol.request import CODEBOOKS, Completion, FinishReason
 from engine.transfer import Endpoint, Kind, Record
 
@@ -23,7 +23,7 @@ class Stream:
     cancelled; decode no more of it.
     """
 
-    announcement: Announcement
+    header: StreamHeader
     progress: Progress
     codes: bytearray = field(default_factory=bytearray)
     row: int | None = None
@@ -81,8 +81,8 @@ class StreamTable:
         for record in self._frames.receive():
             match record.kind:
                 case Kind.OPEN:
-                    announcement = Announcement.from_bytes(record.payload)
-                    self.streams[record.stream] = Stream(announcement, Progress(announcement.realtime))
+                    header = StreamHeader.from_bytes(record.payload)
+                    self.streams[record.stream] = Stream(header, Progress(header.realtime))
                     self._audio.open(record.stream)
                 case Kind.DATA:
                     self._append(record)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import inf
 
 from engine.config import Code2WavConfig
-from engine.protocol.request import MOST_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
+from engine.protocol.request import MAX_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
 
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
-CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MOST_CHUNK_FRAMES)
+CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MAX_CHUNK_FRAMES)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 """``CHUNKS`` are the frames per stream, ``BATCHES`` the streams per batch. Each pair is compiled on first use."""
 COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

@@ -18,7 +18,7 @@ from engine.code2wav.schedule import Batch, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
 from engine.protocol.request import AudioChunk
-from engine.protocol.samples import NO_NUMBER
+from engine.protocol.samples import NAN_SAMPLE
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _FAILED_BATCHES = 3
@@ -83,7 +83,7 @@ class Code2WavStage:
     def _finish_ended(self) -> None:
         """Forward the END or FAIL of streams that have nothing left to decode."""
         for number, terminal in self._table.finished():
-            probe = self._forget(number).announcement.probe
+            probe = self._forget(number).header.probe
             if terminal.kind is Kind.FAIL:
                 self._audio.fail(number, terminal.payload)
             else:
@@ -160,7 +160,7 @@ class Code2WavStage:
             if self._streams.get(number) is stream and not stream.unwanted
         }
         for number, least in zip(launched.streams, samples.min(1), strict=True):
-            if least == NO_NUMBER and heard.pop(number, None) is not None:
+            if least == NAN_SAMPLE and heard.pop(number, None) is not None:
                 _log.error("Code2Wav made samples of stream %s that are no numbers", number)
                 self._fail([number], EngineFailed("Code2Wav made samples that are no numbers"))
         for number in heard:
@@ -176,7 +176,7 @@ class Code2WavStage:
         rows, began_with_context = {}, False
         for number in batch.streams:
             stream = self._streams[number]
-            has_context = stream.row is None and stream.announcement.context is not None
+            has_context = stream.row is None and stream.header.context is not None
             if has_context and began_with_context and not self._decoder.padded:
                 continue
             began_with_context = began_with_context or has_context
@@ -189,11 +189,11 @@ class Code2WavStage:
         stream = self._streams[number]
         if stream.row is None and self._decoder.free_rows:
             try:
-                stream.row = self._decoder.begin(stream.announcement.context)
+                stream.row = self._decoder.begin(stream.header.context)
             except Exception as error:
                 _log.exception("Code2Wav could not begin stream %s", number)
                 self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
-                if stream.announcement.context is None:  # a context is client data and can be the cause itself
+                if stream.header.context is None:  # a context is client data and can be the cause itself
                     self._count_failure(error)
         return stream.row
 

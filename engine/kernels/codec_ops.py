@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.protocol.samples import FULL_SCALE, NO_NUMBER
+from engine.protocol.samples import FULL_SCALE, NAN_SAMPLE
 
 Activation = Literal["none", "snake", "gelu"]
 
@@ -189,7 +189,7 @@ class TorchOps:
         """See ``Ops.last_convolution``."""
         y = F.conv1d(x.transpose(1, 2).float(), weight.T[None], bias).squeeze(1).clamp(-1, 1)
         if samples.dtype == torch.int16:
-            y = torch.where(y.isnan(), NO_NUMBER, (y * FULL_SCALE).round())
+            y = torch.where(y.isnan(), NAN_SAMPLE, (y * FULL_SCALE).round())
         samples.copy_(y)
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from engine.checkpoint.architecture import DecoderArchitecture
 from engine.kernels.codec_ops import Caches, Ops, Product, rounded
 from engine.models.code2wav import latent_table
-from engine.protocol.request import MOST_CHUNK_FRAMES
+from engine.protocol.request import MAX_CHUNK_FRAMES
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class StreamMemory:
 
     def __init__(self, weights: RowWeights, rows: int) -> None:
         shape, device, dtype = weights.architecture.transformer, weights.device, weights.dtype
-        ring = 1 << (weights.architecture.sliding_window - 2 + MOST_CHUNK_FRAMES).bit_length()
+        ring = 1 << (weights.architecture.sliding_window - 2 + MAX_CHUNK_FRAMES).bit_length()
         size = (rows + 1, shape.layers, shape.heads, ring, shape.head_dim)
         self.spare = rows
         self.columns = torch.zeros(

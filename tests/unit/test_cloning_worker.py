@@ -13,7 +13,7 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.cloning.encoder import ReferenceEncoder, key_of
 from engine.cloning.worker import CloningWorker
 from engine.errors import EngineError, EngineFailed, RequestError
-from engine.protocol.messages import EncodeRequest, decoded_voice
+from engine.protocol.messages import EncodeRequest, unpack_voice
 from engine.protocol.request import Voice
 from engine.transfer import Endpoint, Kind, Wakeup, pair
 from tests.references import assert_same_vector, recording
@@ -70,7 +70,7 @@ class Client:
         def heard() -> bool:
             for record in self._endpoint.receive():
                 if record.kind is Kind.END:
-                    self.answers[record.stream] = decoded_voice(record.payload).embedding.tolist()
+                    self.answers[record.stream] = unpack_voice(record.payload).embedding.tolist()
                 elif record.kind is Kind.FAIL:
                     self.answers[record.stream] = EngineError.from_bytes(record.payload)
                 else:

@@ -13,9 +13,9 @@ from engine.device.streams import HostStream
 from engine.kernels.codec_ops import TorchOps
 from engine.kernels.codec_tiles import choose_tile
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
-from engine.protocol.messages import Announcement
+from engine.protocol.messages import StreamHeader
 from engine.protocol.request import AudioChunk, Completion, FinishReason
-from engine.protocol.samples import NO_NUMBER, to_int16
+from engine.protocol.samples import NAN_SAMPLE, to_int16
 from engine.transfer import Kind, Wakeup, pair
 from tests.codecs import CPU, SMALL, decibels, defined, heard, some_codes, tensors_of
 
@@ -82,7 +82,7 @@ def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(who
 def test_samples_of_weights_that_are_no_numbers_are_told_from_sound(whole):
     codes, _ = whole
     spoilt = graphed(torch.float16, {"decoder.0.conv.bias": torch.full((64,), torch.nan)})
-    assert (spoilt.launch([spoilt.begin(None)], codes[:1, :2]).collect() == NO_NUMBER).all()
+    assert (spoilt.launch([spoilt.begin(None)], codes[:1, :2]).collect() == NAN_SAMPLE).all()
 
 
 @pytest.mark.parametrize("cuts", [(1, 2, 4, 8), (6, 12, 18), ()])
@@ -197,7 +197,7 @@ def test_the_stage_sends_what_the_definition_makes(whole, kind):
             return len(ended) == len(contexts)
 
         for stream, context in contexts.items():
-            speaking.open(stream, Announcement(True, context).to_bytes())
+            speaking.open(stream, StreamHeader(True, context).to_bytes())
         for at in range(FRAMES):
             for stream, context in contexts.items():
                 if at >= (0 if context is None else len(context)):
