@@ -18,14 +18,7 @@ from engine.client.watchdog import Reason, Stats, Watchdog
 from engine.cloning.resampling import resample
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
-from engine.protocol.messages import (
-    READY,
-    EncodeRequest,
-    RequestKind,
-    pack_request,
-    pack_speech_request,
-    unpack_voice,
-)
+from engine.protocol.messages import READY, EncodeRequest, RequestKind, pack_request, unpack_voice
 from engine.protocol.request import SAMPLE_RATE, EngineInfo, SpeechRequest, Voice
 from engine.transfer import Kind, Record, TransferError
 
@@ -144,7 +137,7 @@ class EngineClient:
         worker = self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.request_submitted()
-        responses = self._open(worker, pack_speech_request(request), self._open_requests)
+        responses = self._open(worker, pack_request(RequestKind.SPEECH, request.to_bytes()), self._open_requests)
         return SpeechStream(responses)
 
     async def encode_reference(
@@ -309,9 +302,8 @@ class EngineClient:
         self._worker = None
         self._stop_watching()
         if self._info is None and self._starts >= _MAX_STARTS and self._state != "failed":
-            self._set_state(
-                "failed", EngineFailed(f"the engine exited {self._starts} times before it was ready; see its log")
-            )
+            message = f"the engine exited {self._starts} times before it was ready; see its log"
+            self._set_state("failed", EngineFailed(message))
         if self._state != "failed":
             self._set_state("starting", EngineUnavailable("the engine is restarting; retry later"))
         self._fail_all(EngineFailed("the engine process ended unexpectedly", code="engine_lost"))

@@ -14,7 +14,7 @@ import numpy as np
 from engine.client.stream import ResponseQueue, SpeechStream
 from engine.config import EngineConfig
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
-from engine.protocol.messages import RequestKind, pack_request, pack_speech_request
+from engine.protocol.messages import RequestKind, pack_request
 from engine.protocol.request import SAMPLES_PER_FRAME, EngineInfo, SamplingParams, SpeechRequest, Voice
 
 _CHECK_FRAMES = 2
@@ -91,7 +91,7 @@ class Watchdog:
     ) -> None:
         self._stall_seconds = config.stall_seconds
         self._slots = config.talker.slots
-        self._utterance = pack_speech_request(check_request(info))
+        self._utterance = pack_request(RequestKind.SPEECH, check_request(info).to_bytes())
         self._open, self._in_flight, self._kill = open_stream, in_flight, kill
         self._last_answer_at = self._last_audio_at = time.monotonic()
         self._unanswered_since: float | None = None

@@ -12,14 +12,14 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.request import CODEBOOKS, SpeechRequest, Voice
+from engine.protocol.request import CODEBOOKS, Voice
 
 READY = 0
 """The stream on which a process reports that it is loaded, or why loading failed."""
 
 
 class RequestKind(IntEnum):
-    """The first byte of a request: its kind."""
+    """The first byte of a request: its kind. The body of SPEECH is ``SpeechRequest.to_bytes``."""
 
     SPEECH = 1
     ENCODE = 2
@@ -55,11 +55,6 @@ def pack_request(kind: RequestKind, body: bytes = b"") -> bytes:
 def unpack_request(payload: bytes) -> tuple[RequestKind, bytes]:
     """Return the kind and the body of a request from its OPEN payload. The inverse of ``pack_request``."""
     return RequestKind(payload[0]), payload[1:]
-
-
-def pack_speech_request(request: SpeechRequest) -> bytes:
-    """Return the OPEN payload of an utterance."""
-    return pack_request(RequestKind.SPEECH, request.to_bytes())
 
 
 def pack_text_delta(piece: str, *, last: bool) -> bytes:

@@ -10,7 +10,7 @@ from engine.code2wav.cpu import CompletedBatch
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
-from engine.protocol.messages import RequestKind, StreamHeader, pack_request, pack_speech_request
+from engine.protocol.messages import RequestKind, StreamHeader, pack_request
 from engine.protocol.request import Completion, FinishReason, SamplingParams, SpeechRequest
 from engine.protocol.samples import to_int16
 from engine.talker.base import TalkerOutput
@@ -124,7 +124,8 @@ def talker_stage(opened):
 
 
 def request(text="Hello world"):
-    return pack_speech_request(SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1)))
+    request = SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1))
+    return pack_request(RequestKind.SPEECH, request.to_bytes())
 
 
 def test_an_utterance_that_cannot_be_admitted_fails_alone(talker_stage):
