@@ -68,7 +68,7 @@ def recordings(count: int, seconds: float) -> Recordings:
 def batches(networks: ReferenceNetworks, given: Recordings) -> Iterator[Recordings]:
     """Split recordings into batches as the engine does (``engine.cloning.worker``)."""
     while given:
-        count = networks.together([len(each) for each in given])
+        count = networks.batch_size([len(each) for each in given])
         yield given[:count]
         given = given[count:]
 

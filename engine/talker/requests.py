@@ -95,10 +95,10 @@ class Desk(Protocol):
     def submit_speaker(self, stream: int, speaker: str) -> None:
         """Answer on ``stream`` with the voice of a built-in speaker."""
 
-    def withdraw(self, stream: int) -> None:
+    def abort(self, stream: int) -> None:
         """Abort a submitted request: its client no longer waits for the answer."""
 
-    def figures(self) -> dict[str, int]:
+    def stats(self) -> dict[str, int]:
         """Return its counters for the statistics."""
 
 
@@ -119,7 +119,7 @@ class RequestReader:
 
     def figures(self) -> dict[str, int]:
         """Return the counters of ``desk`` for the statistics."""
-        return self._desk.figures()
+        return self._desk.stats()
 
     def pending(self) -> bool:
         """Return whether ``take`` has something to return."""
@@ -135,7 +135,7 @@ class RequestReader:
             return self._words(record)
         if record.kind in (Kind.END, Kind.FAIL):
             self._live.pop(record.stream, None)
-            self._desk.withdraw(record.stream)
+            self._desk.abort(record.stream)
             return Abort(record.stream)
         if record.kind is not Kind.OPEN:
             return None

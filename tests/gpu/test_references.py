@@ -16,13 +16,13 @@ from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from engine.checkpoint.config import read_codec
 from engine.checkpoint.folder import open_checkpoint
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.cloning.networks import SHORTEST, ReferenceNetworks, captured_sizes
+from engine.cloning.networks import MIN_SAMPLES, ReferenceNetworks, captured_sizes
 from tests.references import assert_same_voice, margins, recording
 from tests.support.random_checkpoint.weights import write_weights
 from tests.talkers import DEVICE
 
 SIZES = captured_sizes()
-SHORTER = (SHORTEST, 31_234, 50 * 1920, 50 * 1920 - 1)
+SHORTER = (MIN_SAMPLES, 31_234, 50 * 1920, 50 * 1920 - 1)
 """Samples of the recordings that are in a batch beside its longest."""
 
 
@@ -106,7 +106,7 @@ def test_batches_leave_nothing_to_one_another(encoders):
 
 
 def test_a_batch_that_is_not_full(encoders):
-    lengths = [*SHORTER, SHORTEST + 1]
+    lengths = [*SHORTER, MIN_SAMPLES + 1]
     voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
     assert_true(voices, lengths, encoders)
 

@@ -24,10 +24,10 @@ class Memory:
     def __init__(self, device, gib):
         pass
 
-    def took(self, part):
+    def record(self, part):
         pass
 
-    def tell(self):
+    def log_usage(self):
         pass
 
 

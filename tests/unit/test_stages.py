@@ -63,10 +63,10 @@ class NoDesk:
     def submit(self, stream, payload):
         raise AssertionError("nothing here encodes")
 
-    def withdraw(self, stream):
+    def abort(self, stream):
         pass
 
-    def figures(self):
+    def stats(self):
         return {"reference_hits": 1, "reference_misses": 2}
 
 
