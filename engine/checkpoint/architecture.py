@@ -123,6 +123,7 @@ class SpeakerEncoderArchitecture:
     """
 
     width: Annotated[Count, key("enc_dim")]
+    sample_rate: Literal[24000]
     mel_dim: Count = 128
     channels: Annotated[_FiveCounts, key("enc_channels")] = (512, 512, 512, 512, 1536)
     kernel_sizes: Annotated[_FiveCounts, key("enc_kernel_sizes")] = (5, 3, 3, 3, 1)
@@ -130,7 +131,6 @@ class SpeakerEncoderArchitecture:
     attention_channels: Annotated[Count, key("enc_attention_channels")] = 128
     res2net_scale: Annotated[Count, key("enc_res2net_scale")] = 8
     se_channels: Annotated[Count, key("enc_se_channels")] = 128
-    sample_rate: int = SAMPLE_RATE
 
 
 def _is_trained(untrained: Any) -> bool:
@@ -163,7 +163,7 @@ class ModelArchitecture:
     text_ids: Annotated[TextIds, key(THIS)]
     speaker_encoder: Annotated[
         SpeakerEncoderArchitecture | None,
-        json_object(sample_rate=SAMPLE_RATE),
+        json_object(),
         AfterValidator(_as_wide_as_talker),
         key("speaker_encoder_config"),
     ] = None

@@ -10,7 +10,6 @@ from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.device.streams import HostStream
-from engine.kernels.codec_ops import TorchOps
 from engine.kernels.codec_tiles import choose_tile
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.messages import StreamHeader
@@ -18,6 +17,7 @@ from engine.protocol.request import AudioChunk, Completion, FinishReason
 from engine.protocol.samples import NAN_SAMPLE, to_int16
 from engine.transfer import Kind, Wakeup, pair
 from tests.codecs import CPU, SMALL, decibels, defined, heard, some_codes, tensors_of
+from tests.support.torch_codec_ops import TorchOps
 
 PATIENCE = 20
 FRAMES = 40
@@ -136,7 +136,7 @@ def test_a_batch_that_was_not_captured_is_refused():
 def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
     codes, truth = whole
     decoder = graphed()
-    recall = decoder._recall
+    recall = decoder._restore
 
     def broken(row, context):
         recall(row, context)
@@ -224,7 +224,7 @@ def test_tiles_fit_the_products_they_are_for(itemsize):
             for depth in (96, 672, 4096):
                 tile = choose_tile(rows, columns, depth, itemsize)
                 assert tile.rows <= max(16, rows)
-                assert tile.blocks(rows, columns) * tile.rows * tile.columns >= rows * columns
+                assert tile.programs(rows, columns) * tile.rows * tile.columns >= rows * columns
     assert choose_tile(1, 1024, 1024, itemsize).rows == 16
     assert choose_tile(10**6, 1024, 1024, 2).rows == 256
 

@@ -11,7 +11,7 @@ from engine.cloning.encoder import ReferenceEncoder, cache_key
 from engine.cloning.networks import MIN_SAMPLES, BatchSizes, ReferenceNetworks, captured_sizes
 from engine.device.streams import HostStream
 from engine.errors import EngineFailed, RequestError
-from engine.models.speaker_encoder import LogMel, dft_matrix, spectrum_by_product
+from engine.models.speaker_encoder import LogMel, dft_matrix, matrix_stft
 from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE
 from tests.references import assert_same_codes, assert_same_vector, assert_same_voice, margins, padded, recording
@@ -71,13 +71,13 @@ def test_a_spectrum_by_product_is_the_transforms():
     samples = torch.from_numpy(np.stack([recording(20_000), recording(20_000, seed=1)]))
     window = torch.hann_window(1024)
     expected = torch.view_as_real(torch.stft(samples, 1024, 256, window=window, center=False, return_complex=True))
-    made = spectrum_by_product(samples, dft_matrix())
+    made = matrix_stft(samples, dft_matrix())
     torch.testing.assert_close(made, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
 
 
 def test_a_gpu_holds_what_its_own_spectrum_reads():
     tensors = {name: each for name, each in vars(LogMel(24_000, 128, torch.device("meta"))).items() if each is not None}
-    assert [name for name, each in tensors.items() if each.device.type == "meta"] == ["_filters", "_waves"]
+    assert [name for name, each in tensors.items() if each.device.type == "meta"] == ["_filters", "_dft_matrix"]
 
 
 @pytest.mark.parametrize("lengths", [(24_000,), (1, 24_000), (12_000, 5, 7), (12_000,) * 4])

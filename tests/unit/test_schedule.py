@@ -55,7 +55,7 @@ def test_a_listener_gets_no_more_at_once_than_it_has_in_hand():
     while stream.pending:
         chunks.append(SCHEDULE.pick({1: stream}, NOW).frames)
         stream.started = NOW
-        stream.made += chunks[-1]
+        stream.decoded += chunks[-1]
         stream.pending -= chunks[-1]
     assert chunks == [2, 2, 4, 8, 8, 8, 8, 8, 2]
 
@@ -96,7 +96,7 @@ def test_a_listener_that_takes_nothing_gets_nothing_made():
 
 
 def test_what_nobody_listens_to_yet_is_made_in_large_chunks_after_the_others():
-    whole = Progress(False, pending=7, room=100)
+    whole = Progress(False, pending=7, credit=100)
     assert SCHEDULE.pick({1: whole}, NOW) == inf
     whole.pending = 12
     assert SCHEDULE.pick({1: whole}, NOW) == Batch([1], 8)
@@ -111,10 +111,10 @@ def simulate(schedule, count, frame_every, batch_takes):
     """
     streams = {number: listening(room=128) for number in range(count)}
     total, now, first, worst = 75, 0.0, 0.0, -inf
-    while any(stream.made < total for stream in streams.values()):
+    while any(stream.decoded < total for stream in streams.values()):
         for stream in streams.values():
             come = min(total, int(now / frame_every) + 1)
-            stream.pending, stream.ended = come - stream.made, come == total
+            stream.pending, stream.ended = come - stream.decoded, come == total
         batch = schedule.pick({number: each for number, each in streams.items() if each.pending}, now)
         if not isinstance(batch, Batch):
             now += 0.001
@@ -124,8 +124,8 @@ def simulate(schedule, count, frame_every, batch_takes):
             stream = streams[number]
             if stream.started is None:
                 stream.started = first = now
-            worst = max(worst, now - stream.runs_dry) if stream.made else worst
-            stream.made += batch.frames
+            worst = max(worst, now - stream.underrun_at) if stream.decoded else worst
+            stream.decoded += batch.frames
     return first, worst
 
 
@@ -154,7 +154,7 @@ def test_a_batch_that_is_filled_up_may_have_any_number_of_streams():
     assert len(schedule.pick(dict(list(streams.items())[:37]), NOW).streams) == 37
     assert len(schedule.pick(streams, NOW).streams) == 256
     for stream in streams.values():
-        stream.pending, stream.made, stream.started = 8, 20, NOW
+        stream.pending, stream.decoded, stream.started = 8, 20, NOW
     assert schedule.pick(streams, NOW) == Batch(list(range(32)), 8)
 
 

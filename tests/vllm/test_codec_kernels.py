@@ -8,11 +8,12 @@ import triton
 from engine.checkpoint.architecture import CodecArchitecture
 from engine.code2wav.gpu import captured_sizes
 from engine.code2wav.loading import compile_kernels
-from engine.kernels.codec_ops import Caches, Product, TorchOps
+from engine.kernels.codec_ops import Caches, Product
 from engine.kernels.codec_triton import TritonOps
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.samples import NAN_SAMPLE
 from tests.codecs import CPU, SMALL, defined, heard, some_codes, tensors_of
+from tests.support.torch_codec_ops import TorchOps
 from tests.talkers import DEVICE
 
 FUSED, PLAIN = TritonOps(), TorchOps()
