@@ -40,9 +40,9 @@ def log_mel(samples: torch.Tensor, rate: int, bands: int) -> torch.Tensor:
 def margins(encoder: SpeechEncoder, samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """How much nearer each code's vector was than the next nearest, [frames, books]."""
     latents, found = encoder.latents(torch.from_numpy(samples)), []
-    for kind in encoder._quantize._kinds:
+    for kind in encoder._quantize._groups:
         rest = latents @ kind._projection.T
-        for vectors in kind._books:
+        for vectors in kind._codebooks:
             distances, order = torch.cdist(rest, vectors).sort(-1)
             found.append(distances[:, 1] - distances[:, 0])
             rest = rest - vectors[order[:, 0]]

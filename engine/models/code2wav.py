@@ -44,10 +44,7 @@ class CodecTransformer:
         self._frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
         self._keys = torch.arange(self._window, device=device)
         history_shape = (shape.heads, self._window - 1, shape.head_dim)
-        self.states = [StateShape((), torch.int64)] + [
-            StateShape(history_shape),
-            StateShape(history_shape),
-        ] * shape.layers
+        self.states = [StateShape((), torch.int64)] + [StateShape(history_shape)] * (2 * shape.layers)
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """Map [streams, n, latent] to the same shape."""

@@ -127,9 +127,9 @@ def test_streams_that_begin_and_end_beside_one_another_do_not_disturb_each_other
 
 def test_a_batch_that_was_not_captured_is_refused():
     decoder = graphed()
-    with pytest.raises(ValueError, match="no batch of 2 streams with 5 frames"):
+    with pytest.raises(ValueError, match="fits 2 streams with 5 frames"):
         decoder.launch([0, 1], some_codes(SMALL, 2, 5))
-    with pytest.raises(ValueError, match="no batch of 30 streams with up to 2 frames"):
+    with pytest.raises(ValueError, match="fits 30 streams with up to 2 frames"):
         decoder.decode(range(30), some_codes(SMALL, 30, 2))
 
 
@@ -142,7 +142,7 @@ def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
         recall(row, context)
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(decoder, "_recall", broken)
+    monkeypatch.setattr(decoder, "_restore", broken)
     with pytest.raises(RuntimeError, match="no memory"):
         decoder.begin(codes[1, :5])
     assert decoder.free_rows == ROWS

@@ -142,7 +142,7 @@ def test_listeners_who_begin_together_do_not_run_dry(count, slowness):
 @pytest.mark.parametrize(("count", "step"), [(1, 0.005), (64, 0.01), (256, 0.02), (400, 0.03)])
 def test_on_a_gpu_all_first_chunks_leave_together_and_nobody_runs_dry(count, step):
     """A batch takes 1 ms and 0.02 a frame, as the 1.7B checkpoint's on an H200, with what Python adds."""
-    schedule = Schedule.of(Code2WavConfig(), padded=True)
+    schedule = Schedule.from_config(Code2WavConfig(), padded=True)
     first, late = simulate(schedule, count, step, lambda streams, frames: 0.001 + 0.00002 * streams * frames)
     assert first < 0.002 + 0.00004 * count
     assert late < -0.04

@@ -114,7 +114,7 @@ async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
 async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in_use(engine, monkeypatch):
     engine = engine()
     engine.watchdog.check_if_idle()  # audio, or a start, was a moment ago
-    monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
     engine.in_flight = 2
     engine.watchdog.check_if_idle()
     await asyncio.sleep(0)
@@ -125,8 +125,8 @@ async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in
 
 
 async def test_models_that_hang_without_failing_are_found_while_requests_come_and_go(engine, monkeypatch):
-    monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
-    monkeypatch.setattr("engine.client.watchdog._LONG_SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._LONG_IDLE_SECONDS", 0.0)
     monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
     engine = engine()
     engine.speaks = False

@@ -85,13 +85,13 @@ def test_room_made_between_looking_and_asking_for_it_is_used(link, monkeypatch):
     for stream in range(FULL // 32):
         near.endpoint.open(stream)
     doorbell = near.endpoint._channel._doorbell
-    ask, received = doorbell.ask_for_room, []
+    ask, received = doorbell.request_room, []
 
     def ask_too_late():
         received.extend(far.endpoint.receive())
         ask()
 
-    monkeypatch.setattr(doorbell, "ask_for_room", ask_too_late)
+    monkeypatch.setattr(doorbell, "request_room", ask_too_late)
     near.endpoint.end(1)
     far.wait_for(lambda: received.extend(far.endpoint.receive()) or len(received) == FULL // 32 + 1)
     assert received[-1].kind is Kind.END
