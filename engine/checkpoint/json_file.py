@@ -75,7 +75,7 @@ def json_object(**supported: object) -> BeforeValidator:
 def limit(name: str) -> AfterValidator:
     """Return the annotation of an integer that ``below(name)`` refers to, in fields that follow it."""
 
-    def remember(value: int, info: ValidationInfo) -> int:
+    def remember(value: int, info: ValidationInfo[dict[str, int]]) -> int:
         info.context[name] = value
         return value
 
@@ -85,7 +85,7 @@ def limit(name: str) -> AfterValidator:
 def below(name: str) -> AfterValidator:
     """Return the annotation of an id that must be less than the value of ``limit(name)``."""
 
-    def check(value: int, info: ValidationInfo) -> int:
+    def check(value: int, info: ValidationInfo[dict[str, int]]) -> int:
         size = info.context.get(name)  # None if that value is invalid
         if size is not None and value >= size:
             raise UnsupportedValue(f"in 0..{size - 1}")
