@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.errors import SetupError
 from engine.kernels.fallback import reason_for_fallback, require_gpu
-from engine.kernels.nvrtc import CooperativeKernel, KernelError, compiled
+from engine.kernels.nvrtc import CooperativeKernel, KernelError, compile_cubin
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
@@ -192,4 +192,4 @@ def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool =
 
 
 def _cubin(sizes: Sizes, rows: int) -> bytes:
-    return compiled(CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(rows)])
+    return compile_cubin(CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(rows)])
