@@ -6,128 +6,126 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from engine.protocol.request import MOST_CHUNK_FRAMES
+from engine.protocol.request import MAX_CHUNK_FRAMES
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class VllmConfig(_Strict):
+class VllmConfig(_StrictModel):
     """The talker on vLLM."""
 
-    prefix_caching: bool = Field(True, description="keep what was computed of prompts for those that begin alike")
+    prefix_caching: bool = Field(True, description="reuse the KV cache of prompts with the same prefix")
     cache_positions: int | None = Field(
         None,
         ge=1,
-        description="positions that all utterances together have room for, one context at least; "
-        "when unset a context for every slot",
+        description="size of the KV cache in positions, for all utterances together; at least one context; unset: one "
+        "context per slot",
     )
     reproducible: bool = Field(
         False,
-        description="the same codes for a seed whoever else is served; every step is then as long as slots and "
-        "prefill_chunk together, and frames are made for all slots; the published models can in bfloat16 on a GPU of "
-        "compute capability 9.0",
+        description="generate the same codes for a seed whatever else is in the batch; every step then has slots plus "
+        "prefill_chunk rows, and frames are generated for all slots; supported for the published models in bfloat16 on "
+        "a GPU of compute capability 9.0",
     )
     fp8_predictor: bool = Field(
         False,
-        description="the code predictor's matrices in eight bits: faster frames for up to 16 utterances at once, and "
-        "for any number codes that are further from the checkpoint's own; for the published models in bfloat16 on a "
-        "GPU of compute capability 9.0 with 128 multiprocessors; where it is reproducible, with 16 slots at most",
+        description="store the code predictor's matrices in fp8: faster with up to 16 concurrent utterances, and "
+        "always less exact; supported for the published models in bfloat16 on a GPU of compute capability 9.0 with 128 "
+        "multiprocessors; with reproducible, for at most 16 slots",
     )
 
 
-class TalkerConfig(_Strict):
+class TalkerConfig(_StrictModel):
     """Stage 1: text to codec frames."""
 
     engine: Literal["auto", "native", "vllm"] = Field(
         "auto",
-        description="what runs it: native is plain torch; vllm needs a GPU; auto is vllm on a GPU where that is "
-        "installed, else native",
+        description="native is plain PyTorch; vllm needs a GPU; auto is vllm on a GPU if it is installed, else native",
     )
-    slots: int = Field(8, ge=1, description="requests that decode together")
-    context: int = Field(4096, ge=64, description="positions a slot holds: prompt and frames")
+    slots: int = Field(8, ge=1, description="maximum number of utterances in a batch")
+    context: int = Field(4096, ge=64, description="maximum length of an utterance in positions: prompt and frames")
     prefill_chunk: int | None = Field(
         None,
         ge=1,
-        description="prompt rows that one step reads at most; when unset 64 natively, and with vllm 2048, or 256 "
-        "where it is reproducible",
+        description="maximum prompt rows per step; unset: 64 with native, 2048 with vllm, 256 if reproducible",
     )
     vllm: VllmConfig = Field(default_factory=VllmConfig)
 
 
-class Code2WavConfig(_Strict):
+class Code2WavConfig(_StrictModel):
     """Stage 2: codec frames to samples."""
 
     placement: Literal["thread", "process"] = Field(
-        "thread", description="beside the talker in one process, or in a process of its own"
+        "thread", description="thread: in the talker's process; process: in a separate process"
     )
     gpu: int | None = Field(
-        None, ge=0, description="the GPU of its own process, counted from 0; when unset the talker's"
+        None, ge=0, description="index of the GPU for placement: process, from 0; unset: the talker's GPU"
     )
     dtype: Literal["auto", "float32", "float16"] = Field(
-        "auto", description="auto is float16 with Triton on a GPU, and float32 elsewhere"
+        "auto", description="auto is float16 with Triton on a GPU, else float32"
     )
     streams: int | None = Field(
         None,
         ge=1,
-        description="streams whose decoder state is held at once, at least talker.slots; when unset twice as many, "
-        "as an utterance leaves the talker before it leaves Code2Wav",
+        description="maximum number of streams with decoder state; at least talker.slots; unset: twice talker.slots, "
+        "because an utterance leaves the talker before it leaves Code2Wav",
     )
-    first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
-    max_chunk_frames: int = Field(12, ge=1, le=MOST_CHUNK_FRAMES, description="most frames of one chunk")
+    first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk, 80 ms each")
+    max_chunk_frames: int = Field(12, ge=1, le=MAX_CHUNK_FRAMES, description="maximum frames of a chunk")
     max_batch_frames: int | None = Field(
         None,
         ge=1,
-        description="most frames of all streams decoded together; when unset 24, and 256 with Triton on a GPU",
+        description="maximum total frames of a batch; unset: 256 with Triton on a GPU, else 24",
     )
     lead_ms: int = Field(
-        240, ge=0, description="audio a listener should still have in hand when the next chunk is made"
+        240, ge=0, description="milliseconds of audio that a client has left when its next chunk is due"
     )
 
     @model_validator(mode="after")
-    def _gpu_needs_a_process(self) -> Self:
+    def _check_gpu(self) -> Self:
         if self.gpu is not None and self.placement != "process":
-            raise ValueError("gpu is that of Code2Wav's own process, which needs placement: process")
+            raise ValueError(f"gpu needs placement: process, got gpu: {self.gpu} and placement: {self.placement}")
         return self
 
 
-class EngineConfig(_Strict):
+class EngineConfig(_StrictModel):
     """Everything the engine process needs to start."""
 
-    model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
+    model: str = Field(description="folder of the checkpoint, or its name on the Hugging Face hub")
     verify_checksums: bool = Field(
         True,
-        description="compare the checkpoint's files with its SHA256SUMS, and those of the Hugging Face cache with the "
-        "SHA-256 that names them, while they are loaded; the start fails where one is damaged",
+        description="verify the checkpoint's files while they are loaded, against its SHA256SUMS or the SHA-256 in the "
+        "Hugging Face cache; a damaged file stops the start",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is cuda if there is a GPU, else cpu")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
+        "auto", description="dtype of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
     )
     gpu_memory_gib: float | None = Field(
         None,
         gt=0,
-        description="of the GPU, for both stages together; the talker's cache on vLLM takes what the rest leaves; "
-        "when unset nine tenths of what is free at the start",
+        description="maximum GPU memory of both stages, in GiB; vLLM's KV cache gets what remains of it; unset: 90 % "
+        "of the memory that is free at startup",
     )
-    threads: int | None = Field(None, ge=1, description="torch threads of each stage; half the cores when unset")
+    threads: int | None = Field(None, ge=1, description="torch threads per stage; unset: half the cores")
     stall_seconds: float = Field(
         20.0,
         gt=0,
         le=86_400,
-        description="seconds: the engine is killed and restarted when its pipeline has not answered for so long; a "
-        "half of it without an answer and new requests are refused and /ready answers 503",
+        description="the engine is killed and restarted after this many seconds without an answer of its pipeline; "
+        "after half of them, new requests and /ready get 503",
     )
     load_seconds: float = Field(
         600.0,
         gt=0,
         le=86_400,
-        description="seconds: a restarted engine that is not ready within them is killed and started again; the first "
-        "start may take longer, since it may download the checkpoint",
+        description="a restarted engine that is not ready after this many seconds is killed and started again; the "
+        "first start has no limit, because it may download the checkpoint",
     )
     log_format: Literal["text", "json"] = Field(
-        "text", description="of the engine's processes; the server's log_format counts where there is a server"
+        "text", description="log format of the engine's processes; the server overrides it with its own log_format"
     )
     talker: TalkerConfig = Field(default_factory=TalkerConfig)
     code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)
@@ -138,10 +136,10 @@ class EngineConfig(_Strict):
         return self.code2wav.streams or 2 * self.talker.slots
 
     @model_validator(mode="after")
-    def _a_stream_for_every_slot(self) -> Self:
+    def _check_streams(self) -> Self:
         if self.code2wav_streams < self.talker.slots:
             raise ValueError(
                 f"code2wav.streams must be at least talker.slots ({self.talker.slots}), got {self.code2wav.streams}: "
-                "an utterance without a stream holds its slot and is not heard; raise it, or leave it unset"
+                "an utterance without a stream would block its slot; raise it, or leave it unset"
             )
         return self

@@ -34,8 +34,8 @@ class EngineError(Exception):
     def from_bytes(payload: bytes) -> EngineError:
         """Return the error in a FAIL record's payload, with its type. An unknown type becomes EngineFailed."""
         fields: dict[str, Any] = json.loads(payload)
-        kind = _KINDS.get(fields["type"], EngineFailed)
-        return kind(fields["message"], code=fields["code"], param=fields["param"])
+        error_type = _TYPES.get(fields["type"], EngineFailed)
+        return error_type(fields["message"], code=fields["code"], param=fields["param"])
 
 
 class RequestError(EngineError):
@@ -66,6 +66,6 @@ class EngineFailed(EngineError):
     """The engine failed while it processed this request."""
 
 
-_KINDS: dict[str, type[EngineError]] = {
-    kind.__name__: kind for kind in (RequestError, CheckpointError, SetupError, EngineUnavailable, EngineFailed)
+_TYPES: dict[str, type[EngineError]] = {
+    each.__name__: each for each in (RequestError, CheckpointError, SetupError, EngineUnavailable, EngineFailed)
 }

@@ -31,14 +31,14 @@ from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
 FRAME_WINDOW = 64
 """Credit of a frames stream, in frames: how far Code2Wav may be behind the talker (5 s of audio)."""
-_LOAD_PATIENCE_S = 600.0
+_LOAD_TIMEOUT_S = 600.0
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
     """Run until the client disconnects."""
-    given, requests, audio, parent = sys.argv[1:]
-    config = EngineConfig.model_validate_json(given)
+    config_json, requests, audio, parent = sys.argv[1:]
+    config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
     wakeup = Wakeup()
     with Side.from_argument(requests).attach(wakeup) as endpoint:
@@ -55,29 +55,29 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     try:
         device = choose_device(config)
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
-        beside = config.code2wav.placement == "thread"
-        if beside:
+        in_thread = config.code2wav.placement == "thread"
+        if in_thread:
             import_ahead(config, device)  # concurrent imports could see partially initialized modules
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
         join_code2wav = launch.start(config, code2wav_side, audio)
-        if not beside:
+        if not in_thread:
             import_ahead(config, device)
         if memory is not None:
             _load_code2wav_first(memory, frames, wakeup)
         stage, info = _load(config, device, memory, requests, frames, wakeup)
         if memory is None:
-            launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
+            launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
     except EngineError as error:
         requests.fail(READY, error.to_bytes())
     except torch.OutOfMemoryError as error:
         requests.fail(READY, out_of_memory("the talker", "talker.slots", error).to_bytes())
     except Exception as error:
-        _log.exception("the engine could not be loaded")
-        requests.fail(READY, EngineFailed(f"the engine could not be loaded: {error}").to_bytes())
+        _log.exception("loading the engine failed")
+        requests.fail(READY, EngineFailed(f"loading the engine failed: {error}").to_bytes())
     else:
         freeze_gc()
         requests.end(READY, info.to_bytes())
-        _step_until_alone(stage)
+        _run_until_disconnected(stage)
     finally:
         requests.flush(1.0)
         frames.close()
@@ -93,15 +93,15 @@ def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) ->
     The talker's KV cache gets the remaining memory, so Code2Wav's share must be known first. Also, nothing else may
     use the GPU while one of them captures CUDA graphs.
     """
-    launch.await_ready(frames, wakeup, _LOAD_PATIENCE_S)
-    memory.took("Code2Wav")
+    launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
+    memory.record("Code2Wav")
 
 
-def _step_until_alone(stage: TalkerStage) -> None:
+def _run_until_disconnected(stage: TalkerStage) -> None:
     try:
         stage.run()
     except LinkClosed:
-        _log.debug("a neighbour of the talker is gone")
+        _log.debug("a link of the talker was closed")
 
 
 def _load(
@@ -118,14 +118,14 @@ def _load(
     checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
     talker = load_talker(checkpoint, config, device, memory)
-    usual = resolve(SamplingParams(), checkpoint.generation)
-    warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=usual)
+    defaults = resolve(SamplingParams(), checkpoint.generation)
+    warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=defaults)
     if memory is not None:
-        memory.tell()
-    desk = CloningWorker(encoder, requests)
-    intake = RequestReader(requests, checkpoint, talker.context, desk)
+        memory.log_usage()
+    voice_encoder = CloningWorker(encoder, requests)
+    reader = RequestReader(requests, checkpoint, talker.context, voice_encoder)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
-    return TalkerStage(talker, intake, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
+    return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
 
 
 def _load_encoder(
@@ -136,13 +136,13 @@ def _load_encoder(
         if memory is not None:
             encoder.capture()
     except torch.OutOfMemoryError as error:
-        raise _no_room_for_encoders(config, error) from error
+        raise _encoders_out_of_memory(config, error) from error
     if memory is not None:
-        memory.took("reference encoders")
+        memory.record("reference encoders")
     return encoder
 
 
-def _no_room_for_encoders(config: EngineConfig, error: torch.OutOfMemoryError) -> SetupError:
+def _encoders_out_of_memory(config: EngineConfig, error: torch.OutOfMemoryError) -> SetupError:
     """Return the error for reference encoders that do not fit on the talker's GPU.
 
     The talker's GPU is GPU 0. Only Code2Wav can be loaded there before the encoders. If it runs on another GPU,
@@ -152,8 +152,8 @@ def _no_room_for_encoders(config: EngineConfig, error: torch.OutOfMemoryError) -
         return out_of_memory("the reference encoders", "code2wav.streams", error)
     reason = str(error).partition(". ")[0]
     return SetupError(
-        f"the GPU has no room for the reference encoders: {reason}. Raise gpu_memory_gib where it is set, or let "
-        "others on the GPU take less",
+        f"the GPU has no room for the reference encoders: {reason}. Raise gpu_memory_gib if it is set, or stop other "
+        "processes on the GPU",
         code="out_of_memory",
     )
 

@@ -94,7 +94,7 @@ def launch_seconds(decoder: GraphedDecoder, rows: list[int], codes: np.ndarray) 
 def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
     """Return the mean seconds of consecutive launches."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    with decoder._lane.inside():
+    with decoder._device_stream.context():
         first.record()
         for _ in range(10):
             decoder._launches[size]()

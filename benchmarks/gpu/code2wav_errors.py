@@ -21,11 +21,12 @@ from engine.checkpoint.architecture import CodecArchitecture
 from engine.checkpoint.folder import open_checkpoint
 from engine.code2wav.cpu import StreamDecoder
 from engine.code2wav.loading import compile_kernels
-from engine.kernels.codec_ops import Ops, TorchOps
-from engine.kernels.codec_tiles import AMPLE
+from engine.kernels.codec_ops import Ops
+from engine.kernels.codec_tiles import H200_SHARED_BYTES
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
-from engine.protocol.request import CODEBOOKS, MOST_CHUNK_FRAMES, SAMPLES_PER_FRAME
+from engine.protocol.request import CODEBOOKS, MAX_CHUNK_FRAMES, SAMPLES_PER_FRAME
+from tests.support.torch_codec_ops import TorchOps
 
 CPU = torch.device("cpu")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -87,7 +88,7 @@ class Codec:
         from engine.kernels.codec_triton import TritonOps
 
         properties = torch.cuda.get_device_properties(self._device)
-        shared = getattr(properties, "shared_memory_per_block_optin", AMPLE)
+        shared = getattr(properties, "shared_memory_per_block_optin", H200_SHARED_BYTES)
         compile_kernels(self._codec, dtype, [(1, frames) for frames in sizes], shared)
         return TritonOps(shared=shared)
 
@@ -128,7 +129,7 @@ def print_errors(folder: str, device: torch.device, frames: int, chunks: Sequenc
 
 def chunk_of(text: str) -> int:
     """Parse a chunk size in frames. Raises ValueError when Code2Wav does not support it."""
-    if not 1 <= int(text) <= MOST_CHUNK_FRAMES:
+    if not 1 <= int(text) <= MAX_CHUNK_FRAMES:
         raise ValueError(text)
     return int(text)
 

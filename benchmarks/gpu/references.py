@@ -69,7 +69,7 @@ def noise_recordings(count: int, seconds: float) -> Recordings:
 def batches(networks: ReferenceNetworks, recordings: Recordings) -> Iterator[Recordings]:
     """Split recordings into batches as the engine does (``engine.cloning.worker``)."""
     while recordings:
-        count = networks.together([len(each) for each in recordings])
+        count = networks.batch_size([len(each) for each in recordings])
         yield recordings[:count]
         recordings = recordings[count:]
 

@@ -20,7 +20,6 @@ import torch
 
 from engine.checkpoint.config import read_codec, read_model
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import Keys
 from engine.protocol.request import SAMPLE_RATE
 from server.bench.workload import SENTENCES
 from tests.support.random_checkpoint.codec_configs import CODEC, FEATURE_EXTRACTOR, MODELSCOPE
@@ -117,7 +116,7 @@ def write_full_size(folder: Path, size: str = "0.6b", kind: str = "custom_voice"
     (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
     _write_codec(folder / "speech_tokenizer", device)
     config = full_size_model(write_tokenizer(folder, words_of=SENTENCES), size, kind)
-    model = read_model(Keys(config, folder / "config.json"))
+    model = read_model(config, folder / "config.json")
     weights, eos = folder / "model.safetensors", model.talker.ids.eos
     write_weights(weights, model_shapes(model), "full-size", torch.bfloat16, eos=eos, eos_gain=0.0, device=device)
     write_json(folder / "generation_config.json", GENERATION)
@@ -127,7 +126,7 @@ def write_full_size(folder: Path, size: str = "0.6b", kind: str = "custom_voice"
 
 def _write_codec(folder: Path, device: torch.device) -> None:
     config = full_size_codec()
-    shapes = codec_shapes(read_codec(Keys(config, folder / "config.json")))
+    shapes = codec_shapes(read_codec(config, folder / "config.json"))
     weights = folder / "model.safetensors"
     write_weights(weights, shapes, "full-size codec", torch.float32, last_conv=_LAST_CONV, device=device)
     write_json(folder / "config.json", config)

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.gpu.fp8_checkpoint import fp8_matrices
+from benchmarks.mixed.teacher_forcing import TeacherForcedPredictor, full_attention
 from engine.checkpoint.folder import Checkpoint
-from engine.models.code_predictor import CodePredictor
-from engine.models.qwen3 import whole_utterances
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
 from engine.prompt.builder import build_prompt
@@ -49,7 +48,7 @@ class Teacher:
         self._model = TalkerModel(weights, self._shape, positions=positions)
         tables = self._model.code_tables
         residual = weights.under("code_predictor.")
-        self._predictor = CodePredictor(residual, self._shape, code_tables=tables, rows=1)
+        self._predictor = TeacherForcedPredictor(residual, self._shape, code_tables=tables, rows=1)
 
     @torch.inference_mode()
     def slips(self, request: SpeechRequest, utterances: Sequence[NDArray[np.int16]]) -> list[NDArray[np.float64]]:
@@ -84,7 +83,7 @@ class Teacher:
         for row, each in zip(rows, codes, strict=True):
             row[len(prompt_rows) : len(prompt_rows) + len(each)] = self._model.frame_rows(each) + text_rows[: len(each)]
         positions = torch.arange(length, device=self._device).repeat(len(codes))
-        hidden = self._model(rows.flatten(0, 1), positions, whole_utterances(len(codes))).view(len(codes), length, -1)
+        hidden = self._model(rows.flatten(0, 1), positions, full_attention(len(codes))).view(len(codes), length, -1)
         begin = len(prompt_rows) - 1
         return [state[begin : begin + len(each)] for state, each in zip(hidden, codes, strict=True)]
 

@@ -32,7 +32,7 @@ class Checksums:
         self._folder, self._listed, self._enabled = folder, listed, enabled
 
     @staticmethod
-    def of(folder: Path, *, enabled: bool = True) -> Checksums:
+    def load(folder: Path, *, enabled: bool = True) -> Checksums:
         """Read the SHA256SUMS of ``folder``, if it has one. Raises CheckpointError if it is unreadable or malformed."""
         file = folder / SUMS_FILE
         if not enabled or not os.path.lexists(file):
@@ -40,17 +40,21 @@ class Checksums:
         try:
             lines = _read(file).decode().splitlines()
         except UnicodeDecodeError:
-            raise CheckpointError(f"{file} is not a text file") from None
+            raise CheckpointError(f"{file} must be UTF-8 text") from None
         listed: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith("#"):
                 continue
             match = _LINE.fullmatch(line)
             if match is None:
-                raise CheckpointError(f"{file}, line {number}: must be a SHA-256, two spaces and a name")
+                raise CheckpointError(
+                    f"{file}, line {number}: must be a SHA-256, two spaces and a name, found {line!r:.80}"
+                )
             digest, name = match[1].lower(), match[2]
             if listed.setdefault(name, digest) != digest:
-                raise CheckpointError(f"{file}, line {number}: {name} is listed before with another SHA-256")
+                raise CheckpointError(
+                    f"{file}, line {number}: {name} is already listed with another SHA-256: remove one of the lines"
+                )
         return Checksums(folder, listed)
 
     def unlisted(self, names: tuple[str, ...]) -> list[str]:
@@ -73,7 +77,8 @@ class Checksums:
         if expected is not None and found != expected:
             source = SUMS_FILE if self.lists(file) else "its name in the Hugging Face cache"
             raise CheckpointError(
-                f"{file} is damaged: its SHA-256 is {found}, and {source} says {expected}; copy or download it again"
+                f"{file} is damaged: its SHA-256 must be {expected} as in {source}, found {found}: copy or download it "
+                "again"
             )
 
     def read(self, file: Path) -> bytes:

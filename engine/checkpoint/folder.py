@@ -12,8 +12,8 @@ import torch
 from engine.checkpoint.architecture import CodecArchitecture, ModelArchitecture
 from engine.checkpoint.checksums import SUMS_FILE, Checksums
 from engine.checkpoint.config import GenerationDefaults, read_codec, read_generation_defaults, read_model
+from engine.checkpoint.json_file import read_json
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import read_json
 from engine.checkpoint.tensors import TensorFile
 from engine.errors import CheckpointError
 from engine.prompt.tokenizer import TextTokenizer, check_text_ids
@@ -42,9 +42,11 @@ def find_folder(name: str) -> Path:
     if folder.is_dir():
         return folder
     if folder.exists():
-        raise CheckpointError(f"{name} is a file; give the checkpoint's folder")
+        raise CheckpointError(f"model must be the folder of a checkpoint, got the file {name}")
     if not _HUB_NAME.fullmatch(name):
-        raise CheckpointError(f"there is no folder {name}, and it is no hub name such as Qwen/Qwen3-TTS-12Hz-0.6B-Base")
+        raise CheckpointError(
+            f"model must be an existing folder or a Hugging Face name such as Qwen/Qwen3-TTS-12Hz-0.6B-Base, got {name}"
+        )
     return _download(name)
 
 
@@ -57,9 +59,9 @@ def _download(name: str) -> Path:
     except Exception as error:  # errors of the hub, its HTTP library and the system
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(
-            f"there is no folder {name}, and the Hugging Face hub could not give it ({reason[0]}). Check "
-            "the name; without a connection, download it elsewhere and give the folder; if it is private, "
-            "set HF_TOKEN"
+            f"the folder {name} does not exist, and downloading it from the Hugging Face hub failed: {reason[0]}. "
+            "Check the name; without a connection, download it elsewhere and set model to its folder; if it is "
+            "private, set HF_TOKEN"
         ) from error
 
 
@@ -90,11 +92,11 @@ class Checkpoint:
         The returned names do not contain the prefix. The dtype is the stored one. Raises CheckpointError if the file
         does not match its checksum or has changed since the checkpoint was opened.
         """
-        return self._model_file.read(_dotted(prefix), model_shapes(self.model))
+        return self._model_file.read(_with_dot(prefix), model_shapes(self.model))
 
     def codec_tensors(self, prefix: str) -> dict[str, torch.Tensor]:
         """Like ``tensors``, from speech_tokenizer/model.safetensors, with a prefix such as "decoder."."""
-        return self._codec_file.read(_dotted(prefix), codec_shapes(self.codec))
+        return self._codec_file.read(_with_dot(prefix), codec_shapes(self.codec))
 
     def prefetch(self) -> None:
         """Start reading all of model.safetensors in a thread, so that all ``tensors`` calls read the file only once."""
@@ -113,24 +115,25 @@ def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     tensor.
     """
     folder = find_folder(name_or_folder)
-    checksums = Checksums.of(folder, enabled=verify)
+    checksums = Checksums.load(folder, enabled=verify)
     if unlisted := checksums.unlisted(FILES):
-        _log.warning("%s does not list %s, which is loaded unverified", folder / SUMS_FILE, ", ".join(unlisted))
-    model = read_model(read_json(folder / "config.json", checksums))
-    codec = read_codec(read_json(folder / "speech_tokenizer" / "config.json", checksums))
+        _log.warning("%s does not list %s: loading without verification", folder / SUMS_FILE, ", ".join(unlisted))
+    model_config, codec_config = folder / "config.json", folder / "speech_tokenizer" / "config.json"
+    model = read_model(read_json(model_config, checksums), model_config)
+    codec = read_codec(read_json(codec_config, checksums), codec_config)
     _check_codebooks(folder, model, codec)
     tokenizer = TextTokenizer(folder, checksums)
     check_text_ids(folder, tokenizer, model.text_ids, model.talker.text_vocab, checksums)
     model_file = TensorFile(folder / "model.safetensors", checksums)
     codec_file = TensorFile(folder / "speech_tokenizer" / "model.safetensors", checksums)
-    model, codec = _as_held(model, model_file, codec, codec_file)
+    model, codec = _drop_missing_encoders(model, model_file, codec, codec_file)
     model_file.check(model_shapes(model))
     codec_file.check(codec_shapes(codec))
     generation = read_generation_defaults(folder, checksums)
     return Checkpoint(folder, model, codec, generation, tokenizer, model_file, codec_file)
 
 
-def _as_held(
+def _drop_missing_encoders(
     model: ModelArchitecture, model_file: TensorFile, codec: CodecArchitecture, codec_file: TensorFile
 ) -> tuple[ModelArchitecture, CodecArchitecture]:
     """Remove the encoders that a config describes but whose tensors are missing.
@@ -148,16 +151,16 @@ def _check_codebooks(folder: Path, model: ModelArchitecture, codec: CodecArchite
     """Raise CheckpointError unless talker, code predictor and speech encoder have codebooks of the decoder's size."""
     size = codec.decoder.codebook_size
     talker = model.talker
-    drawn = {"the talker": talker.vocab - NEVER_SAMPLED, "the code predictor": talker.predictor.vocab}
+    sizes = {"the talker": talker.vocab - NEVER_SAMPLED, "the code predictor": talker.predictor.vocab}
     if codec.encoder is not None:
-        drawn["the speech encoder"] = codec.encoder.codebook_size
-    for part, codes in drawn.items():
-        if codes != size:
+        sizes["the speech encoder"] = codec.encoder.codebook_size
+    for part, found in sizes.items():
+        if found != size:
             raise CheckpointError(
-                f"{folder}: {part} makes {codes} codes a codebook, but speech_tokenizer/config.json's "
-                f"decoder_config.codebook_size is {size}"
+                f"{folder}: the codebooks of {part} must have {size} codes, the decoder_config.codebook_size of "
+                f"speech_tokenizer/config.json, found {found}"
             )
 
 
-def _dotted(prefix: str) -> str:
+def _with_dot(prefix: str) -> str:
     return prefix if prefix.endswith(".") or not prefix else prefix + "."

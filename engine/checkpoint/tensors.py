@@ -24,13 +24,13 @@ from engine.errors import CheckpointError
 from engine.system.regular_file import open_regular
 
 _DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
-_COMPUTED = ".inv_freq"
+_COMPUTED_SUFFIX = ".inv_freq"
 """Suffix of the rotary frequencies that some tools save. They are never read, but computed from rope_theta."""
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _LENGTH_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
 """Maximum header size, which is also the limit of the safetensors library."""
-_HASH_BYTES = 4 << 20
+_HASH_CHUNK_BYTES = 4 << 20
 """Minimum bytes to pass to the hashing thread at once. Each handover takes about 20 us."""
 
 
@@ -70,21 +70,22 @@ class TensorFile:
         """
         for name, shape in expected.items():
             if name not in self._entries:
-                raise CheckpointError(f"{self.path}: the tensor {name} {_shown(shape)} is missing")
-            found, dtype = self._entries[name].shape, self._entries[name].dtype
-            if found != shape:
+                raise CheckpointError(f"{self.path}: the tensor {name} {_format_shape(shape)} is missing")
+            actual, dtype = self._entries[name].shape, self._entries[name].dtype
+            if actual != shape:
                 raise CheckpointError(
-                    f"{self.path}: the tensor {name} must have the shape {_shown(shape)}, found {_shown(found)}"
+                    f"{self.path}: the tensor {name} must have the shape {_format_shape(shape)}, "
+                    f"found {_format_shape(actual)}"
                 )
             if dtype not in _DTYPES:
-                wanted = ", ".join(str(each).removeprefix("torch.") for each in _DTYPES.values())
-                raise CheckpointError(f"{self.path}: the tensor {name} must be of {wanted}, found {dtype}")
+                wanted = ", ".join(str(dtype_name).removeprefix("torch.") for dtype_name in _DTYPES.values())
+                raise CheckpointError(f"{self.path}: the tensor {name} must have a dtype of {wanted}, found {dtype}")
         parts = {name.split(".")[0] for name in expected}
         for name in sorted(self._entries.keys() - expected.keys()):
-            if name.split(".")[0] in parts and not name.endswith(_COMPUTED):
+            if name.split(".")[0] in parts and not name.endswith(_COMPUTED_SUFFIX):
                 raise CheckpointError(
-                    f"{self.path}: the tensor {name} {_shown(self._entries[name].shape)} has no place in the "
-                    "model that config.json describes"
+                    f"{self.path}: the tensor {name} {_format_shape(self._entries[name].shape)} does not belong to "
+                    "the model that config.json describes"
                 )
 
     def prefetch(self, names: Collection[str]) -> None:
@@ -140,8 +141,8 @@ class TensorFile:
 
     def _hash_unused(self, file: io.FileIO, begin: int, end: int, hasher: _Hasher) -> None:
         """Hash the bytes of unused tensors in pieces, to limit memory use."""
-        for start in range(begin, end, _HASH_BYTES):
-            piece = memoryview(bytearray(min(_HASH_BYTES, end - start)))
+        for start in range(begin, end, _HASH_CHUNK_BYTES):
+            piece = memoryview(bytearray(min(_HASH_CHUNK_BYTES, end - start)))
             self._fill(file, start, piece)
             hasher.add(piece)
             hasher.wait()
@@ -152,7 +153,7 @@ class TensorFile:
         while filled < len(buffer):
             count = file.readinto(buffer[filled:])
             if not count:
-                raise CheckpointError(f"{self.path} was cut short while it was read")
+                raise CheckpointError(f"{self.path} was truncated while it was read")
             filled += count
 
     def _open(self) -> io.FileIO:
@@ -165,38 +166,40 @@ class TensorFile:
 
     def _check_unchanged(self, file: io.FileIO) -> None:
         if _version_of(file) != self._version:
-            raise CheckpointError(f"{self.path} was changed while it was loaded; start again once it is whole")
+            raise CheckpointError(f"{self.path} was changed while it was loaded: restart when it is complete")
 
     def _read_header(self, file: io.FileIO) -> tuple[bytes, dict[str, _Entry]]:
         """Return the bytes before the first tensor, and the tensors that the header describes."""
         size = self._version.size
         if size < _LENGTH_BYTES:
-            raise self._not_whole("it is shorter than a header")
+            raise self._malformed(f"it has {size} bytes, fewer than a header")
         length = bytearray(_LENGTH_BYTES)
         self._fill(file, 0, memoryview(length))
         count = int.from_bytes(length, "little")
         if count > min(_MAX_HEADER_BYTES, size - _LENGTH_BYTES):
-            raise self._not_whole(f"its header would have {count} bytes")
+            raise self._malformed(f"its header would have {count} bytes")
         text = bytearray(count)
         self._fill(file, _LENGTH_BYTES, memoryview(text))
         start = _LENGTH_BYTES + count
         try:
             entries = dict(_entries(json.loads(text), start))
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise self._not_whole(f"its header is not valid ({error})") from None
+            raise self._malformed(f"its header is not valid ({error})") from None
         end = start
         for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
             if entry.begin != end or entry.end < entry.begin:
-                raise self._not_whole(f"the tensor {name} does not follow the one before it")
+                raise self._malformed(f"the data of {name} does not start where the previous tensor ends")
             if entry.dtype in _DTYPES and entry.end - entry.begin != prod(entry.shape) * _DTYPES[entry.dtype].itemsize:
-                raise self._not_whole(f"the tensor {name} {_shown(entry.shape)} has {entry.end - entry.begin} bytes")
+                raise self._malformed(
+                    f"the tensor {name} {_format_shape(entry.shape)} has {entry.end - entry.begin} bytes"
+                )
             end = entry.end
         if end != size:
-            raise self._not_whole(f"it has {size} bytes, and its header describes {end}")
+            raise self._malformed(f"it has {size} bytes, and its header describes {end}")
         return bytes(length + text), entries
 
-    def _not_whole(self, reason: str) -> CheckpointError:
-        return CheckpointError(f"{self.path} is not a whole safetensors file: {reason}")
+    def _malformed(self, reason: str) -> CheckpointError:
+        return CheckpointError(f"{self.path} is not a valid safetensors file: {reason}")
 
 
 class _Version(NamedTuple):
@@ -222,7 +225,7 @@ class _Hasher:
         """Hash ``data`` after all data added before."""
         self._pending.append(data)
         self._pending_bytes += len(data)
-        if self._pending_bytes >= _HASH_BYTES:
+        if self._pending_bytes >= _HASH_CHUNK_BYTES:
             self._submit()
 
     def wait(self) -> None:
@@ -260,10 +263,10 @@ def _version_of(file: io.FileIO) -> _Version:
 
 
 def _missing(path: Path) -> CheckpointError:
-    beside = path.parent
-    if list(beside.glob("model-*-of-*.safetensors")):
-        return CheckpointError(f"{path} is missing; merge the parts of {beside} into this one file")
-    pickles = sorted(file.name for pattern in _PICKLES for file in beside.glob(pattern))
+    folder = path.parent
+    if list(folder.glob("model-*-of-*.safetensors")):
+        return CheckpointError(f"{path} is missing; merge the parts of {folder} into this one file")
+    pickles = sorted(file.name for pattern in _PICKLE_PATTERNS for file in folder.glob(pattern))
     if pickles:
         return CheckpointError(
             f"{path} is missing; {pickles[0]} is a pickle, which can run code and is never loaded: "
@@ -272,5 +275,5 @@ def _missing(path: Path) -> CheckpointError:
     return CheckpointError(f"{path} is missing")
 
 
-def _shown(shape: tuple[int, ...]) -> str:
+def _format_shape(shape: tuple[int, ...]) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"

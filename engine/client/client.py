@@ -13,25 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.client.process import EngineProcess
-from engine.client.stream import ResponseQueue, SpeechStream, unreachable
-from engine.client.watchdog import Figures, Reason, Watchdog
+from engine.client.stream import ResponseQueue, SpeechStream, unreachable_error
+from engine.client.watchdog import Reason, Stats, Watchdog
 from engine.cloning.resampling import resample
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
-from engine.protocol.messages import READY, Ask, EncodeRequest, ask, decoded_voice, speak
+from engine.protocol.messages import READY, EncodeRequest, RequestKind, pack_request, unpack_voice
 from engine.protocol.request import SAMPLE_RATE, EngineInfo, SpeechRequest, Voice
 from engine.transfer import Kind, Record, TransferError
 
 State = Literal["starting", "ready", "failed", "closed"]
 _FIRST_BACKOFF_S = 0.5
-_LONGEST_BACKOFF_S = 30.0
-_STARTS = 3
+_MAX_BACKOFF_S = 30.0
+_MAX_STARTS = 3
 """Maximum number of starts of an engine that has never been ready. Then it counts as failed."""
-_FIRST_CHECK_STALLS = 3
+_FIRST_CHECK_TIMEOUT_STALLS = 3
 """Timeout of the first model check, as a multiple of ``stall_seconds``. The watchdog kills a pipeline that hangs."""
-_VOICE_STALLS = 6
+_VOICE_TIMEOUT_STALLS = 6
 """Timeout for encoding a recording of up to 30 s, as a multiple of ``stall_seconds``, queue included."""
-_USUAL_VOICE_SECONDS = 30.0
+_REFERENCE_SECONDS = 30.0
 """Recordings longer than this get proportionally more time."""
 _log = logging.getLogger(__name__)
 
@@ -46,19 +46,19 @@ class EngineClient:
         self._config = config
         self._state: State = "starting"
         self._info: EngineInfo | None = None
-        self._failure: EngineError = EngineUnavailable("the engine is starting")
+        self._failure: EngineError = EngineUnavailable("the engine is starting; retry later")
         self._changed = asyncio.Event()
-        self._numbers = itertools.count(1)
+        self._stream_ids = itertools.count(1)
         self._open_requests: dict[int, ResponseQueue] = {}
         self._probes: dict[int, ResponseQueue] = {}
         self._worker: EngineProcess | None = None
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
         self._restart: asyncio.Task[None] | None = None
-        self._ending: asyncio.Future[None] | None = None
+        self._closing_worker: asyncio.Future[None] | None = None
         self._load_timer: asyncio.TimerHandle | None = None
         self._restarts: dict[str, int] = {"crashed": 0, "stalled": 0, "failed": 0}
-        self._voice_answered = 0.0
+        self._last_voice_at = 0.0
         self._backoff = _FIRST_BACKOFF_S
         self._starts = 0
 
@@ -85,10 +85,10 @@ class EngineClient:
         return self._restarts
 
     @property
-    def last_stats(self) -> Figures | None:
+    def last_stats(self) -> Stats | None:
         """The most recent statistics of the running engine process, or None."""
-        figures = None if self._watchdog is None else self._watchdog.figures
-        return None if figures is None else self._with_own(figures)
+        stats = None if self._watchdog is None else self._watchdog.stats
+        return None if stats is None else self._with_client_stats(stats)
 
     def check_health(self) -> None:
         """Raise EngineUnavailable or CheckpointError if the engine is known to be unable to synthesize. Never waits.
@@ -109,7 +109,7 @@ class EngineClient:
         """Stop the engine process. Open requests fail."""
         responsive = self._state == "ready" and not (self._watchdog is not None and self._watchdog.stalled)
         closed = EngineUnavailable("the engine is closed")
-        self._become("closed", closed)
+        self._set_state("closed", closed)
         if self._restart is not None:
             self._restart.cancel()
         self._stop_watching()
@@ -119,8 +119,8 @@ class EngineClient:
             if not responsive:
                 worker.kill()
             await asyncio.to_thread(worker.close)
-        if self._ending is not None:
-            await asyncio.wait({self._ending})
+        if self._closing_worker is not None:
+            await asyncio.wait({self._closing_worker})
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
         """Wait until the engine is ready.
@@ -137,7 +137,7 @@ class EngineClient:
         worker = self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.request_submitted()
-        responses = self._open(worker, speak(request), self._open_requests)
+        responses = self._open(worker, pack_request(RequestKind.SPEECH, request.to_bytes()), self._open_requests)
         return SpeechStream(responses)
 
     async def encode_reference(
@@ -148,9 +148,10 @@ class EngineClient:
         Raises RequestError if the checkpoint cannot clone, and EngineUnavailable if the engine is not ready.
         """
         self._ready_worker()
-        heard = await asyncio.to_thread(resample, samples, sample_rate, SAMPLE_RATE)
-        scale = max(1.0, len(heard) / SAMPLE_RATE / _USUAL_VOICE_SECONDS)
-        voice = await self._voice(ask(Ask.ENCODE, EncodeRequest(heard, codes).to_bytes()), scale)
+        resampled = await asyncio.to_thread(resample, samples, sample_rate, SAMPLE_RATE)
+        scale = max(1.0, len(resampled) / SAMPLE_RATE / _REFERENCE_SECONDS)
+        payload = pack_request(RequestKind.ENCODE, EncodeRequest(resampled, codes).to_bytes())
+        voice = await self._request_voice(payload, scale)
         return Voice(voice.embedding, voice.codes, transcript)
 
     async def speaker_voice(self, speaker: str) -> Voice:
@@ -158,9 +159,9 @@ class EngineClient:
 
         Raises RequestError if there is no such speaker, and EngineUnavailable if the engine is not ready.
         """
-        return await self._voice(ask(Ask.SPEAKER, speaker.encode()))
+        return await self._request_voice(pack_request(RequestKind.SPEAKER, speaker.encode()))
 
-    async def stats(self, timeout: float) -> Figures:
+    async def stats(self, timeout: float) -> Stats:
         """Return statistics of both stages, from a probe that passes through the whole pipeline.
 
         Raises TimeoutError if the probe does not return within ``timeout`` seconds. Raises EngineUnavailable without
@@ -169,88 +170,88 @@ class EngineClient:
         self._ready_worker()
         assert self._watchdog is not None
         async with asyncio.timeout(timeout):
-            return self._with_own(await self._watchdog.fresh_figures())
+            return self._with_client_stats(await self._watchdog.fresh_stats())
 
-    def _with_own(self, figures: Figures) -> Figures:
-        return figures | {"client_streams": len(self._open_requests)}
+    def _with_client_stats(self, stats: Stats) -> Stats:
+        return stats | {"client_streams": len(self._open_requests)}
 
     def _ready_worker(self) -> EngineProcess:
         """Return the worker, or raise the EngineError that says why it cannot accept requests."""
         if self._worker is None or self._state != "ready":
             raise self._failure.with_traceback(None)
         if self._watchdog is not None:
-            self._watchdog.raise_if_unwell()
+            self._watchdog.raise_if_unhealthy()
         return self._worker
 
-    async def _voice(self, payload: bytes, scale: float = 1.0) -> Voice:
+    async def _request_voice(self, payload: bytes, scale: float = 1.0) -> Voice:
         """Ask the reference encoder, which works in a thread of its own and may hang alone."""
         worker = self._ready_worker()
-        asked, timeout = time.monotonic(), scale * _VOICE_STALLS * self._config.stall_seconds
+        started, timeout = time.monotonic(), scale * _VOICE_TIMEOUT_STALLS * self._config.stall_seconds
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._open(worker, payload, self._open_requests).ending()
+                answer = await self._open(worker, payload, self._open_requests).wait_for_end()
         except TimeoutError:
-            if self._voice_answered < asked:
+            if self._last_voice_at < started:
                 self._kill(worker, "stalled", f"its reference encoder has not answered for {timeout:g} s")
             raise EngineUnavailable(
-                f"the reference encoder did not answer within {timeout:g} s", code="engine_stalled"
+                f"the reference encoder did not answer within {timeout:g} s; retry later", code="engine_stalled"
             ) from None
         except EngineError:
-            self._voice_answered = time.monotonic()
+            self._last_voice_at = time.monotonic()
             raise
-        self._voice_answered = time.monotonic()
-        return decoded_voice(answer)
+        self._last_voice_at = time.monotonic()
+        return unpack_voice(answer)
 
     def _open(self, worker: EngineProcess, payload: bytes, open_requests: dict[int, ResponseQueue]) -> ResponseQueue:
-        number = next(self._numbers)
+        number = next(self._stream_ids)
         responses = ResponseQueue(number, worker, open_requests)
         try:
             worker.requests.open(number, payload)
         except TransferError as error:
             open_requests.pop(number, None)
-            raise unreachable(error) from error
+            raise unreachable_error(error) from error
         return responses
 
     def _launch(self) -> None:
         self._starts += 1
         holder: list[EngineProcess] = []
 
-        def deliver(asked: list[Record], heard: list[Record]) -> None:
-            self._loop.call_soon_threadsafe(lambda: self._receive(holder[0], asked, heard))
+        def on_records(responses: list[Record], audio: list[Record]) -> None:
+            self._loop.call_soon_threadsafe(lambda: self._receive(holder[0], responses, audio))
 
-        def gone() -> None:
-            self._loop.call_soon_threadsafe(lambda: self._lose(holder[0], "crashed"))
+        def on_exit() -> None:
+            self._loop.call_soon_threadsafe(lambda: self._handle_exit(holder[0], "crashed"))
 
-        self._worker = worker = EngineProcess(self._config, deliver, gone)
+        self._worker = worker = EngineProcess(self._config, on_records, on_exit)
         holder.append(worker)
         if self._info is not None:
-            self._load_timer = self._loop.call_later(self._config.load_seconds, self._end_overdue_load, worker)
+            self._load_timer = self._loop.call_later(self._config.load_seconds, self._kill_overdue_load, worker)
 
-    def _end_overdue_load(self, worker: EngineProcess) -> None:
+    def _kill_overdue_load(self, worker: EngineProcess) -> None:
         if self._worker is worker and self._state == "starting":
             self._kill(worker, "stalled", f"it was not ready within {self._config.load_seconds:g} s")
 
-    def _receive(self, worker: EngineProcess, asked: list[Record], heard: list[Record]) -> None:
+    def _receive(self, worker: EngineProcess, responses: list[Record], audio: list[Record]) -> None:
         if self._worker is not worker:
             return  # stale: this worker was killed, and its streams have failed
-        for record in asked:
+        for record in responses:
             if record.stream == READY:
-                self._hear_readiness(worker, record)
+                self._handle_ready(worker, record)
             elif record.kind in (Kind.END, Kind.FAIL):
                 self._put(record)
         if self._watchdog is not None:
-            self._tell_watchdog(self._watchdog, heard)
-        for record in heard:
+            self._report_to_watchdog(self._watchdog, audio)
+        for record in audio:
             self._put(record)
 
-    def _tell_watchdog(self, watchdog: Watchdog, heard: list[Record]) -> None:
+    def _report_to_watchdog(self, watchdog: Watchdog, audio: list[Record]) -> None:
         """Report audio of requests to the watchdog, and failures that the request itself did not cause."""
-        for record in heard:
+        for record in audio:
             if record.stream not in self._open_requests:
                 continue
             if record.kind is Kind.DATA:
-                watchdog.audio_came()
-            elif record.kind is Kind.FAIL and _is_engines_fault(record.payload):
+                watchdog.audio_received()
+            elif record.kind is Kind.FAIL and _is_model_failure(record.payload):
                 watchdog.request_failed()
 
     def _put(self, record: Record) -> None:
@@ -258,16 +259,16 @@ class EngineClient:
         if responses is not None:
             responses.put(record)
 
-    def _hear_readiness(self, worker: EngineProcess, record: Record) -> None:
+    def _handle_ready(self, worker: EngineProcess, record: Record) -> None:
         if record.kind is Kind.END:
             info = EngineInfo.from_bytes(record.payload)
             self._verification = self._loop.create_task(self._verify(worker, info))
         elif record.kind is Kind.FAIL and record.payload:
             error = EngineError.from_bytes(record.payload)
             if isinstance(error, CheckpointError) and self._info is None:
-                self._become("failed", error)
+                self._set_state("failed", error)
             else:
-                _log.error("the engine could not start: %s", error)
+                _log.error("the engine could not be loaded: %s", error)
 
     async def _verify(self, worker: EngineProcess, info: EngineInfo) -> None:
         """Start the watchdog, and set the state to ready once the loaded engine has synthesized a short utterance."""
@@ -279,44 +280,45 @@ class EngineClient:
             kill=lambda reason, message: self._kill(worker, reason, message),
         )
         try:
-            await self._watchdog.check_models(_FIRST_CHECK_STALLS * self._config.stall_seconds)
+            await self._watchdog.check_models(_FIRST_CHECK_TIMEOUT_STALLS * self._config.stall_seconds)
         except Exception as error:
-            self._kill(worker, "failed", f"it is loaded and cannot speak: {error}")
+            self._kill(worker, "failed", f"its first model check failed: {error}")
             return
         self._info = info
         self._backoff = _FIRST_BACKOFF_S
-        self._become("ready", EngineUnavailable("the engine is restarting"))
+        self._set_state("ready", EngineUnavailable("the engine is restarting; retry later"))
 
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:
         """Kill the worker and every process that it started. No-op if the worker is already lost."""
         if self._worker is worker:
             _log.error("killing the engine process %d: %s", worker.process.pid, message)
             worker.kill()
-            self._lose(worker, reason)
+            self._handle_exit(worker, reason)
 
-    def _lose(self, worker: EngineProcess, reason: Reason) -> None:
+    def _handle_exit(self, worker: EngineProcess, reason: Reason) -> None:
         """Handle the loss of the worker: fail its streams and restart it after a back-off. No-op on a second call."""
         if self._worker is not worker:
             return
         self._worker = None
         self._stop_watching()
-        if self._info is None and self._starts >= _STARTS and self._state != "failed":
-            self._become("failed", EngineFailed("the engine could not be started; its log says why"))
+        if self._info is None and self._starts >= _MAX_STARTS and self._state != "failed":
+            message = f"the engine exited {self._starts} times before it was ready; see its log"
+            self._set_state("failed", EngineFailed(message))
         if self._state != "failed":
-            self._become("starting", EngineUnavailable("the engine is restarting"))
+            self._set_state("starting", EngineUnavailable("the engine is restarting; retry later"))
         self._fail_all(EngineFailed("the engine process ended unexpectedly", code="engine_lost"))
-        self._ending = self._loop.create_task(asyncio.to_thread(worker.close))
-        self._restart = self._loop.create_task(self._replace(worker, self._ending, reason))
+        self._closing_worker = self._loop.create_task(asyncio.to_thread(worker.close))
+        self._restart = self._loop.create_task(self._replace(worker, self._closing_worker, reason))
 
     async def _replace(self, worker: EngineProcess, ending: asyncio.Future[None], reason: Reason) -> None:
         await asyncio.wait({ending})
         if self._state == "failed":
             return
-        _log.error("the engine process ended with %s (%s); restarting it", worker.process.returncode, reason)
+        _log.error("restarting the engine process: it %s, exit code %s", reason, worker.process.returncode)
         self._restarts[reason] += 1
         while self._worker is None:
             await asyncio.sleep(self._backoff)
-            self._backoff = min(2 * self._backoff, _LONGEST_BACKOFF_S)
+            self._backoff = min(2 * self._backoff, _MAX_BACKOFF_S)
             try:
                 self._launch()
             except Exception:
@@ -335,13 +337,13 @@ class EngineClient:
         for responses in [*self._open_requests.values(), *self._probes.values()]:
             responses.fail(error)
 
-    def _become(self, state: State, failure: EngineError) -> None:
+    def _set_state(self, state: State, failure: EngineError) -> None:
         """Set the state, and the error to raise while it is not "ready". Wake up the waiters for a state change."""
         self._state, self._failure = state, failure
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-def _is_engines_fault(payload: bytes) -> bool:
+def _is_model_failure(payload: bytes) -> bool:
     """Return whether a FAIL record reports a failure of the models, not a bad request or the end of the process."""
     return bool(payload) and isinstance(EngineError.from_bytes(payload), EngineFailed)

@@ -17,9 +17,9 @@ class CreditBatch:
     def add(self, stream: int, units: int) -> None:
         """Return ``units`` of credit to the producer of a stream. Call this in the event loop."""
         if not self._units:
-            asyncio.get_running_loop().call_soon(self._tell)
+            asyncio.get_running_loop().call_soon(self._send)
         self._units.append((stream, units))
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         units, self._units = self._units, []
         self._audio.release_all(units)

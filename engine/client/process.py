@@ -21,14 +21,14 @@ _REQUEST_CAPACITY = 8 << 20
 _AUDIO_CAPACITY = 8 << 20
 _REQUEST_BACKLOG = 64 << 20
 """Maximum bytes of requests queued in this process while the request ring is full, so that submitting never blocks."""
-_EXIT_SECONDS = 1.0
+_EXIT_TIMEOUT_S = 1.0
 """Timeout for a worker to exit by itself after its links are closed. Then it is killed."""
-_REAP_SECONDS = 10.0
+_KILL_TIMEOUT_S = 10.0
 """Timeout for a killed process to disappear. The kernel may still be busy with it, for example in a GPU driver."""
 _log = logging.getLogger(__name__)
 
 
-Deliver = Callable[[list[Record], list[Record]], None]
+OnRecords = Callable[[list[Record], list[Record]], None]
 """Called in the listener thread with new records of the request link and of the audio link."""
 
 
@@ -39,11 +39,11 @@ class EngineProcess:
     reason for a failed start arrives before that. The worker has its own process group, so that a terminal's Ctrl-C
     only reaches its parent.
 
-    deliver: called with new records. gone: called exactly once, after the last record.
+    on_records: called with new records. on_exit: called exactly once, after the last record.
     """
 
-    def __init__(self, config: EngineConfig, deliver: Deliver, gone: Callable[[], None]) -> None:
-        self._deliver, self._gone = deliver, gone
+    def __init__(self, config: EngineConfig, on_records: OnRecords, on_exit: Callable[[], None]) -> None:
+        self._on_records, self._on_exit = on_records, on_exit
         self._wakeup = Wakeup()
         self._closing = False
         self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
@@ -68,7 +68,7 @@ class EngineProcess:
             undo.callback(self.requests.close)
             self.audio = audio.attach(self._wakeup)
             undo.callback(self.audio.close)
-            self.taken = CreditBatch(self.audio)
+            self.credits = CreditBatch(self.audio)
             self._listener.start()
             undo.pop_all()
 
@@ -77,7 +77,7 @@ class EngineProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: zombies on macOS
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def close(self, timeout: float = _EXIT_SECONDS) -> None:
+    def close(self, timeout: float = _EXIT_TIMEOUT_S) -> None:
         """Close the links and wait for the worker to exit. Kill what is left of it after ``timeout`` seconds.
 
         Blocks, so call it in a thread.
@@ -90,34 +90,34 @@ class EngineProcess:
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            _log.warning("the engine process did not end within %g s and was killed", timeout)
+            _log.warning("killing the engine process %d: it did not exit within %g s", self.process.pid, timeout)
         self.kill()  # even if the worker has exited: a process that it started may still run
         self._reap()
 
     def _reap(self) -> None:
         try:
-            self.process.wait(_REAP_SECONDS)
+            self.process.wait(_KILL_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            _log.error("the engine process %d was killed and is still there", self.process.pid)
+            _log.error("the engine process %d has not exited %g s after SIGKILL", self.process.pid, _KILL_TIMEOUT_S)
 
     def _listen(self) -> None:
         try:
-            while self._wakeup.wait_for(self._news) and not self._closing:
-                asked, heard = self.requests.receive(), self._heard()
-                if asked or heard:
-                    self._deliver(asked, heard)
+            while self._wakeup.wait_for(self._has_records) and not self._closing:
+                responses, audio = self.requests.receive(), self._receive_audio()
+                if responses or audio:
+                    self._on_records(responses, audio)
                 if not self.requests.alive:
                     return
         except Exception:
-            _log.exception("the links to the engine process broke")
+            _log.exception("receiving records from the engine process failed")
         finally:
-            self._gone()
+            self._on_exit()
 
-    def _heard(self) -> list[Record]:
+    def _receive_audio(self) -> list[Record]:
         """Return new audio records, without OPEN records, which would wake the event loop for nothing."""
         return [record for record in self.audio.receive() if record.kind is not Kind.OPEN]
 
-    def _news(self) -> bool:
+    def _has_records(self) -> bool:
         dead = not self.requests.alive
         return self._closing or dead or self.requests.pending() or self.audio.pending()
 

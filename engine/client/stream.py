@@ -8,16 +8,16 @@ from typing import Self
 
 from engine.client.process import EngineProcess
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
-from engine.protocol.messages import text_delta
+from engine.protocol.messages import pack_text_delta
 from engine.protocol.request import AudioChunk, Completion
 from engine.transfer import Kind, LinkFull, Record, TransferError
 
 
-def unreachable(error: TransferError) -> EngineUnavailable:
+def unreachable_error(error: TransferError) -> EngineUnavailable:
     """Return the error for a caller whose record could not be sent to the engine."""
     if isinstance(error, LinkFull):
-        return EngineUnavailable(f"the engine is too far behind to take more: {error}", code="engine_busy")
-    return EngineUnavailable(f"the engine cannot be reached: {error}")
+        return EngineUnavailable(f"the engine's request queue is full: {error}; retry later", code="engine_busy")
+    return EngineUnavailable(f"the engine cannot be reached: {error}; retry later")
 
 
 class ResponseQueue:
@@ -30,15 +30,15 @@ class ResponseQueue:
         self.number = number
         self._worker, self._open_requests = worker, open_requests
         self._records: asyncio.Queue[Record | EngineError] = asyncio.Queue()
-        self._unwanted = False
+        self._aborted = False
         open_requests[number] = self
 
     def put(self, record: Record) -> None:
-        """Add a received record. After ``abandon``, drop everything but the terminal record."""
+        """Add a received record. After ``abort``, drop everything but the terminal record."""
         if record.kind in (Kind.END, Kind.FAIL):
             self.close()
             self._records.put_nowait(record)
-        elif self._unwanted:
+        elif self._aborted:
             self._worker.audio.cancel(self.number)
         elif record.kind is Kind.DATA:
             self._records.put_nowait(record)
@@ -65,38 +65,38 @@ class ResponseQueue:
             raise EngineFailed("the engine process ended unexpectedly", code="engine_lost")
         return record
 
-    async def ending(self) -> bytes:
-        """Return the payload of the END record, for a request that needs no DATA. Abandons the request if cancelled."""
+    async def wait_for_end(self) -> bytes:
+        """Return the payload of the END record, for a request that needs no DATA. Aborts the request if cancelled."""
         try:
             record = await self.next()
             while record.kind is not Kind.END:
                 record = await self.next()
         except asyncio.CancelledError:
-            self.abandon()
+            self.abort()
             raise
         return record.payload
 
     def release(self, record: Record) -> None:
         """Return the credit of a consumed DATA record to its producer."""
-        self._worker.taken.add(self.number, record.units)
+        self._worker.credits.add(self.number, record.units)
 
-    def tell(self, payload: bytes) -> None:
+    def send(self, payload: bytes) -> None:
         """Send more data of the request. No-op once the request is over."""
-        if not self._unwanted and self.number in self._open_requests:
+        if not self._aborted and self.number in self._open_requests:
             self._worker.requests.send(self.number, payload, 0)
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """Abort the request and discard its queued records. Its terminal record still arrives and closes the queue."""
-        if not self._unwanted and self.number in self._open_requests:
-            self._unwanted = True
+        if not self._aborted and self.number in self._open_requests:
+            self._aborted = True
             while not self._records.empty():
                 self._records.get_nowait()
             self._worker.requests.fail(self.number)
             self._worker.audio.cancel(self.number)
 
     def close(self) -> None:
-        """Remove the request from ``open_requests``. Also end its request stream, unless it was abandoned."""
-        if self._open_requests.pop(self.number, None) is not None and not self._unwanted:
+        """Remove the request from ``open_requests``. Also end its request stream, unless it was aborted."""
+        if self._open_requests.pop(self.number, None) is not None and not self._aborted:
             self._worker.requests.end(self.number)
 
 
@@ -110,7 +110,7 @@ class SpeechStream:
     """
 
     def __init__(self, responses: ResponseQueue) -> None:
-        self._inbox = responses
+        self._responses = responses
         self._completion: Completion | None = None
 
     @property
@@ -126,11 +126,11 @@ class SpeechStream:
     async def __anext__(self) -> AudioChunk:
         if self._completion is not None:
             raise StopAsyncIteration
-        record = await self._inbox.next()
+        record = await self._responses.next()
         if record.kind is Kind.END:
             self._completion = Completion.from_bytes(record.payload)
             raise StopAsyncIteration
-        self._inbox.release(record)
+        self._responses.release(record)
         return AudioChunk.from_bytes(record.payload, record.units)
 
     def append(self, piece: str, *, last: bool = False) -> None:
@@ -140,10 +140,10 @@ class SpeechStream:
         its request queue is full.
         """
         try:
-            self._inbox.tell(text_delta(piece, last=last))
+            self._responses.send(pack_text_delta(piece, last=last))
         except TransferError as error:
-            raise unreachable(error) from error
+            raise unreachable_error(error) from error
 
     def cancel(self) -> None:
         """Abort the utterance. The engine frees its slot within one step. No-op once the utterance has ended."""
-        self._inbox.abandon()
+        self._responses.abort()

@@ -14,15 +14,15 @@ import numpy as np
 from engine.client.stream import ResponseQueue, SpeechStream
 from engine.config import EngineConfig
 from engine.errors import EngineError, EngineFailed, EngineUnavailable
-from engine.protocol.messages import Ask, ask, speak
+from engine.protocol.messages import RequestKind, pack_request
 from engine.protocol.request import SAMPLES_PER_FRAME, EngineInfo, SamplingParams, SpeechRequest, Voice
 
-_FRAMES = 2
+_CHECK_FRAMES = 2
 
 
 def check_request(info: EngineInfo) -> SpeechRequest:
     """Return a request for a greedy utterance of two frames that the checkpoint ``info`` accepts."""
-    sampling = SamplingParams(greedy=True, max_new_tokens=_FRAMES + 1, seed=0)
+    sampling = SamplingParams(greedy=True, max_new_tokens=_CHECK_FRAMES + 1, seed=0)
     if info.speakers:
         return SpeechRequest("Hello.", speaker=info.speakers[0], sampling=sampling)
     if info.embedding_width is not None:
@@ -31,7 +31,7 @@ def check_request(info: EngineInfo) -> SpeechRequest:
     return SpeechRequest("Hello.", instructions="A calm voice.", sampling=sampling)
 
 
-async def hear_check(stream: SpeechStream) -> None:
+async def consume_check(stream: SpeechStream) -> None:
     """Consume the audio of a check utterance. Raises EngineError if it fails or has the wrong size.
 
     There is no check for NaN samples, because Code2Wav already fails a stream that has them.
@@ -42,25 +42,28 @@ async def hear_check(stream: SpeechStream) -> None:
             frames += len(chunk.codes)
             samples += len(chunk.samples)
     except ValueError as error:
-        raise EngineFailed(f"the check utterance has a malformed chunk: {error}") from None
-    announced = stream.completion.output_tokens
-    if not frames or frames != announced or samples != frames * SAMPLES_PER_FRAME:
-        raise EngineFailed(f"the check utterance has {samples} samples in {frames} frames of {announced} announced")
+        raise EngineFailed(f"the model check received a malformed chunk: {error}") from None
+    expected = stream.completion.output_tokens
+    if not frames or frames != expected or samples != frames * SAMPLES_PER_FRAME:
+        raise EngineFailed(
+            f"the model check must produce {expected} frames of {SAMPLES_PER_FRAME} samples, "
+            f"got {samples} samples in {frames} frames"
+        )
 
 
 Reason = Literal["crashed", "stalled", "failed"]
 """Why an engine process was replaced: it exited, did not answer in time, or produced no audio."""
-Figures = dict[str, int]
+Stats = dict[str, int]
 
-_PROBES = 4
+_PROBES_PER_STALL = 4
 """Number of probes per ``stall_seconds``."""
 _STALLED_SHARE = 0.5
 """A probe unanswered for this share of ``stall_seconds`` counts as a stall. Long steps on slow CPUs stay below it."""
-_AUDIO_SECONDS = 10.0
-"""After so long without audio a readiness check of an idle engine starts a model check."""
-_LONG_SILENCE_SECONDS = 30.0
-"""After so long without audio a model check is not given up for a request."""
-_CHECKS = 3
+_IDLE_SECONDS = 10.0
+"""A readiness check of an idle engine starts a model check after this time without audio."""
+_LONG_IDLE_SECONDS = 30.0
+"""A request does not cancel a model check after this time without audio."""
+_MAX_FAILED_CHECKS = 3
 """Number of consecutive failed model checks after which the engine is killed."""
 _RETRY_SECONDS = 0.5
 _log = logging.getLogger(__name__)
@@ -88,14 +91,14 @@ class Watchdog:
     ) -> None:
         self._stall_seconds = config.stall_seconds
         self._slots = config.talker.slots
-        self._utterance = speak(check_request(info))
+        self._utterance = pack_request(RequestKind.SPEECH, check_request(info).to_bytes())
         self._open, self._in_flight, self._kill = open_stream, in_flight, kill
-        self._answered = self._audio_at = time.monotonic()
+        self._last_answer_at = self._last_audio_at = time.monotonic()
         self._unanswered_since: float | None = None
-        self._probe: asyncio.Task[Figures | None] | None = None
+        self._probe: asyncio.Task[Stats | None] | None = None
         self._check: asyncio.Task[None] | None = None
         self._suspect = self._failing = self._closed = False
-        self.figures: Figures | None = None
+        self.stats: Stats | None = None
         """The statistics that the last answered probe returned."""
         self._watching = asyncio.create_task(self._watch())
 
@@ -105,18 +108,21 @@ class Watchdog:
         since = self._unanswered_since
         return since is not None and time.monotonic() - since > self._stall_seconds * _STALLED_SHARE
 
-    def raise_if_unwell(self) -> None:
+    def raise_if_unhealthy(self) -> None:
         """Raise EngineUnavailable if the pipeline does not answer or the last model check failed."""
         if self.stalled:
-            silent = time.monotonic() - self._answered
+            unanswered = time.monotonic() - self._last_answer_at
             raise EngineUnavailable(
-                f"the engine has not answered for {silent:.1f} s; it is restarted after {self._stall_seconds:g} s",
+                f"the engine has not answered for {unanswered:.1f} s and is restarted after {self._stall_seconds:g} s; "
+                "retry later",
                 code="engine_stalled",
             )
         if self._failing:
-            raise EngineUnavailable("the engine makes no audio; it is about to be restarted", code="engine_failing")
+            raise EngineUnavailable(
+                "the last model check failed and the engine may be restarted; retry later", code="engine_failing"
+            )
 
-    async def fresh_figures(self) -> Figures:
+    async def fresh_stats(self) -> Stats:
         """Return statistics at least as recent as the call. Concurrent callers share a probe.
 
         Waits without a timeout until the pipeline answers. Raises EngineUnavailable if the probe fails.
@@ -124,30 +130,30 @@ class Watchdog:
         if self._probe is not None:  # sent before this call
             await asyncio.wait({self._probe})
         if self._closed:
-            raise EngineUnavailable("the engine did not answer")
+            raise EngineUnavailable("the engine did not answer a request for its statistics")
         probe = self._send_probe()
         await asyncio.wait({probe})
-        figures = None if probe.cancelled() else probe.result()
-        if figures is None:
-            raise EngineUnavailable("the engine did not answer")
-        return figures
+        stats = None if probe.cancelled() else probe.result()
+        if stats is None:
+            raise EngineUnavailable("the engine did not answer a request for its statistics")
+        return stats
 
     def check_if_idle(self) -> None:
-        """Start a model check, unless audio came lately or all slots may be in use."""
-        if self._silent_seconds() > _AUDIO_SECONDS and self._in_flight() < self._slots:
+        """Start a model check, unless audio was received recently or all slots may be in use."""
+        if self._seconds_since_audio() > _IDLE_SECONDS and self._in_flight() < self._slots:
             self._start_checks()
 
     def request_submitted(self) -> None:
-        """A request is about to take the models: it shows as much as a routine check, which makes room for it.
+        """Cancel a routine model check, because the request shows the same and needs the slot.
 
-        After a long silence the check goes on: requests that hang show nothing.
+        After a long time without audio the check continues: requests that hang show nothing.
         """
-        if self._check is not None and not self._suspect and self._silent_seconds() < _LONG_SILENCE_SECONDS:
+        if self._check is not None and not self._suspect and self._seconds_since_audio() < _LONG_IDLE_SECONDS:
             self._check.cancel()
 
-    def audio_came(self) -> None:
+    def audio_received(self) -> None:
         """Record that the models work, because audio of a request has arrived. Cancel a model check."""
-        self._models_work()
+        self._mark_healthy()
         if self._check is not None:
             self._check.cancel()
 
@@ -161,12 +167,12 @@ class Watchdog:
         stream = SpeechStream(self._open(self._utterance))
         try:
             async with asyncio.timeout(timeout):
-                await hear_check(stream)
+                await consume_check(stream)
         except TimeoutError:
-            raise EngineFailed(f"a check utterance was not complete within {timeout:g} s") from None
+            raise EngineFailed(f"the model check was not complete within {timeout:g} s") from None
         finally:
             stream.cancel()
-        self._models_work()
+        self._mark_healthy()
 
     def close(self) -> None:
         """Stop watching."""
@@ -180,47 +186,48 @@ class Watchdog:
         self._send_probe()
         while True:
             before = time.monotonic()
-            pause = min(self._stall_seconds / _PROBES, max(0.0, self._answered + self._stall_seconds - before))
+            remaining = self._last_answer_at + self._stall_seconds - before
+            pause = min(self._stall_seconds / _PROBES_PER_STALL, max(0.0, remaining))
             await asyncio.sleep(pause)
-            self._discount(time.monotonic() - before - pause)
-            silent = time.monotonic() - self._answered
-            if silent >= self._stall_seconds:
-                self._kill("stalled", f"its pipeline has not answered for {silent:.1f} s")
+            self._exclude_delay(time.monotonic() - before - pause)
+            unanswered = time.monotonic() - self._last_answer_at
+            if unanswered >= self._stall_seconds:
+                self._kill("stalled", f"its pipeline has not answered for {unanswered:.1f} s")
                 return
             self._send_probe()
             if self._suspect:
                 self._start_checks()
 
-    def _discount(self, late: float) -> None:
-        """Do not count ``late`` seconds, in which this process itself was suspended or busy, as silence."""
-        self._answered += late
+    def _exclude_delay(self, late: float) -> None:
+        """Exclude ``late`` seconds, in which this process was suspended or busy, from the time without an answer."""
+        self._last_answer_at += late
         if self._unanswered_since is not None:
             self._unanswered_since += late
 
-    def _send_probe(self) -> asyncio.Task[Figures | None]:
+    def _send_probe(self) -> asyncio.Task[Stats | None]:
         """Return the probe in flight, or send a new one."""
         if self._probe is None or self._probe.done():
             if self._unanswered_since is None:
                 self._unanswered_since = time.monotonic()
-            self._probe = asyncio.create_task(self._ask())
+            self._probe = asyncio.create_task(self._run_probe())
         return self._probe
 
-    async def _ask(self) -> Figures | None:
+    async def _run_probe(self) -> Stats | None:
         try:
-            figures: Figures = json.loads(await self._open(ask(Ask.PROBE)).ending())
+            stats: Stats = json.loads(await self._open(pack_request(RequestKind.PROBE)).wait_for_end())
         except EngineError:
             return None
-        self._answered = time.monotonic()
+        self._last_answer_at = time.monotonic()
         self._unanswered_since = None
-        self.figures = figures
-        return figures
+        self.stats = stats
+        return stats
 
-    def _silent_seconds(self) -> float:
-        """Seconds since the models last made audio."""
-        return time.monotonic() - self._audio_at
+    def _seconds_since_audio(self) -> float:
+        """Return the seconds since the models last produced audio."""
+        return time.monotonic() - self._last_audio_at
 
-    def _models_work(self) -> None:
-        self._audio_at = time.monotonic()
+    def _mark_healthy(self) -> None:
+        self._last_audio_at = time.monotonic()
         self._suspect = self._failing = False
 
     def _start_checks(self) -> None:
@@ -228,15 +235,15 @@ class Watchdog:
             self._check = asyncio.create_task(self._check_repeatedly())
 
     async def _check_repeatedly(self) -> None:
-        """Check the models until a check succeeds. Kill the process after ``_CHECKS`` failures in a row."""
-        for number in range(1, _CHECKS + 1):
+        """Check the models until a check succeeds. Kill the process after ``_MAX_FAILED_CHECKS`` failures in a row."""
+        for number in range(1, _MAX_FAILED_CHECKS + 1):
             if self._in_flight() >= self._slots:
-                return  # the check could wait for a slot; the requests show whether the models work
+                return  # the check could wait for a slot; the open requests show whether the models work
             try:
                 await self.check_models(self._stall_seconds)
                 return
             except EngineError as error:
                 self._suspect = self._failing = True
-                _log.error("check %d of %d of the models failed: %s", number, _CHECKS, error)
+                _log.error("model check %d of %d failed: %s", number, _MAX_FAILED_CHECKS, error)
             await asyncio.sleep(_RETRY_SECONDS)
-        self._kill("failed", f"{_CHECKS} checks of its models failed in a row")
+        self._kill("failed", f"{_MAX_FAILED_CHECKS} consecutive model checks failed")

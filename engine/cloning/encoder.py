@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from engine.checkpoint.folder import Checkpoint
-from engine.cloning.networks import SHORTEST, ReferenceNetworks, captured_sizes
+from engine.cloning.networks import MIN_SAMPLES, ReferenceNetworks, captured_sizes
 from engine.errors import EngineError, EngineFailed, RequestError
 from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE, Voice
 
-_KEPT = 128
+_CACHE_SIZE = 128
 """Capacity of the voice cache."""
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class ReferenceEncoder:
     """Encodes recordings, with an LRU cache of voices. Not thread-safe.
 
-    The cache key is a hash of the recording (``key_of``). hits, misses: cache hits and misses.
+    The cache key is a hash of the recording (``cache_key``). hits, misses: cache hits and misses.
     """
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device) -> None:
@@ -43,12 +43,12 @@ class ReferenceEncoder:
         """
         self._networks.capture(captured_sizes())
 
-    def together(self, requests: Sequence[EncodeRequest]) -> int:
+    def batch_size(self, requests: Sequence[EncodeRequest]) -> int:
         """Return how many of the leading requests to pass to one ``encode_all`` call; at least 1."""
-        return self._networks.together([len(request.samples) for request in requests])
+        return self._networks.batch_size([len(request.samples) for request in requests])
 
-    def at_hand(self, key: bytes) -> Voice | None:
-        """Return the cached voice of the recording with this ``key_of``, or None. Counts a hit, but no miss."""
+    def cached(self, key: bytes) -> Voice | None:
+        """Return the cached voice of the recording with this ``cache_key``, or None. Counts a hit, but no miss."""
         voice = self._voices.get(key)
         if voice is not None:
             self.hits += 1
@@ -67,79 +67,81 @@ class ReferenceEncoder:
 
     def encode_all(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
         """Encode several recordings. Return a voice or an error for each; one failure does not fail the others."""
-        keys = [key_of(request) for request in requests]
-        found: dict[bytes, Voice | EngineError] = {key: self._voices[key] for key in keys if key in self._voices}
+        keys = [cache_key(request) for request in requests]
+        results: dict[bytes, Voice | EngineError] = {key: self._voices[key] for key in keys if key in self._voices}
         missing: dict[bytes, EncodeRequest] = {}
         for key, request in zip(keys, requests, strict=True):
-            if key in found:
+            if key in results:
                 continue
-            if (refusal := self._refusal(request)) is None:
+            if (error := self._check(request)) is None:
                 missing[key] = request
             else:
-                found[key] = refusal
+                results[key] = error
         if missing:
-            found.update(zip(missing, self._made(list(missing.values())), strict=True))
-        self._count(keys, found)
-        self._keep(found)
-        return [found[key] for key in keys]
+            results.update(zip(missing, self._encode_batch(list(missing.values())), strict=True))
+        self._count_hits(keys, results)
+        self._store(results)
+        return [results[key] for key in keys]
 
     def speaker(self, name: str) -> Voice:
         """Return the voice of a built-in speaker, spelled as in the checkpoint. Raises RequestError if unknown."""
         voice = self._speakers.get(name)
         if voice is None:
-            raise RequestError(f"there is no voice {name!r}", code="voice_not_found", param="voice")
+            names = ", ".join(self._speakers) or "none"
+            raise RequestError(f"voice must be one of {names}, got {name!r}", code="voice_not_found", param="voice")
         return voice
 
-    def _refusal(self, request: EncodeRequest) -> RequestError | None:
+    def _check(self, request: EncodeRequest) -> RequestError | None:
         if not self._networks.can_clone:
             return RequestError(
                 "this checkpoint cannot clone a voice: it has no speaker encoder",
                 code="unsupported_task",
                 param="ref_audio",
             )
-        if len(request.samples) < SHORTEST:
+        if len(request.samples) < MIN_SAMPLES:
             return RequestError(
-                f"a recording of {1000 * len(request.samples) / SAMPLE_RATE:.0f} ms is too short to be a voice",
+                f"a reference recording must have at least {1000 * MIN_SAMPLES // SAMPLE_RATE} ms, got "
+                f"{1000 * len(request.samples) / SAMPLE_RATE:.0f} ms",
                 code="reference_too_short",
                 param="ref_audio",
             )
         if request.codes and not self._networks.can_clone_in_context:
             return RequestError(
-                "this checkpoint cannot clone in context: its codec has no encoder; leave ref_text out",
+                "this checkpoint does not support in-context cloning: its codec has no encoder; omit ref_text",
                 code="unsupported_task",
                 param="ref_text",
             )
         return None
 
-    def _made(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
+    def _encode_batch(self, requests: Sequence[EncodeRequest]) -> list[Voice | EngineError]:
         """Encode recordings as one batch. If the batch fails, retry each alone: one recording may be the cause."""
         try:
             return [*self._networks.encode([each.samples for each in requests], [each.codes for each in requests])]
         except Exception as error:
-            _log.exception("references could not be encoded")
-            failure = EngineFailed(f"the reference could not be encoded: {error}")
+            _log.exception("encoding %d reference recordings failed", len(requests))
+            failure = EngineFailed(f"encoding the reference failed: {error}")
         # After the except block, the exception no longer keeps the tensors of its frames alive.
-        self._networks.give_back()
+        self._networks.empty_cache()
         if len(requests) == 1:
             return [failure]
-        return [voice for request in requests for voice in self._made([request])]
+        return [voice for request in requests for voice in self._encode_batch([request])]
 
-    def _count(self, keys: Sequence[bytes], found: Mapping[bytes, Voice | EngineError]) -> None:
+    def _count_hits(self, keys: Sequence[bytes], results: Mapping[bytes, Voice | EngineError]) -> None:
         """Update hits and misses. A recording that occurs twice is a hit the second time, if its encoding succeeded."""
         known = set(self._voices)
         for key in keys:
             self.hits += key in known
             self.misses += key not in known
-            if isinstance(found[key], Voice):
+            if isinstance(results[key], Voice):
                 known.add(key)
 
-    def _keep(self, found: Mapping[bytes, Voice | EngineError]) -> None:
-        """Cache the voices as the most recently used ones, and evict the least recently used beyond ``_KEPT``."""
-        for key, voice in found.items():
+    def _store(self, results: Mapping[bytes, Voice | EngineError]) -> None:
+        """Cache the voices as the most recently used ones, and evict the least recently used beyond ``_CACHE_SIZE``."""
+        for key, voice in results.items():
             if isinstance(voice, Voice):
                 self._voices[key] = voice
                 self._voices.move_to_end(key)
-        while len(self._voices) > _KEPT:
+        while len(self._voices) > _CACHE_SIZE:
             self._voices.popitem(last=False)
 
 
@@ -150,7 +152,7 @@ def _speaker_voices(checkpoint: Checkpoint) -> dict[str, Voice]:
     return {name: Voice(table[row].float().clone().numpy()) for name, row in speakers.items()}
 
 
-def key_of(request: EncodeRequest) -> bytes:
+def cache_key(request: EncodeRequest) -> bytes:
     """Return the SHA-256 of all inputs that determine the voice: the samples and ``codes``."""
     digest = hashlib.sha256(bytes([request.codes]))
     digest.update(np.ascontiguousarray(request.samples).data)

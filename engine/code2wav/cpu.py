@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
+from engine.code2wav.base import Decoder, PendingBatch
 from engine.code2wav.prefix_cache import PrefixCache
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_blocks import StateShape
@@ -58,7 +60,7 @@ class Arena:
             tensor.index_copy_(0, index, new)
 
 
-class CompletedBatch:
+class CompletedBatch(PendingBatch):
     """A ``PendingBatch`` that is done when it is created."""
 
     done = True
@@ -66,40 +68,40 @@ class CompletedBatch:
     def __init__(self, samples: NDArray[np.int16]) -> None:
         self._samples = samples
 
+    @override
     def collect(self) -> NDArray[np.int16]:
-        """Return the samples."""
         return self._samples
 
 
-class StreamDecoder:
-    """``Decoder`` in plain PyTorch, float32. It is the reference implementation of every other decoder."""
+class StreamDecoder(Decoder):
+    """Decodes in plain PyTorch, float32. It is the reference implementation of every other decoder."""
 
     padded = False
 
     def __init__(self, model: Code2WavModel, rows: int) -> None:
         self._model = model
         self._arena = Arena(model.states, rows, model.device)
-        self._primed = PrefixCache()
+        self._prefix_cache = PrefixCache()
 
     @property
+    @override
     def hits(self) -> int:
-        """See ``Decoder.hits``."""
-        return self._primed.hits
+        return self._prefix_cache.hits
 
     @property
+    @override
     def misses(self) -> int:
-        """See ``Decoder.misses``."""
-        return self._primed.misses
+        return self._prefix_cache.misses
 
     @property
+    @override
     def free_rows(self) -> int:
-        """See ``Decoder.free_rows``."""
         return self._arena.free_rows
 
+    @override
     @torch.inference_mode()
     def begin(self, context: NDArray[np.int16] | None) -> int:
-        """See ``Decoder.begin``."""
-        state = None if context is None else self._primed.after(context, lambda: self._prime(context))
+        state = None if context is None else self._prefix_cache.get(context, lambda: self._prefill(context))
         row = self._arena.acquire()
         if state is not None:
             self._arena.scatter([row], state)
@@ -113,26 +115,26 @@ class StreamDecoder:
             for row in rows:
                 self.end(row)
 
+    @override
     def end(self, row: int) -> None:
-        """See ``Decoder.end``."""
         self._arena.release(row)
 
+    @override
     def launch(self, rows: Sequence[int], codes: NDArray[np.int16]) -> CompletedBatch:
-        """See ``Decoder.launch``."""
         return CompletedBatch(to_int16(self.decode(rows, codes)))
 
+    @override
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], codes: NDArray[np.int16]) -> NDArray[np.float32]:
-        """See ``Decoder.decode``."""
         frames = torch.from_numpy(codes.astype(np.int64)).to(self._model.device)
         samples, state = self._model.decode(frames, self._arena.gather(rows))
         self._arena.scatter(rows, state)
-        heard: NDArray[np.float32] = samples.cpu().numpy()
-        return heard
+        decoded: NDArray[np.float32] = samples.cpu().numpy()
+        return decoded
 
-    def _prime(self, context: NDArray[np.int16]) -> list[Tensor]:
+    def _prefill(self, context: NDArray[np.int16]) -> list[Tensor]:
         frames = torch.from_numpy(context.astype(np.int64))[None].to(self._model.device)
         blank = [
             torch.zeros((1, *each.shape), dtype=each.dtype, device=self._model.device) for each in self._model.states
         ]
-        return [tensor.clone() for tensor in self._model.prime(frames, blank)]
+        return [tensor.clone() for tensor in self._model.prefill(frames, blank)]

@@ -22,14 +22,14 @@ from engine.protocol.messages import READY
 from engine.system.process import freeze_gc
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
-_PATIENCE_S = 10.0
+_EXIT_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
 def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]:
     """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
 
-    Stage 2 ends when either link is closed. The returned function waits up to ``_PATIENCE_S`` seconds, then kills a
+    Stage 2 ends when either link is closed. The returned function waits up to ``_EXIT_TIMEOUT_S`` seconds, then kills a
     process that is still running. Takes ownership of both sides, and closes them on failure too. Raises OSError or
     RuntimeError when the process or the thread cannot be started.
     """
@@ -41,7 +41,7 @@ def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]
             frames.close()
             audio.close()
             raise
-        return lambda: thread.join(_PATIENCE_S)
+        return lambda: thread.join(_EXIT_TIMEOUT_S)
     environment = dict(os.environ)
     if config.code2wav.gpu is not None:
         environment = with_gpu(config.code2wav.gpu, environment)
@@ -60,7 +60,7 @@ def serve(config: EngineConfig, frames_side: Side, audio_side: Side) -> None:
             frames.open(READY)
             _run(config, frames, audio, wakeup)
         except LinkClosed:
-            _log.debug("a neighbour of Code2Wav is gone")
+            _log.debug("a link of Code2Wav was closed")
         except Exception:
             _log.exception("Code2Wav stopped")
 
@@ -73,8 +73,8 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
     except torch.OutOfMemoryError as error:
         frames.fail(READY, out_of_memory("Code2Wav", "code2wav.streams", error).to_bytes())
     except Exception as error:
-        _log.exception("Code2Wav could not be loaded")
-        frames.fail(READY, EngineFailed(f"Code2Wav could not be loaded: {error}").to_bytes())
+        _log.exception("loading Code2Wav failed")
+        frames.fail(READY, EngineFailed(f"loading Code2Wav failed: {error}").to_bytes())
     else:
         freeze_gc()
         frames.end(READY)
@@ -83,7 +83,7 @@ def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(_PATIENCE_S)
+        process.wait(_EXIT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -103,5 +103,5 @@ def await_ready(frames: Endpoint, wakeup: Wakeup, timeout: float) -> None:
             if record.kind is Kind.FAIL and record.payload:
                 raise EngineError.from_bytes(record.payload)
         if not frames.alive:
-            raise EngineFailed("Code2Wav ended while it was loading")
-    raise EngineFailed(f"Code2Wav was not loaded in {timeout:.0f} s")
+            raise EngineFailed("Code2Wav exited while it was loading")
+    raise EngineFailed(f"Code2Wav was not loaded within {timeout:.0f} s")

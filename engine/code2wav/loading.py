@@ -26,14 +26,14 @@ from engine.config import Code2WavConfig, EngineConfig
 from engine.device.selection import choose_device, prepare_torch
 from engine.device.streams import CudaStream
 from engine.errors import SetupError
-from engine.kernels.codec_tiles import AMPLE
-from engine.kernels.fallback import reason_for_plain
+from engine.kernels.codec_tiles import H200_SHARED_BYTES
+from engine.kernels.fallback import reason_for_fallback
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
 from engine.system.cores import available_cores
 
-_MOST_THREADS = 16
+_MAX_THREADS = 16
 _META = torch.device("meta")
 _log = logging.getLogger(__name__)
 
@@ -42,17 +42,17 @@ class _Compile:
     """A ``Launch`` that compiles each kernel variant once and runs nothing."""
 
     def __init__(self) -> None:
-        self._kinds: set[tuple[object, ...]] = set()
+        self._compiled: set[tuple[object, ...]] = set()
 
-    def __call__(self, kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
-        kind = (id(kernel), *map(_kind, given), *constants.values())
-        if kind not in self._kinds:
-            self._kinds.add(kind)
-            kernel.warmup(*given, grid=grid, **constants)
+    def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
+        variant = (id(kernel), *map(_variant, arguments), *constants.values())
+        if variant not in self._compiled:
+            self._compiled.add(variant)
+            kernel.warmup(*arguments, grid=grid, **constants)
 
 
 def compile_kernels(
-    codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = AMPLE
+    codec: CodecArchitecture, dtype: torch.dtype, sizes: Iterable[tuple[int, int]], shared: int = H200_SHARED_BYTES
 ) -> None:
     """Compile the kernels for batches of (streams, frames), in parallel.
 
@@ -60,17 +60,17 @@ def compile_kernels(
     """
     from engine.kernels.codec_triton import TritonOps
 
-    began = time.monotonic()
-    weights = _outline(codec, dtype)
+    started = time.monotonic()
+    weights = _meta_weights(codec, dtype)
     memory, decoder = StreamMemory(weights, 1), RowDecoder(weights, TritonOps(_Compile(), shared))
-    threads = min(_MOST_THREADS, available_cores())
-    with ThreadPoolExecutor(threads) as pool, _parallel(pool), torch.inference_mode():
+    threads = min(_MAX_THREADS, available_cores())
+    with ThreadPoolExecutor(threads) as pool, _parallel_compilation(pool), torch.inference_mode():
         for size in sizes:
             _decode(decoder, weights, memory, *size)
-    _log.info("Code2Wav's kernels were compiled, or found in Triton's cache, in %.1f s", time.monotonic() - began)
+    _log.info("compiled Code2Wav's kernels, or found them in Triton's cache, in %.1f s", time.monotonic() - started)
 
 
-def _parallel(pool: Executor) -> AbstractContextManager[object]:
+def _parallel_compilation(pool: Executor) -> AbstractContextManager[object]:
     """Return a context in which Triton compiles in ``pool``. Older Triton compiles one kernel after another."""
     import triton
 
@@ -78,7 +78,7 @@ def _parallel(pool: Executor) -> AbstractContextManager[object]:
     return nullcontext() if mode is None else mode(pool)
 
 
-def _outline(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
+def _meta_weights(codec: CodecArchitecture, dtype: torch.dtype) -> RowWeights:
     """Return the weights as meta tensors: shapes and dtypes without values."""
     prefix = "decoder."
     tensors = {
@@ -97,14 +97,14 @@ def _decode(decoder: RowDecoder, weights: RowWeights, memory: StreamMemory, stre
     decoder.decode(codes, rows, memory, Workspace(weights, streams, frames, work), samples)
 
 
-def _kind(given: object) -> object:
+def _variant(argument: object) -> object:
     """Return the properties of an argument for which Triton, at least, compiles separate variants."""
-    if isinstance(given, torch.Tensor):
-        return given.dtype
-    return (given == 1, given % 16 == 0) if isinstance(given, int) else type(given)
+    if isinstance(argument, torch.Tensor):
+        return argument.dtype
+    return (argument == 1, argument % 16 == 0) if isinstance(argument, int) else type(argument)
 
 
-_NARROWEST_HALF = 16
+_MIN_HALF_CHANNELS = 16
 """Minimum channels of half a head. The attention kernel's ``tl.dot`` calls work on half heads."""
 
 
@@ -112,48 +112,51 @@ _NARROWEST_HALF = 16
 class Backend:
     """How Code2Wav runs on this device.
 
-    dtype: of the operands of matrix products. plain: why plain PyTorch is used instead of Triton kernels in CUDA
-    graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
+    dtype: of the operands of matrix products. fallback_reason: why plain PyTorch is used instead of Triton kernels in
+    CUDA graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
     """
 
     dtype: torch.dtype
-    plain: str | None
+    fallback_reason: str | None
     sizes: list[tuple[int, int]]
 
     @property
     def graphed(self) -> bool:
         """Whether Code2Wav runs as Triton kernels in CUDA graphs."""
-        return self.plain is None
+        return self.fallback_reason is None
 
 
 def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, decoder: DecoderArchitecture) -> Backend:
     """Choose for at most ``streams`` streams. Raises SetupError when the configured dtype is unavailable here."""
-    plain = _why_plain(device, decoder)
-    if plain is not None:
-        return without_kernels(config, plain)
+    fallback_reason = _fallback_reason(device, decoder)
+    if fallback_reason is not None:
+        return plain_backend(config, fallback_reason)
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
     sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
     return Backend(dtype, None, sizes)
 
 
-def without_kernels(config: Code2WavConfig, why: str) -> Backend:
+def plain_backend(config: Code2WavConfig, reason: str) -> Backend:
     """Return the plain PyTorch backend. Raises SetupError when float16 is configured, which it does not support."""
     if config.dtype == "float16":
-        raise SetupError(f"engine.code2wav.dtype is float16, which is not to be had here: {why}")
-    return Backend(torch.float32, why, [])
+        raise SetupError(f"engine.code2wav.dtype is float16, which needs Triton on a GPU: {reason}; set it to auto")
+    return Backend(torch.float32, reason, [])
 
 
-def _why_plain(device: torch.device, decoder: DecoderArchitecture) -> str | None:
+def _fallback_reason(device: torch.device, decoder: DecoderArchitecture) -> str | None:
     if device.type != "cuda":
         return "there is no GPU"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    if decoder.transformer.head_dim < 2 * _NARROWEST_HALF:
-        return f"the codec's heads have only {decoder.transformer.head_dim} channels"
+    if decoder.transformer.head_dim < 2 * _MIN_HALF_CHANNELS:
+        return (
+            f"the codec's heads have {decoder.transformer.head_dim} channels, and the kernels need at least "
+            f"{2 * _MIN_HALF_CHANNELS}"
+        )
     return None
 
 
-_CORES_TO_SPARE = 4
+_MIN_SPIN_CORES = 4
 """Minimum cores for busy-waiting on a batch. The talker, Code2Wav and the HTTP process use one core each."""
 
 
@@ -164,31 +167,31 @@ def load_decoder(config: EngineConfig) -> Decoder:
     """
     prepare_torch(config)
     checkpoint, device = open_checkpoint(config.model, verify=config.verify_checksums), choose_device(config)
-    form = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
-    if form.graphed:
+    backend = choose_backend(config.code2wav, config.code2wav_streams, device, checkpoint.codec.decoder)
+    if backend.graphed:
         tensors = checkpoint.codec_tensors("decoder.")
         try:
-            return graphed_decoder(checkpoint.codec, tensors, form, device, config.code2wav_streams)
+            return graphed_decoder(checkpoint.codec, tensors, backend, device, config.code2wav_streams)
         except Exception as error:
-            form = without_kernels(config.code2wav, reason_for_plain(error))
+            backend = plain_backend(config.code2wav, reason_for_fallback(error))
         gc.collect()
         torch.cuda.empty_cache()
     if device.type == "cuda":
-        _log.info("Code2Wav runs in plain torch: %s", form.plain)
-    return _plain(checkpoint, device, config.code2wav, config.code2wav_streams)
+        _log.info("Code2Wav runs in plain torch: %s", backend.fallback_reason)
+    return _load_plain(checkpoint, device, config.code2wav, config.code2wav_streams)
 
 
-def _plain(checkpoint: Checkpoint, device: torch.device, limits: Code2WavConfig, streams: int) -> StreamDecoder:
+def _load_plain(checkpoint: Checkpoint, device: torch.device, config: Code2WavConfig, streams: int) -> StreamDecoder:
     model = Code2WavModel(checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=device)
     decoder = StreamDecoder(model, streams)
-    most = batch_limit(limits, padded=False)
-    decoder.warm_up(urgent_shapes(streams, limits.max_chunk_frames, most))
+    max_batch_frames = batch_limit(config, padded=False)
+    decoder.warm_up(urgent_shapes(streams, config.max_chunk_frames, max_batch_frames))
     return decoder
 
 
 @torch.inference_mode()
 def graphed_decoder(
-    codec: CodecArchitecture, tensors: Mapping[str, Tensor], form: Backend, device: torch.device, rows: int
+    codec: CodecArchitecture, tensors: Mapping[str, Tensor], backend: Backend, device: torch.device, rows: int
 ) -> GraphedDecoder:
     """Return the decoder for a GPU. Raises the errors of Triton or CUDA when its kernels cannot be built.
 
@@ -196,11 +199,11 @@ def graphed_decoder(
     """
     from engine.kernels.codec_triton import TritonOps
 
-    shared = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", AMPLE)
-    compile_kernels(codec, form.dtype, form.sizes, shared)
-    lane = CudaStream(device, sleeping=available_cores() < _CORES_TO_SPARE, urgent=True)
-    with lane.inside():
-        weights = RowWeights(tensors, codec.decoder, device=device, dtype=form.dtype)
-    decoder = GraphedDecoder(weights, TritonOps(shared=shared), lane, rows=rows, sizes=form.sizes)
+    shared = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", H200_SHARED_BYTES)
+    compile_kernels(codec, backend.dtype, backend.sizes, shared)
+    device_stream = CudaStream(device, blocking=available_cores() < _MIN_SPIN_CORES, high_priority=True)
+    with device_stream.context():
+        weights = RowWeights(tensors, codec.decoder, device=device, dtype=backend.dtype)
+    decoder = GraphedDecoder(weights, TritonOps(shared=shared), device_stream, rows=rows, sizes=backend.sizes)
     torch.cuda.empty_cache()
     return decoder

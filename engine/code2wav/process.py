@@ -12,8 +12,8 @@ from engine.transfer import Side
 
 def main() -> None:
     """Run until the talker's process or the engine client exits."""
-    given, frames, audio, parent = sys.argv[1:]
-    config = EngineConfig.model_validate_json(given)
+    config_json, frames, audio, parent = sys.argv[1:]
+    config = EngineConfig.model_validate_json(config_json)
     prepare_process(config.log_format, int(parent))
     serve(config, Side.from_argument(frames), Side.from_argument(audio))
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.code2wav.schedule import Progress
-from engine.protocol.messages import Announcement
+from engine.protocol.messages import StreamHeader
 from engine.protocol.request import CODEBOOKS, Completion, FinishReason
 from engine.transfer import Endpoint, Kind, Record
 
@@ -19,20 +19,20 @@ class Stream:
     """The state of one stream.
 
     codes: frames not yet decoded, little-endian int16 [n, 16], as received. row: the decoder row, None until the
-    stream begins. terminal: the END or FAIL record, None until it arrives. unwanted: the stream failed or was
+    stream begins. terminal: the END or FAIL record, None until it arrives. aborted: the stream failed or was
     cancelled; decode no more of it.
     """
 
-    announcement: Announcement
+    header: StreamHeader
     progress: Progress
     codes: bytearray = field(default_factory=bytearray)
     row: int | None = None
     terminal: Record | None = None
-    unwanted: bool = False
+    aborted: bool = False
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Discard the frames not yet decoded, and decode no more of this stream."""
-        self.unwanted = True
+        self.aborted = True
         self.codes.clear()
         self.progress.pending = 0
 
@@ -46,13 +46,13 @@ class StreamTable:
     def __init__(self, frames: Endpoint, audio: Endpoint) -> None:
         self._frames, self._audio = frames, audio
         self.streams: dict[int, Stream] = {}
-        """Streams by number, from OPEN until ``forget``."""
+        """Streams by number, from OPEN until ``remove``."""
         self._ended: set[int] = set()
 
-    def take(self) -> None:
+    def receive(self) -> None:
         """Process all records received from the talker and the engine client."""
-        self._take_frames()
-        self._take_cancellations()
+        self._receive_frames()
+        self._receive_cancellations()
 
     def finished(self) -> list[tuple[int, Record]]:
         """Return the ended streams that have no frames left to decode, each with its END or FAIL."""
@@ -65,24 +65,24 @@ class StreamTable:
     def next_codes(self, numbers: Iterable[int], frames: int) -> NDArray[np.int16]:
         """Remove the next ``frames`` frames of each stream from its buffer; return them as [streams, frames, 16]."""
         size = frames * CODEBOOKS * 2
-        taken = []
+        chunks = []
         for number in numbers:
-            waiting = self.streams[number].codes
-            taken.append(waiting[:size])
-            del waiting[:size]
-        return np.frombuffer(b"".join(taken), "<i2").reshape(-1, frames, CODEBOOKS)
+            buffer = self.streams[number].codes
+            chunks.append(buffer[:size])
+            del buffer[:size]
+        return np.frombuffer(b"".join(chunks), "<i2").reshape(-1, frames, CODEBOOKS)
 
-    def forget(self, number: int) -> Stream:
+    def remove(self, number: int) -> Stream:
         """Remove a stream that has ended for its client, and return it."""
         self._ended.discard(number)
         return self.streams.pop(number)
 
-    def _take_frames(self) -> None:
+    def _receive_frames(self) -> None:
         for record in self._frames.receive():
             match record.kind:
                 case Kind.OPEN:
-                    announcement = Announcement.from_bytes(record.payload)
-                    self.streams[record.stream] = Stream(announcement, Progress(announcement.realtime))
+                    header = StreamHeader.from_bytes(record.payload)
+                    self.streams[record.stream] = Stream(header, Progress(header.realtime))
                     self._audio.open(record.stream)
                 case Kind.DATA:
                     self._append(record)
@@ -91,7 +91,7 @@ class StreamTable:
 
     def _append(self, record: Record) -> None:
         stream = self.streams.get(record.stream)
-        if stream is not None and not stream.unwanted:
+        if stream is not None and not stream.aborted:
             stream.codes += record.payload
             stream.progress.pending += record.units
 
@@ -102,14 +102,14 @@ class StreamTable:
             stream.terminal = record
             stream.progress.ended = True
             if record.kind is Kind.FAIL or _is_cancelled(record):
-                stream.drop()
+                stream.abort()
 
-    def _take_cancellations(self) -> None:
+    def _receive_cancellations(self) -> None:
         """Drop the streams that were cancelled, and tell the talker. Its END arrives as for any other stream."""
         for record in self._audio.receive():
             stream = self.streams.get(record.stream)
             if record.kind is Kind.CANCEL and stream is not None:
-                stream.drop()
+                stream.abort()
                 self._frames.cancel(record.stream)
 
 

@@ -1,6 +1,6 @@
 """Selects the streams to decode next and the chunk size. Chunk sizes follow the playback of real-time clients.
 
-A stream's first chunk is decoded as soon as ``first_frames`` frames are there. From then on its client has ``made``
+A stream's first chunk is decoded as soon as ``first_frames`` frames are there. From then on its client has ``decoded``
 frames to play. The next chunk is due when only ``lead`` seconds of audio are left: late enough for a large chunk, early
 enough to prevent an underrun. Of the streams that are due, the one whose audio runs out first sets the chunk size. Its
 chunk has at most as many frames as its client has buffered. So decoding a chunk takes less time than any client has
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from math import inf
 
 from engine.config import Code2WavConfig
-from engine.protocol.request import MOST_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
+from engine.protocol.request import MAX_CHUNK_FRAMES, SAMPLE_RATE, SAMPLES_PER_FRAME
 
 FRAME_SECONDS = SAMPLES_PER_FRAME / SAMPLE_RATE
-CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MOST_CHUNK_FRAMES)
+CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, MAX_CHUNK_FRAMES)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 """``CHUNKS`` are the frames per stream, ``BATCHES`` the streams per batch. Each pair is compiled on first use."""
-COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+PADDED_BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Streams per captured batch on a GPU. A batch is padded to the next of these sizes."""
 _BATCH_FRAMES = {False: 24, True: 256}
 """Default of ``max_batch_frames``: total frames per batch, without padding (False) and with padding (True)."""
@@ -36,38 +36,38 @@ Clients of larger batches have seconds of audio buffered, and can wait for a com
 class Progress:
     """Progress of one stream.
 
-    realtime: a client plays the audio while it is made. pending: frames waiting to be decoded. made: frames decoded.
+    realtime: a client plays the audio while it is decoded. pending, decoded: frames not yet decoded, and decoded.
     started: when playback began, in seconds of ``time.monotonic``, moved forward by each underrun; None before the
-    first chunk. ended: no more frames arrive. room: frames of credit left on the audio link.
+    first chunk. ended: no more frames arrive. credit: frames of credit left on the audio link.
     """
 
     realtime: bool
     pending: int = 0
-    made: int = 0
+    decoded: int = 0
     started: float | None = None
     ended: bool = False
-    room: int = 0
+    credit: int = 0
 
     @property
     def ready(self) -> int:
         """Frames that can be decoded and sent now."""
-        return min(self.pending, self.room)
+        return min(self.pending, self.credit)
 
     @property
-    def runs_dry(self) -> float:
+    def underrun_at(self) -> float:
         """When the client's audio runs out (``time.monotonic``): -inf before the first chunk, inf if not real-time."""
         if not self.realtime:
             return inf
-        return -inf if self.started is None else self.started + self.made * FRAME_SECONDS
+        return -inf if self.started is None else self.started + self.decoded * FRAME_SECONDS
 
-    def decoded(self, frames: int, now: float) -> None:
+    def record_decoded(self, frames: int, now: float) -> None:
         """Count ``frames`` as decoded at ``now``. After an underrun, the client resumes playback at ``now``."""
         if self.started is None:
             self.started = now
         elif self.realtime:
-            self.started += max(0.0, now - self.runs_dry)
+            self.started += max(0.0, now - self.underrun_at)
         self.pending -= frames
-        self.made += frames
+        self.decoded += frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Schedule:
     padded: bool = False
 
     @staticmethod
-    def of(config: Code2WavConfig, *, padded: bool) -> Schedule:
+    def from_config(config: Code2WavConfig, *, padded: bool) -> Schedule:
         """Create the schedule that the configuration describes. padded: see ``engine.code2wav.base.Decoder``."""
         return Schedule(
             config.first_frames,
@@ -112,30 +112,31 @@ class Schedule:
             return now if complete else inf
         if progress.started is None:
             return -inf if complete or ready >= self.first_frames else inf
-        deadline = progress.runs_dry - self.lead
+        deadline = progress.underrun_at - self.lead
         return min(deadline, now) if complete else deadline
 
     def pick(self, streams: Mapping[int, Progress], now: float) -> Batch | float:
         """Return the most urgent batch, or the time of the next one that is due (inf: when a record arrives)."""
         due = {stream: self.due(progress, now) for stream, progress in streams.items()}
-        able = sorted((stream for stream in due if due[stream] <= now), key=lambda stream: streams[stream].runs_dry)
-        if not able:
+        due_streams = [stream for stream in due if due[stream] <= now]
+        if not due_streams:
             return min(due.values(), default=inf)
-        frames = self._chunk(streams[able[0]], now)
-        together = [stream for stream in able if streams[stream].ready >= frames]
-        return Batch(together[: self._count(len(together), frames)], frames)
+        due_streams.sort(key=lambda stream: streams[stream].underrun_at)
+        frames = self._chunk_frames(streams[due_streams[0]], now)
+        batch = [stream for stream in due_streams if streams[stream].ready >= frames]
+        return Batch(batch[: self._batch_size(len(batch), frames)], frames)
 
-    def _count(self, waiting: int, frames: int) -> int:
+    def _batch_size(self, waiting: int, frames: int) -> int:
         """Return how many of the ``waiting`` streams to decode together."""
-        most = max(1, self.max_batch_frames // frames)
-        return min(waiting, _largest(COUNTS, most)) if self.padded else _largest(BATCHES, min(waiting, most))
+        limit = max(1, self.max_batch_frames // frames)
+        return min(waiting, _largest(PADDED_BATCHES, limit)) if self.padded else _largest(BATCHES, min(waiting, limit))
 
-    def _chunk(self, progress: Progress, now: float) -> int:
-        most = min(progress.ready, self.max_chunk_frames)
+    def _chunk_frames(self, progress: Progress, now: float) -> int:
+        max_frames = min(progress.ready, self.max_chunk_frames)
         if progress.realtime:
-            in_hand = round((progress.runs_dry - now) / FRAME_SECONDS) if progress.started else self.first_frames
-            most = min(most, max(1, in_hand))
-        return _largest(CHUNKS, most)
+            buffered = round((progress.underrun_at - now) / FRAME_SECONDS) if progress.started else self.first_frames
+            max_frames = min(max_frames, max(1, buffered))
+        return _largest(CHUNKS, max_frames)
 
 
 def batch_limit(config: Code2WavConfig, *, padded: bool) -> int:
@@ -148,11 +149,11 @@ def urgent_shapes(streams: int, max_chunk_frames: int, max_batch_frames: int) ->
 
     Clients may wait for these: single-stream batches of every chunk size, and the small batches of streams that begin.
     """
-    most = min(_URGENT_FRAMES, max_batch_frames)
+    max_frames = min(_URGENT_FRAMES, max_batch_frames)
     chunks = [frames for frames in CHUNKS if frames <= max_chunk_frames]
-    together = [count for count in BATCHES if 1 < count <= streams]
-    alone = [(1, frames) for frames in chunks]
-    return alone + [(count, frames) for count in together for frames in chunks if count * frames <= most]
+    batches = [count for count in BATCHES if 1 < count <= streams]
+    single = [(1, frames) for frames in chunks]
+    return single + [(count, frames) for count in batches for frames in chunks if count * frames <= max_frames]
 
 
 def _largest(sizes: tuple[int, ...], limit: int) -> int:

@@ -18,16 +18,16 @@ from engine.code2wav.schedule import Batch, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
 from engine.protocol.request import AudioChunk
-from engine.protocol.samples import NO_NUMBER
+from engine.protocol.samples import NAN_SAMPLE
 from engine.transfer import Endpoint, Kind, Wakeup
 
-_FAILED_BATCHES = 3
+_MAX_FAILED_BATCHES = 3
 """Consecutive failures after which the stage ends, so that the engine restarts: the device is probably broken."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Launched:
+class _BatchInFlight:
     """A batch that is in flight, or decoded and not yet sent. codes: int16 [streams, frames, 16]."""
 
     streams: dict[int, Stream]
@@ -53,11 +53,11 @@ class Code2WavStage:
     ) -> None:
         self._decoder = decoder
         self._rows = decoder.free_rows
-        self._schedule = Schedule.of(config, padded=decoder.padded)
+        self._schedule = Schedule.from_config(config, padded=decoder.padded)
         self._frames, self._audio, self._wakeup = frames, audio, wakeup
         self._table = StreamTable(frames, audio)
         self._streams = self._table.streams
-        self._under_way: _Launched | None = None
+        self._in_flight: _BatchInFlight | None = None
         self._failures = 0
         self._batches = 0
         self._batch_rows = 0
@@ -66,11 +66,11 @@ class Code2WavStage:
         """Decode until the talker or the engine client closes its link.
 
         On a GPU decoding is asynchronous: a batch is sent while the next one is decoded. Raises the decoder's error
-        after ``_FAILED_BATCHES`` consecutive failures.
+        after ``_MAX_FAILED_BATCHES`` consecutive failures.
         """
         while self._frames.alive and self._audio.alive:
             done = self._await_pending()
-            self._table.take()
+            self._table.receive()
             self._finish_ended()
             decision = self._decide({} if done is None else done.streams)
             if isinstance(decision, Batch):
@@ -82,17 +82,17 @@ class Code2WavStage:
 
     def _finish_ended(self) -> None:
         """Forward the END or FAIL of streams that have nothing left to decode."""
-        for number, terminal in self._table.finished():
-            probe = self._forget(number).announcement.probe
+        for stream_id, terminal in self._table.finished():
+            probe = self._remove(stream_id).header.probe
             if terminal.kind is Kind.FAIL:
-                self._audio.fail(number, terminal.payload)
+                self._audio.fail(stream_id, terminal.payload)
             else:
-                self._audio.end(number, terminal.payload if probe is None else self._answer(probe))
+                self._audio.end(stream_id, terminal.payload if probe is None else self._probe_answer(probe))
 
-    def _answer(self, probe: dict[str, int]) -> bytes:
-        return json.dumps(probe | self._figures()).encode()
+    def _probe_answer(self, probe: dict[str, int]) -> bytes:
+        return json.dumps(probe | self._stats()).encode()
 
-    def _figures(self) -> dict[str, int]:
+    def _stats(self) -> dict[str, int]:
         used, size = self._audio.fill
         return {
             "code2wav_streams": len(self._streams),
@@ -108,16 +108,16 @@ class Code2WavStage:
     def _rows_used(self) -> int:
         return self._rows - self._decoder.free_rows
 
-    def _decide(self, unsent: Collection[int]) -> Batch | float:
-        beginners = bool(self._decoder.free_rows)
-        able = {
-            number: stream.progress
-            for number, stream in self._streams.items()
-            if stream.progress.pending and (beginners or stream.row is not None) and number not in unsent
+    def _decide(self, excluded: Collection[int]) -> Batch | float:
+        has_free_row = bool(self._decoder.free_rows)
+        ready = {
+            stream_id: stream.progress
+            for stream_id, stream in self._streams.items()
+            if stream.progress.pending and (has_free_row or stream.row is not None) and stream_id not in excluded
         }
-        for progress, credit in zip(able.values(), self._audio.credits(able), strict=True):
-            progress.room = credit
-        return self._schedule.pick(able, time.monotonic())
+        for progress, credit in zip(ready.values(), self._audio.credits(ready), strict=True):
+            progress.credit = credit
+        return self._schedule.pick(ready, time.monotonic())
 
     def _launch(self, batch: Batch) -> None:
         rows = self._begin_all(batch)
@@ -129,103 +129,103 @@ class Code2WavStage:
         except Exception as error:
             self._fail_batch(rows, error)
             return
-        launched = _Launched({number: self._streams[number] for number in rows}, codes, pending)
+        in_flight = _BatchInFlight({stream_id: self._streams[stream_id] for stream_id in rows}, codes, pending)
         if pending.done:
-            self._send(launched)
+            self._send(in_flight)
         else:
-            self._under_way = launched
+            self._in_flight = in_flight
 
-    def _await_pending(self) -> _Launched | None:
+    def _await_pending(self) -> _BatchInFlight | None:
         """Wait for the batch in flight and return it. Return None when there is none or when it fails."""
-        launched, self._under_way = self._under_way, None
-        if launched is not None:
+        batch, self._in_flight = self._in_flight, None
+        if batch is not None:
             try:
-                launched.pending.collect()
+                batch.pending.collect()
             except Exception as error:
-                self._fail_batch(launched.streams, error)
+                self._fail_batch(batch.streams, error)
                 return None
-        return launched
+        return batch
 
-    def _send(self, launched: _Launched) -> None:
+    def _send(self, batch: _BatchInFlight) -> None:
         """Send the chunks of a decoded batch. Skip cancelled streams, and fail streams whose samples contain NaN."""
         self._failures = 0
         self._batches += 1
-        self._batch_rows += len(launched.streams)
-        now, frames = time.monotonic(), launched.codes.shape[1]
-        samples = launched.pending.collect()
-        chunks = zip(launched.streams.items(), AudioChunk.all_to_bytes(samples, launched.codes), strict=True)
-        heard = {
-            number: chunk
-            for (number, stream), chunk in chunks
-            if self._streams.get(number) is stream and not stream.unwanted
+        self._batch_rows += len(batch.streams)
+        now, frames = time.monotonic(), batch.codes.shape[1]
+        samples = batch.pending.collect()
+        payloads = zip(batch.streams.items(), AudioChunk.all_to_bytes(samples, batch.codes), strict=True)
+        chunks = {
+            stream_id: chunk
+            for (stream_id, stream), chunk in payloads
+            if self._streams.get(stream_id) is stream and not stream.aborted
         }
-        for number, least in zip(launched.streams, samples.min(1), strict=True):
-            if least == NO_NUMBER and heard.pop(number, None) is not None:
-                _log.error("Code2Wav made samples of stream %s that are no numbers", number)
-                self._fail([number], EngineFailed("Code2Wav made samples that are no numbers"))
-        for number in heard:
-            self._streams[number].progress.decoded(frames, now)
-        self._audio.send_all((number, chunk, frames) for number, chunk in heard.items())
-        self._frames.release_all((number, frames) for number in heard)
+        for stream_id, smallest in zip(batch.streams, samples.min(1), strict=True):
+            if smallest == NAN_SAMPLE and chunks.pop(stream_id, None) is not None:
+                _log.error("Code2Wav produced NaN samples for stream %d", stream_id)
+                self._fail([stream_id], EngineFailed("Code2Wav produced NaN samples"))
+        for stream_id in chunks:
+            self._streams[stream_id].progress.record_decoded(frames, now)
+        self._audio.send_all((stream_id, chunk, frames) for stream_id, chunk in chunks.items())
+        self._frames.release_all((stream_id, frames) for stream_id in chunks)
 
     def _begin_all(self, batch: Batch) -> dict[int, int]:
-        """The rows of the batch's streams, given to those that have none. Streams that cannot begin are left out.
+        """Return the row of each stream of the batch, and begin those without one. Omits streams that cannot begin.
 
         On a CPU decoding a context takes long, so one stream with a context begins at a time: probes must be answered.
         """
         rows, began_with_context = {}, False
-        for number in batch.streams:
-            stream = self._streams[number]
-            has_context = stream.row is None and stream.announcement.context is not None
+        for stream_id in batch.streams:
+            stream = self._streams[stream_id]
+            has_context = stream.row is None and stream.header.context is not None
             if has_context and began_with_context and not self._decoder.padded:
                 continue
             began_with_context = began_with_context or has_context
-            if (row := self._begun(number)) is not None:
-                rows[number] = row
+            if (row := self._begin(stream_id)) is not None:
+                rows[stream_id] = row
         return rows
 
-    def _begun(self, number: int) -> int | None:
+    def _begin(self, stream_id: int) -> int | None:
         """Return the stream's row, and begin the stream if needed. Return None when no row is free or it fails."""
-        stream = self._streams[number]
+        stream = self._streams[stream_id]
         if stream.row is None and self._decoder.free_rows:
             try:
-                stream.row = self._decoder.begin(stream.announcement.context)
+                stream.row = self._decoder.begin(stream.header.context)
             except Exception as error:
-                _log.exception("Code2Wav could not begin stream %s", number)
-                self._fail([number], EngineFailed(f"Code2Wav failed: {error}"))
-                if stream.announcement.context is None:  # a context is client data and can be the cause itself
+                _log.exception("Code2Wav failed to begin stream %d", stream_id)
+                self._fail([stream_id], EngineFailed(f"Code2Wav failed: {error}"))
+                if stream.header.context is None:  # a context is client data and can be the cause itself
                     self._count_failure(error)
         return stream.row
 
-    def _fail_batch(self, numbers: Collection[int], error: Exception) -> None:
-        _log.error("Code2Wav failed on streams %s", list(numbers), exc_info=error)
-        self._fail(numbers, EngineFailed(f"Code2Wav failed: {error}"))
+    def _fail_batch(self, stream_ids: Collection[int], error: Exception) -> None:
+        _log.error("Code2Wav failed to decode the streams %s", list(stream_ids), exc_info=error)
+        self._fail(stream_ids, EngineFailed(f"Code2Wav failed: {error}"))
         self._count_failure(error)
 
     def _count_failure(self, error: Exception) -> None:
         self._failures += 1
-        if self._failures >= _FAILED_BATCHES:
-            _log.error("Code2Wav ends after %d failures in a row", self._failures)
+        if self._failures >= _MAX_FAILED_BATCHES:
+            _log.error("Code2Wav stops after %d consecutive failures", self._failures)
             raise error
 
-    def _fail(self, numbers: Collection[int], error: EngineFailed) -> None:
+    def _fail(self, stream_ids: Collection[int], error: EngineFailed) -> None:
         """Fail streams. Report every failure before freeing any row: freeing a row can raise on a failed GPU."""
-        for number in numbers:
-            self._frames.cancel(number)
-            self._audio.fail(number, error.to_bytes())
-        for number in numbers:
-            self._forget(number)
+        for stream_id in stream_ids:
+            self._frames.cancel(stream_id)
+            self._audio.fail(stream_id, error.to_bytes())
+        for stream_id in stream_ids:
+            self._remove(stream_id)
 
-    def _forget(self, number: int) -> Stream:
-        stream = self._table.forget(number)
+    def _remove(self, stream_id: int) -> Stream:
+        stream = self._table.remove(stream_id)
         if stream.row is not None:
             self._decoder.end(stream.row)
         return stream
 
     def _wait(self, until: float) -> None:
         timeout = None if isinf(until) else max(0.0, until - time.monotonic())
-        self._wakeup.wait_for(self._news, timeout)
+        self._wakeup.wait_for(self._has_input, timeout)
 
-    def _news(self) -> bool:
-        gone = not (self._frames.alive and self._audio.alive)
-        return gone or self._frames.pending() or self._audio.pending()
+    def _has_input(self) -> bool:
+        disconnected = not (self._frames.alive and self._audio.alive)
+        return disconnected or self._frames.pending() or self._audio.pending()

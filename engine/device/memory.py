@@ -13,85 +13,88 @@ import torch
 from engine.errors import SetupError
 
 GIB = 1 << 30
-_SHARE = 0.9
-"""Share of the free memory that the engine may allocate when gpu_memory_gib is unset."""
-_SPARE = GIB
+_DEFAULT_FRACTION = 0.9
+"""Fraction of the free memory that the engine may allocate when gpu_memory_gib is unset."""
+_RESERVE = GIB
 """Bytes of the limit reserved for allocations that cannot be measured in advance."""
+_GRAPHS = GIB
+"""Bytes that CUDA allocates for the graphs themselves, in addition to the working memory of captured steps."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CacheNeed:
+class CacheRequirements:
     """Memory requirements of the talker's KV cache.
 
-    position: bytes per position. block: positions per cache block, the unit of allocation.
-    least: minimum number of positions that the talker needs. most: maximum number that it can use.
+    block_size: positions per cache block, the unit of allocation.
+    min_positions: minimum number of positions that the talker needs. max_positions: maximum number that it can use.
     context: positions of one utterance, as configured.
     """
 
-    position: int
-    block: int
-    least: int
-    most: int
+    bytes_per_position: int
+    block_size: int
+    min_positions: int
+    max_positions: int
     context: int
 
 
-def limit_of(free: int, gib: float | None) -> int:
+def memory_limit(free: int, gib: float | None) -> int:
     """Return the bytes that the engine may allocate: ``gib`` GiB, or 90 % of ``free`` bytes when ``gib`` is None.
 
     Raises SetupError if ``gib`` is more than is free.
     """
     if gib is None:
-        return int(_SHARE * free)
+        return int(_DEFAULT_FRACTION * free)
     if gib * GIB > free:
         raise SetupError(
-            f"gpu_memory_gib is {gib:g}, and {free / GIB:.1f} GiB of the GPU's memory are free", code="out_of_memory"
+            f"gpu_memory_gib must be at most {free / GIB:.1f}, the GiB that are free on the GPU, got {gib:g}",
+            code="out_of_memory",
         )
     return int(gib * GIB)
 
 
-def cache_positions(limit: int, taken: Mapping[str, int], need: CacheNeed) -> int:
-    """Return the number of positions of the talker's KV cache: what is left of ``limit``, in whole blocks.
+def cache_positions(limit: int, allocated: Mapping[str, int], cache: CacheRequirements) -> int:
+    """Return the number of positions of the talker's KV cache: what remains of ``limit``, in whole blocks.
 
-    The result is at most ``need.most``. Raises SetupError, with a suggestion, if it is below ``need.least``.
+    The result is at most ``cache.max_positions``. Raises SetupError, with a suggestion, if it is below
+    ``cache.min_positions``.
 
-    taken: bytes allocated so far, by part of the engine.
+    allocated: bytes allocated so far, by part of the engine.
     """
-    left = limit - sum(taken.values()) - _SPARE
-    positions = min(need.most, max(0, left) // need.position // need.block * need.block)
-    if positions < need.least:
-        raise SetupError(_too_little(limit, taken, need, positions), code="out_of_memory")
+    remaining = max(0, limit - sum(allocated.values()) - _RESERVE)
+    blocks = remaining // cache.bytes_per_position // cache.block_size
+    positions = min(cache.max_positions, blocks * cache.block_size)
+    if positions < cache.min_positions:
+        raise SetupError(_too_small(limit, allocated, cache, positions), code="out_of_memory")
     return positions
 
 
-def told(limit: int, taken: Mapping[str, int], positions: int, need: CacheNeed) -> str:
+def usage_message(limit: int, allocated: Mapping[str, int], positions: int, cache: CacheRequirements) -> str:
     """Return the log line that says how the memory is divided."""
-    parts = ", ".join(f"{name} {size / GIB:.1f}" for name, size in taken.items())
-    left = limit - sum(taken.values())
-    whole = "all that its slots can use" if positions >= need.most else f"its slots could use {need.most:,}"
+    remaining = (limit - sum(allocated.values())) / GIB
+    usable = f"can use at most {cache.max_positions:,}" if positions < cache.max_positions else "cannot use more"
     return (
-        f"GPU memory: {limit / GIB:.1f} GiB may be taken: {parts}, {left / GIB:.1f} left; the cache has {positions:,} "
-        f"positions, {whole}"
+        f"GPU memory: limit {limit / GIB:.1f} GiB: {_parts(allocated)}, unallocated {remaining:.1f}; the KV cache has "
+        f"{positions:,} positions, talker.slots {usable}"
     )
 
 
-def _too_little(limit: int, taken: Mapping[str, int], need: CacheNeed, positions: int) -> str:
+def _too_small(limit: int, allocated: Mapping[str, int], cache: CacheRequirements, positions: int) -> str:
     """Return the error message: the available memory, the required memory and three ways to fix it."""
-    parts = ", ".join(f"{name} {size / GIB:.1f}" for name, size in taken.items())
-    wanted = math.ceil(10 * (sum(taken.values()) + _SPARE + need.least * need.position) / GIB) / 10
+    required = sum(allocated.values()) + _RESERVE + cache.min_positions * cache.bytes_per_position
     message = (
-        f"the GPU's memory is too small: of the {limit / GIB:.1f} GiB that may be taken, {parts} and "
-        f"{_SPARE / GIB:.0f} to spare leave room for {positions:,} positions of the talker's cache, and "
-        f"{need.least:,} are needed: {wanted:.1f} GiB would do (gpu_memory_gib)"
+        f"the KV cache of the talker needs {cache.min_positions:,} positions, but GPU memory suffices for "
+        f"{positions:,} (limit {limit / GIB:.1f} GiB: {_parts(allocated)}, reserve {_RESERVE / GIB:.1f}): set "
+        f"gpu_memory_gib to at least {math.ceil(10 * required / GIB) / 10:.1f}"
     )
-    fitting = min(positions - 2 * need.block, need.context)
-    if fitting > 0:
-        message += f", or a talker.context of {fitting}, or talker.vllm.cache_positions below {positions}"
-    return message + "; fewer talker.slots and code2wav.streams take less, too"
+    context = min(positions - 2 * cache.block_size, cache.context)
+    if context > 0:
+        message += f", or talker.context to {context}, or talker.vllm.cache_positions below {positions}"
+    return message + ", or lower talker.slots or code2wav.streams"
 
 
-_GRAPHS = 1 << 30
-"""Bytes that CUDA allocates for the graphs themselves, in addition to the working memory of captured steps."""
-_log = logging.getLogger(__name__)
+def _parts(allocated: Mapping[str, int]) -> str:
+    return ", ".join(f"{part} {size / GIB:.1f}" for part, size in allocated.items())
 
 
 def out_of_memory(part: str, setting: str, error: torch.OutOfMemoryError) -> SetupError:
@@ -99,8 +102,8 @@ def out_of_memory(part: str, setting: str, error: torch.OutOfMemoryError) -> Set
     free, total = (size / GIB for size in torch.cuda.mem_get_info())
     reason = str(error).partition(". ")[0]
     return SetupError(
-        f"the GPU has no room for {part}: {reason}; {free:.1f} of its {total:.1f} GiB are free now. Lower {setting}, "
-        "or let others on the GPU take less",
+        f"the GPU has no room for {part}: {reason}; {free:.1f} of its {total:.1f} GiB are free. Lower {setting}, or "
+        "stop other processes on the GPU",
         code="out_of_memory",
     )
 
@@ -117,44 +120,48 @@ class GpuMemory:
     def __init__(self, device: torch.device, gib: float | None) -> None:
         self._device = device
         self._free, total = torch.cuda.mem_get_info(device)
-        self.limit = limit_of(self._free, gib)
-        self._taken: Counter[str] = Counter()
+        self.limit = memory_limit(self._free, gib)
+        self._allocated: Counter[str] = Counter()
         self._positions = 0
-        self._need: CacheNeed | None = None
+        self._cache: CacheRequirements | None = None
         if gib is not None:
             torch.cuda.set_per_process_memory_fraction(min(1.0, self.limit / total), device.index)
 
-    def took(self, part: str) -> None:
+    def record(self, part: str) -> None:
         """Attribute the memory allocated since the last call to ``part``."""
         torch.cuda.synchronize(self._device)
         free, _ = torch.cuda.mem_get_info(self._device)
-        self._taken[part] += max(0, self._free - free)
+        self._allocated[part] += max(0, self._free - free)
         self._free = free
 
-    def watch_peak(self) -> None:
+    def reset_peak(self) -> None:
         """Reset the peak counter. Call this after the talker's weights are loaded and before its longest step runs."""
         torch.cuda.reset_peak_memory_stats(self._device)
 
-    def cache_bytes(self, need: CacheNeed) -> int:
+    def cache_bytes(self, cache: CacheRequirements) -> int:
         """Return the bytes for the talker's KV cache. Call this after its longest step has run once.
 
         CUDA graphs are captured later and use their own working memory: as much as the peak of that step.
         Raises SetupError if too little memory is left.
         """
-        self.took("talker")
+        self.record("talker")
         peak = torch.cuda.max_memory_allocated(self._device) - torch.cuda.memory_allocated(self._device)
-        self._need = need
-        self._positions = cache_positions(self.limit, {**self._taken, "its graphs": peak + _GRAPHS}, need)
-        return self._positions * need.position
+        self._cache = cache
+        self._positions = cache_positions(self.limit, {**self._allocated, "CUDA graphs": peak + _GRAPHS}, cache)
+        return self._positions * cache.bytes_per_position
 
-    def tell(self) -> None:
+    def log_usage(self) -> None:
         """Log the memory of each part. Call this when everything is loaded. Warns if the total exceeds the limit."""
-        self.took("its graphs")
-        if self._need is None:
+        self.record("CUDA graphs")
+        if self._cache is None:
             return
-        cache = self._positions * self._need.position
-        self._taken["its graphs"] = max(0, self._taken["its graphs"] - cache)
-        self._taken["its cache"] = cache
-        _log.info("%s", told(self.limit, self._taken, self._positions, self._need))
-        if self._taken.total() > self.limit:
-            _log.warning("the engine takes more of the GPU's memory than it was meant to: lower talker.slots")
+        cache_bytes = self._positions * self._cache.bytes_per_position
+        self._allocated["CUDA graphs"] = max(0, self._allocated["CUDA graphs"] - cache_bytes)
+        self._allocated["KV cache"] = cache_bytes
+        _log.info("%s", usage_message(self.limit, self._allocated, self._positions, self._cache))
+        if (total := self._allocated.total()) > self.limit:
+            _log.warning(
+                "the engine allocated %.1f GiB of GPU memory, above its limit of %.1f GiB: lower talker.slots",
+                total / GIB,
+                self.limit / GIB,
+            )

@@ -21,7 +21,9 @@ def choose_device(config: EngineConfig) -> torch.device:
     if config.device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise CheckpointError("device is cuda, but torch sees no GPU here", code="no_device")
+        raise CheckpointError(
+            "device is cuda, but torch finds no GPU: install a driver, or set device to auto", code="no_device"
+        )
     return torch.device(config.device)
 
 
@@ -30,12 +32,15 @@ def with_gpu(index: int, environment: Mapping[str, str]) -> dict[str, str]:
 
     ``index`` counts the GPUs that are visible in ``environment``. Raises SetupError if that many are not visible.
     """
-    seen = environment.get(_VISIBLE)
-    if seen is None:
+    visible = environment.get(_VISIBLE)
+    if visible is None:
         return {**environment, _VISIBLE: str(index)}
-    names = [name.strip() for name in seen.split(",") if name.strip()]
+    names = [name.strip() for name in visible.split(",") if name.strip()]
     if index >= len(names):
-        raise SetupError(f"code2wav.gpu is {index}, but {_VISIBLE} names {len(names)}", code="no_device")
+        raise SetupError(
+            f"code2wav.gpu must be less than {len(names)}, the number of GPUs in {_VISIBLE}, got {index}",
+            code="no_device",
+        )
     return {**environment, _VISIBLE: names[index]}
 
 

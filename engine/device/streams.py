@@ -8,12 +8,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-_FIRST, _USUAL = -1, 0
-"""CUDA stream priorities: high and default."""
+_HIGH_PRIORITY, _DEFAULT_PRIORITY = -1, 0
 
 
-class Mark(Protocol):
+class Event(Protocol):
     """A point in the work of a device stream. ``torch.cuda.Event`` implements it."""
 
     def query(self) -> bool:
@@ -28,23 +28,23 @@ class DeviceStream(Protocol):
 
     device: torch.device
 
-    def inside(self) -> AbstractContextManager[object]:
+    def context(self) -> AbstractContextManager[object]:
         """Return a context manager that submits the torch calls within it to this stream."""
 
     def pinned(self, size: int, dtype: torch.dtype) -> Tensor:
         """Return a zero-filled host tensor; on a GPU stream it is in pinned memory, for asynchronous copies."""
 
-    def captured(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that repeats ``work`` as one launch. Call the function within ``inside``.
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that repeats ``work`` as one launch. Call the function within ``context``.
 
         A CUDA stream runs ``work`` here, to warm up, and then captures it.
         """
 
-    def mark(self) -> Mark:
-        """Return a mark after all work submitted so far."""
+    def record_event(self) -> Event:
+        """Return an event after all work submitted so far."""
 
 
-class _Graph:
+class _CapturedGraph:
     """A captured CUDA graph. It keeps ``work`` alive, because the tensors it reads must keep their addresses."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, work: Callable[[], None]) -> None:
@@ -54,71 +54,72 @@ class _Graph:
         self._graph.replay()
 
 
-class CudaStream:
-    """A ``DeviceStream`` on a GPU.
+class CudaStream(DeviceStream):
+    """A CUDA stream.
 
     Its graphs run one after another and share one memory pool. Capture the largest graph first.
 
-    sleeping: use blocking-sync events, so that ``synchronize`` sleeps instead of spinning. A wake-up takes longer than
+    blocking: use blocking-sync events, so that ``synchronize`` sleeps instead of spinning. A wake-up takes longer than
     the launches of a small batch. Spinning occupies a CPU core while a batch is in flight.
-    urgent: use high priority, so that a chunk that is due does not wait behind a talker step.
+    high_priority: for chunks that must not wait behind a talker step.
     """
 
-    def __init__(self, device: torch.device, *, sleeping: bool, urgent: bool) -> None:
-        self.device, self._sleeping = device, sleeping
-        self._stream = torch.cuda.Stream(device, priority=_FIRST if urgent else _USUAL)
+    def __init__(self, device: torch.device, *, blocking: bool, high_priority: bool) -> None:
+        self.device, self._blocking = device, blocking
+        self._stream = torch.cuda.Stream(device, priority=_HIGH_PRIORITY if high_priority else _DEFAULT_PRIORITY)
         self._pool = torch.cuda.graph_pool_handle()
 
-    def inside(self) -> AbstractContextManager[object]:
-        """Return a context manager that makes this stream current."""
+    @override
+    def context(self) -> AbstractContextManager[object]:
         return torch.cuda.stream(self._stream)
 
+    @override
     def pinned(self, size: int, dtype: torch.dtype) -> Tensor:
-        """Return zeros in pinned memory."""
         return torch.zeros(size, dtype=dtype, pin_memory=True)
 
-    def captured(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Run ``work`` once, then capture it as a CUDA graph. CUDA calls of other threads do not affect the capture."""
+    @override
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
         work()
         graph = torch.cuda.CUDAGraph()
+        # thread_local: CUDA calls of other threads do not affect the capture
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             work()
-        return _Graph(graph, work)
+        return _CapturedGraph(graph, work)
 
-    def mark(self) -> Mark:
-        """Record a CUDA event."""
-        event = torch.cuda.Event(blocking=self._sleeping)
+    @override
+    def record_event(self) -> Event:
+        event = torch.cuda.Event(blocking=self._blocking)
         event.record(self._stream)
         return event
 
 
-class _Passed:
-    """The ``Mark`` of a ``HostStream``, whose work is always done."""
-
+class _CompletedEvent(Event):
+    @override
     def query(self) -> bool:
         return True
 
+    @override
     def synchronize(self) -> None:
         pass
 
 
-class HostStream:
-    """A ``DeviceStream`` on the CPU. All work runs synchronously in the calling thread."""
+class HostStream(DeviceStream):
+    """The CPU: all work runs synchronously in the calling thread, and captured work is not captured."""
 
     device = torch.device("cpu")
 
-    def inside(self) -> AbstractContextManager[object]:
-        """Return a context manager that does nothing."""
+    @override
+    def context(self) -> AbstractContextManager[object]:
         return nullcontext()
 
+    @override
     def pinned(self, size: int, dtype: torch.dtype) -> Tensor:
-        """Return zeros in ordinary memory."""
         return torch.zeros(size, dtype=dtype)
 
-    def captured(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return ``work`` itself, without running it."""
+    @override
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
         return work
 
-    def mark(self) -> Mark:
-        """Return a mark that is already done."""
-        return _Passed()
+    @override
+    def record_event(self) -> Event:
+        return _CompletedEvent()

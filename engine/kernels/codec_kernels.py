@@ -5,21 +5,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-_MOST: tl.constexpr = tl.constexpr(65504.0)
+_FLOAT16_MAX: tl.constexpr = tl.constexpr(65504.0)
 """The largest finite float16."""
 
 
 @triton.jit
-def rounded(y, place):
-    """Convert y to the type that ``place`` points to. NaN stays NaN.
+def rounded(y, out_ptr):
+    """Convert y to the type that ``out_ptr`` points to. NaN stays NaN.
 
     In float16, clamp to the largest finite value: later layers would turn an infinity into NaN, and the NaN would stay
     in the stream's state.
     """
-    if place.dtype.element_ty == tl.float16:
-        y = tl.maximum(y.to(tl.float32), -_MOST, propagate_nan=tl.PropagateNan.ALL)
-        y = tl.minimum(y, _MOST, propagate_nan=tl.PropagateNan.ALL)
-    return y.to(place.dtype.element_ty)
+    if out_ptr.dtype.element_ty == tl.float16:
+        y = tl.maximum(y.to(tl.float32), -_FLOAT16_MAX, propagate_nan=tl.PropagateNan.ALL)
+        y = tl.minimum(y, _FLOAT16_MAX, propagate_nan=tl.PropagateNan.ALL)
+    return y.to(out_ptr.dtype.element_ty)
 
 
 @triton.jit
@@ -31,11 +31,11 @@ def swiglu(gate, up):
 @triton.jit
 def swiglu_rows(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """SwiGLU of x [rows, 2 WIDTH], gate then up -> out [rows, WIDTH]. Grid: (rows, blocks of columns)."""
-    row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < WIDTH
-    gate = tl.load(x_ptr + row * 2 * WIDTH + at, inside, 0.0).to(tl.float32)
-    up = tl.load(x_ptr + row * 2 * WIDTH + WIDTH + at, inside, 0.0).to(tl.float32)
-    tl.store(out_ptr + row * WIDTH + at, rounded(swiglu(gate, up), out_ptr), inside)
+    row, column = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = column < WIDTH
+    gate = tl.load(x_ptr + row * 2 * WIDTH + column, mask, 0.0).to(tl.float32)
+    up = tl.load(x_ptr + row * 2 * WIDTH + WIDTH + column, mask, 0.0).to(tl.float32)
+    tl.store(out_ptr + row * WIDTH + column, rounded(swiglu(gate, up), out_ptr), mask)
 
 
 @triton.jit
@@ -63,57 +63,57 @@ def window_attention(
     stream, head = tl.program_id(0), tl.program_id(1)
     row = tl.load(row_ptr + stream)
     position = tl.load(positions_ptr + row)
-    new, half, slot = tl.arange(0, FRAMES), tl.arange(0, HALF), tl.arange(0, RING)
-    given = new < frames
+    frame, half, slot = tl.arange(0, FRAMES), tl.arange(0, HALF), tl.arange(0, RING)
+    is_frame = frame < frames
     frequencies = tl.load(frequencies_ptr + half)
     width = 2 * HALF
-    at = ((stream * frames + new) * (3 * HEADS) + head) * width
-    low, shown = at[:, None] + half[None, :], given[:, None]
-    kind = HEADS * width
-    query_low = tl.load(qkv_ptr + low, mask=shown, other=0.0).to(tl.float32) * softmax_scale
-    query_high = tl.load(qkv_ptr + low + HALF, mask=shown, other=0.0).to(tl.float32) * softmax_scale
-    key_low = tl.load(qkv_ptr + low + kind, mask=shown, other=0.0).to(tl.float32)
-    key_high = tl.load(qkv_ptr + low + kind + HALF, mask=shown, other=0.0).to(tl.float32)
-    value_low = tl.load(qkv_ptr + low + 2 * kind, mask=shown, other=0.0)
-    value_high = tl.load(qkv_ptr + low + 2 * kind + HALF, mask=shown, other=0.0)
-    query_low, query_high = _rotated(query_low, query_high, position + new, frequencies)
-    key_low, key_high = _rotated(key_low, key_high, position + new, frequencies)
+    offset = ((stream * frames + frame) * (3 * HEADS) + head) * width
+    low_offset, mask = offset[:, None] + half[None, :], is_frame[:, None]
+    part_stride = HEADS * width
+    query_low = tl.load(qkv_ptr + low_offset, mask=mask, other=0.0).to(tl.float32) * softmax_scale
+    query_high = tl.load(qkv_ptr + low_offset + HALF, mask=mask, other=0.0).to(tl.float32) * softmax_scale
+    key_low = tl.load(qkv_ptr + low_offset + part_stride, mask=mask, other=0.0).to(tl.float32)
+    key_high = tl.load(qkv_ptr + low_offset + part_stride + HALF, mask=mask, other=0.0).to(tl.float32)
+    value_low = tl.load(qkv_ptr + low_offset + 2 * part_stride, mask=mask, other=0.0)
+    value_high = tl.load(qkv_ptr + low_offset + 2 * part_stride + HALF, mask=mask, other=0.0)
+    query_low, query_high = _rotated(query_low, query_high, position + frame, frequencies)
+    key_low, key_high = _rotated(key_low, key_high, position + frame, frequencies)
     query_low, query_high = rounded(query_low, keys_ptr), rounded(query_high, keys_ptr)
     key_low, key_high = rounded(key_low, keys_ptr), rounded(key_high, keys_ptr)
 
     cache = row * cache_stream + head * (RING * width)
-    last = position - 1
-    held = last - (last - slot + RING) % RING
-    kept = (held >= 0) & (held > position - window)
-    place = cache + slot[:, None] * width + half[None, :]
-    past_low = tl.load(keys_ptr + place, mask=kept[:, None], other=0.0)
-    past_high = tl.load(keys_ptr + place + HALF, mask=kept[:, None], other=0.0)
+    last_position = position - 1
+    cached_position = last_position - (last_position - slot + RING) % RING
+    is_cached = (cached_position >= 0) & (cached_position > position - window)
+    cache_offset = cache + slot[:, None] * width + half[None, :]
+    past_low = tl.load(keys_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
+    past_high = tl.load(keys_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
     past = tl.dot(query_low, tl.trans(past_low), input_precision=PRECISION)
     past = tl.dot(query_high, tl.trans(past_high), past, input_precision=PRECISION)
-    seen = kept[None, :] & (held[None, :] > (position + new)[:, None] - window)
-    past = tl.where(seen, past, float("-inf"))
+    visible = is_cached[None, :] & (cached_position[None, :] > (position + frame)[:, None] - window)
+    past = tl.where(visible, past, float("-inf"))
     own = tl.dot(query_low, tl.trans(key_low), input_precision=PRECISION)
     own = tl.dot(query_high, tl.trans(key_high), own, input_precision=PRECISION)
-    seen = (new[None, :] <= new[:, None]) & (new[None, :] > new[:, None] - window)
-    own = tl.where(seen, own, float("-inf"))
-    most = tl.maximum(tl.max(past, 1), tl.max(own, 1))
-    past, own = tl.exp(past - most[:, None]), tl.exp(own - most[:, None])
-    whole = tl.sum(past, 1) + tl.sum(own, 1)
+    visible = (frame[None, :] <= frame[:, None]) & (frame[None, :] > frame[:, None] - window)
+    own = tl.where(visible, own, float("-inf"))
+    max_score = tl.maximum(tl.max(past, 1), tl.max(own, 1))
+    past, own = tl.exp(past - max_score[:, None]), tl.exp(own - max_score[:, None])
+    weight_sum = tl.sum(past, 1) + tl.sum(own, 1)
     past, own = past.to(keys_ptr.dtype.element_ty), own.to(keys_ptr.dtype.element_ty)
-    past_low = tl.load(values_ptr + place, mask=kept[:, None], other=0.0)
-    past_high = tl.load(values_ptr + place + HALF, mask=kept[:, None], other=0.0)
+    past_low = tl.load(values_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
+    past_high = tl.load(values_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
     mixed_low = tl.dot(past, past_low, input_precision=PRECISION)
     mixed_high = tl.dot(past, past_high, input_precision=PRECISION)
-    mixed_low = tl.dot(own, value_low, mixed_low, input_precision=PRECISION) / whole[:, None]
-    mixed_high = tl.dot(own, value_high, mixed_high, input_precision=PRECISION) / whole[:, None]
-    out = ((stream * frames + new) * HEADS + head)[:, None] * width + half[None, :]
-    tl.store(out_ptr + out, rounded(mixed_low, out_ptr), mask=shown)
-    tl.store(out_ptr + out + HALF, rounded(mixed_high, out_ptr), mask=shown)
-    place = cache + ((position + new) % RING)[:, None] * width + half[None, :]
-    tl.store(keys_ptr + place, key_low, mask=shown)
-    tl.store(keys_ptr + place + HALF, key_high, mask=shown)
-    tl.store(values_ptr + place, value_low, mask=shown)
-    tl.store(values_ptr + place + HALF, value_high, mask=shown)
+    mixed_low = tl.dot(own, value_low, mixed_low, input_precision=PRECISION) / weight_sum[:, None]
+    mixed_high = tl.dot(own, value_high, mixed_high, input_precision=PRECISION) / weight_sum[:, None]
+    out = ((stream * frames + frame) * HEADS + head)[:, None] * width + half[None, :]
+    tl.store(out_ptr + out, rounded(mixed_low, out_ptr), mask=mask)
+    tl.store(out_ptr + out + HALF, rounded(mixed_high, out_ptr), mask=mask)
+    cache_offset = cache + ((position + frame) % RING)[:, None] * width + half[None, :]
+    tl.store(keys_ptr + cache_offset, key_low, mask=mask)
+    tl.store(keys_ptr + cache_offset + HALF, key_high, mask=mask)
+    tl.store(values_ptr + cache_offset, value_low, mask=mask)
+    tl.store(values_ptr + cache_offset + HALF, value_high, mask=mask)
 
 
 NOTHING: tl.constexpr = tl.constexpr(0)
@@ -124,24 +124,24 @@ GELU: tl.constexpr = tl.constexpr(2)
 @triton.jit
 def sine_squared(x):
     """Return sin(x)^2 in float32, by reduction to half a period. Error within 1e-6 for exact x; result at most 1."""
-    turns = tl.floor(x * 0.3183098861837907 + 0.5)
-    rest = (x - turns * 3.140625) - turns * 9.6765358979311599796e-4
-    z = rest * rest
+    half_periods = tl.floor(x * 0.3183098861837907 + 0.5)
+    x_reduced = (x - half_periods * 3.140625) - half_periods * 9.6765358979311599796e-4
+    z = x_reduced * x_reduced
     p = -2.505210838544172e-8
     p = p * z + 2.755731922398589e-6
     p = p * z - 1.984126984126984e-4
     p = p * z + 8.333333333333333e-3
     p = p * z - 1.666666666666667e-1
-    sine = rest + rest * z * p
+    sine = x_reduced + x_reduced * z * p
     return tl.minimum(sine * sine, 1.0)
 
 
 @triton.jit
-def activated(y, n, inside, frequency_ptr, gain_ptr, ACTIVATION: tl.constexpr):
-    """Apply SnakeBeta or GELU to y [BM, BN]. n: its column indices."""
+def activated(y, column, mask, frequency_ptr, gain_ptr, ACTIVATION: tl.constexpr):
+    """Apply SnakeBeta or GELU to y [BM, BN]. column: its column indices."""
     if ACTIVATION == SNAKE:
-        frequency = tl.load(frequency_ptr + n, mask=inside, other=0.0)
-        gain = tl.load(gain_ptr + n, mask=inside, other=0.0)
+        frequency = tl.load(frequency_ptr + column, mask=mask, other=0.0)
+        gain = tl.load(gain_ptr + column, mask=mask, other=0.0)
         y += sine_squared(y * frequency[None, :]) * gain[None, :]
     if ACTIVATION == GELU:
         y = 0.5 * y * (1.0 + tl.erf(y * 0.7071067811865476))
@@ -163,16 +163,16 @@ def causal_product(
     *_stream: stride between streams, in elements. rows: streams * length.
     """
     blocks = tl.cdiv(N, BN)
-    at = tl.program_id(0)
-    n = (at % blocks) * BN + tl.arange(0, BN)
-    m = (at // blocks) * BM + tl.arange(0, BM)
-    inside = n < N
-    used = m < rows
-    row = tl.minimum(m, rows - 1)
-    stream, column = row // length, row % length
-    x_rows = x_ptr + (stream * x_stream + column * inputs)[:, None]
-    w_columns = w_ptr + (n % N)[None, :]
-    total = tl.zeros((BM, BN), tl.float32)
+    program = tl.program_id(0)
+    out_column = (program % blocks) * BN + tl.arange(0, BN)
+    out_row = (program // blocks) * BM + tl.arange(0, BM)
+    in_columns = out_column < N
+    in_rows = out_row < rows
+    row = tl.minimum(out_row, rows - 1)
+    stream, time = row // length, row % length
+    x_rows = x_ptr + (stream * x_stream + time * inputs)[:, None]
+    w_columns = w_ptr + (out_column % N)[None, :]
+    accumulator = tl.zeros((BM, BN), tl.float32)
     for start in range(0, K, BK):
         k = start + tl.arange(0, BK)
         offsets = (k // inputs) * (dilation * inputs) + k % inputs
@@ -182,21 +182,21 @@ def causal_product(
         else:
             a = tl.load(x_rows + offsets[None, :], mask=k[None, :] < K, other=0.0)
             b = tl.load(w_columns + k[:, None] * N, mask=k[:, None] < K, other=0.0)
-        total = tl.dot(a, b, total, input_precision=PRECISION)
-    y = total + tl.load(bias_ptr + n, mask=inside, other=0.0)[None, :]
-    shown = used[:, None] & inside[None, :]
+        accumulator = tl.dot(a, b, accumulator, input_precision=PRECISION)
+    y = accumulator + tl.load(bias_ptr + out_column, mask=in_columns, other=0.0)[None, :]
+    mask = in_rows[:, None] & in_columns[None, :]
     if SCALE:
-        y *= tl.load(scale_ptr + n, mask=inside, other=0.0)[None, :]
+        y *= tl.load(scale_ptr + out_column, mask=in_columns, other=0.0)[None, :]
     if RESIDUAL:
-        place = (stream * residual_stream + column * N)[:, None] + n[None, :]
-        y += tl.load(residual_ptr + place, mask=shown, other=0.0).to(tl.float32)
+        offset = (stream * residual_stream + time * N)[:, None] + out_column[None, :]
+        y += tl.load(residual_ptr + offset, mask=mask, other=0.0).to(tl.float32)
     if RAW:
-        place = (stream * raw_stream + column * N)[:, None] + n[None, :]
-        tl.store(raw_ptr + place, rounded(y, raw_ptr), mask=shown)
+        offset = (stream * raw_stream + time * N)[:, None] + out_column[None, :]
+        tl.store(raw_ptr + offset, rounded(y, raw_ptr), mask=mask)
     if ACT:
-        place = (stream * act_stream + column * N)[:, None] + n[None, :]
-        y = activated(y, n, inside, frequency_ptr, gain_ptr, ACTIVATION)
-        tl.store(act_ptr + place, rounded(y, act_ptr), mask=shown)
+        offset = (stream * act_stream + time * N)[:, None] + out_column[None, :]
+        y = activated(y, out_column, in_columns, frequency_ptr, gain_ptr, ACTIVATION)
+        tl.store(act_ptr + offset, rounded(y, act_ptr), mask=mask)
 
 
 @triton.jit(do_not_specialize=["frames", "out_stream"])
@@ -205,27 +205,27 @@ def sum_codebooks(
     BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sum the codebook vectors of each frame: codes [streams, frames, BOOKS] -> out [streams, frames, WIDTH]."""
-    at = tl.program_id(0)
+    frame = tl.program_id(0)
     channel = tl.arange(0, BLOCK)
-    inside = channel < WIDTH
+    mask = channel < WIDTH
     total = tl.zeros((BLOCK,), tl.float32)
     for book in tl.static_range(BOOKS):
-        entry = tl.load(codes_ptr + at * BOOKS + book) + book * entries
-        total += tl.load(table_ptr + entry * WIDTH + channel, mask=inside, other=0.0).to(tl.float32)
-    place = (at // frames) * out_stream + (at % frames) * WIDTH + channel
-    tl.store(out_ptr + place, rounded(total, out_ptr), mask=inside)
+        entry = tl.load(codes_ptr + frame * BOOKS + book) + book * entries
+        total += tl.load(table_ptr + entry * WIDTH + channel, mask=mask, other=0.0).to(tl.float32)
+    offset = (frame // frames) * out_stream + (frame % frames) * WIDTH + channel
+    tl.store(out_ptr + offset, rounded(total, out_ptr), mask=mask)
 
 
 @triton.jit
 def rms_norm(x_ptr, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """RMSNorm of x [rows, WIDTH]."""
     channel = tl.arange(0, BLOCK)
-    inside = channel < WIDTH
-    place = tl.program_id(0) * WIDTH + channel
-    x = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    mask = channel < WIDTH
+    offset = tl.program_id(0) * WIDTH + channel
+    x = tl.load(x_ptr + offset, mask=mask, other=0.0).to(tl.float32)
     scale = 1.0 / tl.sqrt(tl.sum(x * x, 0) / WIDTH + eps)
-    y = x * scale * tl.load(gain_ptr + channel, mask=inside, other=0.0)
-    tl.store(out_ptr + place, rounded(y, out_ptr), mask=inside)
+    y = x * scale * tl.load(gain_ptr + channel, mask=mask, other=0.0)
+    tl.store(out_ptr + offset, rounded(y, out_ptr), mask=mask)
 
 
 @triton.jit(do_not_specialize=["length", "x_stream"])
@@ -234,19 +234,19 @@ def depthwise_norm(
     TAPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Depthwise convolution of x [streams, TAPS - 1 + length, WIDTH], then LayerNorm -> [streams, length, WIDTH]."""
-    at = tl.program_id(0)
+    program = tl.program_id(0)
     channel = tl.arange(0, BLOCK)
-    inside = channel < WIDTH
-    first = x_ptr + (at // length) * x_stream + (at % length) * WIDTH + channel
-    y = tl.load(bias_ptr + channel, mask=inside, other=0.0)
+    mask = channel < WIDTH
+    x_start = x_ptr + (program // length) * x_stream + (program % length) * WIDTH + channel
+    y = tl.load(bias_ptr + channel, mask=mask, other=0.0)
     for tap in tl.static_range(TAPS):
-        x = tl.load(first + tap * WIDTH, mask=inside, other=0.0).to(tl.float32)
-        y += x * tl.load(w_ptr + tap * WIDTH + channel, mask=inside, other=0.0)
+        x = tl.load(x_start + tap * WIDTH, mask=mask, other=0.0).to(tl.float32)
+        y += x * tl.load(w_ptr + tap * WIDTH + channel, mask=mask, other=0.0)
     mean = tl.sum(y, 0) / WIDTH
-    y = tl.where(inside, y - mean, 0.0)
+    y = tl.where(mask, y - mean, 0.0)
     y *= 1.0 / tl.sqrt(tl.sum(y * y, 0) / WIDTH + eps)
-    y = y * tl.load(gain_ptr + channel, mask=inside, other=0.0) + tl.load(shift_ptr + channel, mask=inside, other=0.0)
-    tl.store(out_ptr + at * WIDTH + channel, rounded(y, out_ptr), mask=inside)
+    y = y * tl.load(gain_ptr + channel, mask=mask, other=0.0) + tl.load(shift_ptr + channel, mask=mask, other=0.0)
+    tl.store(out_ptr + program * WIDTH + channel, rounded(y, out_ptr), mask=mask)
 
 
 @triton.jit(do_not_specialize=["rows", "length", "x_stream"])
@@ -259,22 +259,22 @@ def last_convolution(
     int16 samples are scaled by 32767 and rounded half to even: adding 1.5 * 2^23 removes the fraction of a float32. NaN
     becomes -32768.
     """
-    m = tl.program_id(0) * BM + tl.arange(0, BM)
-    used = m < rows
-    row = tl.minimum(m, rows - 1)
+    out_row = tl.program_id(0) * BM + tl.arange(0, BM)
+    in_rows = out_row < rows
+    row = tl.minimum(out_row, rows - 1)
     channel = tl.arange(0, BLOCK)
-    inside = channel < WIDTH
-    first = x_ptr + ((row // length) * x_stream + (row % length) * WIDTH)[:, None] + channel[None, :]
+    mask = channel < WIDTH
+    x_start = x_ptr + ((row // length) * x_stream + (row % length) * WIDTH)[:, None] + channel[None, :]
     total = tl.zeros((BM, BLOCK), tl.float32)
     for tap in tl.static_range(TAPS):
-        x = tl.load(first + tap * WIDTH, mask=inside[None, :], other=0.0).to(tl.float32)
-        total += x * tl.load(w_ptr + tap * WIDTH + channel, mask=inside, other=0.0)[None, :]
+        x = tl.load(x_start + tap * WIDTH, mask=mask[None, :], other=0.0).to(tl.float32)
+        total += x * tl.load(w_ptr + tap * WIDTH + channel, mask=mask, other=0.0)[None, :]
     y = tl.sum(total, 1) + tl.load(bias_ptr)
-    number = y == y
-    y = tl.where(number, tl.minimum(tl.maximum(y, -1.0), 1.0), y)
+    is_number = y == y
+    y = tl.where(is_number, tl.minimum(tl.maximum(y, -1.0), 1.0), y)
     if out_ptr.dtype.element_ty == tl.int16:
-        y = tl.where(number, (y * 32767.0 + 12582912.0) - 12582912.0, -32768.0)
-    tl.store(out_ptr + m, y.to(out_ptr.dtype.element_ty), mask=used)
+        y = tl.where(is_number, (y * 32767.0 + 12582912.0) - 12582912.0, -32768.0)
+    tl.store(out_ptr + out_row, y.to(out_ptr.dtype.element_ty), mask=in_rows)
 
 
 @triton.jit(do_not_specialize=["columns_stream"])
@@ -295,9 +295,9 @@ def move_columns(
     columns = columns_ptr + row * columns_stream + tl.load(plan)
     work = work_ptr + tl.load(plan + 2) + stream * tl.load(plan + 3)
     for start in range(part * BLOCK, size, PARTS * BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        inside = at < size
+        offset = start + tl.arange(0, BLOCK)
+        mask = offset < size
         if SAVE:
-            tl.store(columns + at, tl.load(work + tl.load(plan + 4) + at, mask=inside), mask=inside)
+            tl.store(columns + offset, tl.load(work + tl.load(plan + 4) + offset, mask=mask), mask=mask)
         else:
-            tl.store(work + at, tl.load(columns + at, mask=inside), mask=inside)
+            tl.store(work + offset, tl.load(columns + offset, mask=mask), mask=mask)

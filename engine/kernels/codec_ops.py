@@ -1,4 +1,4 @@
-"""The operations of ``engine.models.code2wav_gpu``, and their reference implementation in plain PyTorch.
+"""The operations of ``engine.models.code2wav_gpu``. Reference implementation: tests/support/torch_codec_ops.py.
 
 Tensors are [streams, columns, channels], channels innermost. A layer's input begins with the columns that the layer
 keeps of the stream. Each result is rounded once, to the dtype of the output tensor (``rounded``).
@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-
-from engine.protocol.samples import FULL_SCALE, NO_NUMBER
 
 Activation = Literal["none", "snake", "gelu"]
 
@@ -114,119 +111,3 @@ class Ops(Protocol):
 
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
         """Copy state between ``columns`` [rows, elements] and ``work``: see ``codec_kernels.move_columns``."""
-
-
-class TorchOps:
-    """Reference implementation of ``Ops``."""
-
-    def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
-        """See ``Ops.sum_codebooks``."""
-        books = codes.shape[-1]
-        offsets = torch.arange(books, device=codes.device) * (table.shape[0] // books)
-        out.copy_(rounded(table[codes + offsets].float().sum(2), out.dtype))
-
-    def product(
-        self,
-        x: Tensor,
-        product: Product,
-        *,
-        residual: Tensor | None = None,
-        raw: Tensor | None = None,
-        act: Tensor | None = None,
-    ) -> None:
-        """See ``Ops.product``."""
-        y = _convolve(x, product).float() + product.bias
-        if product.scale is not None:
-            y *= product.scale
-        if residual is not None:
-            y += residual
-        if raw is not None:
-            raw.copy_(rounded(y, raw.dtype))
-        if act is not None:
-            act.copy_(rounded(_activated(y, product), act.dtype))
-
-    def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        """See ``Ops.rms_norm``."""
-        return rounded(F.rms_norm(x.float(), (x.shape[-1],), None, eps) * gain, x.dtype)
-
-    def swiglu(self, x: Tensor) -> Tensor:
-        """See ``Ops.swiglu``."""
-        gate, up = x.float().chunk(2, -1)
-        return rounded(F.silu(gate) * up, x.dtype)
-
-    def attention(
-        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
-    ) -> Tensor:
-        """See ``Ops.attention``."""
-        _, frames, _, _, width = qkv.shape
-        keys, values = caches.keys[:, layer], caches.values[:, layer]
-        ring = keys.shape[2]
-        positions = caches.positions[rows][:, None] + torch.arange(frames, device=qkv.device)
-        angles = (positions[..., None].float() * frequencies)[:, :, None]
-        query, key, value = qkv.unbind(2)
-        query = rounded(_rotated(query.float() * width**-0.5, angles), keys.dtype)
-        slots = positions % ring
-        keys[rows[:, None], :, slots] = rounded(_rotated(key.float(), angles), keys.dtype)
-        values[rows[:, None], :, slots] = value
-        last = positions[:, -1:]
-        held = last - (last - torch.arange(ring, device=qkv.device)) % ring
-        seen = (held[:, None] <= positions[..., None]) & (held[:, None] > positions[..., None] - window)
-        seen = (seen & (held >= 0)[:, None])[:, None]
-        scores = query.transpose(1, 2).float() @ keys[rows].transpose(-1, -2).float()
-        weights = torch.softmax(scores.masked_fill(~seen, float("-inf")), -1)
-        past = torch.where(seen.any(2)[..., None], values[rows].float(), 0)
-        return rounded((weights @ past).transpose(1, 2).flatten(2), qkv.dtype)
-
-    def depthwise_norm(
-        self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float
-    ) -> Tensor:
-        """See ``Ops.depthwise_norm``."""
-        columns = x.transpose(1, 2).float()
-        y = F.conv1d(columns, weight.T[:, None], bias, groups=x.shape[-1]).transpose(1, 2)
-        return rounded(F.layer_norm(y, y.shape[-1:], *norm, eps=eps), x.dtype)
-
-    def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
-        """See ``Ops.last_convolution``."""
-        y = F.conv1d(x.transpose(1, 2).float(), weight.T[None], bias).squeeze(1).clamp(-1, 1)
-        if samples.dtype == torch.int16:
-            y = torch.where(y.isnan(), NO_NUMBER, (y * FULL_SCALE).round())
-        samples.copy_(y)
-
-    def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
-        """See ``Ops.move_columns``."""
-        for offset, size, first, stream, tail in plan.tolist():
-            for at, row in enumerate(rows.tolist()):
-                begin = first + at * stream
-                memory = columns[row, offset : offset + size]
-                if save:
-                    memory.copy_(work[begin + tail : begin + tail + size])
-                else:
-                    work[begin : begin + size] = memory
-
-
-def _convolve(x: Tensor, product: Product) -> Tensor:
-    """Map [streams, history + n, in] to [streams, n, out]. On a CPU, sum in float32 and do not round."""
-    if x.device.type == "cpu":
-        x, matrix = x.float(), product.matrix.float()
-    else:
-        matrix = product.matrix
-    if product.taps == 1:
-        return x @ matrix
-    kernel = matrix.unflatten(0, (product.taps, -1)).permute(2, 1, 0)
-    if x.device.type == "cpu":
-        return F.conv1d(x.transpose(1, 2), kernel, dilation=product.dilation).transpose(1, 2)
-    kernel = kernel.unsqueeze(2).contiguous(memory_format=torch.channels_last)
-    y = F.conv2d(x.transpose(1, 2).unsqueeze(2), kernel, dilation=(1, product.dilation))
-    return y.squeeze(2).transpose(1, 2)
-
-
-def _activated(y: Tensor, product: Product) -> Tensor:
-    if product.activation == "snake":
-        assert product.frequency is not None and product.gain is not None
-        return y + torch.sin(y * product.frequency).square() * product.gain
-    return F.gelu(y) if product.activation == "gelu" else y
-
-
-def _rotated(x: Tensor, angles: Tensor) -> Tensor:
-    low, high = x.chunk(2, -1)
-    return torch.cat((low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()), -1)

@@ -15,7 +15,7 @@ class Tile:
     warps: int
     stages: int
 
-    def blocks(self, rows: int, columns: int) -> int:
+    def programs(self, rows: int, columns: int) -> int:
         """Return the number of programs for a product of this size."""
         return -(-rows // self.rows) * -(-columns // self.columns)
 
@@ -24,11 +24,11 @@ class Tile:
         return self.stages * (self.rows + self.columns) * self.depth * itemsize
 
 
-AMPLE = 227 * 1024
+H200_SHARED_BYTES = 227 * 1024
 """Bytes of shared memory per block on the GPU on which the tiles were measured."""
 
 
-_LEAST_BLOCKS = (
+_TILES = (
     (Tile(256, 128, 64, 8, 3), 96),
     (Tile(128, 64, 64, 4, 4), 160),
     (Tile(64, 64, 64, 4, 4), 64),
@@ -37,25 +37,25 @@ _LEAST_BLOCKS = (
 )
 """(tile, minimum programs), largest tile first. With fewer programs the tile does not fill the GPU."""
 _SMALLEST = Tile(16, 32, 128, 4, 4)
-_SHORT = Tile(128, 32, 32, 4, 5)
+_NARROW_AND_SHALLOW = Tile(128, 32, 32, 4, 5)
 """For products with many rows that are too narrow and too shallow to fill a larger tile."""
 _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192
 
 
-def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int = AMPLE) -> Tile:
+def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int = H200_SHARED_BYTES) -> Tile:
     """Return the tile for the product [rows, depth] x [depth, columns]. itemsize: bytes per element.
 
     shared: bytes of shared memory available per block. When no other tile fits, return the smallest one.
     """
     if itemsize == 4:
         return _FLOAT32[0] if rows > 256 else _FLOAT32[1]
-    if columns < 128 and depth <= 128 and rows >= _MANY_ROWS and _SHORT.shared(itemsize) <= shared:
-        return _SHORT
-    for tile, least in _LEAST_BLOCKS:
+    if columns < 128 and depth <= 128 and rows >= _MANY_ROWS and _NARROW_AND_SHALLOW.shared(itemsize) <= shared:
+        return _NARROW_AND_SHALLOW
+    for tile, min_programs in _TILES:
         if tile.shared(itemsize) > shared:
             continue
-        if rows >= tile.rows and tile.blocks(rows, columns) >= least and not _wastes(tile, columns, depth):
+        if rows >= tile.rows and tile.programs(rows, columns) >= min_programs and not _wastes(tile, columns, depth):
             return tile
     return _SMALLEST
 

@@ -1,4 +1,4 @@
-"""Code2Wav's operations as Triton kernels. Reference implementation: ``engine.kernels.codec_ops.TorchOps``."""
+"""Code2Wav's operations as Triton kernels. Reference implementation: tests/support/torch_codec_ops.py."""
 
 from __future__ import annotations
 
@@ -8,52 +8,50 @@ import torch
 import triton
 from torch import Tensor
 from triton import next_power_of_2
+from typing_extensions import override
 
-from engine.kernels import codec_kernels as codec_product
-from engine.kernels import codec_kernels as codec_rows
-from engine.kernels.codec_kernels import swiglu_rows, window_attention
-from engine.kernels.codec_ops import Caches, Product
-from engine.kernels.codec_tiles import AMPLE, Tile, choose_tile
+from engine.kernels import codec_kernels
+from engine.kernels.codec_ops import Caches, Ops, Product
+from engine.kernels.codec_tiles import H200_SHARED_BYTES, choose_tile
 
 _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
-_PARTS = 8
-_MOVED = 1024
+_COPY_PARTS = 8
+_COPY_BLOCK = 1024
 _PRECISION = "ieee"
 
 
 class Launch(Protocol):
     """A function that receives each kernel with its arguments: runs or compiles it."""
 
-    def __call__(self, kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
+    def __call__(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
         """Handle a launch.
 
         kernel: a ``triton.jit`` function. constants: compile-time arguments and launch options such as num_warps.
         """
 
 
-def run(kernel: Any, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
+def run(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> None:
     """``Launch`` that runs the kernel. Triton compiles it first if this variant is new."""
-    kernel[grid](*given, **constants)
+    kernel[grid](*arguments, **constants)
 
 
-class TritonOps:
+class TritonOps(Ops):
     """``Ops`` as Triton kernels. launch: runs or compiles each kernel. shared: bytes of shared memory per block."""
 
-    def __init__(self, launch: Launch = run, shared: int = AMPLE) -> None:
+    def __init__(self, launch: Launch = run, shared: int = H200_SHARED_BYTES) -> None:
         self._launch, self._shared = launch, shared
-        self.tiles: dict[tuple[int, int, int], Tile] = {}
-        """Overrides ``choose_tile`` for products of (rows, columns, depth)."""
 
+    @override
     def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
-        """See ``Ops.sum_codebooks``."""
         streams, frames, books = codes.shape
         width = table.shape[1]
         self._launch(
-            codec_rows.sum_codebooks, (streams * frames,),
+            codec_kernels.sum_codebooks, (streams * frames,),
             codes, table, out, frames, out.stride(0), table.shape[0] // books,
             BOOKS=books, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4,
         )  # fmt: skip
 
+    @override
     def product(
         self,
         x: Tensor,
@@ -63,20 +61,18 @@ class TritonOps:
         raw: Tensor | None = None,
         act: Tensor | None = None,
     ) -> None:
-        """See ``Ops.product``."""
         depth, columns = product.matrix.shape
         length = x.shape[1] - product.history
         rows = x.shape[0] * length
-        chosen = self.tiles.get((rows, columns, depth))
-        tile = chosen or choose_tile(rows, columns, depth, x.element_size(), self._shared)
-        nothing = product.bias
+        tile = choose_tile(rows, columns, depth, x.element_size(), self._shared)
+        unused = product.bias
         grid = (triton.cdiv(rows, tile.rows) * triton.cdiv(columns, tile.columns),)
         self._launch(
-            codec_product.causal_product, grid,
-            x, product.matrix, product.bias, nothing if product.scale is None else product.scale,
-            nothing if residual is None else residual, nothing if raw is None else raw, nothing if act is None else act,
-            nothing if product.frequency is None else product.frequency,
-            nothing if product.gain is None else product.gain,
+            codec_kernels.causal_product, grid,
+            x, product.matrix, product.bias, unused if product.scale is None else product.scale,
+            unused if residual is None else residual, unused if raw is None else raw, unused if act is None else act,
+            unused if product.frequency is None else product.frequency,
+            unused if product.gain is None else product.gain,
             rows, length, columns, depth, product.inputs, product.dilation,
             x.stride(0), _stride(residual), _stride(raw), _stride(act),
             BM=tile.rows, BN=tile.columns, BK=tile.depth, EVEN=depth % tile.depth == 0,
@@ -85,75 +81,75 @@ class TritonOps:
             num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
 
+    @override
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        """See ``Ops.rms_norm``."""
         out, width = torch.empty_like(x), x.shape[-1]
         self._launch(
-            codec_rows.rms_norm, (x.numel() // width,),
+            codec_kernels.rms_norm, (x.numel() // width,),
             x, gain, out, eps, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4,
         )  # fmt: skip
         return out
 
+    @override
     def swiglu(self, x: Tensor) -> Tensor:
-        """See ``Ops.swiglu``."""
         width = x.shape[-1] // 2
         out = x.new_empty((*x.shape[:-1], width))
         grid = (out.numel() // width,)
-        self._launch(swiglu_rows, grid, x, out, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4)
+        self._launch(codec_kernels.swiglu_rows, grid, x, out, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4)
         return out
 
+    @override
     def attention(
         self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
     ) -> Tensor:
-        """See ``Ops.attention``."""
         streams, frames, _, heads, width = qkv.shape
         out = qkv.new_empty((streams, frames, heads * width))
         keys, values = caches.keys[:, layer], caches.values[:, layer]
         self._launch(
-            window_attention, (streams, heads),
+            codec_kernels.window_attention, (streams, heads),
             qkv, out, keys, values, rows, caches.positions, frequencies, frames, window, keys.stride(0), width**-0.5,
             HEADS=heads, HALF=width // 2, RING=keys.shape[2], FRAMES=max(16, next_power_of_2(frames)),
             PRECISION=_PRECISION, num_warps=4,
         )  # fmt: skip
         return out
 
+    @override
     def depthwise_norm(
         self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float
     ) -> Tensor:
-        """See ``Ops.depthwise_norm``."""
         taps, width = weight.shape
         streams, length = x.shape[0], x.shape[1] - taps + 1
         out = x.new_empty((streams, length, width))
         self._launch(
-            codec_rows.depthwise_norm, (streams * length,),
+            codec_kernels.depthwise_norm, (streams * length,),
             x, weight, bias, *norm, out, length, x.stride(0), eps, TAPS=taps, WIDTH=width, BLOCK=next_power_of_2(width),
             num_warps=4,
         )  # fmt: skip
         return out
 
+    @override
     def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
-        """See ``Ops.last_convolution``."""
         taps, width = weight.shape
         block = 32
         self._launch(
-            codec_rows.last_convolution, (triton.cdiv(samples.numel(), block),),
+            codec_kernels.last_convolution, (triton.cdiv(samples.numel(), block),),
             x, weight, bias, samples, samples.numel(), samples.shape[1], x.stride(0),
             TAPS=taps, WIDTH=width, BLOCK=next_power_of_2(width), BM=block, num_warps=4,
         )  # fmt: skip
 
+    @override
     def move_columns(self, columns: Tensor, work: Tensor, rows: Tensor, plan: Tensor, save: bool) -> None:
-        """See ``Ops.move_columns``."""
         self._launch(
-            codec_rows.move_columns,
-            (len(rows), len(plan), _PARTS),
+            codec_kernels.move_columns,
+            (len(rows), len(plan), _COPY_PARTS),
             columns,
             work,
             rows,
             plan,
             columns.stride(0),
             SAVE=save,
-            PARTS=_PARTS,
-            BLOCK=_MOVED,
+            PARTS=_COPY_PARTS,
+            BLOCK=_COPY_BLOCK,
             num_warps=4,
         )
 

@@ -7,7 +7,7 @@ import torch
 from engine.errors import EngineError, EngineFailed
 
 
-def reason_for_plain(error: Exception) -> str:
+def reason_for_fallback(error: Exception) -> str:
     """Return one line that says why kernels could not be compiled, launched or captured.
 
     Call it in the ``except`` block that caught ``error``. Raises ``error`` when plain PyTorch would fail too: an engine
@@ -32,6 +32,6 @@ def require_gpu(error: Exception | None = None) -> None:
     except RuntimeError as failure:
         lines = str(error or failure).strip().splitlines()
         raise EngineFailed(
-            "a kernel failed on the GPU, which ends every later call of this process too; "
-            f"only a new engine process can go on: {lines[0] if lines else type(failure).__name__}"
+            "a kernel failed on the GPU, so all later CUDA calls of this process fail too; restart the engine process: "
+            f"{lines[0] if lines else type(failure).__name__}"
         ) from failure

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-_LARGEST_DYNAMIC_SHARED = 8
+_MAX_DYNAMIC_SHARED_SIZE = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
 
 
@@ -33,7 +33,7 @@ class CooperativeKernel:
             self._call("cuModuleLoadData", ctypes.byref(self._module), cubin)
             self._call("cuModuleGetFunction", ctypes.byref(self._function), self._module, name.encode())
             shared = self._constant("shared_bytes")
-            self._call("cuFuncSetAttribute", self._function, _LARGEST_DYNAMIC_SHARED, shared)
+            self._call("cuFuncSetAttribute", self._function, _MAX_DYNAMIC_SHARED_SIZE, shared)
         self._sizes = [ctypes.c_uint(each) for each in (blocks, 1, 1, threads, 1, 1, shared)]
 
     def __call__(self, params: ctypes.Structure) -> None:
@@ -44,8 +44,8 @@ class CooperativeKernel:
 
     def _constant(self, name: str) -> int:
         address, size, value = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_int()
-        found = ctypes.byref(address), ctypes.byref(size)
-        self._call("cuModuleGetGlobal_v2", *found, self._module, name.encode())
+        outputs = ctypes.byref(address), ctypes.byref(size)
+        self._call("cuModuleGetGlobal_v2", *outputs, self._module, name.encode())
         self._call("cuMemcpyDtoH_v2", ctypes.byref(value), address, ctypes.c_size_t(ctypes.sizeof(value)))
         return value.value
 
@@ -61,7 +61,7 @@ def _driver() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        raise KernelError(f"the CUDA driver cannot be loaded: {error}") from error
+        raise KernelError(f"loading the CUDA driver failed: {error}") from error
 
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class KernelError(Exception):
     """A kernel could not be compiled, loaded or launched."""
 
 
-def compiled(source: Path, options: Sequence[str]) -> bytes:
+def compile_cubin(source: Path, options: Sequence[str]) -> bytes:
     """Return the cubin of a source file: from the user's cache, or compiled and added to the cache.
 
     The headers are the ``*.h`` files in the same folder. The cache key is a hash of the sources, the options and
@@ -81,56 +81,56 @@ def compiled(source: Path, options: Sequence[str]) -> bytes:
     """
     headers = {path.name: path.read_text() for path in sorted(source.parent.glob("*.h"))}
     text, compiler = source.read_text(), _Compiler()
-    marks = [text, *(part for header in headers.items() for part in header), *options, compiler.version]
-    key = hashlib.sha256("\0".join(marks).encode()).hexdigest()[:32]
-    folder = _cache()
+    key_parts = [text, *(part for header in headers.items() for part in header), *options, compiler.version]
+    key = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
+    folder = _cache_folder()
     file = None if folder is None else folder / f"{source.stem}-{key}.cubin"
-    cubin = None if file is None else _kept(file)
+    cubin = None if file is None else _read_cached(file)
     if cubin is None:
         cubin = compiler(source.name, text, headers, options)
         if file is not None:
-            _keep(file, cubin)
+            _write_cached(file, cubin)
     return cubin
 
 
-def _cache() -> Path | None:
+def _cache_folder() -> Path | None:
     """Return the user's cache folder, or None when the user has no home folder."""
-    chosen = os.environ.get("XDG_CACHE_HOME")
+    configured = os.environ.get("XDG_CACHE_HOME")
     try:
-        folder = Path(chosen) if chosen else Path.home() / ".cache"
+        folder = Path(configured) if configured else Path.home() / ".cache"
     except RuntimeError:
         return None
     return folder / "sonant" / "kernels"
 
 
-def _kept(file: Path) -> bytes | None:
+def _read_cached(file: Path) -> bytes | None:
     """Return the cubin in a cache file, or None. A file that does not match its digest is deleted."""
     try:
-        kept = file.read_bytes()
-        digest, cubin = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+        data = file.read_bytes()
+        digest, cubin = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         if digest == hashlib.sha256(cubin).digest():
             return cubin
-        _log.info("the compiled kernel in %s is damaged, and is compiled anew", file)
+        _log.info("compiling the kernel again: %s is damaged", file)
         file.unlink()
     except OSError:
         pass
     return None
 
 
-def _keep(file: Path, cubin: bytes) -> None:
+def _write_cached(file: Path, cubin: bytes) -> None:
     """Write a cubin to the cache, atomically: other processes may write the same file. Write errors are logged."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=file.parent)
         try:
-            with os.fdopen(descriptor, "wb") as made:
-                made.write(hashlib.sha256(cubin).digest() + cubin)
+            with os.fdopen(descriptor, "wb") as output:
+                output.write(hashlib.sha256(cubin).digest() + cubin)
             Path(name).replace(file)
         except OSError:
             Path(name).unlink()
             raise
     except OSError as error:
-        _log.info("a compiled kernel is not kept for the next start: %s", error)
+        _log.info("the compiled kernel could not be cached: %s", error)
 
 
 class _Compiler:
@@ -165,8 +165,8 @@ class _Compiler:
     def _call(self, name: str, *arguments: object, program: ctypes.c_void_p | None = None) -> None:
         error = getattr(self._nvrtc, name)(*arguments)
         if error:
-            said = self._text("ProgramLog", program).rstrip(b"\0").decode() if program else ""
-            raise KernelError(f"{name}: {self._nvrtc.nvrtcGetErrorString(error).decode()} {said}".rstrip())
+            log = self._text("ProgramLog", program).rstrip(b"\0").decode() if program else ""
+            raise KernelError(f"{name}: {self._nvrtc.nvrtcGetErrorString(error).decode()} {log}".rstrip())
 
 
 def _library() -> ctypes.CDLL:
@@ -178,7 +178,7 @@ def _library() -> ctypes.CDLL:
             return ctypes.CDLL(path)
         except OSError:
             continue
-    raise KernelError("libnvrtc, which comes with torch for CUDA, is not found")
+    raise KernelError("libnvrtc was not found: install torch with CUDA, or nvidia-cuda-nvrtc")
 
 
 def _candidates() -> Iterator[str]:

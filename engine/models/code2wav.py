@@ -43,8 +43,8 @@ class CodecTransformer:
         exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
         self._frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
         self._keys = torch.arange(self._window, device=device)
-        past = (shape.heads, self._window - 1, shape.head_dim)
-        self.states = [StateShape((), torch.int64)] + [StateShape(past), StateShape(past)] * shape.layers
+        history_shape = (shape.heads, self._window - 1, shape.head_dim)
+        self.states = [StateShape((), torch.int64)] + [StateShape(history_shape)] * (2 * shape.layers)
 
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         """Map [streams, n, latent] to the same shape."""
@@ -63,9 +63,9 @@ class CodecTransformer:
 
     def _mask(self, positions: Tensor) -> Tensor:
         """Return a mask [streams, 1, n, 1, window]: -inf where a window extends before the stream's first frame."""
-        before = self._keys < self._window - 1 - positions[..., None]
-        zeros = torch.zeros(before.shape, device=positions.device)
-        return zeros.masked_fill_(before, float("-inf"))[:, None, :, None]
+        outside = self._keys < self._window - 1 - positions[..., None]
+        zeros = torch.zeros(outside.shape, device=positions.device)
+        return zeros.masked_fill_(outside, float("-inf"))[:, None, :, None]
 
 
 class _Layer:
@@ -130,7 +130,7 @@ class Code2WavModel:
         self._stages = _stages(weights, architecture)
         self.states = [*self._pre_conv.states, *self._transformer.states]
         self.states += [state for stage in self._stages for state in stage.states]
-        self.history_frames = ceil(_reach(self._stages) / SAMPLES_PER_FRAME)
+        self.history_frames = ceil(_receptive_field(self._stages) / SAMPLES_PER_FRAME)
 
     def decode(self, codes: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Decode the next frames of several streams, the same number for each.
@@ -142,7 +142,7 @@ class Code2WavModel:
         samples = self._to_samples(self._to_latents(codes, stream_state), stream_state)
         return samples, stream_state.next
 
-    def prime(self, codes: Tensor, state: list[Tensor]) -> list[Tensor]:
+    def prefill(self, codes: Tensor, state: list[Tensor]) -> list[Tensor]:
         """Return the state after frames whose samples are not needed (the reference of an in-context clone).
 
         codes: int64 [streams, frames, 16], the first frames of the streams. Only the last ``history_frames`` latents
@@ -186,13 +186,13 @@ def _stages(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) ->
     return stages
 
 
-def _reach(stages: list[Stage]) -> int:
+def _receptive_field(stages: list[Stage]) -> int:
     """Return how many samples after its own frame a latent influences (SPEC 9.2)."""
-    reach, samples_a_column = 0, SAMPLES_PER_FRAME
+    samples, samples_per_column = 0, SAMPLES_PER_FRAME
     for stage in stages:
-        reach += stage.history * samples_a_column
-        samples_a_column //= stage.rate
-    return reach
+        samples += stage.history * samples_per_column
+        samples_per_column //= stage.rate
+    return samples
 
 
 def latent_table(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> Tensor:

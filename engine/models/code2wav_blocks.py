@@ -34,9 +34,9 @@ class StreamState:
 
     def extend(self, x: Tensor, dim: int = -1) -> Tensor:
         """Prepend the layer's state to x along ``dim``. The end of the result becomes the next state."""
-        remembered = next(self._state)
-        joined = torch.cat((remembered, x), dim)
-        width = remembered.shape[dim]
+        history = next(self._state)
+        joined = torch.cat((history, x), dim)
+        width = history.shape[dim]
         self.next.append(joined.narrow(dim, joined.shape[dim] - width, width))
         return joined
 

@@ -11,11 +11,11 @@ from torch import Tensor
 from engine.checkpoint.architecture import DecoderArchitecture
 from engine.kernels.codec_ops import Caches, Ops, Product, rounded
 from engine.models.code2wav import latent_table
-from engine.protocol.request import MOST_CHUNK_FRAMES
+from engine.protocol.request import MAX_CHUNK_FRAMES
 
 
 @dataclass(frozen=True)
-class Unit:
+class ResidualUnit:
     """A residual unit: a convolution with seven taps, then one with a single tap."""
 
     wide: Product
@@ -28,11 +28,11 @@ class Block:
 
     up: Product
     rate: int
-    units: list[Unit]
+    units: list[ResidualUnit]
 
 
 @dataclass(frozen=True)
-class Mixer:
+class UpsampleConvNeXt:
     """An upsampling of each column by itself (``repeat``), then ConvNeXt. rate: output columns per input column."""
 
     repeat: Product
@@ -57,7 +57,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Input:
+class InputBuffer:
     """Size of a layer's input buffer: ``history`` remembered columns, then ``columns`` per frame, ``width`` wide."""
 
     history: int
@@ -76,43 +76,44 @@ class RowWeights:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        read = _Reader({name: tensor.to(device, torch.float32) for name, tensor in tensors.items()}, dtype)
+        reader = _WeightReader({name: tensor.to(device, torch.float32) for name, tensor in tensors.items()}, dtype)
         self.architecture, self.device, self.dtype = architecture, device, dtype
-        self.table = rounded(latent_table(read.tensors, architecture), dtype)
+        self.table = rounded(latent_table(reader.tensors, architecture), dtype)
         shape = architecture.transformer
         name = "pre_transformer"
-        self.pre_conv = read.convolution("pre_conv.conv")
-        self.enter = read.linear(f"{name}.input_proj")
-        self.layers = [read.layer(f"{name}.layers.{index}") for index in range(shape.layers)]
-        self.norm = read[f"{name}.norm.weight"]
-        self.leave = read.linear(f"{name}.output_proj")
+        self.pre_conv = reader.convolution("pre_conv.conv")
+        self.input_proj = reader.linear(f"{name}.input_proj")
+        self.layers = [reader.layer(f"{name}.layers.{index}") for index in range(shape.layers)]
+        self.norm = reader[f"{name}.norm.weight"]
+        self.output_proj = reader.linear(f"{name}.output_proj")
         exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
         self.frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
-        self.mixers = [read.mixer(f"upsample.{at}", rate) for at, rate in enumerate(architecture.upsampling_ratios)]
-        first = read.convolution("decoder.0.conv")
-        self.first = read.snaked(first, "decoder.1.block.0")
+        ratios = architecture.upsampling_ratios
+        self.upsamplers = [reader.upsampler(f"upsample.{index}", rate) for index, rate in enumerate(ratios)]
+        first = reader.convolution("decoder.0.conv")
+        self.first = reader.with_snake(first, "decoder.1.block.0")
         rates = architecture.upsample_rates
-        self.blocks = [read.block(at + 1, rate, last=at + 1 == len(rates)) for at, rate in enumerate(rates)]
+        self.blocks = [reader.block(at + 1, rate, last=at + 1 == len(rates)) for at, rate in enumerate(rates)]
         last = f"decoder.{len(rates) + 2}.conv"
-        self.last = read[f"{last}.weight"][0].T.contiguous()
-        self.last_bias = read[f"{last}.bias"]
+        self.last = reader[f"{last}.weight"][0].T.contiguous()
+        self.last_bias = reader[f"{last}.bias"]
 
-    def inputs(self) -> list[Input]:
+    def inputs(self) -> list[InputBuffer]:
         """Return the input buffers of the layers with state, in the order the layers run."""
-        inputs = [Input(self.pre_conv.history, self.pre_conv.inputs, 1)]
+        inputs = [InputBuffer(self.pre_conv.history, self.pre_conv.inputs, 1)]
         columns = 1
-        for mixer in self.mixers:
-            columns *= mixer.rate
-            inputs.append(Input(len(mixer.depthwise) - 1, mixer.depthwise.shape[1], columns))
-        inputs.append(Input(self.first.history, self.first.inputs, columns))
+        for upsampler in self.upsamplers:
+            columns *= upsampler.rate
+            inputs.append(InputBuffer(len(upsampler.depthwise) - 1, upsampler.depthwise.shape[1], columns))
+        inputs.append(InputBuffer(self.first.history, self.first.inputs, columns))
         for block in self.blocks:
-            inputs.append(Input(block.up.history, block.up.inputs, columns))
+            inputs.append(InputBuffer(block.up.history, block.up.inputs, columns))
             columns *= block.rate
-            inputs += [Input(unit.wide.history, unit.wide.inputs, columns) for unit in block.units]
-        return [*inputs, Input(len(self.last) - 1, self.last.shape[1], columns)]
+            inputs += [InputBuffer(unit.wide.history, unit.wide.inputs, columns) for unit in block.units]
+        return [*inputs, InputBuffer(len(self.last) - 1, self.last.shape[1], columns)]
 
 
-class _Reader:
+class _WeightReader:
     """Builds products from tensors by name."""
 
     def __init__(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
@@ -122,8 +123,8 @@ class _Reader:
         return self.tensors[name]
 
     def product(self, matrix: Tensor, bias: Tensor | None, taps: int = 1, dilation: int = 1) -> Product:
-        given = torch.zeros(matrix.shape[1], device=matrix.device) if bias is None else bias
-        return Product(rounded(matrix, self._dtype).contiguous(), given.contiguous(), taps, dilation)
+        bias = torch.zeros(matrix.shape[1], device=matrix.device) if bias is None else bias
+        return Product(rounded(matrix, self._dtype).contiguous(), bias.contiguous(), taps, dilation)
 
     def linear(self, *names: str) -> Product:
         weight = torch.cat([self[f"{name}.weight"] for name in names])
@@ -143,7 +144,7 @@ class _Reader:
         parts = weight.unflatten(2, (taps, rate)).flip(2)
         return self.product(parts.permute(2, 0, 3, 1).flatten(2).flatten(0, 1), self[f"{name}.bias"].repeat(rate), taps)
 
-    def snaked(self, product: Product, name: str, rate: int = 1) -> Product:
+    def with_snake(self, product: Product, name: str, rate: int = 1) -> Product:
         frequency = self[f"{name}.alpha"].exp().repeat(rate)
         gain = (1.0 / (self[f"{name}.beta"].exp() + 1e-9)).repeat(rate)
         return replace(product, activation="snake", frequency=frequency, gain=gain)
@@ -158,8 +159,8 @@ class _Reader:
             replace(self.linear(f"{name}.mlp.down_proj"), scale=self[f"{name}.mlp_layer_scale.scale"]),
         )
 
-    def mixer(self, name: str, rate: int) -> Mixer:
-        return Mixer(
+    def upsampler(self, name: str, rate: int) -> UpsampleConvNeXt:
+        return UpsampleConvNeXt(
             self.transposed(f"{name}.0.conv", rate),
             rate,
             self[f"{name}.1.dwconv.conv.weight"].squeeze(1).T.contiguous(),
@@ -171,14 +172,14 @@ class _Reader:
 
     def block(self, index: int, rate: int, *, last: bool) -> Block:
         name = f"decoder.{index}.block"
-        after = f"decoder.{index + 1}" if last else f"decoder.{index + 1}.block.0"
-        following = [f"{name}.3.act1", f"{name}.4.act1", after]
+        next_name = f"decoder.{index + 1}" if last else f"decoder.{index + 1}.block.0"
+        next_snakes = [f"{name}.3.act1", f"{name}.4.act1", next_name]
         units = []
-        for unit, next_snake in enumerate(following):
+        for unit, next_snake in enumerate(next_snakes):
             prefix = f"{name}.{unit + 2}"
-            wide = self.snaked(self.convolution(f"{prefix}.conv1.conv", 3**unit), f"{prefix}.act2")
-            units.append(Unit(wide, self.snaked(self.convolution(f"{prefix}.conv2.conv"), next_snake)))
-        return Block(self.snaked(self.transposed(f"{name}.1.conv", rate), f"{name}.2.act1", rate), rate, units)
+            wide = self.with_snake(self.convolution(f"{prefix}.conv1.conv", 3**unit), f"{prefix}.act2")
+            units.append(ResidualUnit(wide, self.with_snake(self.convolution(f"{prefix}.conv2.conv"), next_snake)))
+        return Block(self.with_snake(self.transposed(f"{name}.1.conv", rate), f"{name}.2.act1", rate), rate, units)
 
 
 class StreamMemory:
@@ -186,7 +187,7 @@ class StreamMemory:
 
     def __init__(self, weights: RowWeights, rows: int) -> None:
         shape, device, dtype = weights.architecture.transformer, weights.device, weights.dtype
-        ring = 1 << (weights.architecture.sliding_window - 2 + MOST_CHUNK_FRAMES).bit_length()
+        ring = 1 << (weights.architecture.sliding_window - 2 + MAX_CHUNK_FRAMES).bit_length()
         size = (rows + 1, shape.layers, shape.heads, ring, shape.head_dim)
         self.spare = rows
         self.columns = torch.zeros(
@@ -237,7 +238,7 @@ class Workspace:
         sizes = [streams * (each.history + frames * each.columns) * each.width for each in weights.inputs()]
         return sum(-(-size // 64) * 64 for size in sizes)
 
-    def fresh(self, index: int, rate: int = 1) -> Tensor:
+    def new_columns(self, index: int, rate: int = 1) -> Tensor:
         """Return a view of the new columns of buffer ``index``. rate: columns merged into one row of the view."""
         buffer = self.buffers[index]
         new = buffer[:, self._histories[index] :]
@@ -253,67 +254,67 @@ class RowDecoder:
     def __init__(self, weights: RowWeights, ops: Ops) -> None:
         self._weights, self._ops = weights, ops
 
-    def decode(self, codes: Tensor, rows: Tensor, memory: StreamMemory, space: Workspace, samples: Tensor) -> None:
+    def decode(self, codes: Tensor, rows: Tensor, memory: StreamMemory, workspace: Workspace, samples: Tensor) -> None:
         """Decode the next frames of ``rows``: codes, int64 [streams, frames, 16], to samples [streams, frames * 1920].
 
         samples: float32 or int16, see ``Ops.last_convolution``. All tensors are on the device and nothing synchronizes
         with it, so a CUDA graph can capture the call.
         """
-        self._ops.move_columns(memory.columns, space.work, rows, space.plan, save=False)
-        self._upsample(self._latents(codes, rows, memory, space), space, samples)
-        self._ops.move_columns(memory.columns, space.work, rows, space.plan, save=True)
-        moved = torch.full_like(rows, codes.shape[1])
-        memory.caches.positions.index_put_((rows,), memory.caches.positions[rows] + moved)
+        self._ops.move_columns(memory.columns, workspace.work, rows, workspace.plan, save=False)
+        self._upsample(self._latents(codes, rows, memory, workspace), workspace, samples)
+        self._ops.move_columns(memory.columns, workspace.work, rows, workspace.plan, save=True)
+        frames = torch.full_like(rows, codes.shape[1])
+        memory.caches.positions.index_put_((rows,), memory.caches.positions[rows] + frames)
 
-    def _latents(self, codes: Tensor, rows: Tensor, memory: StreamMemory, space: Workspace) -> Tensor:
+    def _latents(self, codes: Tensor, rows: Tensor, memory: StreamMemory, workspace: Workspace) -> Tensor:
         ops, weights = self._ops, self._weights
         shape, window = weights.architecture.transformer, weights.architecture.sliding_window
-        ops.sum_codebooks(codes, weights.table, space.fresh(0))
-        x = self._raw(space.buffers[0], weights.pre_conv)
-        x = self._raw(x, weights.enter)
+        ops.sum_codebooks(codes, weights.table, workspace.new_columns(0))
+        x = self._product(workspace.buffers[0], weights.pre_conv)
+        x = self._product(x, weights.input_proj)
         for index, layer in enumerate(weights.layers):
-            qkv = self._raw(ops.rms_norm(x, layer.norm, shape.eps), layer.qkv).unflatten(2, (3, shape.heads, -1))
+            qkv = self._product(ops.rms_norm(x, layer.norm, shape.eps), layer.qkv).unflatten(2, (3, shape.heads, -1))
             mixed = ops.attention(qkv, memory.caches, index, rows, weights.frequencies, window)
-            x = self._raw(mixed, layer.out, residual=x)
-            gated = ops.swiglu(self._raw(ops.rms_norm(x, layer.post_norm, shape.eps), layer.gate_up))
-            x = self._raw(gated, layer.down, residual=x)
-        return self._raw(ops.rms_norm(x, weights.norm, shape.eps), weights.leave)
+            x = self._product(mixed, layer.out, residual=x)
+            gated = ops.swiglu(self._product(ops.rms_norm(x, layer.post_norm, shape.eps), layer.gate_up))
+            x = self._product(gated, layer.down, residual=x)
+        return self._product(ops.rms_norm(x, weights.norm, shape.eps), weights.output_proj)
 
-    def _upsample(self, x: Tensor, space: Workspace, samples: Tensor) -> None:
+    def _upsample(self, x: Tensor, workspace: Workspace, samples: Tensor) -> None:
         ops, weights = self._ops, self._weights
         at = 1
-        for mixer in weights.mixers:
-            ops.product(x, mixer.repeat, raw=space.fresh(at, mixer.rate))
-            y = ops.depthwise_norm(space.buffers[at], mixer.depthwise, mixer.bias, mixer.norm, 1e-6)
-            wide = y.new_empty((*y.shape[:2], mixer.widen.matrix.shape[1]))
-            ops.product(y, mixer.widen, act=wide)
-            to = space.fresh(at + 1) if mixer is weights.mixers[-1] else torch.empty_like(y)
-            ops.product(wide, mixer.narrow, residual=space.fresh(at), raw=to)
-            x, at = to, at + 1
-        ops.product(space.buffers[at], weights.first, act=space.fresh(at + 1))
+        for upsampler in weights.upsamplers:
+            ops.product(x, upsampler.repeat, raw=workspace.new_columns(at, upsampler.rate))
+            y = ops.depthwise_norm(workspace.buffers[at], upsampler.depthwise, upsampler.bias, upsampler.norm, 1e-6)
+            wide = y.new_empty((*y.shape[:2], upsampler.widen.matrix.shape[1]))
+            ops.product(y, upsampler.widen, act=wide)
+            output = workspace.new_columns(at + 1) if upsampler is weights.upsamplers[-1] else torch.empty_like(y)
+            ops.product(wide, upsampler.narrow, residual=workspace.new_columns(at), raw=output)
+            x, at = output, at + 1
+        ops.product(workspace.buffers[at], weights.first, act=workspace.new_columns(at + 1))
         at += 1
         for block in weights.blocks:
-            at = self._block(block, space, at)
-        ops.last_convolution(space.buffers[at], weights.last, weights.last_bias, samples)
+            at = self._block(block, workspace, at)
+        ops.last_convolution(workspace.buffers[at], weights.last, weights.last_bias, samples)
 
-    def _block(self, block: Block, space: Workspace, at: int) -> int:
+    def _block(self, block: Block, workspace: Workspace, at: int) -> int:
         """Run a block on buffer ``at``. Return the index of the buffer that holds its result."""
         ops = self._ops
-        narrow = space.buffers[at]
+        narrow = workspace.buffers[at]
         streams, columns = narrow.shape[0], narrow.shape[1] - block.up.history
         x = narrow.new_empty((streams, columns, block.up.matrix.shape[1]))
-        ops.product(narrow, block.up, raw=x, act=space.fresh(at + 1, block.rate))
+        ops.product(narrow, block.up, raw=x, act=workspace.new_columns(at + 1, block.rate))
         x = x.view(streams, columns * block.rate, -1)
         for unit in block.units:
             at += 1
             y = torch.empty_like(x)
-            ops.product(space.buffers[at], unit.wide, act=y)
-            following = torch.empty_like(x) if unit is not block.units[-1] else None
-            ops.product(y, unit.narrow, residual=x, raw=following, act=space.fresh(at + 1))
-            x = x if following is None else following
+            ops.product(workspace.buffers[at], unit.wide, act=y)
+            next_x = torch.empty_like(x) if unit is not block.units[-1] else None
+            ops.product(y, unit.narrow, residual=x, raw=next_x, act=workspace.new_columns(at + 1))
+            x = x if next_x is None else next_x
         return at + 1
 
-    def _raw(self, x: Tensor, product: Product, residual: Tensor | None = None) -> Tensor:
+    def _product(self, x: Tensor, product: Product, residual: Tensor | None = None) -> Tensor:
         """Return the product without an activation."""
         y = x.new_empty((x.shape[0], x.shape[1] - product.history, product.matrix.shape[1]))
         self._ops.product(x, product, residual=residual, raw=y)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, Qwen3Stack, attend, causal_mask, whole_utterances
+from engine.models.qwen3 import Attention, Qwen3Stack, attend, causal_mask
 from engine.models.weights import Weights
 
 
-class _Place(NamedTuple):
+class _CacheView(NamedTuple):
     """Views of the cache for one layer and position.
 
     key, value: [rows, kv_heads, d], where the new key and value are written. keys, values:
@@ -40,7 +40,7 @@ class FrameCache:
         self._values = torch.zeros(size, device=device, dtype=dtype)
         self._kv_heads, self._groups = shape.kv_heads, shape.heads // shape.kv_heads
         self._pair_mask = causal_mask(2, 0, device, dtype).repeat(self._groups, 1)
-        self._places: dict[int, list[list[_Place]]] = {}
+        self._views: dict[int, list[list[_CacheView]]] = {}
 
     def pair(self, rows: int) -> Attention:
         """Return the attention of positions 0 and 1 of every row, in one pass over [rows * 2, ...]."""
@@ -58,33 +58,33 @@ class FrameCache:
 
     def single(self, rows: int, position: int) -> Attention:
         """Return the attention of one new position of every row."""
-        places = self._places_of(rows)[position]
+        views = self._views_of(rows)[position]
 
         def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            place = places[layer]
-            place.key.copy_(key)
-            place.value.copy_(value)
+            view = views[layer]
+            view.key.copy_(key)
+            view.value.copy_(value)
             grouped = query.reshape(-1, self._groups, query.shape[-1])
-            return attend(grouped, place.keys, place.values).view(rows, -1)
+            return attend(grouped, view.keys, view.values).view(rows, -1)
 
         return attention
 
-    def _places_of(self, rows: int) -> list[list[_Place]]:
-        if rows not in self._places:
+    def _views_of(self, rows: int) -> list[list[_CacheView]]:
+        if rows not in self._views:
             keys, values = self._keys[:, :rows], self._values[:, :rows]
-            self._places[rows] = [
-                [_place(key, value, at) for key, value in zip(keys, values, strict=True)]
-                for at in range(self._keys.shape[3])
+            self._views[rows] = [
+                [_cache_view(key, value, position) for key, value in zip(keys, values, strict=True)]
+                for position in range(self._keys.shape[3])
             ]
-        return self._places[rows]
+        return self._views[rows]
 
 
-def _place(keys: Tensor, values: Tensor, at: int) -> _Place:
-    stop = at + 1
-    return _Place(keys[:, :, at], values[:, :, at], keys.flatten(0, 1)[:, :stop], values.flatten(0, 1)[:, :stop])
+def _cache_view(keys: Tensor, values: Tensor, position: int) -> _CacheView:
+    upto_keys, upto_values = (each.flatten(0, 1)[:, : position + 1] for each in (keys, values))
+    return _CacheView(keys[:, :, position], values[:, :, position], upto_keys, upto_values)
 
 
-Draw = Callable[[int, Tensor], Tensor]
+SampleCodes = Callable[[int, Tensor], Tensor]
 """Samples the codes of one codebook: (codebook 1..15, float32 logits [rows, vocab]) -> codes [rows]."""
 
 
@@ -107,30 +107,18 @@ class CodePredictor:
         self._stack = Qwen3Stack(weights.under("model."), shape, books)
         self._cache = FrameCache(shape, rows, books, weights.device, weights.dtype)
 
-    def logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
-        """Return the logits of codebooks 1 and up for known ``codes`` [rows, books]: float32 [rows, books - 1, vocab].
-
-        Computes all positions in one pass (teacher forcing). Used to score existing codes, not to generate.
-        """
-        rows = len(codes)
-        known = [table[codes[:, book]] for book, table in enumerate(self._inputs)]
-        x = torch.stack([self._project(hidden), *known], 1).flatten(0, 1)
-        positions = torch.arange(len(known) + 1, device=hidden.device).repeat(rows)
-        states = self._stack(x, positions, whole_utterances(rows)).unflatten(0, (rows, -1))
-        return torch.stack([head(states[:, book]).float() for book, head in enumerate(self._heads, 1)], 1)
-
-    def __call__(self, hidden: Tensor, first: Tensor, draw: Draw) -> Tensor:
+    def __call__(self, hidden: Tensor, first: Tensor, sample: SampleCodes) -> Tensor:
         """Map talker states [rows, talker hidden] and their codes of codebook 0 [rows] to codes [rows, 16]."""
         rows = len(first)
         codes = [first]
         pair = torch.stack((self._project(hidden), self._inputs[0][first]), 1).flatten(0, 1)
         positions = torch.arange(2, device=hidden.device).repeat(rows)
         state = self._stack(pair, positions, self._cache.pair(rows))[1::2]
-        codes.append(draw(1, self._heads[0](state).float()))
+        codes.append(sample(1, self._heads[0](state).float()))
         for book in range(2, len(self._heads) + 1):
             x = self._inputs[book - 1][codes[-1]]
             state = self._stack(x, slice(book, book + 1), self._cache.single(rows, book))
-            codes.append(draw(book, self._heads[book - 1](state).float()))
+            codes.append(sample(book, self._heads[book - 1](state).float()))
         return torch.stack(codes, 1)
 
 

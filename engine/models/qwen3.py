@@ -13,7 +13,7 @@ from engine.checkpoint.architecture import Transformer
 from engine.kernels.linear import Linear
 from engine.models.weights import Weights
 
-_NOTHING = torch.zeros(())
+_ZERO = torch.zeros(())
 
 
 class RMSNorm:
@@ -26,13 +26,13 @@ class RMSNorm:
 
     def __init__(self, weight: Tensor, eps: float) -> None:
         self._width, self._eps = weight.shape[-1], eps
-        self._single = weight.dtype == torch.float32
-        self._gain = weight * sqrt(self._width) if self._single else weight
+        self._float32 = weight.dtype == torch.float32
+        self._gain = weight * sqrt(self._width) if self._float32 else weight
         self._floor = torch.tensor(sqrt(self._width * eps), device=weight.device)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalize x, which has the weight's dtype."""
-        if self._single:
+        if self._float32:
             return (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self._floor)).mul_(self._gain)
         return F.rms_norm(x.float(), (self._width,), None, self._eps).to(x.dtype) * self._gain
 
@@ -67,8 +67,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     """
     if query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    added, weight = (_NOTHING.to(query.dtype), 0) if mask is None else (mask, 1)
-    scores = torch.baddbmm(added, query, key.transpose(1, 2), beta=weight, alpha=query.shape[-1] ** -0.5)
+    bias, weight = (_ZERO.to(query.dtype), 0) if mask is None else (mask, 1)
+    scores = torch.baddbmm(bias, query, key.transpose(1, 2), beta=weight, alpha=query.shape[-1] ** -0.5)
     return torch.bmm(torch.softmax(scores, -1), value)
 
 
@@ -84,24 +84,13 @@ Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 The caller of the layers supplies this function, and so decides where keys and values are stored."""
 
 
-def whole_utterances(count: int) -> Attention:
-    """Return causal attention over ``count`` whole utterances of equal length that do not attend to each other."""
-
-    def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        query, key, value = (each.unflatten(0, (count, -1)).transpose(1, 2) for each in (query, key, value))
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-        return mixed.transpose(1, 2).flatten(0, 1).flatten(1)
-
-    return attention
-
-
 class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalized queries and keys, then SwiGLU."""
 
     def __init__(self, weights: Weights, shape: Transformer) -> None:
         self._head_dim = shape.head_dim
-        self._turning_and_still = (shape.heads + shape.kv_heads, shape.kv_heads)
-        self._queries_and_keys = (shape.heads, shape.kv_heads)
+        self._qk_and_value_heads = (shape.heads + shape.kv_heads, shape.kv_heads)
+        self._query_and_key_heads = (shape.heads, shape.kv_heads)
         self._input_norm = RMSNorm(weights["input_layernorm.weight"], shape.eps)
         self._post_norm = RMSNorm(weights["post_attention_layernorm.weight"], shape.eps)
         query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
@@ -115,9 +104,9 @@ class Qwen3Layer:
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """Run x [rows, hidden] through the layer. index: the layer's number, passed to ``attention``."""
         qkv = self._qkv(self._input_norm(x)).view(x.shape[0], -1, self._head_dim)
-        turning, value = torch.split_with_sizes(qkv, self._turning_and_still, 1)
-        turned = rotary.rotate(self._qk_norm(turning), cos, sin)
-        query, key = torch.split_with_sizes(turned, self._queries_and_keys, 1)
+        qk, value = torch.split_with_sizes(qkv, self._qk_and_value_heads, 1)
+        rotated = rotary.rotate(self._qk_norm(qk), cos, sin)
+        query, key = torch.split_with_sizes(rotated, self._query_and_key_heads, 1)
         x = self._out(attention(index, query, key, value)).add_(x)
         gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
         return self._down(F.silu(gate).mul_(up)).add_(x)

@@ -34,12 +34,12 @@ def languages(model: ModelArchitecture) -> list[str]:
 
 def tasks(model: ModelArchitecture) -> list[str]:
     """Return the tasks that the checkpoint supports: a subset of "CustomVoice", "VoiceDesign" and "Base"."""
-    able = {
+    supported = {
         "CustomVoice": bool(model.talker.speakers),
         "VoiceDesign": model.kind == "voice_design",
         "Base": model.speaker_encoder is not None,
     }
-    return [task for task, possible in able.items() if possible]
+    return [task for task, possible in supported.items() if possible]
 
 
 def codec_tags(request: SpeechRequest, model: ModelArchitecture) -> Tags:
@@ -52,9 +52,9 @@ def codec_tags(request: SpeechRequest, model: ModelArchitecture) -> Tags:
     if request.voice is not None:
         _check_voice(request.voice, model)
     elif request.speaker is not None:
-        speaker = _known_speaker(request.speaker, model)
+        speaker = _find_speaker(request.speaker, model)
     elif model.kind != "voice_design":
-        raise RequestError(f"a voice is needed: {_how_to_name_a_voice(model)}", param="voice")
+        raise RequestError(f"voice is missing: {_available_voices(model)}", param="voice")
     language = _language_id(request.language, speaker, model)
     if language is None:
         ids = [codec.nothink, codec.think_bos, codec.think_eos]
@@ -68,13 +68,13 @@ def codec_tags(request: SpeechRequest, model: ModelArchitecture) -> Tags:
     return Tags([*ids, codec.pad], voice_row)
 
 
-def _known_speaker(name: str, model: ModelArchitecture) -> str:
+def _find_speaker(name: str, model: ModelArchitecture) -> str:
     """Return a speaker's name as the checkpoint spells it. Raises RequestError if it is unknown."""
-    found = _spelling(name, model.talker.speakers)
-    if found is None:
-        message = f"there is no voice {name!r}: {_how_to_name_a_voice(model)}"
+    known = _find_name(name, model.talker.speakers)
+    if known is None:
+        message = f"unknown voice {name!r}: {_available_voices(model)}"
         raise RequestError(message, code="voice_not_found", param="voice")
-    return found
+    return known
 
 
 def _language_id(name: str, speaker: str | None, model: ModelArchitecture) -> int | None:
@@ -82,30 +82,30 @@ def _language_id(name: str, speaker: str | None, model: ModelArchitecture) -> in
 
     For "auto" and Chinese, a speaker of a dialect gets the id of the dialect.
     """
-    talker, wanted = model.talker, name.casefold()
+    talker, folded = model.talker, name.casefold()
     selectable = languages(model)
-    found = _spelling(name, selectable)
-    if wanted != AUTO and found is None:
+    known = _find_name(name, selectable)
+    if folded != AUTO and known is None:
         names = ", ".join([AUTO, *selectable])
-        raise RequestError(f"there is no language {name!r}; the languages are {names}", param="language")
-    if wanted in (AUTO, _CHINESE) and speaker is not None and speaker in talker.dialects:
+        raise RequestError(f"language must be one of {names}, got {name!r}", param="language")
+    if folded in (AUTO, _CHINESE) and speaker is not None and speaker in talker.dialects:
         return talker.languages[talker.dialects[speaker]]
-    return None if found is None else talker.languages[found]
+    return None if known is None else talker.languages[known]
 
 
-def _spelling(name: str, known: dict[str, int] | list[str]) -> str | None:
-    return next((own for own in known if own.casefold() == name.casefold()), None)
+def _find_name(name: str, names: dict[str, int] | list[str]) -> str | None:
+    return next((candidate for candidate in names if candidate.casefold() == name.casefold()), None)
 
 
-def _how_to_name_a_voice(model: ModelArchitecture) -> str:
-    ways = []
+def _available_voices(model: ModelArchitecture) -> str:
+    options = []
     if model.talker.speakers:
-        ways.append("has the voices " + ", ".join(model.talker.speakers))
+        options.append("has the voices " + ", ".join(model.talker.speakers))
     if model.kind == "voice_design":
-        ways.append("makes a voice from a description, given as instructions")
+        options.append("makes a voice from a description, given as instructions")
     if model.speaker_encoder is not None:
-        ways.append("clones a voice given as ref_audio or speaker_embedding")
-    return "this checkpoint " + (" and ".join(ways) or "has none")
+        options.append("clones a voice given as ref_audio or speaker_embedding")
+    return "this checkpoint " + (" and ".join(options) or "has none")
 
 
 def _check_voice(voice: Voice, model: ModelArchitecture) -> None:
@@ -117,28 +117,30 @@ def _check_voice(voice: Voice, model: ModelArchitecture) -> None:
         )
     width = model.speaker_encoder.width
     if voice.embedding.shape != (width,):
-        message = f"a speaker embedding here has {width} values, not {list(voice.embedding.shape)}"
+        message = f"speaker_embedding must have {width} values, got shape {list(voice.embedding.shape)}"
         raise RequestError(message, param="speaker_embedding")
     if not np.isfinite(voice.embedding).all():
-        raise RequestError("a speaker embedding's values must be finite", param="speaker_embedding")
+        raise RequestError("speaker_embedding must be finite, got NaN or infinity", param="speaker_embedding")
     if voice.codes is not None:
         _check_codes(voice, model.talker)
 
 
 def _check_codes(voice: Voice, talker: TalkerArchitecture) -> None:
-    codes, books, size = voice.codes, talker.codebooks, talker.predictor.vocab
-    if codes is None or codes.ndim != 2 or codes.shape[1] != books or not len(codes):
-        message = f"a reference's codes must be frames of {books}, one frame at least"
+    codes, codebooks, size = voice.codes, talker.codebooks, talker.predictor.vocab
+    if codes is None or codes.ndim != 2 or codes.shape[1] != codebooks or not len(codes):
+        shape = None if codes is None else list(codes.shape)
+        message = f"the codes of a voice must have {codebooks} codebooks and at least one frame, got shape {shape}"
         raise RequestError(message, param="voice")
     if codes.min() < 0 or codes.max() >= size:
-        raise RequestError(f"a reference's codes must be in 0..{size - 1}", param="voice")
+        message = f"the codes of a voice must be in 0..{size - 1}, got {codes.min()}..{codes.max()}"
+        raise RequestError(message, param="voice")
 
 
-_ROLE = 3
+_ROLE_TOKENS = 3
 """Number of tokens of "<|im_start|>assistant\\n"."""
-_TURN_END = 2
+_END_TOKENS = 2
 """Number of tokens of "<|im_end|>\\n"."""
-_FOLLOWS_NONE = frozenset({"0b6", "pocket"})
+_SIZES_WITHOUT_INSTRUCTIONS = frozenset({"0b6", "pocket"})
 """Sizes (tts_model_size) whose custom voices were trained without instructions."""
 
 
@@ -148,29 +150,29 @@ class PromptText:
 
     role: the start of the assistant turn. text: the text to speak, never empty.
     instruction: a complete user turn, or empty. reference: the transcript of the voice to clone, or empty unless this
-    is in-context cloning. read: number of tokens of the caller's texts, without the templates.
+    is in-context cloning. input_tokens: number of tokens of the caller's texts, without the templates.
     """
 
     role: list[int]
     text: list[int]
     instruction: list[int]
     reference: list[int]
-    read: int
+    input_tokens: int
 
 
 def tokenize_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> PromptText:
     """Tokenize the texts of a request. Raises RequestError for a blank text or an unpaired surrogate."""
     if not request.text.strip():
-        raise RequestError("input has nothing to say", param="input")
+        raise RequestError("input must contain text to speak, got only white space", param="input")
     ids = model.text_ids
-    turn = _turn("assistant", request.text, "input", ids, tokenizer)
-    role, text = turn[:_ROLE], turn[_ROLE:-_TURN_END]
+    turn = _chat_turn("assistant", request.text, "input", ids, tokenizer)
+    role, text = turn[:_ROLE_TOKENS], turn[_ROLE_TOKENS:-_END_TOKENS]
     if not text:
-        raise RequestError("input has nothing to say", param="input")
+        raise RequestError("input must contain text to speak, got only white space", param="input")
     instruction = _instruction(request, model, tokenizer)
     reference = _reference(request, ids, tokenizer)
-    own_instruction = len(instruction[_ROLE:-_TURN_END])
-    return PromptText(role, text, instruction, reference, len(text) + own_instruction + len(reference))
+    instruction_tokens = len(instruction[_ROLE_TOKENS:-_END_TOKENS])
+    return PromptText(role, text, instruction, reference, len(text) + instruction_tokens + len(reference))
 
 
 def _instruction(request: SpeechRequest, model: ModelArchitecture, tokenizer: TextTokenizer) -> list[int]:
@@ -178,10 +180,11 @@ def _instruction(request: SpeechRequest, model: ModelArchitecture, tokenizer: Te
 
     This is the case for clones, and for custom voices of the smaller models.
     """
-    untrained_for = request.voice is not None or (request.speaker is not None and model.size in _FOLLOWS_NONE)
-    if not request.instructions or untrained_for:
+    named = request.speaker is not None and model.size in _SIZES_WITHOUT_INSTRUCTIONS
+    unsupported = request.voice is not None or named
+    if not request.instructions or unsupported:
         return []
-    return _turn("user", request.instructions, "instructions", model.text_ids, tokenizer)
+    return _chat_turn("user", request.instructions, "instructions", model.text_ids, tokenizer)
 
 
 def _reference(request: SpeechRequest, ids: TextIds, tokenizer: TextTokenizer) -> list[int]:
@@ -189,11 +192,11 @@ def _reference(request: SpeechRequest, ids: TextIds, tokenizer: TextTokenizer) -
         return []
     transcript = request.voice.transcript
     if transcript is None or not transcript.strip():
-        raise RequestError("in-context cloning needs the transcript of the reference", param="ref_text")
-    return _turn("assistant", transcript, "ref_text", ids, tokenizer)[_ROLE:-_TURN_END]
+        raise RequestError("ref_text must be the transcript of ref_audio for in-context cloning", param="ref_text")
+    return _chat_turn("assistant", transcript, "ref_text", ids, tokenizer)[_ROLE_TOKENS:-_END_TOKENS]
 
 
-def _turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTokenizer) -> list[int]:
+def _chat_turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTokenizer) -> list[int]:
     r"""Return the token ids of "<|im_start|>{role}\n{text}<|im_end|>\n".
 
     Role and text are tokenized as one string, because leading line breaks of the text can merge with the line break of
@@ -202,9 +205,7 @@ def _turn(role: str, text: str, param: str, ids: TextIds, tokenizer: TextTokeniz
     return [ids.im_start, *tokenizer.encode(f"{role}\n{text}", param), ids.im_end, *tokenizer.encode("\n")]
 
 
-__all__ = ["NOTHING", "Prompt", "build_prompt", "default_layout", "languages", "tasks"]
-
-NOTHING = -1
+NO_TOKEN = -1
 """Placeholder in ``Prompt.text`` and ``Prompt.codec``: this side adds nothing to the row."""
 
 
@@ -212,12 +213,12 @@ NOTHING = -1
 class Prompt:
     """P prefill rows, and the text of the frames. Each row is the sum of its text side and its codec side.
 
-    text: int64 [P], ids of the text embedding (projected), or NOTHING.
-    codec: int64 [P], ids of the talker's codec embedding, or NOTHING.
+    text: int64 [P], ids of the text embedding (projected), or NO_TOKEN.
+    codec: int64 [P], ids of the talker's codec embedding, or NO_TOKEN.
     embedding: float32 [hidden], the voice. It is the codec side of the row ``embedding_row``.
     codes: int64 [R, 16], the frames of the reference recording. Their frame embeddings are the codec side of the rows
     ``codes_row`` .. ``codes_row + R - 1``.
-    embedding_row, codes_row: NOTHING if there is no embedding or there are no codes.
+    embedding_row, codes_row: NO_TOKEN if there is no embedding or there are no codes.
     trailing: text ids to add to the frame embeddings, from frame 0 on. After the last one, tts_pad is added.
     input_tokens: number of tokens of the caller's texts.
     """
@@ -262,11 +263,11 @@ def build_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: Te
     text = tokenize_prompt(request, model, tokenizer)
     layout = request.text_layout or default_layout(request)
     rows = _Rows()
-    rows.add(text.instruction, [NOTHING] if text.instruction else [])
-    rows.add(text.role, [NOTHING])
+    rows.add(text.instruction, [NO_TOKEN] if text.instruction else [])
+    rows.add(text.role, [NO_TOKEN])
     tags_row = _add_tags(rows, tags, model)
     codes = request.voice.codes if request.voice is not None else None
-    codes_row = NOTHING
+    codes_row = NO_TOKEN
     if codes is not None:
         codes_row, trailing = _add_in_context(rows, text, len(codes), layout, model)
     else:
@@ -275,11 +276,11 @@ def build_prompt(request: SpeechRequest, model: ModelArchitecture, tokenizer: Te
         text=np.array(rows.text, np.int64),
         codec=np.array(rows.codec, np.int64),
         embedding=None if request.voice is None else request.voice.embedding.astype(np.float32),
-        embedding_row=NOTHING if tags.voice_row is None else tags_row + tags.voice_row,
+        embedding_row=NO_TOKEN if tags.voice_row is None else tags_row + tags.voice_row,
         codes=None if codes is None else codes.astype(np.int64),
         codes_row=codes_row,
         trailing=trailing,
-        input_tokens=text.read,
+        input_tokens=text.input_tokens,
     )
 
 
@@ -305,11 +306,11 @@ def _add_in_context(
 ) -> tuple[int, list[int]]:
     """Add transcript, text and the reference's frames. Return the row of the first frame and the trailing ids."""
     ids, codec = model.text_ids, model.talker.ids
-    spoken = [*text.reference, *text.text, ids.tts_eos]
-    codec_side = [codec.bos] + [NOTHING] * frames
+    text_side = [*text.reference, *text.text, ids.tts_eos]
+    codec_side = [codec.bos] + [NO_TOKEN] * frames
     if layout == "full":
-        rows.add(spoken, [codec.pad])
+        rows.add(text_side, [codec.pad])
         return rows.add([ids.tts_pad], codec_side) + 1, []
-    beside, trailing = spoken[: len(codec_side)], spoken[len(codec_side) :]
-    padding = [ids.tts_pad] * (len(codec_side) - len(beside))
-    return rows.add(beside + padding, codec_side) + 1, trailing
+    first, trailing = text_side[: len(codec_side)], text_side[len(codec_side) :]
+    padding = [ids.tts_pad] * (len(codec_side) - len(first))
+    return rows.add(first + padding, codec_side) + 1, trailing

@@ -16,11 +16,11 @@ class LiveText:
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
-        self._kept = ""
+        self._pending = ""
 
     def add(self, piece: str, *, last: bool = False) -> str:
         """Add a piece. Return the text, in NFC, that later pieces cannot change; with ``last``, all remaining text."""
-        text = normalize("NFC", self._kept + piece)
-        settled = len(text) if last else self._tokenizer.settled(text)
-        self._kept = text[settled:]
-        return text[:settled]
+        text = normalize("NFC", self._pending + piece)
+        stable = len(text) if last else self._tokenizer.stable_length(text)
+        self._pending = text[stable:]
+        return text[:stable]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import combining
 
+from pydantic import StrictStr, TypeAdapter
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from engine.checkpoint.architecture import TextIds
 from engine.checkpoint.checksums import Checksums, unverified
-from engine.checkpoint.strict_json import read_json
+from engine.checkpoint.json_file import parse, read_json
 from engine.errors import CheckpointError, RequestError
 
 SPLIT_PATTERN = (
@@ -39,13 +41,13 @@ class TextTokenizer:
         """
         checksums = checksums or unverified(folder)
         vocab, merges = folder / "vocab.json", folder / "merges.txt"
-        ids, pairs = read_json(vocab, checksums).values, _merges(checksums.read(merges), merges)
+        ids, pairs = read_json(vocab, checksums), _parse_merges(checksums.read(merges), merges)
         try:
             model = models.BPE(ids, pairs)
         except Exception as error:  # the library raises no specific type
-            raise CheckpointError(f"{vocab} and {merges.name} are no byte-level BPE: {error}") from error
+            raise CheckpointError(f"{vocab} and {merges.name} must be a byte-level BPE vocabulary: {error}") from error
         self._tokenizer = Tokenizer(model)
-        self._words = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False)
+        self._pre_tokenizer = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False)
         self._tokenizer.normalizer = normalizers.NFC()
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -56,18 +58,20 @@ class TextTokenizer:
         self.vocab: dict[str, int] = self._tokenizer.get_vocab()
         missing = set(pre_tokenizers.ByteLevel.alphabet()) - self.vocab.keys()
         if missing:
-            raise CheckpointError(f"{vocab} lacks a token for {len(missing)} of the 256 bytes")
+            raise CheckpointError(
+                f"{vocab} must have a token for each byte, but those of {len(missing)} of the 256 bytes are missing"
+            )
 
-    def settled(self, text: str) -> int:
+    def stable_length(self, text: str) -> int:
         """Return how many leading characters of ``text``, in NFC, have the same tokens whatever text follows.
 
         The last word is never included. If the text ends with words of combining marks only, neither these nor the word
         before them is included, because further marks could reorder them.
         """
-        starts = [start for _, (start, _) in self._words.pre_tokenize_str(text)]
-        while starts and all(map(combining, text[starts[-1] :])):
-            starts.pop()
-        return starts[-1] if starts else 0
+        word_starts = [start for _, (start, _) in self._pre_tokenizer.pre_tokenize_str(text)]
+        while word_starts and all(map(combining, text[word_starts[-1] :])):
+            word_starts.pop()
+        return word_starts[-1] if word_starts else 0
 
     def encode(self, text: str, param: str = "input") -> list[int]:
         """Return the token ids of ``text``.
@@ -78,26 +82,26 @@ class TextTokenizer:
             text.encode()
         except UnicodeEncodeError as error:
             raise RequestError(
-                f"{param} holds an unpaired surrogate at character {error.start}", param=param
+                f"{param} must not contain unpaired surrogates, got one at character {error.start}", param=param
             ) from error
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
 
-def _merges(data: bytes, file: Path) -> list[tuple[str, str]]:
+def _parse_merges(data: bytes, file: Path) -> list[tuple[str, str]]:
     """Return the pairs of a merges.txt: two tokens per line, in the order of their merge priority."""
     try:
         lines = data.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
     except UnicodeDecodeError:
-        raise CheckpointError(f"{file} is not a text file") from None
+        raise CheckpointError(f"{file} must be UTF-8 text") from None
     pairs = []
     for number, line in enumerate(lines, 1):
         if line.startswith("#version"):
             continue
-        pair = line.split(" ")
-        if len(pair) != 2:
-            raise CheckpointError(f"{file}, line {number}: must be two tokens with a space between them")
-        pairs.append((pair[0], pair[1]))
+        tokens = line.split(" ")
+        if len(tokens) != 2:
+            raise CheckpointError(f"{file}, line {number}: must be two tokens separated by a space, found {line!r:.80}")
+        pairs.append((tokens[0], tokens[1]))
     return pairs
 
 
@@ -108,7 +112,8 @@ def check_text_ids(
     largest = max(tokenizer.vocab.values())
     if largest >= text_vocab:
         raise CheckpointError(
-            f"{folder / 'vocab.json'} has the id {largest}, but config.json's text_vocab_size is {text_vocab}"
+            f"{folder / 'vocab.json'}: ids must be less than the text_vocab_size of config.json, {text_vocab}, "
+            f"found {largest}"
         )
     for name in ("assistant", "user"):
         if len(tokenizer.encode(f"{name}\n")) != 2:
@@ -121,16 +126,29 @@ def _check_special_tokens(folder: Path, tokenizer: TextTokenizer, ids: TextIds, 
     ordinary = {token_id: token for token, token_id in tokenizer.vocab.items()}
     for name, token in SPECIAL_TOKENS.items():
         token_id: int = getattr(ids, name)
-        where = f"config.json gives {name}_token_id as {token_id}"
+        context = f"config.json gives {name}_token_id as {token_id}"
         if ordinary.get(token_id, token) != token:
             raise CheckpointError(
-                f"{folder / 'vocab.json'}: {where}, which is the ordinary token {ordinary[token_id]!r}"
+                f"{folder / 'vocab.json'}: {context}, which is the ordinary token {ordinary[token_id]!r}, not {token!r}"
             )
         if added is not None and added.get(token_id) != token:
-            found = "not there" if token_id not in added else repr(added[token_id])
+            actual = "missing" if token_id not in added else repr(added[token_id])
             raise CheckpointError(
-                f"{folder / 'tokenizer_config.json'}: {where}; it should be {token!r}, but is {found}"
+                f"{folder / 'tokenizer_config.json'}: {context}; it must be {token!r}, found {actual}"
             )
+
+
+@dataclass
+class _AddedToken:
+    content: StrictStr
+
+
+@dataclass
+class _TokenizerConfig:
+    added_tokens_decoder: dict[str, _AddedToken] | None = None
+
+
+_TOKENIZER_CONFIG = TypeAdapter(_TokenizerConfig)
 
 
 def _added_tokens(folder: Path, checksums: Checksums) -> dict[int, str] | None:
@@ -138,8 +156,5 @@ def _added_tokens(folder: Path, checksums: Checksums) -> dict[int, str] | None:
     file = folder / "tokenizer_config.json"
     if not file.exists() and not checksums.lists(file):
         return None
-    config = read_json(file, checksums)
-    if not config.has("added_tokens_decoder"):
-        return None
-    table = config.object("added_tokens_decoder")
-    return {int(key): table.object(key).text("content") for key in table.values if key.isdecimal()}
+    tokens = parse(_TOKENIZER_CONFIG, read_json(file, checksums), file).added_tokens_decoder
+    return None if tokens is None else {int(key): token.content for key, token in tokens.items() if key.isdecimal()}

@@ -17,10 +17,10 @@ SAMPLES_PER_FRAME = 1_920
 """Samples per codec frame (80 ms; 12.5 frames per second)."""
 CODEBOOKS = 16
 """Codes per codec frame."""
-MOST_CHUNK_FRAMES = 24
+MAX_CHUNK_FRAMES = 24
 """Maximum frames of a stream that Code2Wav decodes at once. Its ring buffers hold that many besides the window."""
 
-_WIRE = np.dtype("<i2")
+_WIRE_DTYPE = np.dtype("<i2")
 
 TextLayout = Literal["streaming", "full"]
 """Where the text is in the prompt: one token added to each frame, or all of it before the first frame."""
@@ -129,13 +129,13 @@ class AudioChunk:
     @staticmethod
     def all_to_bytes(samples: NDArray[np.int16], codes: NDArray[np.int16]) -> list[bytes]:
         """Serialize one chunk for each of u utterances, from samples [u, n * 1920] and codes [u, n, 16]."""
-        parts = zip(codes.astype(_WIRE, copy=False), samples.astype(_WIRE, copy=False), strict=True)
+        parts = zip(codes.astype(_WIRE_DTYPE, copy=False), samples.astype(_WIRE_DTYPE, copy=False), strict=True)
         return [b"".join(each) for each in parts]
 
     @staticmethod
     def from_bytes(payload: bytes, frames: int) -> AudioChunk:
         """Parse one chunk of ``frames`` frames from ``all_to_bytes``."""
-        both = np.frombuffer(payload, _WIRE)
+        both = np.frombuffer(payload, _WIRE_DTYPE)
         split = frames * CODEBOOKS
         return AudioChunk(both[split:], both[:split].reshape(frames, CODEBOOKS))
 

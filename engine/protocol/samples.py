@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 FULL_SCALE = 32767
 """The int16 value of a sample of 1.0."""
-NO_NUMBER = -32768
+NAN_SAMPLE = -32768
 """The int16 value that marks a NaN sample. No other sample maps to it."""
 
 
 def to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
-    """Convert float32 samples to int16. Clips them to [-1, 1] and maps NaN to ``NO_NUMBER``."""
+    """Convert float32 samples to int16. Clips them to [-1, 1] and maps NaN to ``NAN_SAMPLE``."""
     scaled = np.clip(samples, -1.0, 1.0)
     scaled *= FULL_SCALE
     np.rint(scaled, out=scaled)
-    scaled[np.isnan(scaled)] = NO_NUMBER
+    scaled[np.isnan(scaled)] = NAN_SAMPLE
     pcm: NDArray[np.int16] = scaled.astype(np.int16)
     return pcm
 

@@ -7,46 +7,48 @@ import logging
 from datetime import UTC, datetime
 from typing import Literal
 
+from typing_extensions import override
+
 LogFormat = Literal["text", "json"]
 
-_LONGEST_ENTRY = 32_768
+_MAX_ENTRY_CHARS = 32_768
 """Maximum characters of a message or of a traceback. A longer one contains text from outside the program."""
-_TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Formats each record as one JSON object, with the entries of ``extra={"fields": {...}}``."""
 
+    @override
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _cut(record.getMessage()),
+            "message": _truncate(record.getMessage()),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            entry["exception"] = _cut(self.formatException(record.exc_info))
+            entry["exception"] = _truncate(self.formatException(record.exc_info))
         return json.dumps(entry)
 
 
-class TextLines(logging.Formatter):
-    """Formats records as plain text."""
+class TextFormatter(logging.Formatter):
+    """Formats each record as a line of plain text, followed by its traceback if it has one."""
 
+    @override
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line, followed by its traceback if it has one."""
-        return _cut(super().format(record))
+        return _truncate(super().format(record))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """Limit the length of ``text``. Keeps both ends, because a traceback ends with the error."""
-    half = _LONGEST_ENTRY // 2
-    return text if len(text) <= _LONGEST_ENTRY else f"{text[:half]} [...] {text[-half:]}"
+    half = _MAX_ENTRY_CHARS // 2
+    return text if len(text) <= _MAX_ENTRY_CHARS else f"{text[:half]} [...] {text[-half:]}"
 
 
-def set_up_logging(form: LogFormat) -> None:
+def set_up_logging(log_format: LogFormat) -> None:
     """Log to standard error, as plain text or JSON lines. Replaces existing handlers."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if form == "json" else TextLines(_TEXT))
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter(_TEXT_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-_KINDS = {
+_TYPES = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFDIR: "a directory",
     stat.S_IFCHR: "a character device",
@@ -40,7 +40,7 @@ def open_regular(path: Path, *, follow_symlinks: bool = True) -> io.FileIO:
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)
-        reason = f"{_KINDS.get(kind, 'a special file')}, not a regular file"
+        reason = f"{_TYPES.get(kind, 'a special file')}, not a regular file"
         raise NotRegularFileError(errno.EINVAL, reason, str(path))
     return io.FileIO(descriptor, "rb")
 

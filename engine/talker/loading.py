@@ -17,7 +17,7 @@ from engine.errors import SetupError
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
-from engine.prompt.builder import NOTHING, Prompt
+from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.talker.base import Sampling, Talker
 from engine.talker.native.talker import NativeTalker
 from engine.talker.vllm.installation import prepare_environment, require, usable
@@ -31,11 +31,11 @@ def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
     """Run a prompt of padding and a few frames, sampled with ``sampling``, on ``talker``, which must be idle."""
     prompt = Prompt(
         text=np.full(_ROWS, text_pad, np.int64),
-        codec=np.full(_ROWS, NOTHING, np.int64),
+        codec=np.full(_ROWS, NO_TOKEN, np.int64),
         embedding=None,
-        embedding_row=NOTHING,
+        embedding_row=NO_TOKEN,
         codes=None,
-        codes_row=NOTHING,
+        codes_row=NO_TOKEN,
         trailing=[],
         input_tokens=0,
     )

@@ -15,7 +15,7 @@ from engine.checkpoint.folder import Checkpoint
 from engine.errors import EngineError, EngineFailed, RequestError
 from engine.prompt.builder import Prompt, build_prompt
 from engine.prompt.live_text import LiveText
-from engine.protocol.messages import Ask, asked, parse_text_delta
+from engine.protocol.messages import RequestKind, unpack_request, unpack_text_delta
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.base import Sampling
 from engine.talker.sampling import Draws
@@ -95,10 +95,10 @@ class Desk(Protocol):
     def submit_speaker(self, stream: int, speaker: str) -> None:
         """Answer on ``stream`` with the voice of a built-in speaker."""
 
-    def withdraw(self, stream: int) -> None:
+    def abort(self, stream: int) -> None:
         """Abort a submitted request: its client no longer waits for the answer."""
 
-    def figures(self) -> dict[str, int]:
+    def stats(self) -> dict[str, int]:
         """Return its counters for the statistics."""
 
 
@@ -119,7 +119,7 @@ class RequestReader:
 
     def figures(self) -> dict[str, int]:
         """Return the counters of ``desk`` for the statistics."""
-        return self._desk.figures()
+        return self._desk.stats()
 
     def pending(self) -> bool:
         """Return whether ``take`` has something to return."""
@@ -135,17 +135,17 @@ class RequestReader:
             return self._words(record)
         if record.kind in (Kind.END, Kind.FAIL):
             self._live.pop(record.stream, None)
-            self._desk.withdraw(record.stream)
+            self._desk.abort(record.stream)
             return Abort(record.stream)
         if record.kind is not Kind.OPEN:
             return None
-        kind, body = asked(record.payload)
-        if kind is Ask.PROBE:
+        kind, body = unpack_request(record.payload)
+        if kind is RequestKind.PROBE:
             return Probe(record.stream)
-        if kind is Ask.ENCODE:
+        if kind is RequestKind.ENCODE:
             self._desk.submit(record.stream, body)
             return None
-        if kind is Ask.SPEAKER:
+        if kind is RequestKind.SPEAKER:
             self._desk.submit_speaker(record.stream, body.decode())
             return None
         try:
@@ -161,7 +161,7 @@ class RequestReader:
         live = self._live.get(record.stream)
         if live is None:
             return None
-        piece, last = parse_text_delta(record.payload)
+        piece, last = unpack_text_delta(record.payload)
         ids = self._checkpoint.tokenizer.encode(live.add(piece, last=last))
         if last:
             del self._live[record.stream]

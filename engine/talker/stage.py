@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import EngineError, EngineFailed
-from engine.protocol.messages import Announcement
+from engine.protocol.messages import StreamHeader
 from engine.protocol.request import Completion, FinishReason
 from engine.talker.base import Talker, TalkerOutput
 from engine.talker.requests import Abort, Intent, Probe, Refusal, RequestReader, TextDelta, Utterance
@@ -68,19 +68,19 @@ class TalkerStage:
     def _handle(self, intent: Intent) -> None:
         match intent:
             case Utterance():
-                self._frames.open(intent.stream, Announcement(intent.realtime, intent.context).to_bytes())
+                self._frames.open(intent.stream, StreamHeader(intent.realtime, intent.context).to_bytes())
                 self._running[intent.stream] = _Running(intent.prompt.input_tokens)
                 self._waiting.append(intent)
             case TextDelta():
                 self._read_on(intent)
             case Refusal():
-                self._frames.open(intent.stream, Announcement(realtime=False).to_bytes())
+                self._frames.open(intent.stream, StreamHeader(realtime=False).to_bytes())
                 self._frames.fail(intent.stream, intent.error.to_bytes())
             case Abort():
                 self._cancel(intent.stream)
             case Probe():
-                announcement = Announcement(realtime=False, probe=self._figures())
-                self._frames.open(intent.stream, announcement.to_bytes())
+                header = StreamHeader(realtime=False, probe=self._figures())
+                self._frames.open(intent.stream, header.to_bytes())
                 self._frames.end(intent.stream)
 
     def _read_on(self, words: TextDelta) -> None:

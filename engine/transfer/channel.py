@@ -33,7 +33,7 @@ class Channel:
 
     def __init__(self, segment: Segment, connection: socket.socket, side: int, wakeup: Wakeup) -> None:
         """Take ownership of ``segment`` and ``connection``. side: 0 or 1."""
-        self.gone = False
+        self.peer_gone = False
         """Whether the peer has closed the link or died."""
         self.closed = False
         self._segment = segment
@@ -48,7 +48,7 @@ class Channel:
         self._fragments: list[bytes] = []
         self._corrupt = False
         wakeup.attach(self._doorbell)
-        self._doorbell.listen(self._on_ring, self._on_gone)
+        self._doorbell.listen(self._on_ring, self._on_hang_up)
 
     @property
     def backlog(self) -> int:
@@ -57,7 +57,7 @@ class Channel:
 
     @property
     def ready(self) -> bool:
-        """Whether ``take`` has data to read."""
+        """Whether ``receive`` has data to read."""
         return self._reader.ready and not self._corrupt
 
     @property
@@ -65,8 +65,8 @@ class Channel:
         """Bytes used in the outbound ring, and its capacity in bytes."""
         return self._writer.used, self._writer.capacity
 
-    def post(self, records: Iterable[Record]) -> None:
-        """Send records after everything posted before; write and notify at once as far as the ring has room."""
+    def send(self, records: Iterable[Record]) -> None:
+        """Send records after everything sent before; write and notify at once as far as the ring has room."""
         for stream, kind, sequence, units, time, payload in records:
             if len(payload) <= self._largest_fragment:
                 self._enqueue(Entry(stream, sequence, kind, 0, units, time, payload))
@@ -80,20 +80,20 @@ class Channel:
     def flush(self) -> None:
         """Write queued records as far as there is room; if some remain, ask the peer to ring when it makes room."""
         try:
-            self._write_out()
-            if self._outbox and not self.gone:
-                self._doorbell.ask_for_room()
-                self._write_out()  # room made after ask_for_room rings and flushes again
+            self._write_queued()
+            if self._outbox and not self.peer_gone:
+                self._doorbell.request_room()
+                self._write_queued()  # room made after request_room rings and flushes again
         except LinkCorrupt as error:
             self.abort(error)
 
-    def take(self) -> list[Record]:
+    def receive(self) -> list[Record]:
         """Return every complete record that has arrived."""
         if not self.ready:
             return []
         try:
             entries = self._reader.read()
-            self._doorbell.consumed()
+            self._doorbell.notify_room()
             return [record for entry in entries if (record := self._assemble(entry)) is not None]
         except LinkCorrupt as error:
             self.abort(error)
@@ -101,9 +101,9 @@ class Channel:
 
     def abort(self, error: LinkCorrupt) -> None:
         """Abort the link because the peer broke the protocol: stop reading, and hang up for both sides."""
-        _log.error("link given up: %s", error)
+        _log.error("link aborted, because the peer broke the protocol: %s", error)
         self._corrupt = True
-        self.gone = True
+        self.peer_gone = True
         self._doorbell.hang_up()
 
     def close(self) -> None:
@@ -121,20 +121,20 @@ class Channel:
         self._outbox.append(entry)
         self._outbox_bytes += record_size(len(entry.payload))
 
-    def _write_out(self) -> None:
+    def _write_queued(self) -> None:
         """Write queued records as far as there is room, and notify the peer once."""
-        waiting = len(self._outbox)
-        while self._outbox and not self.gone and self._writer.put(self._outbox[0]):
+        queued = len(self._outbox)
+        while self._outbox and not self.peer_gone and self._writer.put(self._outbox[0]):
             self._outbox_bytes -= record_size(len(self._outbox.popleft().payload))
-        if len(self._outbox) < waiting:
+        if len(self._outbox) < queued:
             self._writer.publish()
-            self._doorbell.published()
+            self._doorbell.notify_records()
 
     def _assemble(self, entry: Entry) -> Record | None:
         stream, sequence, number, flags, units, time, payload = entry
         kind = _KINDS.get(number)
         if kind is None:
-            raise LinkCorrupt(f"a record of unknown kind {number}")
+            raise LinkCorrupt(f"the kind of a record must be one of {sorted(_KINDS)}, got {number}")
         if flags & _MORE:
             self._fragments.append(payload)
             return None
@@ -149,7 +149,7 @@ class Channel:
                 self.flush()
             self._wakeup.notify()
 
-    def _on_gone(self) -> None:
+    def _on_hang_up(self) -> None:
         with self._wakeup.condition:
-            self.gone = True
+            self.peer_gone = True
             self._wakeup.notify()

@@ -16,43 +16,43 @@ from engine.transfer.wakeup import Wakeup
 
 
 class Inbox:
-    """Reads records from the channel, updates the stream state of both directions, and queues records for the user."""
+    """Receives records from the channel, updates the stream state of both directions, and queues records."""
 
     def __init__(self, channel: Channel, outgoing: OutgoingStreams, incoming: IncomingStreams) -> None:
         self._channel = channel
         self._outgoing = outgoing
         self._incoming = incoming
         self._records: list[Record] = []
-        self._credit_came = False
+        self._credit_received = False
         self._open_streams_failed = False
 
     @property
-    def news(self) -> bool:
-        """Whether ``take`` has something to return, or credit has arrived since its last call."""
-        news = bool(self._records) or self._credit_came or self._channel.ready
-        return news or (self._channel.gone and not self._open_streams_failed)
+    def ready(self) -> bool:
+        """Whether ``receive`` has something to return, or credit has arrived since its last call."""
+        received = bool(self._records) or self._credit_received or self._channel.ready
+        return received or (self._channel.peer_gone and not self._open_streams_failed)
 
-    def take(self) -> list[Record]:
+    def receive(self) -> list[Record]:
         """Return all records that have arrived, in order; once the peer is gone, also the end of every open stream."""
-        self.read()
-        if self._channel.gone and not self._open_streams_failed:
+        self.process()
+        if self._channel.peer_gone and not self._open_streams_failed:
             self._fail_open_streams()
         records, self._records = self._records, []
-        self._credit_came = False
+        self._credit_received = False
         return records
 
-    def read(self) -> None:
+    def process(self) -> None:
         """Process all records that have arrived, so that the credit is up to date."""
         try:
-            for record in self._channel.take():
+            for record in self._channel.receive():
                 self._accept(record)
         except LinkCorrupt as error:
             self._channel.abort(error)
 
     def _accept(self, record: Record) -> None:
         if record.kind is Kind.CREDIT:
-            self._outgoing.repay(record.stream, record.units)
-            self._credit_came = True
+            self._outgoing.add_credit(record.stream, record.units)
+            self._credit_received = True
         elif record.kind is Kind.CANCEL:
             # Ignore a CANCEL that crossed the stream's end in flight.
             if self._outgoing.cancel(record.stream):
@@ -64,14 +64,14 @@ class Inbox:
     def _fail_open_streams(self) -> None:
         self._open_streams_failed = True
         now = time.monotonic()
-        self._records += self._incoming.abandon(now) + self._outgoing.abandon(now)
+        self._records += self._incoming.fail_all(now) + self._outgoing.cancel_all(now)
 
 
 class Endpoint:
     """One side of a link. Thread-safe.
 
     ``open``, ``send`` and ``send_all`` block while the ring is full. They wait until the peer has read the records sent
-    before, and raise LinkStalled after ``patience`` seconds. ``flush`` waits too. No other method waits for the peer:
+    before, and raise LinkStalled after ``timeout`` seconds. ``flush`` waits too. No other method waits for the peer:
     records that do not fit into the ring are queued in this process.
 
     With a ``backlog``, ``open``, ``send`` and ``send_all`` do not block either. Records that do not fit into the ring
@@ -88,18 +88,18 @@ class Endpoint:
         *,
         window: int,
         wakeup: Wakeup,
-        patience: float,
+        timeout: float,
         backlog: int | None = None,
     ) -> None:
         """Take ownership of ``segment`` and ``connection``. Use ``link.Side.attach`` to create endpoints.
 
         window: units that a stream may be ahead of its consumer; wakeup: the condition on which threads wait for this
-        endpoint; patience: timeout in seconds for a full ring; backlog: maximum number of bytes queued behind a full
+        endpoint; timeout: timeout in seconds for a full ring; backlog: maximum number of bytes queued behind a full
         ring, None to block instead.
         """
         self._wakeup = wakeup
         self._lock = wakeup.condition
-        self._patience = patience
+        self._timeout = timeout
         self._backlog = backlog
         self._outgoing = OutgoingStreams(window)
         self._incoming = IncomingStreams()
@@ -109,7 +109,7 @@ class Endpoint:
     @property
     def alive(self) -> bool:
         """Whether the link is open and the peer is alive."""
-        return not (self._channel.gone or self._channel.closed)
+        return not (self._channel.peer_gone or self._channel.closed)
 
     @property
     def open_streams(self) -> frozenset[int]:
@@ -126,8 +126,8 @@ class Endpoint:
     def open(self, stream: int, payload: bytes = b"") -> None:
         """Open a stream with a full window of credit. Raises LinkClosed, LinkStalled, LinkFull or StreamError."""
         with self._lock:
-            self._wait_for_turn(len(payload))
-            self._post(stream, Kind.OPEN, self._outgoing.open(stream), 0, payload)
+            self._wait_for_room(len(payload))
+            self._send_one(stream, Kind.OPEN, self._outgoing.open(stream), 0, payload)
 
     def send(self, stream: int, payload: bytes, units: int) -> None:
         """Send data that costs ``units`` of the stream's credit.
@@ -147,13 +147,13 @@ class Endpoint:
             return
         records: list[Record] = []
         with self._lock:
-            self._wait_for_turn(sum(len(payload) for _, payload, _ in data))
+            self._wait_for_room(sum(len(payload) for _, payload, _ in data))
             now = time.monotonic()
             try:
                 for stream, payload, units in data:
                     records.append(Record(stream, Kind.DATA, self._outgoing.spend(stream, units), units, now, payload))
             finally:
-                self._channel.post(records)
+                self._channel.send(records)
 
     def end(self, stream: int, payload: bytes = b"") -> None:
         """End a stream of this side. Raises StreamError when it is not open; no-op on a dead link."""
@@ -170,7 +170,7 @@ class Endpoint:
         """
         with self._lock:
             if self.alive and self._incoming.cancel(stream):
-                self._post(stream, Kind.CANCEL, 0, 0)
+                self._send_one(stream, Kind.CANCEL, 0, 0)
 
     def credit(self, stream: int) -> int:
         """Return the units that may be sent on a stream now: its window minus the units not yet released."""
@@ -181,7 +181,7 @@ class Endpoint:
         with self._lock:
             if not self.alive:
                 return [0 for _ in streams]
-            self._inbox.read()
+            self._inbox.process()
             return [self._outgoing.credit(stream) for stream in streams]
 
     def without_credit(self) -> frozenset[int]:
@@ -189,8 +189,8 @@ class Endpoint:
         with self._lock:
             if not self.alive:
                 return self._outgoing.open_streams()
-            self._inbox.read()
-            return self._outgoing.spent()
+            self._inbox.process()
+            return self._outgoing.without_credit()
 
     def release(self, stream: int, units: int) -> None:
         """Return credit for ``units`` of received data to the producer. No-op once the stream has ended.
@@ -205,7 +205,7 @@ class Endpoint:
         Raises like ``release``, after it has released all the other items.
         """
         records: list[Record] = []
-        refused: StreamError | None = None
+        failure: StreamError | None = None
         with self._lock:
             if not self.alive:
                 return
@@ -215,15 +215,15 @@ class Endpoint:
                     if self._incoming.release(stream, units):
                         records.append(Record(stream, Kind.CREDIT, 0, units, now, b""))
                 except StreamError as error:
-                    refused = error
-            self._channel.post(records)
-        if refused is not None:
-            raise refused
+                    failure = error
+            self._channel.send(records)
+        if failure is not None:
+            raise failure
 
     def pending(self) -> bool:
         """Return whether ``receive`` has something to return, or credit has arrived since its last call."""
         with self._lock:
-            return not self._channel.closed and self._inbox.news
+            return not self._channel.closed and self._inbox.ready
 
     def receive(self) -> list[Record]:
         """Return all records that have arrived, in order.
@@ -232,14 +232,14 @@ class Endpoint:
         streams and CANCEL for each open stream of this side. After that, always return an empty list.
         """
         with self._lock:
-            return [] if self._channel.closed else self._inbox.take()
+            return [] if self._channel.closed else self._inbox.receive()
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all sent records are in the ring, and return whether they are.
 
         The peer can then read them even if this process exits.
         """
-        self._wakeup.wait_for(self._is_turn, timeout)
+        self._wakeup.wait_for(self._flush_outbox, timeout)
         with self._lock:
             return self.alive and not self._channel.backlog
 
@@ -255,32 +255,37 @@ class Endpoint:
     ) -> None:
         self.close()
 
-    def _wait_for_turn(self, size: int) -> None:
+    def _wait_for_room(self, size: int) -> None:
         """Wait until nothing is queued; with a backlog, only check that ``size`` more bytes may be queued."""
-        moved = self._is_turn()
-        if not moved and self._backlog is None:
-            moved = self._wakeup.wait_for(self._is_turn, self._patience)
+        flushed = self._flush_outbox()
+        if not flushed and self._backlog is None:
+            flushed = self._wakeup.wait_for(self._flush_outbox, self._timeout)
         if not self.alive:
-            raise LinkClosed("the link is closed" if self._channel.closed else "the peer is gone")
-        if not moved and self._backlog is not None:
+            raise LinkClosed(
+                "this side closed the link" if self._channel.closed else "the peer closed the link or died"
+            )
+        if not flushed and self._backlog is not None:
             queued = self._channel.backlog
             if queued + size > self._backlog:
-                raise LinkFull(f"{queued} bytes are queued behind a full ring; at most {self._backlog} may be")
-        elif not moved:
-            raise LinkStalled(f"the peer has not made room for {self._patience:g} s")
+                raise LinkFull(
+                    f"{queued} bytes are queued behind a full ring: {size} more exceed the backlog of {self._backlog}"
+                )
+        elif not flushed:
+            raise LinkStalled(f"the peer has not read the full ring for {self._timeout:g} s")
 
-    def _is_turn(self) -> bool:
+    def _flush_outbox(self) -> bool:
+        """Write queued records as far as there is room; return whether none remain or the link is dead."""
         if self.alive and self._channel.backlog:
-            self._inbox.read()  # otherwise two sides with full rings would deadlock
+            self._inbox.process()  # otherwise two sides with full rings would deadlock
             self._channel.flush()
         return not (self.alive and self._channel.backlog)
 
     def _terminate(self, stream: int, kind: Kind, payload: bytes) -> None:
         with self._lock:
             if self.alive:
-                self._post(stream, kind, self._outgoing.end(stream), 0, payload)
+                self._send_one(stream, kind, self._outgoing.end(stream), 0, payload)
             else:
                 self._outgoing.forget(stream)
 
-    def _post(self, stream: int, kind: Kind, sequence: int, units: int, payload: bytes = b"") -> None:
-        self._channel.post([Record(stream, kind, sequence, units, time.monotonic(), payload)])
+    def _send_one(self, stream: int, kind: Kind, sequence: int, units: int, payload: bytes = b"") -> None:
+        self._channel.send([Record(stream, kind, sequence, units, time.monotonic(), payload)])

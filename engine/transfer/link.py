@@ -32,10 +32,10 @@ class Side:
     window: int
     capacity: int
 
-    def attach(self, wakeup: Wakeup, patience: float = 30.0, *, backlog: int | None = None) -> Endpoint:
+    def attach(self, wakeup: Wakeup, timeout: float = 30.0, *, backlog: int | None = None) -> Endpoint:
         """Create the endpoint in this process.
 
-        wakeup: the condition on which threads wait for the endpoint; patience: seconds until a full ring raises
+        wakeup: the condition on which threads wait for the endpoint; timeout: seconds until a full ring raises
         LinkStalled; backlog: maximum number of bytes queued behind a full ring instead of blocking, see ``Endpoint``.
         """
         with contextlib.ExitStack() as undo:
@@ -47,7 +47,7 @@ class Side:
             undo.pop_all()
         connection = socket.socket(fileno=self.connection)
         return Endpoint(
-            segment, connection, self.side, window=self.window, wakeup=wakeup, patience=patience, backlog=backlog
+            segment, connection, self.side, window=self.window, wakeup=wakeup, timeout=timeout, backlog=backlog
         )
 
     def close(self) -> None:
@@ -60,9 +60,9 @@ class Side:
         return ":".join(map(str, astuple(self)))
 
     @staticmethod
-    def from_argument(word: str) -> Side:
+    def from_argument(argument: str) -> Side:
         """Return the side passed to this child process, and make its descriptors non-inheritable."""
-        side = Side(*map(int, word.split(":")))
+        side = Side(*map(int, argument.split(":")))
         for descriptor in (side.memory, side.connection):
             os.set_inheritable(descriptor, False)
         return side
@@ -75,9 +75,11 @@ def pair(*, window: int, capacity: int = 1 << 20) -> tuple[Side, Side]:
     of 32.
     """
     if not 1 <= window < 1 << 32:
-        raise ValueError("window must be at least 1 and below 2**32 units")
+        raise ValueError(f"window must be in 1..2**32 - 1 units, got {window}")
     if capacity < MIN_CAPACITY or capacity % ALIGNMENT:
-        raise ValueError(f"capacity must be a multiple of {ALIGNMENT} and at least {MIN_CAPACITY} bytes")
+        raise ValueError(
+            f"capacity must be a multiple of {ALIGNMENT} and at least {MIN_CAPACITY} bytes, got {capacity}"
+        )
     with contextlib.ExitStack() as undo:
         memory = allocate(segment_size(capacity))
         undo.callback(os.close, memory)

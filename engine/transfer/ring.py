@@ -62,15 +62,8 @@ class RingWriter:
     @property
     def used(self) -> int:
         """Bytes written and not yet read."""
-        waiting: int = self._tail - self._positions[_HEAD]
-        return waiting
-
-    def write(self, entry: Entry) -> bool:
-        """Put ``entry`` and publish it, or return False when there is no room for it now. Raises like ``put``."""
-        if not self.put(entry):
-            return False
-        self.publish()
-        return True
+        used: int = self._tail - self._positions[_HEAD]
+        return used
 
     def put(self, entry: Entry) -> bool:
         """Write ``entry`` after the entries put before, or return False when there is no room for it now.
@@ -80,7 +73,7 @@ class RingWriter:
         size = record_size(len(entry.payload))
         used = self._tail - self._positions[_HEAD]
         if not 0 <= used <= self._capacity:
-            raise LinkCorrupt(f"the reader is {used} bytes behind in a ring of {self._capacity}")
+            raise LinkCorrupt(f"the reader must be in 0..{self._capacity} bytes behind, got {used}")
         if used + size > self._capacity:
             return False
         self._store(entry)
@@ -129,7 +122,7 @@ class RingReader:
         if tail == self._head:
             return []
         if not 0 < tail - self._head <= self._capacity:
-            raise LinkCorrupt(f"the writer is {tail - self._head} bytes ahead in a ring of {self._capacity}")
+            raise LinkCorrupt(f"the writer must be in 0..{self._capacity} bytes ahead, got {tail - self._head}")
         self._fence()  # read the records only after the tail
         entries = []
         while self._head != tail:
@@ -141,11 +134,11 @@ class RingReader:
     def _take(self, available: int) -> Entry:
         start = self._head % self._capacity
         if available < _HEADER.size or start % ALIGNMENT:
-            raise LinkCorrupt(f"{available} bytes at {start} hold no record")
+            raise LinkCorrupt(f"the {available} bytes at offset {start} cannot contain a record")
         stream, sequence, kind, flags, units, length, time = _HEADER.unpack_from(self._data, start)
         size = record_size(length)
         if size > available:
-            raise LinkCorrupt(f"a record of {size} bytes in the {available} that were written")
+            raise LinkCorrupt(f"a record can have at most the {available} bytes that were written, got {size}")
         self._head += size
         return Entry(stream, sequence, kind, flags, units, time, self._copy(start + _HEADER.size, length))
 

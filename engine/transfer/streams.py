@@ -31,7 +31,7 @@ class OutgoingStreams:
         """window: units that a stream may be ahead of its consumer."""
         self._window = window
         self._streams: dict[int, _Outgoing] = {}
-        self._spent: set[int] = set()
+        self._without_credit: set[int] = set()
 
     def open_streams(self) -> frozenset[int]:
         """Return the streams that have not ended."""
@@ -40,7 +40,7 @@ class OutgoingStreams:
     def open(self, stream: int) -> int:
         """Add a new stream and return its first sequence number. Raises StreamError."""
         if not 0 <= stream < 1 << 64:
-            raise StreamError(f"{stream} cannot be the number of a stream")
+            raise StreamError(f"the number of a stream must be in 0..2**64 - 1, got {stream}")
         if stream in self._streams:
             raise StreamError(f"stream {stream} is already open")
         self._streams[stream] = _Outgoing(self._window)
@@ -51,9 +51,9 @@ class OutgoingStreams:
         state = self._streams.get(stream)
         return 0 if state is None else state.credit
 
-    def spent(self) -> frozenset[int]:
+    def without_credit(self) -> frozenset[int]:
         """Return the open streams that have no credit."""
-        return frozenset(self._spent)
+        return frozenset(self._without_credit)
 
     def spend(self, stream: int, units: int) -> int:
         """Subtract ``units`` from the stream's credit, and return the sequence number for the record.
@@ -62,20 +62,20 @@ class OutgoingStreams:
         """
         state = self._find(stream)
         if not 0 <= units <= state.credit:
-            raise CreditExceeded(f"{units} units on stream {stream}, which has credit for {state.credit}")
+            raise CreditExceeded(f"units must be in 0..{state.credit}, the credit of stream {stream}, got {units}")
         state.credit -= units
         if not state.credit:
-            self._spent.add(stream)
+            self._without_credit.add(stream)
         state.sequence += 1
         return state.sequence - 1
 
-    def repay(self, stream: int, units: int) -> None:
+    def add_credit(self, stream: int, units: int) -> None:
         """Add credit that the consumer returned. It may arrive after the stream has ended, and is then ignored."""
         state = self._streams.get(stream)
         if state is not None:
             state.credit = min(state.credit + units, self._window)
             if state.credit:
-                self._spent.discard(stream)
+                self._without_credit.discard(stream)
 
     def end(self, stream: int) -> int:
         """Remove the stream, and return the sequence number of its terminal record. Raises StreamError."""
@@ -86,7 +86,7 @@ class OutgoingStreams:
     def forget(self, stream: int) -> None:
         """Remove the stream if it is open, without a terminal record: the link is dead."""
         self._streams.pop(stream, None)
-        self._spent.discard(stream)
+        self._without_credit.discard(stream)
 
     def cancel(self, stream: int) -> bool:
         """Mark an open stream as cancelled by its consumer; return False if it is not open or already cancelled."""
@@ -96,7 +96,7 @@ class OutgoingStreams:
         state.cancelled = True
         return True
 
-    def abandon(self, time: float) -> list[Record]:
+    def cancel_all(self, time: float) -> list[Record]:
         """Remove all streams; return a CANCEL record for each stream that was not cancelled before."""
         records = [
             Record(stream, Kind.CANCEL, 0, 0, time, b"")
@@ -104,7 +104,7 @@ class OutgoingStreams:
             if not state.cancelled
         ]
         self._streams.clear()
-        self._spent.clear()
+        self._without_credit.clear()
         return records
 
     def _find(self, stream: int) -> _Outgoing:
@@ -152,7 +152,9 @@ class IncomingStreams:
         if state is None:
             return False
         if not 0 <= units <= state.unreleased:
-            raise StreamError(f"{units} units of stream {stream} released, {state.unreleased} are held")
+            raise StreamError(
+                f"units must be in 0..{state.unreleased}, those not yet released of stream {stream}, got {units}"
+            )
         state.unreleased -= units
         return units > 0
 
@@ -164,7 +166,7 @@ class IncomingStreams:
         state.cancelled = True
         return True
 
-    def abandon(self, time: float) -> list[Record]:
+    def fail_all(self, time: float) -> list[Record]:
         """Remove all streams; return a FAIL record for each, because its terminal record can no longer arrive."""
         records = [Record(stream, Kind.FAIL, state.sequence, 0, time, b"") for stream, state in self._streams.items()]
         self._streams.clear()

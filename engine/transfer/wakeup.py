@@ -12,10 +12,10 @@ from typing import Final, Protocol
 from engine.transfer.memory import CACHE_LINE, WORD, Fence
 
 
-class Waker(Protocol):
+class WakeupSource(Protocol):
     """A source that can notify a ``Wakeup`` from outside this process."""
 
-    def ask_for_news(self) -> None:
+    def request_notification(self) -> None:
         """Request a notification of the next change."""
 
 
@@ -27,18 +27,18 @@ class Wakeup:
 
     def __init__(self) -> None:
         self.condition = threading.Condition()
-        self._wakers: list[Waker] = []
+        self._sources: list[WakeupSource] = []
         self._fence = Fence()
 
-    def attach(self, waker: Waker) -> None:
-        """Add ``waker`` to the sources that can wake waiters."""
+    def attach(self, source: WakeupSource) -> None:
+        """Add ``source`` to the sources that can wake waiters."""
         with self.condition:
-            self._wakers.append(waker)
+            self._sources.append(source)
 
-    def detach(self, waker: Waker) -> None:
-        """Remove ``waker``; the inverse of ``attach``."""
+    def detach(self, source: WakeupSource) -> None:
+        """Remove ``source``; the inverse of ``attach``."""
         with self.condition:
-            self._wakers.remove(waker)
+            self._sources.remove(source)
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """Sleep until ``predicate()`` holds or ``timeout`` seconds have passed; return whether it holds.
@@ -49,8 +49,8 @@ class Wakeup:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self.condition:
             while not predicate():
-                for waker in self._wakers:
-                    waker.ask_for_news()
+                for source in self._sources:
+                    source.request_notification()
                 self._fence()
                 # A change made before the request was visible does not ring: check once more.
                 if predicate():
@@ -67,42 +67,42 @@ class Wakeup:
             self.condition.notify_all()
 
 
-_NEWS: Final = 0
+_RECORDS: Final = 0
 _ROOM: Final = CACHE_LINE // WORD
 
 
 class Doorbell:
     """One side's doorbell. The caller must serialize calls to all methods except ``listen`` and ``close``."""
 
-    def __init__(self, mine: memoryview, theirs: memoryview, connection: socket.socket) -> None:
-        """mine, theirs: the signal words of each side. A side sets its own words, and the other side clears them."""
-        self._mine = mine
-        self._theirs = theirs
+    def __init__(self, own: memoryview, peer: memoryview, connection: socket.socket) -> None:
+        """own, peer: the signal words of each side. A side sets its own words, and the other side clears them."""
+        self._own = own
+        self._peer = peer
         self._connection = connection
         self._fence = Fence()
         self._listener: threading.Thread | None = None
 
-    def ask_for_news(self) -> None:
+    def request_notification(self) -> None:
         """Request a ring at the next record. The caller must issue a memory barrier and then check once more."""
-        self._mine[_NEWS] = 1
+        self._own[_RECORDS] = 1
 
-    def ask_for_room(self) -> None:
+    def request_room(self) -> None:
         """Request a ring when there is room. Issues the memory barrier; the caller must then check once more."""
-        self._mine[_ROOM] = 1
+        self._own[_ROOM] = 1
         self._fence()
 
-    def published(self) -> None:
+    def notify_records(self) -> None:
         """Ring if the other side has asked for news: records were written."""
-        self._ring_if_asked(_NEWS)
+        self._ring_if_requested(_RECORDS)
 
-    def consumed(self) -> None:
+    def notify_room(self) -> None:
         """Ring if the other side has asked for room: records were read."""
-        self._ring_if_asked(_ROOM)
+        self._ring_if_requested(_ROOM)
 
-    def listen(self, on_ring: Callable[[], None], on_gone: Callable[[], None]) -> None:
-        """Start a thread that calls ``on_ring`` at every ring, and ``on_gone`` once when the peer is gone."""
+    def listen(self, on_ring: Callable[[], None], on_hang_up: Callable[[], None]) -> None:
+        """Start a thread that calls ``on_ring`` at every ring, and ``on_hang_up`` once when the peer is gone."""
         self._listener = threading.Thread(
-            target=self._listen, args=(on_ring, on_gone), name="link-listener", daemon=True
+            target=self._listen, args=(on_ring, on_hang_up), name="link-listener", daemon=True
         )
         self._listener.start()
 
@@ -118,18 +118,18 @@ class Doorbell:
             self._listener.join()
         self._connection.close()
 
-    def _ring_if_asked(self, signal: int) -> None:
+    def _ring_if_requested(self, signal: int) -> None:
         self._fence()
-        if self._theirs[signal]:
-            self._theirs[signal] = 0
+        if self._peer[signal]:
+            self._peer[signal] = 0
             # A full socket already holds an unread byte, which is enough; a broken one has ended the listener.
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 self._connection.send(b"\0", socket.MSG_DONTWAIT)
 
-    def _listen(self, on_ring: Callable[[], None], on_gone: Callable[[], None]) -> None:
+    def _listen(self, on_ring: Callable[[], None], on_hang_up: Callable[[], None]) -> None:
         try:
             with contextlib.suppress(ConnectionError):
                 while self._connection.recv(4096):
                     on_ring()
         finally:
-            on_gone()  # on every exit, or waiters could wait forever
+            on_hang_up()  # on every exit, or waiters could wait forever

@@ -9,8 +9,8 @@ import torch
 
 from engine.checkpoint.architecture import CodecArchitecture
 from engine.checkpoint.config import read_codec
+from engine.checkpoint.json_file import read_json
 from engine.checkpoint.layout import codec_shapes
-from engine.checkpoint.strict_json import read_json
 from engine.checkpoint.tensors import TensorFile
 from engine.cloning.resampling import resample
 from engine.code2wav.cpu import StreamDecoder
@@ -64,4 +64,6 @@ def _weights(path: Path) -> Path:
 
 def _architecture(weights: Path) -> CodecArchitecture:
     config_file = weights.with_name("config.json")
-    return read_codec(read_json(config_file)) if config_file.exists() else codec_architecture(config.load())
+    if not config_file.exists():
+        return codec_architecture(config.load())
+    return read_codec(read_json(config_file), config_file)

@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.checkpoint.architecture import CodecArchitecture, ModelArchitecture
 from engine.checkpoint.config import read_codec, read_model
-from engine.checkpoint.strict_json import Keys
 from scripts.train_pocket.config import Pocket, Transformer
 
 SPECIAL_TOKENS = (
@@ -72,12 +71,12 @@ def codec_config(pocket: Pocket) -> dict[str, Any]:
 
 def model_architecture(pocket: Pocket) -> ModelArchitecture:
     """Return the architecture in config.json, as read by the engine."""
-    return read_model(Keys(model_config(pocket), Path("config.json")))
+    return read_model(model_config(pocket), Path("config.json"))
 
 
 def codec_architecture(pocket: Pocket) -> CodecArchitecture:
     """Return the architecture in speech_tokenizer/config.json, as read by the engine."""
-    return read_codec(Keys(codec_config(pocket), Path("speech_tokenizer/config.json")))
+    return read_codec(codec_config(pocket), Path("speech_tokenizer/config.json"))
 
 
 def _talker(pocket: Pocket) -> dict[str, Any]:

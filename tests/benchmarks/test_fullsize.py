@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from benchmarks.lib.fullsize import full_size_codec, full_size_model
 from engine.checkpoint.config import read_codec, read_model
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import Keys
 from engine.prompt.tokenizer import TextTokenizer
 from server.bench.workload import SENTENCES
 from tests.support.random_checkpoint.tokenizer import write_tokenizer
@@ -40,13 +39,13 @@ def published() -> dict[str, dict[str, tuple[int, ...]]]:
 )
 def test_every_tensor_has_its_published_shape(size: str, kind: str, name: str) -> None:
     config = full_size_model({token: number for number, token in enumerate(SPECIAL)}, size, kind)
-    model = read_model(Keys(config, Path("config.json")))
+    model = read_model(config, Path("config.json"))
     assert model_shapes(model) == published()[name]
     assert bool(model.talker.speakers) == (kind != "base")
 
 
 def test_the_codec_has_its_published_shapes() -> None:
-    codec = read_codec(Keys(full_size_codec(), Path("config.json")))
+    codec = read_codec(full_size_codec(), Path("config.json"))
     assert codec_shapes(codec) == published()["speech_tokenizer"]
 
 

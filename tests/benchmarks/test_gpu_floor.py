@@ -10,7 +10,6 @@ from benchmarks.gpu.floor import Floor, first_code_floor, layers_floor, predicto
 from benchmarks.lib.fullsize import full_size_model
 from engine.checkpoint.config import read_model
 from engine.checkpoint.layout import model_shapes
-from engine.checkpoint.strict_json import Keys
 
 TOKENS = ("assistant", "<|im_end|>", "<|im_start|>", "<tts_text_bos>", "<tts_text_eod>", "<tts_pad>")
 BF16 = 2
@@ -24,7 +23,7 @@ def test_one_row_reads_as_many_bytes_as_specified(
     size: str, talker_gb: float, predictor_gb: float, predictor_gflop: float, milliseconds: float
 ) -> None:
     config = full_size_model({token: number for number, token in enumerate(TOKENS)}, size)
-    model = read_model(Keys(config, Path("config.json")))
+    model = read_model(config, Path("config.json"))
     shapes = model_shapes(model)
     talker = layers_floor(model.talker, shapes, 1, 0, BF16) + first_code_floor(shapes, 1, BF16)
     predictor = predictor_floor(model.talker, shapes, 1, BF16)
@@ -37,7 +36,7 @@ def test_one_row_reads_as_many_bytes_as_specified(
 
 def test_rows_share_the_weights_but_not_the_cache() -> None:
     config = full_size_model({token: number for number, token in enumerate(TOKENS)}, "1.7b")
-    model = read_model(Keys(config, Path("config.json")))
+    model = read_model(config, Path("config.json"))
     shapes = model_shapes(model)
     one, many = (layers_floor(model.talker, shapes, rows, 500, BF16) for rows in (1, 101))
     assert many.bytes - one.bytes == 100 * 500 * 112 * 1024

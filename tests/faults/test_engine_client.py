@@ -173,8 +173,8 @@ async def test_a_stream_out_of_credit_can_be_given_up(client):
     stream = client.submit(endless())
     async with asyncio.timeout(PATIENCE):
         before = None
-        while before is None or len(stream._inbox._records._queue) != before:
-            before = len(stream._inbox._records._queue)
+        while before is None or len(stream._responses._records._queue) != before:
+            before = len(stream._responses._records._queue)
             await asyncio.sleep(0.5)
     assert (await client.stats(PATIENCE))["talker_slots"] == 1
     stream.cancel()

@@ -107,7 +107,7 @@ async def test_an_engine_whose_models_make_no_audio_does_not_become_ready(checkp
     engine = EngineClient(config_for(checkpoints["0b6-custom_voice"]))
     await engine.start()
     try:
-        with pytest.raises(EngineFailed, match="could not be started"):
+        with pytest.raises(EngineFailed, match="before it was ready"):
             await engine.wait_ready(PATIENCE)
         assert engine.state == "failed"
     finally:

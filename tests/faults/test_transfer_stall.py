@@ -20,7 +20,7 @@ def stopped_peer(**options):
     """An endpoint whose far side echoed one stream and was then stopped; and the process."""
     near, far = pair(**options)
     wakeup = Wakeup()
-    with near.attach(wakeup, patience=0.2) as endpoint:
+    with near.attach(wakeup, timeout=0.2) as endpoint:
         child = spawn([sys.executable, str(PEER), "echo", far.to_argument()], [far], env=ENVIRONMENT)
         try:
             endpoint.open(1)

@@ -16,14 +16,13 @@ from engine.checkpoint.architecture import SpeakerEncoderArchitecture
 from engine.checkpoint.config import read_codec
 from engine.checkpoint.folder import open_checkpoint
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import Keys
-from engine.cloning.networks import SHORTEST, ReferenceNetworks, captured_sizes
+from engine.cloning.networks import MIN_SAMPLES, ReferenceNetworks, captured_sizes
 from tests.support.random_checkpoint.weights import write_weights
 from tests.support.reference_voices import assert_same_voice, margins, recording
 from tests.support.talkers import DEVICE
 
 SIZES = captured_sizes()
-SHORTER = (SHORTEST, 31_234, 50 * 1920, 50 * 1920 - 1)
+SHORTER = (MIN_SAMPLES, 31_234, 50 * 1920, 50 * 1920 - 1)
 """Samples of the recordings that are in a batch beside its longest."""
 
 
@@ -40,7 +39,7 @@ def published(model, folder: Path) -> SimpleNamespace:
         se_channels=128,
         sample_rate=24_000,
     )
-    codec = read_codec(Keys(full_size_codec(), folder / "config.json"))
+    codec = read_codec(full_size_codec(), folder / "config.json")
     shapes = model_shapes(replace(model, speaker_encoder=speaker)) | codec_shapes(codec)
     heard = {name: shape for name, shape in shapes.items() if name.startswith(("speaker_encoder.", "encoder."))}
     write_weights(folder / "model.safetensors", heard, "published", torch.float32)
@@ -107,7 +106,7 @@ def test_batches_leave_nothing_to_one_another(encoders):
 
 
 def test_a_batch_that_is_not_full(encoders):
-    lengths = [*SHORTER, SHORTEST + 1]
+    lengths = [*SHORTER, MIN_SAMPLES + 1]
     voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
     assert_true(voices, lengths, encoders)
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from engine.system.logs import JsonLines, TextLines
+from engine.system.logs import JsonFormatter, TextFormatter
 from server.telemetry.outcomes import Outcomes
 from server.telemetry.record import WEBSOCKET, RequestRecord
 from tests.server.live_client import live_url
@@ -151,7 +151,7 @@ def test_one_client_cannot_evict_the_outcomes_of_another() -> None:
     assert kept == [25, 26, 27, 28, 29]
 
 
-@pytest.mark.parametrize("formatter", [TextLines(), JsonLines()])
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
 def test_an_entry_of_the_log_is_bounded_and_keeps_the_error(formatter: logging.Formatter) -> None:
     try:
         raise ValueError(LONG * 100 + " is the reason")

@@ -41,9 +41,9 @@ def margins(encoder: SpeechEncoder, samples: NDArray[np.float32]) -> NDArray[np.
     """Return the margin of each code [frames, books]: how much farther away the second nearest vector was."""
     latents = encoder.latents(torch.from_numpy(samples))
     margins: list[torch.Tensor] = []
-    for kind in encoder._quantize._kinds:
+    for kind in encoder._quantize._groups:
         rest = latents @ kind._projection.T
-        for vectors in kind._books:
+        for vectors in kind._codebooks:
             distances, order = torch.cdist(rest, vectors).sort(-1)
             margins.append(distances[:, 1] - distances[:, 0])
             rest = rest - vectors[order[:, 0]]

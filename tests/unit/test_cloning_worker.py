@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from engine.checkpoint.folder import open_checkpoint
-from engine.cloning.encoder import ReferenceEncoder, key_of
+from engine.cloning.encoder import ReferenceEncoder, cache_key
 from engine.cloning.worker import CloningWorker
 from engine.errors import EngineError, EngineFailed, RequestError
-from engine.protocol.messages import EncodeRequest, decoded_voice
+from engine.protocol.messages import EncodeRequest, unpack_voice
 from engine.protocol.request import Voice
 from engine.transfer import Endpoint, Kind, Wakeup, pair
 from tests.support.reference_voices import assert_same_vector, recording
@@ -35,10 +35,10 @@ class Encoder:
         self.known: dict[bytes, Voice] = {}
         self.busy, self.go_on = threading.Event(), threading.Event()
 
-    def at_hand(self, key: bytes) -> Voice | None:
+    def cached(self, key: bytes) -> Voice | None:
         return self.known.get(key)
 
-    def together(self, requests: list[EncodeRequest]) -> int:
+    def batch_size(self, requests: list[EncodeRequest]) -> int:
         return min(TOGETHER, len(requests))
 
     def encode_all(self, requests: list[EncodeRequest]) -> list[Voice | RequestError]:
@@ -48,9 +48,9 @@ class Encoder:
         assert self.go_on.wait(PATIENCE)
         if 13 in numbers:
             raise RuntimeError("the GPU is on fire")
-        voices = {key_of(each): Voice(each.samples[:1]) for each in requests if each.samples[0] >= 0}
+        voices = {cache_key(each): Voice(each.samples[:1]) for each in requests if each.samples[0] >= 0}
         self.known.update(voices)
-        return [voices.get(key_of(each), RequestError("no")) for each in requests]
+        return [voices.get(cache_key(each), RequestError("no")) for each in requests]
 
     def speaker(self, name: str) -> Voice:
         if name != "anna":
@@ -70,7 +70,7 @@ class Client:
         def heard() -> bool:
             for record in self._endpoint.receive():
                 if record.kind is Kind.END:
-                    self.answers[record.stream] = decoded_voice(record.payload).embedding.tolist()
+                    self.answers[record.stream] = unpack_voice(record.payload).embedding.tolist()
                 elif record.kind is Kind.FAIL:
                     self.answers[record.stream] = EngineError.from_bytes(record.payload)
                 else:
@@ -113,7 +113,7 @@ def test_what_waits_is_encoded_together_and_answered_in_order(busy):
     assert encoder.batches == [[0], [1, 2, 3], [4, 5]]
     assert client.order == [100, 1, 2, 3, 4, 5]
     assert client.answers == {100: [0], **{stream: [stream] for stream in range(1, 6)}}
-    assert desk.figures() == {"reference_hits": 5, "reference_misses": 7}
+    assert desk.stats() == {"reference_hits": 5, "reference_misses": 7}
 
 
 def test_one_that_fails_is_answered_alone_with_its_own_error(busy):
@@ -133,9 +133,9 @@ def test_a_batch_that_cannot_be_encoded_fails_and_the_next_one_does_not(busy, ca
     encoder.go_on.set()
     client.hear(5)
     for stream in (1, 2, 3):
-        assert client.answers[stream].message == "the reference could not be encoded: the GPU is on fire"
+        assert client.answers[stream].message == "encoding the reference failed: the GPU is on fire"
     assert client.answers[4] == [4]
-    assert "references could not be encoded" in caplog.text
+    assert "answering 3 requests for voices failed" in caplog.text
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x01abc"])
@@ -147,7 +147,7 @@ def test_what_is_no_recording_fails_alone_and_the_stage_goes_on(busy, payload):
     encoder.go_on.set()
     client.hear(4)
     assert isinstance(client.answers[2], EngineFailed)
-    assert client.answers[2].message.startswith("the reference could not be read: ")
+    assert client.answers[2].message.startswith("the reference recording is malformed: ")
     assert (client.answers[1], client.answers[3]) == ([1], [3])
 
 
@@ -178,7 +178,7 @@ def test_nobody_waits_for_a_recording_that_was_withdrawn(busy):
     for stream in range(1, 6):
         desk.submit(stream, asked(stream))
     for stream in (1, 3):
-        desk.withdraw(stream)
+        desk.abort(stream)
     encoder.go_on.set()
     client.hear(6)
     assert encoder.batches == [[0], [2, 4, 5]]
@@ -215,9 +215,9 @@ def test_what_is_encoded_together_is_what_it_is_alone(link, checkpoints):
     assert client.answers.pop(3).code == "reference_too_short"
     for stream, embedding in client.answers.items():
         assert_same_vector(np.array(embedding, np.float32), alone.encode(asked[stream]).embedding)
-    assert desk.figures() == {"reference_hits": 0, "reference_misses": 5}
+    assert desk.stats() == {"reference_hits": 0, "reference_misses": 5}
 
 
 def test_without_batches_recordings_are_encoded_one_by_one(checkpoints):
     encoder = ReferenceEncoder(open_checkpoint(str(checkpoints["0b6-base"])), torch.device("cpu"))
-    assert encoder.together([EncodeRequest(recording(9_000), codes=False)] * 4) == 1
+    assert encoder.batch_size([EncodeRequest(recording(9_000), codes=False)] * 4) == 1

@@ -42,10 +42,12 @@ def test_a_gpu_with_triton_runs_captured_batches(triton, dtype, expected):
 
 def test_without_triton_and_for_narrow_heads_a_gpu_runs_plain_torch(triton):
     narrow = replace(SMALL, transformer=replace(SMALL.transformer, head_dim=16))
-    assert choose_backend(Code2WavConfig(), 16, GPU, narrow).plain == "the codec's heads have only 16 channels"
+    assert choose_backend(Code2WavConfig(), 16, GPU, narrow).fallback_reason == (
+        "the codec's heads have 16 channels, and the kernels need at least 32"
+    )
     triton(False)
     form = choose_backend(Code2WavConfig(), 16, GPU, PUBLISHED)
-    assert (form.plain, form.dtype) == ("Triton is not installed", torch.float32)
+    assert (form.fallback_reason, form.dtype) == ("Triton is not installed", torch.float32)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_a_gpu_that_is_lost_ends_the_engine_with_a_clear_error(triton, checkpoin
     refuse(monkeypatch, RuntimeError("Triton Error [CUDA]: unspecified launch failure"))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lost)
-    with pytest.raises(EngineFailed, match=r"only a new engine process can go on: Triton Error"):
+    with pytest.raises(EngineFailed, match=r"restart the engine process: Triton Error"):
         load_decoder(EngineConfig(model=str(checkpoints["0b6-custom_voice"])))
 
 
@@ -104,7 +106,7 @@ def refuse(monkeypatch, error):
     monkeypatch.setattr(loading, "choose_device", lambda config: GPU)
     monkeypatch.setattr(loading, "choose_backend", lambda config, *_: choose_backend(config, 16, GPU, PUBLISHED))
     monkeypatch.setattr(loading, "graphed_decoder", refused)
-    monkeypatch.setattr(loading, "_plain", lambda *_: "plain torch")
+    monkeypatch.setattr(loading, "_load_plain", lambda *_: "plain torch")
 
 
 def test_float16_where_it_cannot_be_had_is_an_error_that_says_why(checkpoints):

@@ -10,12 +10,11 @@ from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.device.streams import HostStream
-from engine.kernels.codec_ops import TorchOps
 from engine.kernels.codec_tiles import choose_tile
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
-from engine.protocol.messages import Announcement
+from engine.protocol.messages import StreamHeader
 from engine.protocol.request import AudioChunk, Completion, FinishReason
-from engine.protocol.samples import NO_NUMBER, to_int16
+from engine.protocol.samples import NAN_SAMPLE, to_int16
 from engine.transfer import Kind, Wakeup, pair
 from tests.support.code2wav_decoders import (
     CPU,
@@ -26,6 +25,7 @@ from tests.support.code2wav_decoders import (
     reference_decoder,
     tensors_of,
 )
+from tests.support.torch_codec_ops import TorchOps
 
 PATIENCE = 20
 FRAMES = 40
@@ -90,7 +90,7 @@ def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(who
 def test_samples_of_weights_that_are_no_numbers_are_told_from_sound(whole):
     codes, _ = whole
     spoilt = graphed(torch.float16, {"decoder.0.conv.bias": torch.full((64,), torch.nan)})
-    assert (spoilt.launch([spoilt.begin(None)], codes[:1, :2]).collect() == NO_NUMBER).all()
+    assert (spoilt.launch([spoilt.begin(None)], codes[:1, :2]).collect() == NAN_SAMPLE).all()
 
 
 @pytest.mark.parametrize("cuts", [(1, 2, 4, 8), (6, 12, 18), ()])
@@ -135,22 +135,22 @@ def test_streams_that_begin_and_end_beside_one_another_do_not_disturb_each_other
 
 def test_a_batch_that_was_not_captured_is_refused():
     decoder = graphed()
-    with pytest.raises(ValueError, match="no batch of 2 streams with 5 frames"):
+    with pytest.raises(ValueError, match="fits 2 streams with 5 frames"):
         decoder.launch([0, 1], random_codes(SMALL, 2, 5))
-    with pytest.raises(ValueError, match="no batch of 30 streams with up to 2 frames"):
+    with pytest.raises(ValueError, match="fits 30 streams with up to 2 frames"):
         decoder.decode(range(30), random_codes(SMALL, 30, 2))
 
 
 def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
     codes, truth = whole
     decoder = graphed()
-    recall = decoder._recall
+    recall = decoder._restore
 
     def broken(row, context):
         recall(row, context)
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(decoder, "_recall", broken)
+    monkeypatch.setattr(decoder, "_restore", broken)
     with pytest.raises(RuntimeError, match="no memory"):
         decoder.begin(codes[1, :5])
     assert decoder.free_rows == ROWS
@@ -205,7 +205,7 @@ def test_the_stage_sends_what_the_definition_makes(whole, kind):
             return len(ended) == len(contexts)
 
         for stream, context in contexts.items():
-            speaking.open(stream, Announcement(True, context).to_bytes())
+            speaking.open(stream, StreamHeader(True, context).to_bytes())
         for at in range(FRAMES):
             for stream, context in contexts.items():
                 if at >= (0 if context is None else len(context)):
@@ -232,7 +232,7 @@ def test_tiles_fit_the_products_they_are_for(itemsize):
             for depth in (96, 672, 4096):
                 tile = choose_tile(rows, columns, depth, itemsize)
                 assert tile.rows <= max(16, rows)
-                assert tile.blocks(rows, columns) * tile.rows * tile.columns >= rows * columns
+                assert tile.programs(rows, columns) * tile.rows * tile.columns >= rows * columns
     assert choose_tile(1, 1024, 1024, itemsize).rows == 16
     assert choose_tile(10**6, 1024, 1024, 2).rows == 256
 

@@ -5,12 +5,14 @@ import logging
 import pytest
 import torch
 
-from engine.device.memory import GIB, CacheNeed, GpuMemory, out_of_memory
+from engine.device.memory import GIB, CacheRequirements, GpuMemory, out_of_memory
 from engine.errors import SetupError
 
 TOTAL = 140 * GIB
 DEVICE = torch.device("cuda")
-NEED = CacheNeed(position=112 * 1024, block=16, least=4128, most=1_000_000, context=4096)
+NEED = CacheRequirements(
+    bytes_per_position=112 * 1024, block_size=16, min_positions=4128, max_positions=1_000_000, context=4096
+)
 
 
 class Card:
@@ -41,8 +43,8 @@ def card(monkeypatch) -> Card:
 def loaded(card: Card, memory: GpuMemory) -> int:
     """Code2Wav takes 3 GiB, the talker 5 with a step of 2 at its height; then the bytes of its cache."""
     card.used += 3 * GIB
-    memory.took("Code2Wav")
-    memory.watch_peak()
+    memory.record("Code2Wav")
+    memory.reset_peak()
     card.used += 5 * GIB
     card.allocated, card.peak = 4 * GIB, 6 * GIB
     return memory.cache_bytes(NEED)
@@ -66,17 +68,17 @@ def test_the_log_says_what_everything_took_in_the_end(card, caplog):
     cache = loaded(card, memory)
     card.used += cache + GIB
     with caplog.at_level(logging.INFO):
-        memory.tell()
+        memory.log_usage()
     [line] = [record.message for record in caplog.records]
-    assert "40.0 GiB may be taken: Code2Wav 3.0, talker 5.0, its graphs 1.0, its cache 28.0, 3.0 left" in line
+    assert "limit 40.0 GiB: Code2Wav 3.0, talker 5.0, CUDA graphs 1.0, KV cache 28.0, unallocated 3.0" in line
 
 
 def test_more_than_was_meant_is_a_warning(card, caplog):
     memory = GpuMemory(DEVICE, 40)
     cache = loaded(card, memory)
     card.used += cache + 6 * GIB
-    memory.tell()
-    assert "takes more of the GPU's memory than it was meant to" in caplog.text
+    memory.log_usage()
+    assert "allocated 42.0 GiB of GPU memory, above its limit of 40.0 GiB" in caplog.text
 
 
 def test_a_part_that_does_not_fit_is_said_with_what_to_lower(card):
@@ -84,6 +86,6 @@ def test_a_part_that_does_not_fit_is_said_with_what_to_lower(card):
     assert isinstance(error, SetupError)
     assert error.code == "out_of_memory"
     assert error.message == (
-        "the GPU has no room for Code2Wav: CUDA out of memory; 139.0 of its 140.0 GiB are free now. "
-        "Lower code2wav.streams, or let others on the GPU take less"
+        "the GPU has no room for Code2Wav: CUDA out of memory; 139.0 of its 140.0 GiB are free. "
+        "Lower code2wav.streams, or stop other processes on the GPU"
     )

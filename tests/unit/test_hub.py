@@ -42,8 +42,8 @@ def test_a_downloaded_checkpoint_opens_by_its_hub_name(checkpoints, tmp_path):
 
 def test_without_a_connection_the_refusal_says_what_to_do(tmp_path):
     message = open_offline("Qwen/Qwen3-TTS-12Hz-0.6B-Base", tmp_path)
-    assert "no folder Qwen/Qwen3-TTS-12Hz-0.6B-Base" in message
-    assert "download it elsewhere and give the folder" in message
+    assert "the folder Qwen/Qwen3-TTS-12Hz-0.6B-Base does not exist" in message
+    assert "download it elsewhere and set model to its folder" in message
     assert "\n" not in message
 
 
@@ -56,11 +56,11 @@ def test_a_folder_wins_over_a_hub_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "./models/none", "~/none/at/all", "plain", "a/b/c"])
 def test_what_is_neither_is_refused_at_once(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match="no hub name"):
+    with pytest.raises(CheckpointError, match="must be an existing folder or a Hugging Face name"):
         find_folder(name)
 
 
 def test_a_file_is_no_checkpoint(tmp_path):
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(CheckpointError, match="give the checkpoint's folder"):
+    with pytest.raises(CheckpointError, match="must be the folder of a checkpoint"):
         find_folder(str(tmp_path / "model.safetensors"))

@@ -24,10 +24,10 @@ class Memory:
     def __init__(self, device, gib):
         pass
 
-    def took(self, part):
+    def record(self, part):
         pass
 
-    def tell(self):
+    def log_usage(self):
         pass
 
 
@@ -98,7 +98,7 @@ def test_whatever_keeps_code2wav_from_loading_is_said(monkeypatch):
     with talker.attach(wakeup) as frames, client.attach(Wakeup()):
         thread = threading.Thread(target=launch.serve, args=(EngineConfig(model=""), own_frames, own_audio))
         thread.start()
-        with pytest.raises(EngineFailed, match="Code2Wav could not be loaded: Failed to find C compiler"):
+        with pytest.raises(EngineFailed, match="loading Code2Wav failed: Failed to find C compiler"):
             launch.await_ready(frames, wakeup, PATIENCE)
     thread.join(PATIENCE)
     assert not thread.is_alive()

@@ -2,19 +2,21 @@
 
 import pytest
 
-from engine.device.memory import GIB, CacheNeed, cache_positions, limit_of, told
+from engine.device.memory import GIB, CacheRequirements, cache_positions, memory_limit, usage_message
 from engine.errors import SetupError
 
-TAKEN = {"Code2Wav": 3 * GIB, "talker": 5 * GIB, "its graphs": 2 * GIB}
+TAKEN = {"Code2Wav": 3 * GIB, "talker": 5 * GIB, "CUDA graphs": 2 * GIB}
 POSITION = 112 * 1024
-NEED = CacheNeed(position=POSITION, block=16, least=4128, most=256 * 4128, context=4096)
+NEED = CacheRequirements(
+    bytes_per_position=POSITION, block_size=16, min_positions=4128, max_positions=256 * 4128, context=4096
+)
 
 
 def test_nine_tenths_of_what_is_free_or_what_is_configured():
-    assert limit_of(100 * GIB, None) == 90 * GIB
-    assert limit_of(100 * GIB, 40) == 40 * GIB
-    with pytest.raises(SetupError, match=r"gpu_memory_gib is 120, and 100\.0 GiB .* are free"):
-        limit_of(100 * GIB, 120)
+    assert memory_limit(100 * GIB, None) == 90 * GIB
+    assert memory_limit(100 * GIB, 40) == 40 * GIB
+    with pytest.raises(SetupError, match=r"gpu_memory_gib must be at most 100\.0, .* got 120"):
+        memory_limit(100 * GIB, 120)
 
 
 def test_the_cache_gets_what_is_left_in_whole_blocks():
@@ -25,7 +27,7 @@ def test_the_cache_gets_what_is_left_in_whole_blocks():
 
 
 def test_it_gets_no_more_than_its_slots_can_use():
-    assert cache_positions(200 * GIB, TAKEN, NEED) == NEED.most
+    assert cache_positions(200 * GIB, TAKEN, NEED) == NEED.max_positions
 
 
 @pytest.mark.parametrize("limit", [9, 11, 11.2])
@@ -34,23 +36,24 @@ def test_too_little_is_an_error_with_what_would_do(limit):
         cache_positions(int(limit * GIB), TAKEN, NEED)
     assert refused.value.code == "out_of_memory"
     message = refused.value.message
-    taken = "Code2Wav 3.0, talker 5.0, its graphs 2.0 and 1 to spare"
-    assert f"of the {limit:.1f} GiB that may be taken, {taken}" in message
-    assert "4,128 are needed: 11.5 GiB would do" in message
-    assert ("or a talker.context of" in message) == (limit == 11.2)
-    assert cache_positions(int(11.5 * GIB), TAKEN, NEED) >= NEED.least
+    parts = "Code2Wav 3.0, talker 5.0, CUDA graphs 2.0, reserve 1.0"
+    assert f"(limit {limit:.1f} GiB: {parts})" in message
+    assert "needs 4,128 positions" in message
+    assert "set gpu_memory_gib to at least 11.5" in message
+    assert ("or talker.context to" in message) == (limit == 11.2)
+    assert cache_positions(int(11.5 * GIB), TAKEN, NEED) >= NEED.min_positions
 
 
 def test_a_context_that_is_named_as_fitting_fits():
-    with pytest.raises(SetupError, match=r"a talker\.context of (\d+)") as refused:
+    with pytest.raises(SetupError, match=r"talker\.context to (\d+)") as refused:
         cache_positions(int(11.2 * GIB), TAKEN, NEED)
-    context = int(refused.value.message.split("talker.context of ")[1].split(",")[0])
+    context = int(refused.value.message.split("talker.context to ")[1].split(",")[0])
     least = -(-(context + 1) // 16) * 16 + 16
-    smaller = CacheNeed(position=POSITION, block=16, least=least, most=10**6, context=context)
-    assert cache_positions(int(11.2 * GIB), TAKEN, smaller) >= smaller.least
+    smaller = CacheRequirements(POSITION, 16, least, 10**6, context)
+    assert cache_positions(int(11.2 * GIB), TAKEN, smaller) >= smaller.min_positions
 
 
 def test_the_log_says_who_has_what():
-    line = told(40 * GIB, TAKEN, 1000, NEED)
-    assert "40.0 GiB may be taken: Code2Wav 3.0, talker 5.0, its graphs 2.0, 30.0 left" in line
-    assert "1,000 positions, its slots could use 1,056,768" in line
+    line = usage_message(40 * GIB, TAKEN, 1000, NEED)
+    assert "limit 40.0 GiB: Code2Wav 3.0, talker 5.0, CUDA graphs 2.0, unallocated 30.0" in line
+    assert "1,000 positions, talker.slots can use at most 1,056,768" in line

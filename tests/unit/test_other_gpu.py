@@ -17,7 +17,7 @@ def test_gpus_are_counted_among_those_that_are_visible():
 
 
 def test_a_gpu_that_is_not_visible_is_refused():
-    with pytest.raises(SetupError, match=r"code2wav\.gpu is 2, but CUDA_VISIBLE_DEVICES names 2"):
+    with pytest.raises(SetupError, match=r"code2wav\.gpu must be less than 2, .* in CUDA_VISIBLE_DEVICES, got 2"):
         with_gpu(2, {"CUDA_VISIBLE_DEVICES": "0,1"})
 
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from engine.prompt.builder import NOTHING, build_prompt, languages, tasks, tokenize_prompt
+from engine.prompt.builder import NO_TOKEN, build_prompt, languages, tasks, tokenize_prompt
 from engine.prompt.tokenizer import SPECIAL_TOKENS, SPLIT_PATTERN
 from engine.protocol.request import SpeechRequest
 from tests.parity.golden_cases import TALKER_CASES, load, request_of
@@ -61,7 +61,7 @@ def test_in_context_text_that_outlasts_the_reference_trails_it(opened):
     spoken = [*encode("one two three"), *encode("Hello world, this is a test."), eos]
     assert len(spoken) > 6
     assert prompt.text[-6:].tolist() == spoken[:6]
-    assert prompt.codec[-6:].tolist() == [checkpoint.model.talker.ids.bos, *[NOTHING] * 5]
+    assert prompt.codec[-6:].tolist() == [checkpoint.model.talker.ids.bos, *[NO_TOKEN] * 5]
     assert prompt.codes_row == len(prompt.text) - 5
     assert prompt.trailing == spoken[6:]
 
@@ -82,7 +82,7 @@ def test_a_checkpoint_with_both_abilities_clones_and_speaks_by_name(opened):
     assert named.embedding is None
     assert pocket.model.talker.speakers["ryan"] in named.codec
     assert cloned.embedding is not None
-    assert cloned.codec[cloned.embedding_row] == NOTHING
+    assert cloned.codec[cloned.embedding_row] == NO_TOKEN
 
 
 def test_what_a_checkpoint_can_do_is_read_from_its_content(opened):

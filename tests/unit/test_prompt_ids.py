@@ -6,19 +6,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.prompt.builder import NOTHING, Prompt
+from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
 
 TEXT_VOCAB, CODEC_VOCAB = 151_936, 3_072
 """The published sizes."""
 
-_pairs = st.tuples(st.integers(NOTHING, TEXT_VOCAB - 1), st.integers(NOTHING, CODEC_VOCAB - 1))
+_pairs = st.tuples(st.integers(NO_TOKEN, TEXT_VOCAB - 1), st.integers(NO_TOKEN, CODEC_VOCAB - 1))
 
 
 def ids_of(pairs, opened):
     text, codec = np.array(pairs, np.int64).T
-    prompt = Prompt(text, codec, None, NOTHING, None, NOTHING, [], 0)
+    prompt = Prompt(text, codec, None, NO_TOKEN, None, NO_TOKEN, [], 0)
     return prompt_ids(prompt, replace(opened["1b7-base"].model.talker, vocab=CODEC_VOCAB))
 
 
@@ -28,7 +28,7 @@ def test_rows_have_the_same_id_only_if_they_are_the_same(opened, rows):
 
 
 def test_ids_are_none_of_a_frame_and_fit_into_31_bits(opened):
-    lowest, highest = ids_of([(NOTHING, NOTHING), (TEXT_VOCAB - 1, CODEC_VOCAB - 1)], opened)
+    lowest, highest = ids_of([(NO_TOKEN, NO_TOKEN), (TEXT_VOCAB - 1, CODEC_VOCAB - 1)], opened)
     assert lowest >= CODEC_VOCAB
     assert highest < 2**31
 

@@ -79,8 +79,8 @@ REFUSED = {
         "voice",
         "one frame",
     ),
-    "blank": ("1b7-voice_design", {"text": " \n\t"}, "invalid_value", "input", "nothing to say"),
-    "empty": ("1b7-voice_design", {"text": ""}, "invalid_value", "input", "nothing to say"),
+    "blank": ("1b7-voice_design", {"text": " \n\t"}, "invalid_value", "input", "text to speak"),
+    "empty": ("1b7-voice_design", {"text": ""}, "invalid_value", "input", "text to speak"),
     "no utf-8": ("1b7-voice_design", {"text": "\udc00"}, "invalid_value", "input", "surrogate"),
     "instructions without utf-8": (
         "1b7-voice_design",

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from engine.checkpoint.folder import open_checkpoint
-from engine.cloning.encoder import ReferenceEncoder, key_of
-from engine.cloning.networks import SHORTEST, BatchSizes, ReferenceNetworks, captured_sizes
+from engine.cloning.encoder import ReferenceEncoder, cache_key
+from engine.cloning.networks import MIN_SAMPLES, BatchSizes, ReferenceNetworks, captured_sizes
 from engine.device.streams import HostStream
 from engine.errors import EngineFailed, RequestError
-from engine.models.speaker_encoder import LogMel, spectrum_by_product, windowed_waves
+from engine.models.speaker_encoder import LogMel, dft_matrix, matrix_stft
 from engine.protocol.messages import EncodeRequest
 from engine.protocol.request import SAMPLE_RATE
 from tests.support.reference_voices import (
@@ -25,7 +25,7 @@ from tests.support.reference_voices import (
 
 CPU = torch.device("cpu")
 FRAME = 1920
-LENGTHS = [SHORTEST, SHORTEST + 1, 7777, 5 * FRAME, 5 * FRAME - 1, 5 * FRAME + 1, 31_234, 20 * FRAME]
+LENGTHS = [MIN_SAMPLES, MIN_SAMPLES + 1, 7777, 5 * FRAME, 5 * FRAME - 1, 5 * FRAME + 1, 31_234, 20 * FRAME]
 SIZES = BatchSizes([(1, 24_000), (2, 24_000), (4, 12_000)])
 
 
@@ -78,23 +78,23 @@ def test_a_spectrum_by_product_is_the_transforms():
     samples = torch.from_numpy(np.stack([recording(20_000), recording(20_000, seed=1)]))
     window = torch.hann_window(1024)
     expected = torch.view_as_real(torch.stft(samples, 1024, 256, window=window, center=False, return_complex=True))
-    made = spectrum_by_product(samples, windowed_waves())
+    made = matrix_stft(samples, dft_matrix())
     torch.testing.assert_close(made, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
 
 
 def test_a_gpu_holds_what_its_own_spectrum_reads():
     tensors = {name: each for name, each in vars(LogMel(24_000, 128, torch.device("meta"))).items() if each is not None}
-    assert [name for name, each in tensors.items() if each.device.type == "meta"] == ["_filters", "_waves"]
+    assert [name for name, each in tensors.items() if each.device.type == "meta"] == ["_filters", "_dft_matrix"]
 
 
 @pytest.mark.parametrize("lengths", [(24_000,), (1, 24_000), (12_000, 5, 7), (12_000,) * 4])
 def test_captured_batches_are_filled_up(checkpoint, lengths):
     """And a batch hears nothing of the one before, not even where that was no sound at all."""
-    requests = requests_of(*(max(SHORTEST + 1, length) for length in lengths))
+    requests = requests_of(*(max(MIN_SAMPLES + 1, length) for length in lengths))
     alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
     together._networks.capture(SIZES)
     together.encode_all([EncodeRequest(np.full(12_000, np.nan, np.float32), codes=True)] * 4)
-    assert together.together(requests) == len(requests)
+    assert together.batch_size(requests) == len(requests)
     assert_made_as_alone(together.encode_all(requests), requests, alone)
 
 
@@ -110,7 +110,7 @@ def test_a_recording_of_which_there_is_no_batch_is_encoded_all_the_same(checkpoi
     [request] = requests_of(24_001)
     alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
     together._networks.capture(SIZES)
-    assert together.together([request, request]) == 1
+    assert together.batch_size([request, request]) == 1
     assert np.array_equal(together.encode(request).codes, alone.encode(request).codes)
 
 
@@ -141,19 +141,19 @@ def test_a_recording_asked_for_twice_is_encoded_once(checkpoint, monkeypatch):
 
 def test_a_refused_recording_is_never_at_hand(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
-    [short] = requests_of(SHORTEST - 1)
+    [short] = requests_of(MIN_SAMPLES - 1)
     assert all(isinstance(each, RequestError) for each in encoder.encode_all([short, short]))
-    assert encoder.at_hand(key_of(short)) is None
+    assert encoder.cached(cache_key(short)) is None
     assert (encoder.hits, encoder.misses) == (0, 2)
 
 
 def test_a_voice_that_is_kept_is_at_hand(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
     [request] = requests_of(9_000)
-    assert encoder.at_hand(key_of(request)) is None
+    assert encoder.cached(cache_key(request)) is None
     voice = encoder.encode(request)
-    assert encoder.at_hand(key_of(EncodeRequest(request.samples.copy(), codes=True))) is voice
-    assert encoder.at_hand(key_of(EncodeRequest(request.samples, codes=False))) is None
+    assert encoder.cached(cache_key(EncodeRequest(request.samples.copy(), codes=True))) is voice
+    assert encoder.cached(cache_key(EncodeRequest(request.samples, codes=False))) is None
     assert (encoder.hits, encoder.misses) == (1, 1)
 
 
@@ -175,25 +175,25 @@ def test_a_recording_that_breaks_its_batch_fails_alone(checkpoint, monkeypatch, 
     assert_made_as_alone([voices[0], voices[2]], [first, last], ReferenceEncoder(checkpoint, CPU))
     for failure in (voices[1], voices[3]):
         assert isinstance(failure, EngineFailed)
-        assert failure.message == "the reference could not be encoded: the GPU is on fire"
-    assert "references could not be encoded" in caplog.text
+        assert failure.message == "encoding the reference failed: the GPU is on fire"
+    assert "reference recordings failed" in caplog.text
     assert (encoder.hits, encoder.misses) == (0, 4)
     assert isinstance(encoder.encode_all([broken])[0], EngineFailed)
 
 
-class GpuLane(HostStream):
+class GpuStream(HostStream):
     """Says that it is a GPU's."""
 
     device = torch.device("cuda")
 
 
-@pytest.mark.parametrize(("lane", "given_back"), [(GpuLane(), 1), (HostStream(), 0)])
+@pytest.mark.parametrize(("stream", "given_back"), [(GpuStream(), 1), (HostStream(), 0)])
 def test_a_gpus_memory_is_given_back_after_a_recording_of_which_there_is_no_batch(
-    checkpoint, monkeypatch, lane, given_back
+    checkpoint, monkeypatch, stream, given_back
 ):
     networks, order = ReferenceNetworks(checkpoint, CPU), []
     networks.capture(SIZES)
-    networks._lane = lane
+    networks._stream = stream
     encode_one = networks._encode_one
     monkeypatch.setattr(networks, "_encode_one", lambda *given: order.append("encoded") or encode_one(*given))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
@@ -205,7 +205,7 @@ def test_a_gpus_memory_is_given_back_after_a_recording_of_which_there_is_no_batc
 
 def test_the_memory_of_what_failed_is_given_back_before_the_next_is_tried(checkpoint, monkeypatch):
     encoder, order = ReferenceEncoder(checkpoint, CPU), []
-    encoder._networks._lane = GpuLane()
+    encoder._networks._stream = GpuStream()
 
     def failing(recordings, codes):
         order.append(len(recordings))
@@ -220,7 +220,7 @@ def test_the_memory_of_what_failed_is_given_back_before_the_next_is_tried(checkp
 def test_a_recording_that_cannot_be_encoded_is_refused_alone(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
     encoder.capture()
-    good, short, other = requests_of(9_000, SHORTEST - 1, 10_000)
+    good, short, other = requests_of(9_000, MIN_SAMPLES - 1, 10_000)
     voices = encoder.encode_all([good, short, other])
     assert isinstance(voices[1], RequestError)
     assert voices[1].code == "reference_too_short"
@@ -252,14 +252,14 @@ def test_without_encoders_there_is_nothing_to_capture(checkpoints):
     ],
 )
 def test_what_fits_one_batch_without_much_waste_is_one(seconds, count):
-    assert captured_sizes().together(int(each * SAMPLE_RATE) for each in seconds) == count
+    assert captured_sizes().batch_size(int(each * SAMPLE_RATE) for each in seconds) == count
 
 
 def test_a_batch_is_the_smallest_that_holds_its_recordings():
     sizes = captured_sizes()
     second = SAMPLE_RATE
-    assert sizes.smallest(1, 4 * second) == (1, 4 * second)
-    assert sizes.smallest(1, 4 * second + 1) == (1, 8 * second)
-    assert sizes.smallest(3, 5 * second) == (4, 8 * second)
-    assert sizes.smallest(8, 5 * second) is None
+    assert sizes.smallest_fitting(1, 4 * second) == (1, 4 * second)
+    assert sizes.smallest_fitting(1, 4 * second + 1) == (1, 8 * second)
+    assert sizes.smallest_fitting(3, 5 * second) == (4, 8 * second)
+    assert sizes.smallest_fitting(8, 5 * second) is None
     assert max(count * samples for count, samples in sizes.all) <= 32 * second

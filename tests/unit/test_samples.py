@@ -3,7 +3,7 @@
 import numpy as np
 
 from engine.protocol.request import AudioChunk
-from engine.protocol.samples import NO_NUMBER, to_float32, to_int16
+from engine.protocol.samples import NAN_SAMPLE, to_float32, to_int16
 
 
 def test_full_scale_is_the_largest_sample_and_what_is_louder_is_clipped():
@@ -12,7 +12,7 @@ def test_full_scale_is_the_largest_sample_and_what_is_louder_is_clipped():
 
 
 def test_what_is_no_number_is_told_from_every_sample():
-    assert to_int16(np.array([np.nan, -np.inf, np.inf], np.float32)).tolist() == [NO_NUMBER, -32767, 32767]
+    assert to_int16(np.array([np.nan, -np.inf, np.inf], np.float32)).tolist() == [NAN_SAMPLE, -32767, 32767]
 
 
 def test_every_sample_survives_the_way_there_and_back():

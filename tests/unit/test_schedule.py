@@ -55,7 +55,7 @@ def test_a_listener_gets_no_more_at_once_than_it_has_in_hand():
     while stream.pending:
         chunks.append(SCHEDULE.pick({1: stream}, NOW).frames)
         stream.started = NOW
-        stream.made += chunks[-1]
+        stream.decoded += chunks[-1]
         stream.pending -= chunks[-1]
     assert chunks == [2, 2, 4, 8, 8, 8, 8, 8, 2]
 
@@ -96,7 +96,7 @@ def test_a_listener_that_takes_nothing_gets_nothing_made():
 
 
 def test_what_nobody_listens_to_yet_is_made_in_large_chunks_after_the_others():
-    whole = Progress(False, pending=7, room=100)
+    whole = Progress(False, pending=7, credit=100)
     assert SCHEDULE.pick({1: whole}, NOW) == inf
     whole.pending = 12
     assert SCHEDULE.pick({1: whole}, NOW) == Batch([1], 8)
@@ -111,10 +111,10 @@ def simulate(schedule, count, frame_every, batch_takes):
     """
     streams = {number: listening(room=128) for number in range(count)}
     total, now, first, worst = 75, 0.0, 0.0, -inf
-    while any(stream.made < total for stream in streams.values()):
+    while any(stream.decoded < total for stream in streams.values()):
         for stream in streams.values():
             come = min(total, int(now / frame_every) + 1)
-            stream.pending, stream.ended = come - stream.made, come == total
+            stream.pending, stream.ended = come - stream.decoded, come == total
         batch = schedule.pick({number: each for number, each in streams.items() if each.pending}, now)
         if not isinstance(batch, Batch):
             now += 0.001
@@ -124,8 +124,8 @@ def simulate(schedule, count, frame_every, batch_takes):
             stream = streams[number]
             if stream.started is None:
                 stream.started = first = now
-            worst = max(worst, now - stream.runs_dry) if stream.made else worst
-            stream.made += batch.frames
+            worst = max(worst, now - stream.underrun_at) if stream.decoded else worst
+            stream.decoded += batch.frames
     return first, worst
 
 
@@ -142,7 +142,7 @@ def test_listeners_who_begin_together_do_not_run_dry(count, slowness):
 @pytest.mark.parametrize(("count", "step"), [(1, 0.005), (64, 0.01), (256, 0.02), (400, 0.03)])
 def test_on_a_gpu_all_first_chunks_leave_together_and_nobody_runs_dry(count, step):
     """A batch takes 1 ms and 0.02 a frame, as the 1.7B checkpoint's on an H200, with what Python adds."""
-    schedule = Schedule.of(Code2WavConfig(), padded=True)
+    schedule = Schedule.from_config(Code2WavConfig(), padded=True)
     first, late = simulate(schedule, count, step, lambda streams, frames: 0.001 + 0.00002 * streams * frames)
     assert first < 0.002 + 0.00004 * count
     assert late < -0.04
@@ -154,7 +154,7 @@ def test_a_batch_that_is_filled_up_may_have_any_number_of_streams():
     assert len(schedule.pick(dict(list(streams.items())[:37]), NOW).streams) == 37
     assert len(schedule.pick(streams, NOW).streams) == 256
     for stream in streams.values():
-        stream.pending, stream.made, stream.started = 8, 20, NOW
+        stream.pending, stream.decoded, stream.started = 8, 20, NOW
     assert schedule.pick(streams, NOW) == Batch(list(range(32)), 8)
 
 

@@ -39,7 +39,7 @@ class DeviceStream(HostStream):
     entered = False
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def context(self) -> Iterator[None]:
         self.entered = True
         yield
         self.entered = False

@@ -10,7 +10,7 @@ from engine.code2wav.cpu import CompletedBatch
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
-from engine.protocol.messages import Announcement, Ask, ask, speak
+from engine.protocol.messages import RequestKind, StreamHeader, pack_request
 from engine.protocol.request import Completion, FinishReason, SamplingParams, SpeechRequest
 from engine.protocol.samples import to_int16
 from engine.talker.base import TalkerOutput
@@ -63,10 +63,10 @@ class NoDesk:
     def submit(self, stream, payload):
         raise AssertionError("nothing here encodes")
 
-    def withdraw(self, stream):
+    def abort(self, stream):
         pass
 
-    def figures(self):
+    def stats(self):
         return {"reference_hits": 1, "reference_misses": 2}
 
 
@@ -124,7 +124,8 @@ def talker_stage(opened):
 
 
 def request(text="Hello world"):
-    return speak(SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1)))
+    request = SpeechRequest(text, speaker="ryan", sampling=SamplingParams(seed=1))
+    return pack_request(RequestKind.SPEECH, request.to_bytes())
 
 
 def test_an_utterance_that_cannot_be_admitted_fails_alone(talker_stage):
@@ -159,10 +160,10 @@ def test_a_device_that_stays_broken_ends_the_stage(talker_stage):
 
 def test_a_probe_comes_through_while_nothing_is_spoken(talker_stage):
     _, asking, _, frames = talker_stage
-    asking.open(7, ask(Ask.PROBE))
+    asking.open(7, pack_request(RequestKind.PROBE))
     assert frames.terminals(1)[7].kind is Kind.END
     [opening] = [record for record in frames.records if record.kind is Kind.OPEN]
-    probe = Announcement.from_bytes(opening.payload).probe
+    probe = StreamHeader.from_bytes(opening.payload).probe
     assert (probe["talker_slots"], probe["talker_waiting"], probe["talker_steps"]) == (0, 0, 0)
     assert (probe["reference_hits"], probe["reference_misses"]) == (1, 2)
     assert 0 <= probe["frames_ring_used"] < probe["frames_ring_size"]
@@ -173,10 +174,10 @@ def test_the_statistics_count_steps_and_the_utterances_in_them(talker_stage):
     for stream in (1, 2, 3):
         asking.open(stream, request())
     frames.terminals(3)
-    asking.open(7, ask(Ask.PROBE))
+    asking.open(7, pack_request(RequestKind.PROBE))
     frames.terminals(4)
     openings = {record.stream: record for record in frames.records if record.kind is Kind.OPEN}
-    probe = Announcement.from_bytes(openings[7].payload).probe
+    probe = StreamHeader.from_bytes(openings[7].payload).probe
     assert probe["talker_step_rows"] == 3
     assert 2 <= probe["talker_steps"] <= 3
 
@@ -247,7 +248,7 @@ def test_listeners_hear_of_a_failure_though_their_rows_are_lost(code2wav_stage, 
 
 
 def speak_frames(speaking, stream, code=0, context=None):
-    speaking.open(stream, Announcement(True, context).to_bytes())
+    speaking.open(stream, StreamHeader(True, context).to_bytes())
     speaking.send(stream, np.full(16, code, "<i2").tobytes(), 1)
     speaking.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
 

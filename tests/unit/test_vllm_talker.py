@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.config import TalkerConfig
-from engine.prompt.builder import NOTHING, Prompt
+from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling
 from engine.talker.sampling import Draws
@@ -56,7 +56,7 @@ class Core:
 
 def prompt(text):
     ids = np.full(4, 7, np.int64)
-    return Prompt(ids, ids, None, NOTHING, None, NOTHING, list(range(text)), 4)
+    return Prompt(ids, ids, None, NO_TOKEN, None, NO_TOKEN, list(range(text)), 4)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from engine.client.stream import ResponseQueue
 from engine.client.watchdog import Watchdog
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import EngineFailed, EngineUnavailable
-from engine.protocol.messages import Ask, asked
+from engine.protocol.messages import RequestKind, unpack_request
 from engine.protocol.request import AudioChunk, Completion, EngineInfo, FinishReason
 from engine.transfer import Kind, Record
 
@@ -20,7 +20,7 @@ INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, T
 NO_LINK = SimpleNamespace(
     requests=SimpleNamespace(fail=lambda number: None, end=lambda number: None),
     audio=SimpleNamespace(cancel=lambda number: None),
-    taken=SimpleNamespace(add=lambda number, units: None),
+    credits=SimpleNamespace(add=lambda number, units: None),
 )
 
 
@@ -39,7 +39,7 @@ class Engine:
     def open(self, payload):
         number = len(self.inboxes)
         inbox = self.inboxes[number] = ResponseQueue(number, NO_LINK, {})
-        if asked(payload)[0] is Ask.PROBE:
+        if unpack_request(payload)[0] is RequestKind.PROBE:
             if self.answers:
                 inbox.put(Record(number, Kind.END, 1, 0, 0.0, json.dumps({"n": number}).encode()))
             return inbox
@@ -73,7 +73,7 @@ async def engine():
 
 def is_well(engine):
     try:
-        engine.watchdog.raise_if_unwell()
+        engine.watchdog.raise_if_unhealthy()
     except EngineUnavailable:
         return False
     return True
@@ -81,11 +81,11 @@ def is_well(engine):
 
 async def test_a_pipeline_that_does_not_answer_is_stalled_and_then_killed(engine):
     engine = engine(stall_seconds=0.4)
-    await engine.until(lambda: engine.watchdog.figures is not None)
+    await engine.until(lambda: engine.watchdog.stats is not None)
     engine.answers = False
     await engine.until(lambda: not is_well(engine))
     with pytest.raises(EngineUnavailable) as failure:
-        engine.watchdog.raise_if_unwell()
+        engine.watchdog.raise_if_unhealthy()
     assert failure.value.code == "engine_stalled"
     await engine.until(lambda: engine.killed)
     assert engine.killed == ["stalled"]
@@ -99,14 +99,14 @@ async def test_time_in_which_this_process_was_stopped_does_not_count(engine):
     engine.answers = True
     engine.watchdog._probe.cancel()
     await asyncio.sleep(0.15)
-    assert await engine.watchdog.fresh_figures()
+    assert await engine.watchdog.fresh_stats()
     assert engine.killed == []
 
 
 async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
     engine = engine()
-    first = await asyncio.gather(*(engine.watchdog.fresh_figures() for _ in range(5)))
-    second = await engine.watchdog.fresh_figures()
+    first = await asyncio.gather(*(engine.watchdog.fresh_stats() for _ in range(5)))
+    second = await engine.watchdog.fresh_stats()
     assert len({each["n"] for each in first}) == 1
     assert second["n"] > first[0]["n"]
 
@@ -114,7 +114,7 @@ async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
 async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in_use(engine, monkeypatch):
     engine = engine()
     engine.watchdog.check_if_idle()  # audio, or a start, was a moment ago
-    monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
     engine.in_flight = 2
     engine.watchdog.check_if_idle()
     await asyncio.sleep(0)
@@ -125,8 +125,8 @@ async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in
 
 
 async def test_models_that_hang_without_failing_are_found_while_requests_come_and_go(engine, monkeypatch):
-    monkeypatch.setattr("engine.client.watchdog._AUDIO_SECONDS", 0.0)
-    monkeypatch.setattr("engine.client.watchdog._LONG_SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("engine.client.watchdog._LONG_IDLE_SECONDS", 0.0)
     monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
     engine = engine()
     engine.speaks = False
@@ -163,7 +163,7 @@ async def test_audio_of_a_request_ends_a_series_of_failed_checks(engine):
     engine.speaks = False
     engine.watchdog.request_failed()
     await engine.until(lambda: not is_well(engine))
-    engine.watchdog.audio_came()
+    engine.watchdog.audio_received()
     assert is_well(engine)
     await engine.until(engine.watchdog._check.done)
     assert engine.killed == []

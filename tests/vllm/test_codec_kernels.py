@@ -8,12 +8,13 @@ import triton
 from engine.checkpoint.architecture import CodecArchitecture
 from engine.code2wav.gpu import captured_sizes
 from engine.code2wav.loading import compile_kernels
-from engine.kernels.codec_ops import Caches, Product, TorchOps
+from engine.kernels.codec_ops import Caches, Product
 from engine.kernels.codec_triton import TritonOps
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
-from engine.protocol.samples import NO_NUMBER
+from engine.protocol.samples import NAN_SAMPLE
 from tests.support.code2wav_decoders import CPU, SMALL, decode_streams, random_codes, reference_decoder, tensors_of
 from tests.support.talkers import DEVICE
+from tests.support.torch_codec_ops import TorchOps
 
 FUSED, PLAIN = TritonOps(), TorchOps()
 
@@ -112,7 +113,7 @@ def test_samples_that_are_no_numbers_are_told_from_every_sample():
         for dtype in (torch.float32, torch.int16):
             samples = torch.zeros(1, 34, dtype=dtype)
             ops.last_convolution(x, torch.rand(7, 12), torch.zeros(1), samples)
-            none = samples.isnan() if dtype == torch.float32 else samples == NO_NUMBER
+            none = samples.isnan() if dtype == torch.float32 else samples == NAN_SAMPLE
             assert none.nonzero()[:, 1].tolist() == list(range(14, 21))
 
 

@@ -20,13 +20,13 @@ class Memory:
         self.limit, self.taken = limit, taken
         self.peak_watched = False
 
-    def watch_peak(self) -> None:
+    def reset_peak(self) -> None:
         self.peak_watched = True
 
     def cache_bytes(self, need) -> int:
         assert self.peak_watched
         self.need, self.positions = need, cache_positions(self.limit, {"all": self.taken}, need)
-        return self.positions * need.position
+        return self.positions * need.bytes_per_position
 
 
 def test_the_cache_takes_what_is_left(opened):
@@ -34,9 +34,9 @@ def test_the_cache_takes_what_is_left(opened):
     memory = Memory(2**30 + 2**20, 0)
     talker = load_vllm_talker(checkpoint, CONFIG, DEVICE, torch.float32, memory)
     try:
-        assert memory.need.least < memory.positions < memory.need.most
+        assert memory.need.min_positions < memory.positions < memory.need.max_positions
         blocks = talker._core._core.vllm_config.cache_config.num_gpu_blocks
-        assert blocks * memory.need.block == memory.positions
+        assert blocks * memory.need.block_size == memory.positions
         utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, 6)]
         assert all(each.finish for each in speak(talker, utterances))
     finally:
@@ -45,5 +45,5 @@ def test_the_cache_takes_what_is_left(opened):
 
 def test_too_little_is_said_with_what_would_do(opened):
     memory = Memory(2**30, 2**20)
-    with pytest.raises(SetupError, match=r"the GPU's memory is too small: .* would do \(gpu_memory_gib\)"):
+    with pytest.raises(SetupError, match=r"needs .* positions, but GPU memory suffices for .*: set gpu_memory_gib"):
         load_vllm_talker(opened("0b6-custom_voice"), CONFIG, DEVICE, torch.float32, memory)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.errors import SetupError
-from engine.kernels.fallback import reason_for_plain, require_gpu
-from engine.kernels.nvrtc import CooperativeKernel, KernelError, compiled
+from engine.kernels.fallback import reason_for_fallback, require_gpu
+from engine.kernels.nvrtc import CooperativeKernel, KernelError, compile_cubin
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
@@ -70,7 +70,7 @@ def first_codes(slots: Slots) -> DrawFirst:
             fused = FusedFirstCodes(slots)
             fused.self_check()
         except Exception as error:
-            _log.info("codebook 0 is drawn in plain torch: %s", reason_for_plain(error))
+            _log.info("codebook 0 is drawn in plain torch: %s", reason_for_fallback(error))
         else:
             return fused
     return PlainFirstCodes(slots)
@@ -159,7 +159,7 @@ def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Other
                 self_check(codes, size, weights)
             return codes
     except Exception as error:
-        reason = reason_for_plain(error)
+        reason = reason_for_fallback(error)
     return otherwise(reason)
 
 
@@ -192,4 +192,4 @@ def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool =
 
 
 def _cubin(sizes: Sizes, rows: int) -> bytes:
-    return compiled(CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(rows)])
+    return compile_cubin(CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(rows)])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.models.talker import CodecSide
-from engine.prompt.builder import NOTHING, Prompt
+from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, TalkerOutput
 from engine.talker.gpu_step.slots import Slots, Uploader
@@ -23,7 +23,7 @@ _NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
 class RowIds:
     """Ids from which input rows are computed. A row is the sum of the embeddings of its parts.
 
-    text, codec: ids [n], or NOTHING. codes: [m, 16], for the rows from ``codes_row`` on. voice: [hidden], an embedding
+    text, codec: ids [n], or NO_TOKEN. codes: [m, 16], for the rows from ``codes_row`` on. voice: [hidden], an embedding
     for the row ``voice_row``.
     """
 
@@ -83,7 +83,7 @@ class Utterance:
         speaks = prompt.embedding is not None and first <= prompt.embedding_row < stop
         return RowIds(
             text=np.concatenate((prompt.text[first:stop], np.array(beside, np.int64))),
-            codec=np.concatenate((prompt.codec[first:stop], np.full(len(beside), NOTHING, np.int64))),
+            codec=np.concatenate((prompt.codec[first:stop], np.full(len(beside), NO_TOKEN, np.int64))),
             codes=self._codes(start, max(start, stop)),
             codes_row=start - first,
             voice=prompt.embedding if speaks else None,
@@ -126,7 +126,7 @@ class StepRows:
 class StepInputs:
     """Fills the buffer of input rows.
 
-    text_table: [text vocab + 1, hidden], one row per text id, then a row of zeros for NOTHING. ``join`` and ``leave``
+    text_table: [text vocab + 1, hidden], one row per text id, then a row of zeros for NO_TOKEN. ``join`` and ``leave``
     change only host state; the next step uploads the changes to the device in one transfer.
     """
 
@@ -192,8 +192,8 @@ class StepInputs:
 
     def _prompt_rows(self, text: Tensor, codec: Tensor) -> Tensor:
         nothing = len(self._text_table) - 1
-        rows = self._text_table[text.masked_fill(text == NOTHING, nothing)]
-        absent = (codec == NOTHING)[:, None]
+        rows = self._text_table[text.masked_fill(text == NO_TOKEN, nothing)]
+        absent = (codec == NO_TOKEN)[:, None]
         return rows + self._codec.id_rows(codec.clamp(0)).masked_fill(absent, 0)
 
     def _tell_news(self) -> None:

@@ -20,7 +20,7 @@ from vllm.v1.request import Request
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
-from engine.device.memory import CacheNeed, GpuMemory, out_of_memory
+from engine.device.memory import CacheRequirements, GpuMemory, out_of_memory
 from engine.errors import SetupError
 from engine.talker.fused.persistent import MOST_ROWS
 from engine.talker.gpu_step.graphs import batch_sizes
@@ -126,7 +126,7 @@ class TalkerCore:
 
 
 def _arguments(
-    need: CacheNeed, head_dim: int, config: TalkerConfig, device: torch.device, dtype: torch.dtype
+    need: CacheRequirements, head_dim: int, config: TalkerConfig, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Any]:
     """Return the arguments of vLLM's ``EngineArgs``."""
     same, mode = config.vllm.reproducible, _graph_mode(device, dtype, head_dim)
@@ -150,8 +150,8 @@ def _arguments(
         "max_model_len": config.context + 1,
         "max_num_seqs": config.slots,
         "max_num_batched_tokens": most,
-        "block_size": need.block,
-        "kv_cache_memory_bytes": need.most * need.position,
+        "block_size": need.block_size,
+        "kv_cache_memory_bytes": need.max_positions * need.bytes_per_position,
         "gpu_memory_utilization": 0.01,  # unused: kv_cache_memory_bytes sets the size
         "enable_prefix_caching": config.vllm.prefix_caching,
         "distributed_executor_backend": "uni",
@@ -190,7 +190,7 @@ def _graph_sizes(batches: Sequence[int], most: int) -> list[int]:
 
 def _cache_need(
     talker: TalkerArchitecture, config: TalkerConfig, device: torch.device, dtype: torch.dtype
-) -> CacheNeed:
+) -> CacheRequirements:
     """Return the KV cache size: ``cache_positions`` if configured, else one context per slot.
 
     Both bounds include one block that vLLM reserves. Without ``cache_positions`` the minimum is one context.
@@ -202,10 +202,10 @@ def _cache_need(
     least = longest if wanted is None else most
     shape = talker.transformer
     position = 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
-    return CacheNeed(position, block, (least + 1) * block, (most + 1) * block, config.context)
+    return CacheRequirements(position, block, (least + 1) * block, (most + 1) * block, config.context)
 
 
-def _measured(base: type[Executor], memory: GpuMemory, need: CacheNeed) -> type[Executor]:
+def _measured(base: type[Executor], memory: GpuMemory, need: CacheRequirements) -> type[Executor]:
     """Return a subclass of ``base`` whose KV cache size comes from ``memory``.
 
     vLLM asks for the size after it has loaded the weights; the size is measured after the longest step has run.
@@ -213,7 +213,7 @@ def _measured(base: type[Executor], memory: GpuMemory, need: CacheNeed) -> type[
 
     class MeasuredExecutor(base):
         def determine_available_memory(self) -> list[int]:
-            memory.watch_peak()
+            memory.reset_peak()
             return [memory.cache_bytes(need) for _ in super().determine_available_memory()]
 
     return MeasuredExecutor

@@ -20,7 +20,7 @@ from vllm.model_executor.models.utils import maybe_prefix
 
 from engine.checkpoint.architecture import ModelArchitecture, TalkerArchitecture
 from engine.checkpoint.folder import Checkpoint
-from engine.kernels.fallback import reason_for_plain, require_gpu
+from engine.kernels.fallback import reason_for_fallback, require_gpu
 from engine.kernels.linear import Linear
 from engine.models.talker import CodecSide, TextSide
 from engine.models.weights import Weights
@@ -48,7 +48,7 @@ def fuse(layers: Iterable[Any], dtype: torch.dtype) -> None:
         for attention in attentions[:1]:
             _self_check(attention)
     except Exception as error:
-        _log.info("norms and rotation of the talker's heads are vLLM's own launches: %s", reason_for_plain(error))
+        _log.info("norms and rotation of the talker's heads are vLLM's own launches: %s", reason_for_fallback(error))
         return
     for attention in attentions:
         attention.forward = MethodType(attend, attention)

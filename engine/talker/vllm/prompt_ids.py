@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from engine.checkpoint.architecture import TalkerArchitecture
-from engine.prompt.builder import NOTHING, Prompt
+from engine.prompt.builder import NO_TOKEN, Prompt
 
 
 def prompt_ids(prompt: Prompt, architecture: TalkerArchitecture) -> list[int]:
@@ -14,8 +14,8 @@ def prompt_ids(prompt: Prompt, architecture: TalkerArchitecture) -> list[int]:
     All ids lie above the talker's vocabulary. vLLM uses the ids of the vocabulary for frames, so a prompt row never
     looks like a frame. The published vocabularies give 470 million pairs, which fit into vLLM's 31-bit ids.
     """
-    codec_ids = architecture.vocab - NOTHING
-    pairs = (prompt.text - NOTHING) * codec_ids + (prompt.codec - NOTHING)
+    codec_ids = architecture.vocab - NO_TOKEN
+    pairs = (prompt.text - NO_TOKEN) * codec_ids + (prompt.codec - NO_TOKEN)
     return [int(pair) for pair in architecture.vocab + pairs]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.checkpoint.architecture import ModelArchitecture
-from engine.prompt.builder import NOTHING, build_prompt
+from engine.prompt.builder import NO_TOKEN, build_prompt
 from engine.prompt.tokenizer import TextTokenizer
 from engine.protocol.request import SpeechRequest
 
@@ -46,7 +46,7 @@ def build_example(
     text[:prompt_rows] = prompt.text
     text_beside_frames = min(frame_rows, len(prompt.trailing))
     text[prompt_rows : prompt_rows + text_beside_frames] = prompt.trailing[:text_beside_frames]
-    codes = np.full((prompt_rows + frame_rows, frames.shape[1]), NOTHING, np.int16)
+    codes = np.full((prompt_rows + frame_rows, frames.shape[1]), NO_TOKEN, np.int16)
     codes[:prompt_rows, 0] = prompt.codec
     if prompt.codes is not None:
         codes[prompt.codes_row : prompt.codes_row + len(prompt.codes)] = prompt.codes

@@ -11,7 +11,6 @@ import torch
 from engine.checkpoint.architecture import CodecArchitecture
 from engine.checkpoint.config import read_codec, read_model
 from engine.checkpoint.layout import codec_shapes, model_shapes
-from engine.checkpoint.strict_json import Keys
 from tests.support.random_checkpoint.codec_configs import CODEC, FEATURE_EXTRACTOR, MODELSCOPE
 from tests.support.random_checkpoint.configs import BRIEF, GENERATION, PROCESSOR, model_config
 from tests.support.random_checkpoint.files import write_json
@@ -69,7 +68,7 @@ def write_checkpoint(folder: Path, variant: str) -> None:
     _write_codec(folder / "speech_tokenizer")
     tokens = write_tokenizer(folder)
     config = model_config(size, kind, clones=clones, marked=marked, tokens=tokens)
-    model = read_model(Keys(config, folder / "config.json"))
+    model = read_model(config, folder / "config.json")
     write_weights(
         folder / "model.safetensors",
         model_shapes(model),
@@ -83,7 +82,7 @@ def write_checkpoint(folder: Path, variant: str) -> None:
 
 
 def _write_codec(folder: Path) -> None:
-    codec = read_codec(Keys(CODEC, folder / "config.json"))
+    codec = read_codec(CODEC, folder / "config.json")
     write_weights(
         folder / "model.safetensors",
         codec_shapes(codec),

@@ -149,7 +149,7 @@ def test_a_kernel_that_fails_while_it_runs_ends_the_engine(gpu, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lost)
     weights = random_weights(SMALL, dtype=torch.float32, **SIZES)
-    with pytest.raises(EngineFailed, match="only a new engine process can go on: CUDA error"):
+    with pytest.raises(EngineFailed, match="restart the engine process: CUDA error"):
         self_check(lambda *_: None, 2, weights)
 
 

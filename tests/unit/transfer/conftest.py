@@ -36,11 +36,11 @@ def link():
     """A factory of links, both of whose ends are in this process."""
     with contextlib.ExitStack() as ends:
 
-        def make(*, window=8, capacity=1 << 16, patience=PATIENCE, backlog=None):
+        def make(*, window=8, capacity=1 << 16, timeout=PATIENCE, backlog=None):
             made = []
             for side in pair(window=window, capacity=capacity):
                 wakeup = Wakeup()
-                made.append(End(ends.enter_context(side.attach(wakeup, patience, backlog=backlog)), wakeup))
+                made.append(End(ends.enter_context(side.attach(wakeup, timeout, backlog=backlog)), wakeup))
             return made
 
         yield make

@@ -10,8 +10,8 @@ FULL = 4096
 def counted(end, monkeypatch):
     """How often the end tells its peer of something written."""
     doorbell, rings = end.endpoint._channel._doorbell, []
-    published = doorbell.published
-    monkeypatch.setattr(doorbell, "published", lambda: rings.append(1) or published())
+    published = doorbell.notify_records
+    monkeypatch.setattr(doorbell, "notify_records", lambda: rings.append(1) or published())
     return rings
 
 

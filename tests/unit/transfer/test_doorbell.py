@@ -28,24 +28,24 @@ def rings(connection):
 
 def test_nobody_is_rung_who_did_not_ask(bells):
     (one, _), (_, other_socket) = bells
-    one.published()
-    one.consumed()
+    one.notify_records()
+    one.notify_room()
     assert rings(other_socket) == 0
 
 
 def test_a_request_is_for_one_ring_and_for_its_own_cause(bells):
     (one, other), (_, other_socket) = bells
-    other.ask_for_news()
-    one.consumed()
+    other.request_notification()
+    one.notify_room()
     assert rings(other_socket) == 0
-    one.published()
-    one.published()
+    one.notify_records()
+    one.notify_records()
     assert rings(other_socket) == 1
-    other.ask_for_room()
-    one.published()
+    other.request_room()
+    one.notify_records()
     assert rings(other_socket) == 0
-    one.consumed()
-    one.consumed()
+    one.notify_room()
+    one.notify_room()
     assert rings(other_socket) == 1
 
 
@@ -53,16 +53,16 @@ def test_a_peer_that_never_listens_blocks_nobody(bells):
     (one, other), (_, other_socket) = bells
     other_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     for _ in range(2000):
-        other.ask_for_news()
-        one.published()
+        other.request_notification()
+        one.notify_records()
     assert rings(other_socket) > 0
 
 
 def test_ringing_a_peer_that_is_gone_is_harmless(bells):
     (one, other), _ = bells
-    other.ask_for_news()
+    other.request_notification()
     other.close()
-    one.published()
+    one.notify_records()
 
 
 def test_listener_hears_rings_and_then_the_end_once(bells):
@@ -70,8 +70,8 @@ def test_listener_hears_rings_and_then_the_end_once(bells):
     heard = threading.Semaphore(0)
     gone = threading.Semaphore(0)
     one.listen(heard.release, gone.release)
-    one.ask_for_news()
-    other.published()
+    one.request_notification()
+    other.notify_records()
     assert heard.acquire(timeout=PATIENCE)
     other.close()
     assert gone.acquire(timeout=PATIENCE)

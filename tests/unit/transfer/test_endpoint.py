@@ -204,8 +204,8 @@ def test_one_wakeup_serves_many_links_and_the_events_of_its_process(link):
     )
 )
 def test_whatever_is_accepted_arrives_once_and_in_order(link, steps):
-    """A ring of eight headers and no patience: (stream, bytes, units) sends, None receives."""
-    producer, consumer = link(window=8, capacity=256, patience=0)
+    """A ring of eight headers and a timeout of 0: (stream, bytes, units) sends, None receives."""
+    producer, consumer = link(window=8, capacity=256, timeout=0)
     sent, got, streams = [], [], set()
     for step in steps:
         if step is None:

@@ -33,7 +33,7 @@ def test_a_producer_waits_until_the_consumer_takes(link):
 
 
 def test_a_consumer_that_takes_nothing_is_a_stall_and_changes_nothing(link):
-    producer, consumer = link(capacity=FULL, window=8, patience=0.05)
+    producer, consumer = link(capacity=FULL, window=8, timeout=0.05)
     producer.endpoint.open(1)
     fill(producer, [2])
     with pytest.raises(LinkStalled):
@@ -48,14 +48,14 @@ def test_a_consumer_that_takes_nothing_is_a_stall_and_changes_nothing(link):
 
 
 def test_an_empty_batch_waits_for_no_room(link):
-    producer, _ = link(capacity=FULL, patience=0.05)
+    producer, _ = link(capacity=FULL, timeout=0.05)
     fill(producer, [1])
     producer.endpoint.send_all(())
 
 
 def test_what_only_informs_never_waits_and_arrives_when_there_is_room(link):
     """end, fail, cancel and release return at once; the listener writes them when the peer has read."""
-    near, far = link(capacity=FULL, window=8, patience=0)
+    near, far = link(capacity=FULL, window=8, timeout=0)
     for stream in (1, 2):
         far.endpoint.open(stream)
         far.endpoint.send(stream, b"", 8)
@@ -85,13 +85,13 @@ def test_room_made_between_looking_and_asking_for_it_is_used(link, monkeypatch):
     for stream in range(FULL // 32):
         near.endpoint.open(stream)
     doorbell = near.endpoint._channel._doorbell
-    ask, received = doorbell.ask_for_room, []
+    ask, received = doorbell.request_room, []
 
     def ask_too_late():
         received.extend(far.endpoint.receive())
         ask()
 
-    monkeypatch.setattr(doorbell, "ask_for_room", ask_too_late)
+    monkeypatch.setattr(doorbell, "request_room", ask_too_late)
     near.endpoint.end(1)
     far.wait_for(lambda: received.extend(far.endpoint.receive()) or len(received) == FULL // 32 + 1)
     assert received[-1].kind is Kind.END
@@ -146,7 +146,7 @@ def test_flush_tells_when_everything_is_in_the_peers_hands(link):
 
 
 def test_with_a_backlog_nothing_blocks_and_what_is_queued_arrives_in_order(link):
-    producer, consumer = link(capacity=FULL, patience=3600, backlog=4 * FULL)
+    producer, consumer = link(capacity=FULL, timeout=3600, backlog=4 * FULL)
     fill(producer, range(1, 5))
     producer.endpoint.send(4, b"more", 1)
     with pytest.raises(LinkFull, match="queued behind a full ring"):
@@ -161,7 +161,7 @@ def test_with_a_backlog_nothing_blocks_and_what_is_queued_arrives_in_order(link)
 
 
 def test_a_record_larger_than_the_backlog_is_sent_where_nothing_is_queued(link):
-    producer, consumer = link(capacity=FULL, patience=3600, backlog=1)
+    producer, consumer = link(capacity=FULL, timeout=3600, backlog=1)
     fill(producer, [1])
     with pytest.raises(LinkFull):
         producer.endpoint.open(2)

@@ -19,6 +19,12 @@ class Ring:
         self.writer = RingWriter(self.positions, self.data)
         self.reader = RingReader(self.positions, self.data)
 
+    def write(self, entry):
+        if not self.writer.put(entry):
+            return False
+        self.writer.publish()
+        return True
+
 
 def entry(payload=b"", number=0):
     return Entry(number, number + 1, 2, 1, number + 3, number + 0.5, payload)
@@ -44,7 +50,7 @@ def test_behaves_like_a_queue_of_bounded_bytes_around_every_wrap(blocks, steps):
             free = len(ring.data)
         else:
             written = entry(bytes((number + byte) % 256 for byte in range(length)), number)
-            assert ring.writer.write(written) == (room(length) <= free)
+            assert ring.write(written) == (room(length) <= free)
             if room(length) <= free:
                 queue.append(written)
                 free -= room(length)
@@ -54,22 +60,22 @@ def test_behaves_like_a_queue_of_bounded_bytes_around_every_wrap(blocks, steps):
 def test_every_field_keeps_its_largest_value():
     ring = Ring(256)
     largest = Entry(2**64 - 1, 2**32 - 1, 2**16 - 1, 2**16 - 1, 2**32 - 1, 1.7e308, bytes(range(100)))
-    assert ring.writer.write(largest)
+    assert ring.write(largest)
     assert ring.reader.read() == [largest]
 
 
 def test_largest_payload_fills_a_ring_and_one_byte_more_does_not_fit():
     ring = Ring(256)
-    assert not ring.writer.write(entry(bytes(largest_payload(256) + 1)))
-    assert ring.writer.write(entry(bytes(largest_payload(256))))
-    assert not ring.writer.write(entry())
+    assert not ring.write(entry(bytes(largest_payload(256) + 1)))
+    assert ring.write(entry(bytes(largest_payload(256))))
+    assert not ring.write(entry())
 
 
 def test_what_was_read_does_not_change_when_its_room_is_used_again():
     ring = Ring(64)
-    ring.writer.write(entry(b"a" * 32))
+    ring.write(entry(b"a" * 32))
     (first,) = ring.reader.read()
-    ring.writer.write(entry(b"b" * 32))
+    ring.write(entry(b"b" * 32))
     assert first.payload == b"a" * 32
 
 
@@ -86,7 +92,7 @@ def test_what_was_read_does_not_change_when_its_room_is_used_again():
 )
 def test_reader_refuses_what_no_writer_writes(damage):
     ring = Ring(256)
-    ring.writer.write(entry(b"x" * 40))
+    ring.write(entry(b"x" * 40))
     damage(ring)
     with pytest.raises(LinkCorrupt):
         ring.reader.read()
@@ -97,4 +103,4 @@ def test_writer_refuses_a_reader_that_read_what_was_never_written(head):
     ring = Ring(256)
     ring.positions[HEAD] = head
     with pytest.raises(LinkCorrupt):
-        ring.writer.write(entry())
+        ring.write(entry())

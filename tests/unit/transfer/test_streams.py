@@ -20,9 +20,9 @@ def test_credit_is_each_streams_own():
     streams.open(2)
     streams.spend(1, 10)
     assert (streams.credit(1), streams.credit(2)) == (0, 10)
-    with pytest.raises(CreditExceeded, match="1 units on stream 1, which has credit for 0"):
+    with pytest.raises(CreditExceeded, match=r"units must be in 0..0, the credit of stream 1, got 1"):
         streams.spend(1, 1)
-    streams.repay(1, 4)
+    streams.add_credit(1, 4)
     assert (streams.credit(1), streams.credit(2)) == (4, 10)
 
 
@@ -30,14 +30,14 @@ def test_credit_for_a_stream_that_has_ended_is_void():
     streams = OutgoingStreams(window=10)
     streams.open(1)
     streams.end(1)
-    streams.repay(1, 4)
+    streams.add_credit(1, 4)
     assert streams.credit(1) == 0
 
 
 def test_credit_never_exceeds_the_window():
     streams = OutgoingStreams(window=10)
     streams.open(1)
-    streams.repay(1, 4)
+    streams.add_credit(1, 4)
     assert streams.credit(1) == 10
 
 
@@ -64,8 +64,8 @@ def test_a_producer_hears_of_a_cancellation_once():
     streams.open(1)
     streams.open(2)
     assert [streams.cancel(1), streams.cancel(1), streams.cancel(9)] == [True, False, False]
-    assert [(r.stream, r.kind) for r in streams.abandon(0.0)] == [(2, Kind.CANCEL)]
-    assert streams.abandon(0.0) == []
+    assert [(r.stream, r.kind) for r in streams.cancel_all(0.0)] == [(2, Kind.CANCEL)]
+    assert streams.cancel_all(0.0) == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_consumer_can_only_release_what_it_holds():
     streams.accept(record(Kind.OPEN))
     streams.accept(record(Kind.DATA, 1, units=5))
     assert streams.release(1, 3)
-    with pytest.raises(StreamError, match="3 units of stream 1 released, 2 are held"):
+    with pytest.raises(StreamError, match=r"units must be in 0..2, those not yet released of stream 1, got 3"):
         streams.release(1, 3)
     assert streams.release(1, 2)
     assert not streams.release(1, 0)
@@ -115,5 +115,5 @@ def test_what_is_lost_with_the_producer_fails_once():
         streams.accept(record(Kind.OPEN, stream=stream))
     streams.accept(record(Kind.END, 1, stream=2))
     streams.cancel(3)
-    assert [(r.stream, r.kind) for r in streams.abandon(0.0)] == [(1, Kind.FAIL), (3, Kind.FAIL)]
-    assert streams.abandon(0.0) == []
+    assert [(r.stream, r.kind) for r in streams.fail_all(0.0)] == [(1, Kind.FAIL), (3, Kind.FAIL)]
+    assert streams.fail_all(0.0) == []

@@ -52,11 +52,11 @@ def test_a_change_between_looking_and_asking_for_news_is_not_slept_through():
     """The change comes at the worst moment: after the first look, when nobody rings for it."""
     wakeup, changed = Wakeup(), threading.Event()
 
-    class Waker:
-        def ask_for_news(self):
+    class WakeupSource:
+        def request_notification(self):
             changed.set()
 
-    wakeup.attach(Waker())
+    wakeup.attach(WakeupSource())
     waiter = threading.Thread(target=wakeup.wait_for, args=(changed.is_set,), daemon=True)
     waiter.start()
     waiter.join(PATIENCE)
@@ -67,14 +67,14 @@ def test_news_is_asked_for_again_before_every_sleep():
     """A bell that was rung for something else has forgotten that it was asked."""
     wakeup, asked = Wakeup(), []
 
-    class Waker:
-        def ask_for_news(self):
+    class WakeupSource:
+        def request_notification(self):
             asked.append(True)
             threading.Thread(target=wakeup.notify).start()
 
-    waker = Waker()
-    wakeup.attach(waker)
+    source = WakeupSource()
+    wakeup.attach(source)
     assert wakeup.wait_for(lambda: len(asked) >= 3, PATIENCE)
-    wakeup.detach(waker)
+    wakeup.detach(source)
     wakeup.wait_for(lambda: False, 0.01)
     assert len(asked) == 3
