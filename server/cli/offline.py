@@ -19,8 +19,8 @@ from server.api.requests import SpeechBody, parse_speech
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
 from server.long_text.splitting import check_split, submitted
-from server.references.bounds import refusal
 from server.references.library import ReferenceLibrary
+from server.references.validation import invalid_recording
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.synthesis.engine_request import speech_request
@@ -113,7 +113,9 @@ async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
     try:
         return await asyncio.to_thread(decode_samples, data, _OWN_LIMITS)
     except MemoryError:
-        raise refusal("decoding it needs more memory than this machine has", "reference_too_complex") from None
+        raise invalid_recording(
+            "decoding it needs more memory than this machine has", "reference_too_complex"
+        ) from None
 
 
 async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
