@@ -50,8 +50,8 @@ class OfflineSpeech:
 
     def write_audio(self, path: Path) -> None:
         """Write the audio file with the requested format, speed and sample rate."""
-        output_format = FORMATS[self.body.response_format]
-        chain = Chain(output_format, speed=self.body.speed, rate=self.body.sample_rate, whole=True)
+        output = FORMATS[self.body.response_format]
+        chain = Chain(output, speed=self.body.speed, rate=self.body.sample_rate, streaming=False)
         try:
             path.write_bytes(chain.encode(self.samples) + chain.finish())
         finally:

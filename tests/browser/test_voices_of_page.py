@@ -84,7 +84,7 @@ def test_what_the_server_says_of_a_recording_is_shown(playground: Playground, tm
     (tmp_path / "short.wav").write_bytes(wav(tone(0.5)))
     playground.page.get_by_label("Choose a file").set_input_files(tmp_path / "short.wav")
     playground.speak()
-    expect(playground.failure).to_contain_text("shorter than 1 s")
+    expect(playground.failure).to_contain_text("at least 1 s")
     expect(playground.failure).to_contain_text("reference_too_short")
 
 
