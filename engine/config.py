@@ -16,24 +16,27 @@ class _Strict(BaseModel):
 class VllmConfig(_Strict):
     """The talker on vLLM."""
 
-    prefix_caching: bool = Field(True, description="keep what was computed of prompts for those that begin alike")
+    prefix_caching: bool = Field(
+        True, description="Keep the KV cache of prompts for later prompts with the same prefix."
+    )
     cache_positions: int | None = Field(
         None,
         ge=1,
-        description="positions that all utterances together have room for, one context at least; "
-        "when unset a context for every slot",
+        description="Size of the KV cache in positions, for all requests together; at least `context`. Unset: "
+        "`context` for every slot.",
     )
     reproducible: bool = Field(
         False,
-        description="the same codes for a seed whoever else is served; every step is then as long as slots and "
-        "prefill_chunk together, and frames are made for all slots; the published models can in bfloat16 on a GPU of "
-        "compute capability 9.0",
+        description="Give the same codes for the same seed, independent of other requests. Every step then computes "
+        "`slots` + `prefill_chunk` rows, and frames for all slots. Supported for the published models in bfloat16 on a "
+        "GPU of compute capability 9.0.",
     )
     fp8_predictor: bool = Field(
         False,
-        description="the code predictor's matrices in eight bits: faster frames for up to 16 utterances at once, and "
-        "for any number codes that are further from the checkpoint's own; for the published models in bfloat16 on a "
-        "GPU of compute capability 9.0 with 128 multiprocessors; where it is reproducible, with 16 slots at most",
+        description="Quantize the matrices of the code predictor to fp8. Frames are faster for up to 16 concurrent "
+        "requests; codes deviate more from the checkpoint's for any number. Supported for the published models in "
+        "bfloat16 on a GPU of compute capability 9.0 with 128 multiprocessors; with `reproducible`, for at most 16 "
+        "slots.",
     )
 
 
@@ -42,16 +45,16 @@ class TalkerConfig(_Strict):
 
     engine: Literal["auto", "native", "vllm"] = Field(
         "auto",
-        description="what runs it: native is plain torch; vllm needs a GPU; auto is vllm on a GPU where that is "
-        "installed, else native",
+        description="Implementation: `native` is plain torch, `vllm` needs a GPU, `auto` is vllm on a GPU if vLLM is "
+        "installed, else native.",
     )
-    slots: int = Field(8, ge=1, description="requests that decode together")
-    context: int = Field(4096, ge=64, description="positions a slot holds: prompt and frames")
+    slots: int = Field(8, ge=1, description="Maximum requests that decode together.")
+    context: int = Field(4096, ge=64, description="Maximum positions of one request: prompt and frames.")
     prefill_chunk: int | None = Field(
         None,
         ge=1,
-        description="prompt rows that one step reads at most; when unset 64 natively, and with vllm 2048, or 256 "
-        "where it is reproducible",
+        description="Maximum prompt rows of one step. Unset: 64 for native, 2048 for vllm, 256 for vllm with "
+        "`reproducible`.",
     )
     vllm: VllmConfig = Field(default_factory=VllmConfig)
 
@@ -60,74 +63,78 @@ class Code2WavConfig(_Strict):
     """Stage 2: codec frames to samples."""
 
     placement: Literal["thread", "process"] = Field(
-        "thread", description="beside the talker in one process, or in a process of its own"
+        "thread", description="Run in a thread of the talker's process, or in a separate process."
     )
     gpu: int | None = Field(
-        None, ge=0, description="the GPU of its own process, counted from 0; when unset the talker's"
+        None, ge=0, description="Index of the GPU for `placement: process`, from 0. Unset: the talker's GPU."
     )
     dtype: Literal["auto", "float32", "float16"] = Field(
-        "auto", description="auto is float16 with Triton on a GPU, and float32 elsewhere"
+        "auto", description="Data type. `auto` is float16 with Triton on a GPU, else float32."
     )
     streams: int | None = Field(
         None,
         ge=1,
-        description="streams whose decoder state is held at once, at least talker.slots; when unset twice as many, "
-        "as an utterance leaves the talker before it leaves Code2Wav",
+        description="Maximum streams with decoder state in memory; at least `talker.slots`. Unset: twice "
+        "`talker.slots`, because a request leaves the talker before it leaves Code2Wav.",
     )
-    first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk")
-    max_chunk_frames: int = Field(12, ge=1, le=MOST_CHUNK_FRAMES, description="most frames of one chunk")
+    first_frames: int = Field(1, ge=1, description="Frames of the first chunk of a stream.")
+    max_chunk_frames: int = Field(12, ge=1, le=MOST_CHUNK_FRAMES, description="Maximum frames of one chunk.")
     max_batch_frames: int | None = Field(
         None,
         ge=1,
-        description="most frames of all streams decoded together; when unset 24, and 256 with Triton on a GPU",
+        description="Maximum frames of all streams in one batch. Unset: 256 with Triton on a GPU, else 24.",
     )
     lead_ms: int = Field(
-        240, ge=0, description="audio a listener should still have in hand when the next chunk is made"
+        240,
+        ge=0,
+        description="Milliseconds of audio that a client should still have to play when its next chunk is decoded.",
     )
 
     @model_validator(mode="after")
-    def _gpu_needs_a_process(self) -> Self:
+    def _check_gpu(self) -> Self:
         if self.gpu is not None and self.placement != "process":
-            raise ValueError("gpu is that of Code2Wav's own process, which needs placement: process")
+            raise ValueError(f"gpu needs placement: process, got placement: {self.placement}")
         return self
 
 
 class EngineConfig(_Strict):
-    """Everything the engine process needs to start."""
+    """The engine process."""
 
-    model: str = Field(description="checkpoint folder, or a Hugging Face hub name")
+    model: str = Field(description="Checkpoint folder, or repository name on the Hugging Face hub.")
     verify_checksums: bool = Field(
         True,
-        description="compare the checkpoint's files with its SHA256SUMS, and those of the Hugging Face cache with the "
-        "SHA-256 that names them, while they are loaded; the start fails where one is damaged",
+        description="Compare the checkpoint's files with its SHA256SUMS while they are loaded, and files of the "
+        "Hugging Face cache with the SHA-256 in their names. Startup fails if a file is damaged.",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is a GPU where there is one")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="`auto` is a GPU if there is one.")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
+        "auto", description="Data type of the talker. `auto` is float32 on a CPU and bfloat16 on a GPU."
     )
     gpu_memory_gib: float | None = Field(
         None,
         gt=0,
-        description="of the GPU, for both stages together; the talker's cache on vLLM takes what the rest leaves; "
-        "when unset nine tenths of what is free at the start",
+        description="GPU memory in GiB for both stages together. The talker's KV cache on vLLM gets what the rest "
+        "leaves. Unset: 90 % of the memory that is free at startup.",
     )
-    threads: int | None = Field(None, ge=1, description="torch threads of each stage; half the cores when unset")
+    threads: int | None = Field(
+        None, ge=1, description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages."
+    )
     stall_seconds: float = Field(
         20.0,
         gt=0,
         le=86_400,
-        description="seconds: the engine is killed and restarted when its pipeline has not answered for so long; a "
-        "half of it without an answer and new requests are refused and /ready answers 503",
+        description="Seconds without an answer of the pipeline after which the engine is killed and restarted. After "
+        "half of that, new requests are refused and `/ready` answers 503.",
     )
     load_seconds: float = Field(
         600.0,
         gt=0,
         le=86_400,
-        description="seconds: a restarted engine that is not ready within them is killed and started again; the first "
-        "start may take longer, since it may download the checkpoint",
+        description="Timeout in seconds for a restart of the engine, which is then killed and started again. The first "
+        "start may take longer, because it may download the checkpoint.",
     )
     log_format: Literal["text", "json"] = Field(
-        "text", description="of the engine's processes; the server's log_format counts where there is a server"
+        "text", description="Log format of the engine's processes. `sonant serve` uses its own `log_format` instead."
     )
     talker: TalkerConfig = Field(default_factory=TalkerConfig)
     code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)
@@ -138,10 +145,10 @@ class EngineConfig(_Strict):
         return self.code2wav.streams or 2 * self.talker.slots
 
     @model_validator(mode="after")
-    def _a_stream_for_every_slot(self) -> Self:
+    def _check_streams(self) -> Self:
         if self.code2wav_streams < self.talker.slots:
             raise ValueError(
                 f"code2wav.streams must be at least talker.slots ({self.talker.slots}), got {self.code2wav.streams}: "
-                "an utterance without a stream holds its slot and is not heard; raise it, or leave it unset"
+                "a request without a stream keeps its slot but gets no audio; raise it, or leave it unset"
             )
         return self
