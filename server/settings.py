@@ -26,6 +26,8 @@ DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.ya
 _PREFIX = "SONANT_"
 _NESTED = "__"
 _MAX_CONFIG_BYTES = 1024 * 1024
+_SECRETS = frozenset({"api_key"})
+"""Settings whose values never appear in messages."""
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that only clients read."""
 
@@ -336,9 +338,14 @@ def _refuse_unknown_variables() -> None:
 
 
 def _describe(error: Any) -> str:
+    """Return the message for one of pydantic's errors: the key, what is allowed, and the value received."""
     key = ".".join(str(part) for part in error["loc"]) or "settings"
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown setting"
     if error["type"] == "missing":
         return f"{key}: a value is required"
-    return f"{key}: {error['msg']}"
+    message = str(error["msg"])
+    if error["type"] == "value_error":
+        return f"{key}: {message.removeprefix('Value error, ')}"
+    scalar = isinstance(error["input"], bool | int | float | str)
+    return f"{key}: {message}, got {error['input']!r}" if scalar and key not in _SECRETS else f"{key}: {message}"
