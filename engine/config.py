@@ -16,24 +16,27 @@ class _StrictModel(BaseModel):
 class VllmConfig(_StrictModel):
     """The talker on vLLM."""
 
-    prefix_caching: bool = Field(True, description="reuse the KV cache of prompts with the same prefix")
+    prefix_caching: bool = Field(
+        True, description="Keep the KV cache of prompts for later prompts with the same prefix."
+    )
     cache_positions: int | None = Field(
         None,
         ge=1,
-        description="size of the KV cache in positions, for all utterances together; at least one context; unset: one "
-        "context per slot",
+        description="Size of the KV cache in positions, for all requests together; at least `context`. Unset: "
+        "`context` for every slot.",
     )
     reproducible: bool = Field(
         False,
-        description="generate the same codes for a seed whatever else is in the batch; every step then has slots plus "
-        "prefill_chunk rows, and frames are generated for all slots; supported for the published models in bfloat16 on "
-        "a GPU of compute capability 9.0",
+        description="Give the same codes for the same seed, independent of other requests. Every step then computes "
+        "`slots` + `prefill_chunk` rows, and frames for all slots. Supported for the published models in bfloat16 on a "
+        "GPU of compute capability 9.0.",
     )
     fp8_predictor: bool = Field(
         False,
-        description="store the code predictor's matrices in fp8: faster with up to 16 concurrent utterances, and "
-        "always less exact; supported for the published models in bfloat16 on a GPU of compute capability 9.0 with 128 "
-        "multiprocessors; with reproducible, for at most 16 slots",
+        description="Quantize the matrices of the code predictor to fp8. Frames are faster for up to 16 concurrent "
+        "requests; codes deviate more from the checkpoint's for any number. Supported for the published models in "
+        "bfloat16 on a GPU of compute capability 9.0 with 128 multiprocessors; with `reproducible`, for at most 16 "
+        "slots.",
     )
 
 
@@ -42,14 +45,16 @@ class TalkerConfig(_StrictModel):
 
     engine: Literal["auto", "native", "vllm"] = Field(
         "auto",
-        description="native is plain PyTorch; vllm needs a GPU; auto is vllm on a GPU if it is installed, else native",
+        description="Implementation: `native` is plain torch, `vllm` needs a GPU, `auto` is vllm on a GPU if vLLM is "
+        "installed, else native.",
     )
-    slots: int = Field(8, ge=1, description="maximum number of utterances in a batch")
-    context: int = Field(4096, ge=64, description="maximum length of an utterance in positions: prompt and frames")
+    slots: int = Field(8, ge=1, description="Maximum requests that decode together.")
+    context: int = Field(4096, ge=64, description="Maximum positions of one request: prompt and frames.")
     prefill_chunk: int | None = Field(
         None,
         ge=1,
-        description="maximum prompt rows per step; unset: 64 with native, 2048 with vllm, 256 if reproducible",
+        description="Maximum prompt rows of one step. Unset: 64 for native, 2048 for vllm, 256 for vllm with "
+        "`reproducible`.",
     )
     vllm: VllmConfig = Field(default_factory=VllmConfig)
 
@@ -58,74 +63,78 @@ class Code2WavConfig(_StrictModel):
     """Stage 2: codec frames to samples."""
 
     placement: Literal["thread", "process"] = Field(
-        "thread", description="thread: in the talker's process; process: in a separate process"
+        "thread", description="Run in a thread of the talker's process, or in a separate process."
     )
     gpu: int | None = Field(
-        None, ge=0, description="index of the GPU for placement: process, from 0; unset: the talker's GPU"
+        None, ge=0, description="Index of the GPU for `placement: process`, from 0. Unset: the talker's GPU."
     )
     dtype: Literal["auto", "float32", "float16"] = Field(
-        "auto", description="auto is float16 with Triton on a GPU, else float32"
+        "auto", description="Data type. `auto` is float16 with Triton on a GPU, else float32."
     )
     streams: int | None = Field(
         None,
         ge=1,
-        description="maximum number of streams with decoder state; at least talker.slots; unset: twice talker.slots, "
-        "because an utterance leaves the talker before it leaves Code2Wav",
+        description="Maximum streams with decoder state in memory; at least `talker.slots`. Unset: twice "
+        "`talker.slots`, because a request leaves the talker before it leaves Code2Wav.",
     )
-    first_frames: int = Field(1, ge=1, description="frames of a stream's first chunk, 80 ms each")
-    max_chunk_frames: int = Field(12, ge=1, le=MAX_CHUNK_FRAMES, description="maximum frames of a chunk")
+    first_frames: int = Field(1, ge=1, description="Frames of the first chunk of a stream.")
+    max_chunk_frames: int = Field(12, ge=1, le=MAX_CHUNK_FRAMES, description="Maximum frames of one chunk.")
     max_batch_frames: int | None = Field(
         None,
         ge=1,
-        description="maximum total frames of a batch; unset: 256 with Triton on a GPU, else 24",
+        description="Maximum frames of all streams in one batch. Unset: 256 with Triton on a GPU, else 24.",
     )
     lead_ms: int = Field(
-        240, ge=0, description="milliseconds of audio that a client has left when its next chunk is due"
+        240,
+        ge=0,
+        description="Milliseconds of audio that a client should still have to play when its next chunk is decoded.",
     )
 
     @model_validator(mode="after")
     def _check_gpu(self) -> Self:
         if self.gpu is not None and self.placement != "process":
-            raise ValueError(f"gpu needs placement: process, got gpu: {self.gpu} and placement: {self.placement}")
+            raise ValueError(f"gpu needs placement: process, got placement: {self.placement}")
         return self
 
 
-class EngineConfig(_StrictModel):
-    """Everything the engine process needs to start."""
+class EngineConfig(_Strict):
+    """The engine process."""
 
-    model: str = Field(description="folder of the checkpoint, or its name on the Hugging Face hub")
+    model: str = Field(description="Checkpoint folder, or repository name on the Hugging Face hub.")
     verify_checksums: bool = Field(
         True,
-        description="verify the checkpoint's files while they are loaded, against its SHA256SUMS or the SHA-256 in the "
-        "Hugging Face cache; a damaged file stops the start",
+        description="Compare the checkpoint's files with its SHA256SUMS while they are loaded, and files of the "
+        "Hugging Face cache with the SHA-256 in their names. Startup fails if a file is damaged.",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto is cuda if there is a GPU, else cpu")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="`auto` is a GPU if there is one.")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="dtype of the talker; auto is float32 on a CPU and bfloat16 on a GPU"
+        "auto", description="Data type of the talker. `auto` is float32 on a CPU and bfloat16 on a GPU."
     )
     gpu_memory_gib: float | None = Field(
         None,
         gt=0,
-        description="maximum GPU memory of both stages, in GiB; vLLM's KV cache gets what remains of it; unset: 90 % "
-        "of the memory that is free at startup",
+        description="GPU memory in GiB for both stages together. The talker's KV cache on vLLM gets what the rest "
+        "leaves. Unset: 90 % of the memory that is free at startup.",
     )
-    threads: int | None = Field(None, ge=1, description="torch threads per stage; unset: half the cores")
+    threads: int | None = Field(
+        None, ge=1, description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages."
+    )
     stall_seconds: float = Field(
         20.0,
         gt=0,
         le=86_400,
-        description="the engine is killed and restarted after this many seconds without an answer of its pipeline; "
-        "after half of them, new requests and /ready get 503",
+        description="Seconds without an answer of the pipeline after which the engine is killed and restarted. After "
+        "half of that, new requests are refused and `/ready` answers 503.",
     )
     load_seconds: float = Field(
         600.0,
         gt=0,
         le=86_400,
-        description="a restarted engine that is not ready after this many seconds is killed and started again; the "
-        "first start has no limit, because it may download the checkpoint",
+        description="Timeout in seconds for a restart of the engine, which is then killed and started again. The first "
+        "start may take longer, because it may download the checkpoint.",
     )
     log_format: Literal["text", "json"] = Field(
-        "text", description="log format of the engine's processes; the server overrides it with its own log_format"
+        "text", description="Log format of the engine's processes. `sonant serve` uses its own `log_format` instead."
     )
     talker: TalkerConfig = Field(default_factory=TalkerConfig)
     code2wav: Code2WavConfig = Field(default_factory=Code2WavConfig)
@@ -140,6 +149,6 @@ class EngineConfig(_StrictModel):
         if self.code2wav_streams < self.talker.slots:
             raise ValueError(
                 f"code2wav.streams must be at least talker.slots ({self.talker.slots}), got {self.code2wav.streams}: "
-                "an utterance without a stream would block its slot; raise it, or leave it unset"
+                "a request without a stream keeps its slot but gets no audio; raise it, or leave it unset"
             )
         return self

@@ -24,7 +24,7 @@ from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.keys import KeyCheck, load_keys
-from server.http.paced_answers import PacedAnswers
+from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
 from server.references.decode import Decoder
@@ -112,11 +112,11 @@ def create_app(
     journal = RequestObservers((metrics, remembered, *tracing))
     app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
-    app.add_middleware(PacedAnswers, budget=bodies, grace=limits.stalled_seconds)
+    app.add_middleware(ResponsePacing, budget=bodies, grace=limits.stalled_seconds)
     app.add_middleware(
         BodyLimit,
-        most=settings.limits.max_body_bytes,
-        patience=settings.limits.request_seconds,
+        max_bytes=settings.limits.max_body_bytes,
+        timeout=settings.limits.request_seconds,
         budget=bodies,
     )
     if keys:

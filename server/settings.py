@@ -1,4 +1,4 @@
-"""The settings: from a YAML file, overridden by SONANT_* variables, overridden by command-line flags."""
+"""The settings: a YAML file, overridden by SONANT_* variables, overridden by command-line options."""
 
 from __future__ import annotations
 
@@ -26,93 +26,119 @@ DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.ya
 _PREFIX = "SONANT_"
 _NESTED = "__"
 _MAX_CONFIG_BYTES = 1024 * 1024
+_SECRETS = frozenset({"api_key"})
+"""Settings whose values never appear in messages."""
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
-"""Variables that the client scripts read; they are not settings of the server."""
+"""Variables that only clients read."""
 
 
 class SettingsError(Exception):
-    """The settings are invalid. The message names every invalid key."""
+    """A setting is invalid. The message names every invalid key."""
 
 
 class Limits(BaseModel):
-    """What one request, and all of them together, may take."""
+    """Limits for one request, for one client and for the whole server."""
 
     model_config = ConfigDict(extra="forbid")
 
-    max_input_chars: int = Field(4096, ge=1, description="characters of the text to speak")
-    max_split_chars: int = Field(200_000, ge=1, description="characters of a text that is split and streamed")
-    max_batch_items: int = Field(64, ge=1, description="requests of a batch")
-    max_batch_bytes: int = Field(
-        64 * 1024 * 1024, ge=1, description="bytes of audio that a batch keeps until all of it is made"
+    max_input_chars: int = Field(4096, ge=1, description="Maximum characters of `input`, unless the text is split.")
+    max_split_chars: int = Field(
+        200_000, ge=1, description="Maximum characters of `input` of a streamed request with `split`."
     )
-    max_instructions_chars: int = Field(2000, ge=1, description="characters of the instructions")
-    max_body_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="bytes of a request body")
+    max_batch_items: int = Field(64, ge=1, description="Maximum items of a batch.")
+    max_batch_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=1,
+        description="Maximum bytes of audio of a batch. The server keeps them in memory until the batch is complete.",
+    )
+    max_instructions_chars: int = Field(2000, ge=1, description="Maximum characters of `instructions`.")
+    max_body_bytes: int = Field(
+        16 * 1024 * 1024, ge=1024, description="Maximum bytes of a request body, or of a WebSocket message."
+    )
     max_bodies_bytes: int = Field(
         256 * 1024 * 1024,
         ge=1024,
-        description="bytes of all request bodies, and of whole responses, that are held at once; one above 64 KiB that "
-        "exceeds it is a 503",
+        description="Maximum bytes of all request bodies and complete responses in memory. A body of more than 64 KiB "
+        "that exceeds it gets a 503.",
     )
     max_connections: int | None = Field(
         None,
         ge=16,
-        description="open connections, WebSockets included; when unset, what the limit on open files allows, at most "
-        "4096",
+        description="Maximum open connections, WebSockets included. Unset: what the open-file limit allows, at most "
+        "4096.",
     )
     connection_share: float = Field(
         0.8,
         gt=0,
         le=1,
-        description="share of the connections that one address may hold; set it to 1 behind a reverse proxy, whose "
-        "address is that of all its clients",
+        description="Fraction of the connections that one address may have. Set it to 1 behind a reverse proxy, where "
+        "all clients have the proxy's address.",
     )
     client_share: float = Field(
         0.8,
         gt=0,
         le=1,
-        description="share of bodies in flight, sessions and seats that one client, a key or an address, "
-        "may hold; rounded up, and at least one",
+        description="Fraction that one client, an API key or an address, may have of running requests, waiting "
+        "requests, live sessions and body bytes. Numbers of requests and sessions are rounded up, to at least one.",
     )
     max_running: int | None = Field(
-        None, ge=1, description="speech requests that run at once; as many as the talker has slots when unset"
+        None, ge=1, description="Maximum speech requests that run at once. Unset: `engine.talker.slots`."
     )
-    max_waiting: int = Field(56, ge=0, description="speech requests in line behind them; the next one is a 429")
-    max_live_sessions: int = Field(256, ge=1, description="live sessions open at once; the next one is a 429")
+    max_waiting: int = Field(
+        56, ge=0, description="Maximum speech requests in the queue. The server answers the next one with 429."
+    )
+    max_live_sessions: int = Field(
+        256, ge=1, description="Maximum open live sessions. The server refuses the next one with 429."
+    )
     contended_wait_seconds: float = Field(
         10.0,
         ge=0,
         le=86_400,
-        description="while others wait for a seat, a client may keep the engine waiting, to take audio or to send "
-        "text, for so many seconds beyond the audio it was given; then its request ends",
+        description="While requests wait in the queue: seconds that a client may delay the engine, by reading audio or "
+        "sending text too slowly, in addition to the duration of the audio that it was sent. Then its request ends.",
     )
     first_sound_seconds: float = Field(
-        120.0, gt=0, le=86_400, description="until the first sound; then the request fails"
+        120.0, gt=0, le=86_400, description="Timeout in seconds for the first audio of a request, which then fails."
     )
     request_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="until the last byte of a request; then it is given up"
+        60.0, gt=0, le=86_400, description="Timeout in seconds for the arrival of a complete request."
     )
     stalled_seconds: float = Field(
-        60.0, ge=0.1, le=86_400, description="a listener who takes nothing for so long counts as gone"
+        60.0,
+        ge=0.1,
+        le=86_400,
+        description="Timeout in seconds for a client that reads nothing. It then counts as disconnected.",
     )
     live_idle_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="a live session ends when it waits so long for text"
+        60.0, gt=0, le=86_400, description="Timeout in seconds for the next text of a live session, which then ends."
     )
-    live_seconds: float = Field(3600.0, gt=0, le=86_400, description="a live session ends after so long in any case")
+    live_seconds: float = Field(3600.0, gt=0, le=86_400, description="Maximum duration of a live session in seconds.")
     drain_seconds: float = Field(
-        30.0, ge=0, le=86_400, description="a server told to stop lets what it has accepted end for so long"
+        30.0,
+        ge=0,
+        le=86_400,
+        description="Seconds that accepted requests may take to finish when the server is told to stop. The rest is "
+        "cancelled.",
     )
     http_stall_seconds: float = Field(
         30.0,
         ge=1,
         le=86_400,
-        description="the HTTP process is killed and restarted when its event loop has not run for so long",
+        description="Timeout in seconds for the event loop of the HTTP process. The supervisor kills and restarts a "
+        "process whose event loop has not run for this time.",
     )
     max_outcomes: int = Field(
-        10_000, ge=0, description="ended requests that GET /v1/audio/speech/{id} remembers, each for an hour"
+        10_000,
+        ge=0,
+        description="Number of ended requests that `GET /v1/audio/speech/{id}` reports. Each is kept for one hour.",
     )
-    reference_min_seconds: float = Field(1.0, ge=0, description="shortest recording of a voice to clone")
-    reference_max_seconds: float = Field(30.0, gt=0, description="longest recording of a voice to clone")
-    reference_max_bytes: int = Field(10 * 1024 * 1024, ge=1, description="bytes of a recording, as encoded in its file")
+    reference_min_seconds: float = Field(1.0, ge=0, description="Minimum duration of a recording to clone, in seconds.")
+    reference_max_seconds: float = Field(
+        30.0, gt=0, description="Maximum duration of a recording to clone, in seconds."
+    )
+    reference_max_bytes: int = Field(
+        10 * 1024 * 1024, ge=1, description="Maximum bytes of the file of a recording to clone."
+    )
 
     @model_validator(mode="after")
     def _check_bodies(self) -> Self:
@@ -132,20 +158,27 @@ class Settings(BaseSettings):
     )
 
     engine: EngineConfig
-    host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(8000, ge=0, le=65535, description="0 takes any free port")
+    host: str = Field(
+        "127.0.0.1", description="Address to listen on. The default accepts connections from this machine only."
+    )
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.")
     served_name: str | None = Field(
-        None, min_length=1, max_length=256, description="the model's name on the wire; its folder's name when unset"
+        None,
+        min_length=1,
+        max_length=256,
+        description="Name of the model in the API. Unset: the last part of `engine.model`.",
     )
     model_aliases: tuple[str, ...] = Field(
         ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15"),
-        description="other names that mean the served model",
+        description="Other names of the model. The default lets OpenAI clients work unchanged.",
     )
     voice_aliases: dict[str, str] = Field(
-        default_factory=dict, description="OpenAI's voice names, each with the speaker or stored voice it stands for"
+        default_factory=dict,
+        description="Other names of voices, such as OpenAI's, each with the speaker of the checkpoint or the stored "
+        "voice that it stands for.",
     )
     default_voice: str | None = Field(
-        None, description="the voice of requests that name none; the checkpoint's first speaker when unset"
+        None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
     )
     ignored_fields: tuple[str, ...] = Field(
         (
@@ -157,23 +190,30 @@ class Settings(BaseSettings):
             "user",
             "volume_multiplier",
         ),
-        description="request fields of other servers that are dropped without a word",
+        description="Request fields that are accepted and ignored, because clients of other servers send them.",
     )
     trim_leading_silence: bool = Field(
-        False, description="drop what cannot be heard before the first sound, but for a short pre-roll"
+        False, description="Remove the silence before the first audible sample, except for the last 20 ms."
     )
-    api_key: SecretStr | None = Field(None, description="a key that requests must bring; best set as SONANT_API_KEY")
-    keys_file: Path | None = Field(None, description="a file of more keys: one a line, # begins a comment")
+    api_key: SecretStr | None = Field(
+        None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
+    )
+    keys_file: Path | None = Field(None, description="File of more API keys, one per line. Text after # is a comment.")
     allow_unauthenticated: bool = Field(
-        False, description="listen beyond this machine also without any key, for whoever reaches the address"
+        False, description="Allow a `host` that other machines can reach although the server has no API key."
     )
     own_names: tuple[str, ...] = Field(
         (),
-        description="host names of a server without keys, which refuses requests for any other Host; localhost, IP "
-        "addresses, names without a dot and this machine's name always are its own",
+        description="Host names of a server without API keys. It refuses requests for any other Host, as protection "
+        "against DNS rebinding. IP addresses, localhost, names without a dot and this machine's name are always "
+        "allowed.",
     )
-    log_format: Literal["text", "json"] = Field("text", description="lines for people, or one JSON object a line")
-    tracing: bool = Field(False, description="send an OpenTelemetry span for each speech request; needs the otel extra")
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Format of the log: text for people, or one JSON object per line."
+    )
+    tracing: bool = Field(
+        False, description="Send an OpenTelemetry span for each speech request. Needs the `otel` extra."
+    )
     limits: Limits = Field(default_factory=Limits)
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
@@ -202,11 +242,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags, then variables, then the file. There is no .env file and no secrets folder."""
-        return init_settings, env_settings, _AnchoredYaml(settings_cls)
+        """Order the sources: options, then variables, then the file. A .env file and a secrets folder are not read."""
+        return init_settings, env_settings, _YamlSource(settings_cls)
 
 
-class _AnchoredYaml(YamlConfigSettingsSource):
+class _YamlSource(YamlConfigSettingsSource):
     """The YAML file. Paths in it are relative to the file, not to the working directory."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
@@ -219,20 +259,20 @@ class _AnchoredYaml(YamlConfigSettingsSource):
         if isinstance(keys_file := values.get("keys_file"), str):
             values["keys_file"] = os.path.normpath(folder / Path(keys_file).expanduser())
         voices = values.get("voices")
-        if isinstance(voices, dict) and isinstance(at := voices.get("folder"), str):
-            values["voices"] = voices | {"folder": os.path.normpath(folder / Path(at).expanduser())}
+        if isinstance(voices, dict) and isinstance(voice_folder := voices.get("folder"), str):
+            values["voices"] = voices | {"folder": os.path.normpath(folder / Path(voice_folder).expanduser())}
         references = values.get("references")
         if isinstance(references, dict) and isinstance(folders := references.get("folders"), list):
-            anchors = [os.path.normpath(folder / Path(str(each)).expanduser()) for each in folders]
-            values["references"] = references | {"folders": anchors}
+            absolute = [os.path.normpath(folder / Path(str(each)).expanduser()) for each in folders]
+            values["references"] = references | {"folders": absolute}
         engine = values.get("engine")
         if isinstance(engine, dict):
             model = engine.get("model")
-            values["engine"] = engine | ({"model": anchored(model, folder)} if isinstance(model, str) else {})
+            values["engine"] = engine | ({"model": resolve_model(model, folder)} if isinstance(model, str) else {})
         return values
 
 
-def anchored(model: str, folder: Path) -> str:
+def resolve_model(model: str, folder: Path) -> str:
     """Return ``model`` as an absolute path if it is a folder, else unchanged as a hub name.
 
     It is a folder if it starts with ``.``, ``/`` or ``~``, or exists as a folder in ``folder``.
@@ -259,14 +299,14 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     try:
         settings = Configured(**(flags or {}))
     except ValidationError as error:
-        raise SettingsError("; ".join(_sentence(item) for item in error.errors())) from None
+        raise SettingsError("; ".join(_describe(item) for item in error.errors())) from None
     except SourceError as error:
         raise SettingsError(str(error)) from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (TypeError, ValueError):
-        raise SettingsError(f"{path or 'settings'}: not a mapping of settings") from None
-    settings.engine.model = anchored(settings.engine.model, Path.cwd())
+        raise SettingsError(f"{path or 'settings'}: must be a mapping of settings") from None
+    settings.engine.model = resolve_model(settings.engine.model, Path.cwd())
     return settings
 
 
@@ -276,16 +316,16 @@ def _check_file(path: Path) -> None:
         read_regular(path, _MAX_CONFIG_BYTES)
     except FileNotFoundError:
         raise SettingsError(
-            f"there is no configuration file {path}; name one, or a checkpoint, with --config or --model"
+            f"the configuration file {path} does not exist: set another one with --config, or a checkpoint with --model"
         ) from None
     except OSError as error:
         raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
 
 
 def _default_config(flags: dict[str, Any]) -> Path | None:
-    """Return the default configuration file. None if it does not exist (in a wheel) and a model is named."""
-    named = "model" in flags.get("engine", {}) or f"{_PREFIX}ENGINE{_NESTED}MODEL" in os.environ
-    return None if named and not DEFAULT_CONFIG.is_file() else DEFAULT_CONFIG
+    """Return the default configuration file. None if a model is set and the file does not exist, as in a wheel."""
+    has_model = "model" in flags.get("engine", {}) or f"{_PREFIX}ENGINE{_NESTED}MODEL" in os.environ
+    return None if has_model and not DEFAULT_CONFIG.is_file() else DEFAULT_CONFIG
 
 
 def _refuse_unknown_variables() -> None:
@@ -297,10 +337,15 @@ def _refuse_unknown_variables() -> None:
             raise SettingsError(f"{name}: unknown setting")
 
 
-def _sentence(error: Any) -> str:
+def _describe(error: Any) -> str:
+    """Return the message for one of pydantic's errors: the key, what is allowed, and the value received."""
     key = ".".join(str(part) for part in error["loc"]) or "settings"
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown setting"
     if error["type"] == "missing":
-        return f"{key}: a value is needed"
-    return f"{key}: {error['msg']}"
+        return f"{key}: a value is required"
+    message = str(error["msg"])
+    if error["type"] == "value_error":
+        return f"{key}: {message.removeprefix('Value error, ')}"
+    scalar = isinstance(error["input"], bool | int | float | str)
+    return f"{key}: {message}, got {error['input']!r}" if scalar and key not in _SECRETS else f"{key}: {message}"

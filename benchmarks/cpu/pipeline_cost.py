@@ -83,10 +83,10 @@ def _pauses() -> NDArray[np.float32]:
 
 async def run_clients(address: str, listeners: int, seconds: float, server: Processes) -> tuple[Reading, Reading]:
     """Return two readings ``seconds`` apart, while ``listeners`` clients receive audio."""
-    client = Client(address, None, patience=600, rate=24_000, audible=0.01)
+    client = Client(address, None, timeout=600, rate=24_000, audible=0.01)
     workload = Workload(SENTENCES, frames=CONTEXT - 512)
     traces = [Trace(number, 0.0, 0.0) for number in range(listeners)]
-    tasks = [asyncio.create_task(client.ask(workload.body(trace.number), trace)) for trace in traces]
+    tasks = [asyncio.create_task(client.send(workload.body(trace.number), trace)) for trace in traces]
     async with httpx.AsyncClient(base_url=address, timeout=60) as http_client:
 
         async def reading() -> Reading:

@@ -46,7 +46,7 @@ async def serve() -> None:
 
 async def run_load(port: int, pieces: int, load: Closed) -> Run:
     """Run ``load`` with requests for ``pieces`` pieces each. Raises SystemExit if a request fails."""
-    client = Client(f"http://127.0.0.1:{port}/{pieces}", None, patience=120, rate=24_000, audible=0.01)
+    client = Client(f"http://127.0.0.1:{port}/{pieces}", None, timeout=120, rate=24_000, audible=0.01)
     result = await run(load, client, Workload(SENTENCES))
     failed = [trace for trace in result.traces if trace.outcome != "ok"]
     if failed:

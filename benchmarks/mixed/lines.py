@@ -9,7 +9,7 @@ from random import Random
 from benchmarks.lib.recording import TRANSCRIPT, synthetic_recording
 from engine.client.client import EngineClient
 from engine.protocol.request import SAMPLE_RATE, EngineInfo, SamplingParams, SpeechRequest, Voice
-from server.bench.workload import FRAMES_A_CHARACTER, SENTENCES
+from server.bench.workload import FRAMES_PER_CHARACTER, SENTENCES
 
 _PITCHES = (110.0, 160.0, 220.0)
 _SECONDS = 4.0
@@ -49,7 +49,7 @@ def lines_of(info: EngineInfo, voices: Sequence[Voice], count: int, *, max_frame
     for number in range(count):
         kind = kinds[number % len(kinds)]
         text = " ".join(random.sample(SENTENCES, random.choice((1, 1, 2))))
-        frames = min(max_frames, max(8, round(FRAMES_A_CHARACTER * len(text))))
+        frames = min(max_frames, max(8, round(FRAMES_PER_CHARACTER * len(text))))
         request = SpeechRequest(
             text, language="english", sampling=SamplingParams(seed=1000 + number, max_new_tokens=frames + 1)
         )

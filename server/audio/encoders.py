@@ -15,15 +15,16 @@ from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from numpy.typing import NDArray
 
-_UNKNOWN = 0xFFFFFFFF
+_UNKNOWN_SIZE = 0xFFFFFFFF
 _SAMPLE_BYTES = 2
-_HEADER_AFTER_SIZE = 36
+_RIFF_OVERHEAD = 36
+"""Bytes of the header that count toward the RIFF size."""
 
 
 def wav_header(rate: int, samples: int | None) -> bytes:
     """Return the 44-byte WAV header. With ``samples`` None the length is unknown and both sizes are 0xFFFFFFFF."""
-    data = _UNKNOWN if samples is None else samples * _SAMPLE_BYTES
-    riff = _UNKNOWN if samples is None else data + _HEADER_AFTER_SIZE
+    data = _UNKNOWN_SIZE if samples is None else samples * _SAMPLE_BYTES
+    riff = _UNKNOWN_SIZE if samples is None else data + _RIFF_OVERHEAD
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
         b"RIFF",
@@ -45,7 +46,7 @@ def wav_header(rate: int, samples: int | None) -> bytes:
 class PcmEncoder:
     """Raw mono samples, 16-bit little-endian, without a header."""
 
-    def __init__(self, rate: int, whole: bool) -> None:
+    def __init__(self, rate: int, streaming: bool) -> None:
         pass
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
@@ -63,62 +64,63 @@ class PcmEncoder:
 class WavEncoder:
     """WAV (RIFF).
 
-    When streaming, the header is sent first, with unknown sizes. A whole file is returned at the end, with its length.
+    When streaming, the header is sent first, with unknown sizes. Otherwise ``finish`` returns the file, with its length
+    in the header.
     """
 
-    def __init__(self, rate: int, whole: bool) -> None:
-        self._rate, self._whole = rate, whole
-        self._pieces = [] if whole else [wav_header(rate, None)]
+    def __init__(self, rate: int, streaming: bool) -> None:
+        self._rate, self._streaming = rate, streaming
+        self._pieces = [wav_header(rate, None)] if streaming else []
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
-        """Return the samples, with the header before the first ones. Returns no bytes for a whole file."""
+        """Return the samples, with the header before the first ones; no bytes unless streaming."""
         self._pieces.append(samples.tobytes())
-        return b"" if self._whole else self._taken()
+        return self._take() if self._streaming else b""
 
     def finish(self) -> bytes:
-        """Return the whole file. When streaming, return the header if no sample followed, else no bytes."""
-        if self._whole:
+        """Return the file. When streaming, return the header if no sample followed, else no bytes."""
+        if not self._streaming:
             self._pieces.insert(0, wav_header(self._rate, sum(map(len, self._pieces)) // 2))
-        return self._taken()
+        return self._take()
 
     def close(self) -> None:
         """Drop the buffered bytes."""
         self._pieces = []
 
-    def _taken(self) -> bytes:
-        taken, self._pieces = b"".join(self._pieces), []
-        return taken
+    def _take(self) -> bytes:
+        data, self._pieces = b"".join(self._pieces), []
+        return data
 
 
 _MUXER = {"flush_packets": "1", "fflags": "+bitexact"}
 """Flush every packet at once. Write no random numbers and no version, so that the same samples give the same bytes."""
-_FLAC_FRAMES_A_SECOND = 25
+_FLAC_FRAMES_PER_SECOND = 25
 
 
-def mp3(rate: int, whole: bool) -> CodedEncoder:
-    """Return an MP3 encoder: 64 kbit/s, no bit reservoir. Only a whole file has the Xing frame with its length."""
-    muxer = {"write_xing": str(int(whole)), "id3v2_version": "0"}
-    return CodedEncoder("mp3", "libmp3lame", rate, whole, muxer, {"b": "64k", "reservoir": "0"})
+def mp3(rate: int, streaming: bool) -> CodedEncoder:
+    """Return an MP3 encoder: 64 kbit/s, no bit reservoir. Streams lack the Xing frame, which contains the length."""
+    muxer = {"write_xing": str(int(not streaming)), "id3v2_version": "0"}
+    return CodedEncoder("mp3", "libmp3lame", rate, streaming, muxer, {"b": "64k", "reservoir": "0"})
 
 
-def opus(rate: int, whole: bool) -> CodedEncoder:
+def opus(rate: int, streaming: bool) -> CodedEncoder:
     """Return an Opus encoder: 32 kbit/s in Ogg, one page per 20 ms. The pages carry the exact length."""
-    return CodedEncoder("ogg", "libopus", rate, whole, {"page_duration": "20000"}, {"b": "32k"})
+    return CodedEncoder("ogg", "libopus", rate, streaming, {"page_duration": "20000"}, {"b": "32k"})
 
 
-def aac(rate: int, whole: bool) -> CodedEncoder:
+def aac(rate: int, streaming: bool) -> CodedEncoder:
     """Return an AAC-LC encoder: 64 kbit/s in ADTS, which cannot carry a length."""
-    return CodedEncoder("adts", "aac", rate, whole, {}, {"b": "64k"})
+    return CodedEncoder("adts", "aac", rate, streaming, {}, {"b": "64k"})
 
 
-def flac(rate: int, whole: bool) -> CodedEncoder:
-    """Return a FLAC encoder with frames of 40 ms. Only a whole file's header has its length and checksum."""
-    frame = {"frame_size": str(rate // _FLAC_FRAMES_A_SECOND)}
-    return CodedEncoder("flac", "flac", rate, whole, {"metadata_header_padding": "0"}, frame)
+def flac(rate: int, streaming: bool) -> CodedEncoder:
+    """Return a FLAC encoder with frames of 40 ms. The header of a stream lacks the length and the checksum."""
+    frame = {"frame_size": str(rate // _FLAC_FRAMES_PER_SECOND)}
+    return CodedEncoder("flac", "flac", rate, streaming, {"metadata_header_padding": "0"}, frame)
 
 
 class CodedEncoder:
-    """A mono file made by an FFmpeg encoder and muxer. A whole file is returned by ``finish`` only.
+    """A mono file made by an FFmpeg encoder and muxer. Unless ``streaming``, only ``finish`` returns bytes.
 
     Not thread-safe: calls may come from different threads, but only one at a time.
     """
@@ -128,12 +130,12 @@ class CodedEncoder:
         container: str,
         codec: str,
         rate: int,
-        whole: bool,
+        streaming: bool,
         container_options: Mapping[str, str],
         codec_options: Mapping[str, str],
     ) -> None:
         self._rate, self._samples = rate, 0
-        self._sink: _Sink = _Seekable() if whole else _Passing()
+        self._sink: _Sink = _StreamSink() if streaming else _FileSink()
         self._container = av.open(self._sink, "w", format=container, options={**_MUXER, **container_options})
         stream = self._container.add_stream(codec, rate=rate, options=dict(codec_options), layout="mono")
         assert isinstance(stream, AudioStream)
@@ -145,7 +147,7 @@ class CodedEncoder:
         """Return the bytes that these samples complete, possibly none."""
         if len(samples):
             self._mux(self._frame(samples))
-        return self._sink.taken()
+        return self._sink.take()
 
     def finish(self) -> bytes:
         """Return the buffered bytes and the trailer of the file."""
@@ -175,14 +177,14 @@ class _Sink(Protocol):
 
     def write(self, data: bytes) -> int: ...
 
-    def taken(self) -> bytes:
-        """Return the bytes that can be sent now, and forget them."""
+    def take(self) -> bytes:
+        """Return the bytes that can be sent now, and remove them."""
 
     def rest(self) -> bytes:
         """Return the remaining bytes, after the muxer is closed."""
 
 
-class _Passing:
+class _StreamSink:
     """A sink for streaming. It has no ``seek``, so the muxer never rewrites what it has written."""
 
     def __init__(self) -> None:
@@ -192,18 +194,18 @@ class _Passing:
         self._bytes += data
         return len(data)
 
-    def taken(self) -> bytes:
-        taken = bytes(self._bytes)
+    def take(self) -> bytes:
+        data = bytes(self._bytes)
         self._bytes.clear()
-        return taken
+        return data
 
-    rest = taken
+    rest = take
 
 
-class _Seekable(io.BytesIO):
-    """A sink for a whole file. It is seekable, so the muxer rewrites the header once the length is known."""
+class _FileSink(io.BytesIO):
+    """A sink for a complete file. It is seekable, so the muxer rewrites the header once the length is known."""
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         return b""
 
     rest = io.BytesIO.getvalue
@@ -226,11 +228,12 @@ class Encoder(Protocol):
 class Format:
     """An output format.
 
-    media_type: the Content-Type.
-    encoder: creates an encoder from the sample rate in Hz, and whether the file is returned whole at the end. Only
-        then can its header contain the length.
-    rates: sample rates that the codec supports, ascending; None if it supports any.
-    light: whether encoding costs no more than a copy of the samples.
+    Attributes:
+        media_type: the Content-Type.
+        encoder: creates an encoder from the sample rate in Hz, and whether it streams. If not, ``finish`` returns the
+            complete file, and its header contains the length.
+        rates: sample rates that the codec supports, ascending; None if it supports any.
+        light: whether encoding costs no more than a copy of the samples.
     """
 
     media_type: str
@@ -238,9 +241,9 @@ class Format:
     rates: tuple[int, ...] | None = None
     light: bool = False
 
-    def rate_for(self, asked: int) -> int:
-        """Return the lowest rate in Hz that the codec supports and that is at least ``asked`` (at most 48000)."""
-        return asked if self.rates is None else min(rate for rate in self.rates if rate >= asked)
+    def rate_for(self, requested: int) -> int:
+        """Return the lowest rate in Hz that the codec supports and that is at least ``requested`` (at most 48000)."""
+        return requested if self.rates is None else min(rate for rate in self.rates if rate >= requested)
 
 
 _MPEG_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)

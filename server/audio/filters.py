@@ -21,15 +21,15 @@ class Resampler:
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the output samples that these samples complete."""
-        return self._resampled(samples, last=False)
+        return self._resample(samples, last=False)
 
     def flush(self) -> NDArray[np.float32]:
         """Return the remaining output, after the last input sample."""
-        return self._resampled(np.zeros(0, np.float32), last=True)
+        return self._resample(np.zeros(0, np.float32), last=True)
 
-    def _resampled(self, samples: NDArray[np.float32], last: bool) -> NDArray[np.float32]:
-        made: NDArray[np.float32] = self._stream.resample_chunk(np.ascontiguousarray(samples), last=last)
-        return made
+    def _resample(self, samples: NDArray[np.float32], last: bool) -> NDArray[np.float32]:
+        output: NDArray[np.float32] = self._stream.resample_chunk(np.ascontiguousarray(samples), last=last)
+        return output
 
 
 _BLOCK = 480
@@ -44,8 +44,8 @@ class Stretch:
     """
 
     def __init__(self, speed: float, rate: int) -> None:
-        self._rate, self._fed = rate, 0
-        self._held = np.zeros(0, np.float32)
+        self._rate, self._pushed = rate, 0
+        self._pending = np.zeros(0, np.float32)
         self._graph = Graph()
         source = self._graph.add_abuffer(format="flt", sample_rate=rate, layout="mono", time_base=Fraction(1, rate))
         tempos = [self._graph.add("atempo", f"{step:.9f}") for step in _steps(speed)]
@@ -53,32 +53,32 @@ class Stretch:
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the output samples that these samples complete."""
-        self._held = np.concatenate([self._held, samples])
-        ready = len(self._held) // _BLOCK * _BLOCK
-        blocks, self._held = self._held[:ready], self._held[ready:]
-        return _joined([self._fed_with(block) for block in blocks.reshape(-1, _BLOCK)])
+        self._pending = np.concatenate([self._pending, samples])
+        ready = len(self._pending) // _BLOCK * _BLOCK
+        blocks, self._pending = self._pending[:ready], self._pending[ready:]
+        return _concatenate([self._filter(block) for block in blocks.reshape(-1, _BLOCK)])
 
     def flush(self) -> NDArray[np.float32]:
         """Return the remaining output, after the last input sample."""
-        last = [self._fed_with(self._held)] if len(self._held) else []
+        last = [self._filter(self._pending)] if len(self._pending) else []
         self._graph.push(None)
-        return _joined([*last, self._pulled()])
+        return _concatenate([*last, self._pull()])
 
-    def _fed_with(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _filter(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         frame = AudioFrame.from_ndarray(block[np.newaxis], format="flt", layout="mono")
         frame.sample_rate = self._rate
-        frame.pts = self._fed
-        self._fed += len(block)
+        frame.pts = self._pushed
+        self._pushed += len(block)
         self._graph.push(frame)
-        return self._pulled()
+        return self._pull()
 
-    def _pulled(self) -> NDArray[np.float32]:
+    def _pull(self) -> NDArray[np.float32]:
         frames: list[NDArray[np.float32]] = []
         while True:
             try:
                 frame = self._graph.pull()
             except (av.BlockingIOError, av.EOFError):
-                return _joined(frames)
+                return _concatenate(frames)
             assert isinstance(frame, AudioFrame)
             frames.append(frame.to_ndarray()[0])
 
@@ -89,5 +89,5 @@ def _steps(speed: float) -> list[float]:
     return [speed ** (1 / count)] * count
 
 
-def _joined(parts: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+def _concatenate(parts: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     return np.concatenate([np.zeros(0, np.float32), *parts])

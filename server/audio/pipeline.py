@@ -27,18 +27,18 @@ async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> Asy
     The first item includes the silence before it, or with ``trim`` only its last ``PRE_ROLL`` samples.
     A completely silent utterance is yielded as one item at its end.
     """
-    held: list[NDArray[np.int16]] = []
+    leading: list[NDArray[np.int16]] = []
     audible = False
     async for chunk in chunks:
         if audible:
             yield chunk.samples
             continue
-        held.append(chunk.samples)
+        leading.append(chunk.samples)
         audible = bool(_audible(chunk.samples).any())
         if audible:
-            yield _from_onset(held) if trim else np.concatenate(held)
-    if not audible and held:
-        yield np.concatenate(held)
+            yield _from_onset(leading) if trim else np.concatenate(leading)
+    if not audible and leading:
+        yield np.concatenate(leading)
 
 
 def silence_before(samples: NDArray[np.int16]) -> int:
@@ -50,12 +50,12 @@ def _audible(samples: NDArray[np.int16]) -> NDArray[np.bool_]:
     return (samples > AUDIBLE) | (samples < -AUDIBLE)
 
 
-def _from_onset(held: list[NDArray[np.int16]]) -> NDArray[np.int16]:
-    samples = np.concatenate(held)
+def _from_onset(blocks: list[NDArray[np.int16]]) -> NDArray[np.int16]:
+    samples = np.concatenate(blocks)
     return samples[max(0, silence_before(samples) - PRE_ROLL) :]
 
 
-class _Stage(Protocol):
+class _Filter(Protocol):
     """A streaming filter. It may delay some samples until later calls."""
 
     def process(self, samples: NDArray[np.float32]) -> NDArray[np.float32]: ...
@@ -66,40 +66,48 @@ class _Stage(Protocol):
 class Chain:
     """The filters and the encoder for one file. Filters that would change nothing are left out.
 
-    rate: sample rate of the file in Hz. light: whether the work is too small to be worth a thread.
+    Args:
+        output: format of the file.
+        speed: factor of the speed.
+        rate: requested sample rate in Hz.
+        streaming: whether ``encode`` returns bytes; otherwise ``finish`` returns the complete file.
+
+    Attributes:
+        rate: sample rate of the file in Hz.
+        light: whether the work is too small to be worth a thread.
     """
 
-    def __init__(self, kind: Format, *, speed: float = 1.0, rate: int = SAMPLE_RATE, whole: bool = False) -> None:
-        self.rate = kind.rate_for(rate)
-        self._stages: list[_Stage] = []
+    def __init__(self, output: Format, *, speed: float = 1.0, rate: int = SAMPLE_RATE, streaming: bool = True) -> None:
+        self.rate = output.rate_for(rate)
+        self._filters: list[_Filter] = []
         if speed != 1.0:
-            self._stages.append(Stretch(speed, SAMPLE_RATE))
+            self._filters.append(Stretch(speed, SAMPLE_RATE))
         if self.rate != SAMPLE_RATE:
-            self._stages.append(Resampler(SAMPLE_RATE, self.rate))
-        self._encoder = kind.encoder(self.rate, whole)
-        self.light = kind.light and not self._stages
+            self._filters.append(Resampler(SAMPLE_RATE, self.rate))
+        self._encoder = output.encoder(self.rate, streaming)
+        self.light = output.light and not self._filters
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
         """Return the bytes that these samples complete, possibly none."""
-        if not self._stages:
+        if not self._filters:
             return self._encoder.encode(samples)
-        changed = to_float32(samples)
-        for stage in self._stages:
-            changed = stage.process(changed)
-        return self._encoder.encode(to_int16(changed))
+        filtered = to_float32(samples)
+        for each in self._filters:
+            filtered = each.process(filtered)
+        return self._encoder.encode(to_int16(filtered))
 
     def finish(self) -> bytes:
         """Return the buffered bytes and the trailer of the file."""
-        if not self._stages:
+        if not self._filters:
             return self._encoder.finish()
         rest = np.zeros(0, np.float32)
-        for stage in self._stages:
-            rest = np.concatenate([stage.process(rest), stage.flush()])
+        for each in self._filters:
+            rest = np.concatenate([each.process(rest), each.flush()])
         return self._encoder.encode(to_int16(rest)) + self._encoder.finish()
 
     def close(self) -> None:
         """Free all resources, finished or not."""
-        self._stages.clear()
+        self._filters.clear()
         self._encoder.close()
 
 
@@ -111,21 +119,21 @@ class Rendering:
     """
 
     def __init__(
-        self, kind: Format, threads: Executor, *, speed: float = 1.0, rate: int = SAMPLE_RATE, whole: bool = False
+        self, output: Format, threads: Executor, *, speed: float = 1.0, rate: int = SAMPLE_RATE, streaming: bool = True
     ) -> None:
-        self._chain = Chain(kind, speed=speed, rate=rate, whole=whole)
+        self._chain = Chain(output, speed=speed, rate=rate, streaming=streaming)
         self._threads = threads
         self._last: Future[bytes] | None = None
-        self.media_type = kind.media_type
+        self.media_type = output.media_type
         self.sample_rate = self._chain.rate
 
     async def encode(self, samples: NDArray[np.int16]) -> bytes:
         """Return the bytes that these samples complete, possibly none."""
-        return await self._done(lambda: self._chain.encode(samples))
+        return await self._run(lambda: self._chain.encode(samples))
 
     async def finish(self) -> bytes:
         """Return the buffered bytes and the trailer of the file."""
-        return await self._done(self._chain.finish)
+        return await self._run(self._chain.finish)
 
     def close(self) -> None:
         """Free all resources, finished or not. Does not wait for a block that is still being encoded."""
@@ -134,7 +142,7 @@ class Rendering:
         else:
             self._last.add_done_callback(lambda _: self._chain.close())
 
-    async def _done(self, work: Callable[[], bytes]) -> bytes:
+    async def _run(self, work: Callable[[], bytes]) -> bytes:
         if self._chain.light:
             return work()
         self._last = self._threads.submit(work)

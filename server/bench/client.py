@@ -9,11 +9,12 @@ import time
 from urllib.parse import urlsplit
 
 import h11
+from typing_extensions import override
 
 from server.bench.samples import Samples
 from server.bench.trace import Trace
 
-_NO_SAMPLES = (
+_UNSUPPORTED_TYPES = (
     "application/json",
     "text/",
     "audio/mpeg",
@@ -23,23 +24,31 @@ _NO_SAMPLES = (
     "audio/aac",
     "audio/flac",
 )
-_MOST_OF_A_REFUSAL = 65_536
+_MAX_ERROR_BYTES = 65_536
 _CLOSED = "the server closed the connection"
 
 
 class Exchange(asyncio.Protocol):
     """Sends ``request`` with ``body`` once connected, and records events with their timestamps in ``trace``.
 
-    samples: receives the body of the response. over: a future that is done when the exchange has ended.
+    Args:
+        request: the head of the request.
+        body: the body of the request.
+        samples: receives the body of the response.
+        trace: receives the events.
+
+    Attributes:
+        ended: a future that is done when the exchange has ended.
     """
 
     def __init__(self, request: h11.Request, body: bytes, samples: Samples, trace: Trace) -> None:
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._request, self._body = request, body
         self._samples, self._trace = samples, trace
         self._http = h11.Connection(h11.CLIENT)
-        self._refusal: bytearray | None = None
+        self._error_body: bytearray | None = None
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the request. With https, the TLS handshake is complete."""
         assert isinstance(transport, asyncio.WriteTransport)
@@ -47,67 +56,69 @@ class Exchange(asyncio.Protocol):
         events = (self._request, h11.Data(self._body), h11.EndOfMessage())
         transport.write(b"".join(self._http.send(event) or b"" for event in events))
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """Handle received bytes."""
-        self._take(data, time.perf_counter())
+        self._receive(data, time.perf_counter())
 
+    @override
     def eof_received(self) -> None:
         """Handle the server's end of stream, which ends a body without a length."""
-        self._take(b"", time.perf_counter())
+        self._receive(b"", time.perf_counter())
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         """End the exchange with an error if it has not ended."""
-        if not self.over.done():
-            self._broke(str(exc or _CLOSED))
+        if not self.ended.done():
+            self._fail(str(exc or _CLOSED))
 
-    def _take(self, data: bytes, moment: float) -> None:
-        if self.over.done():
+    def _receive(self, data: bytes, now: float) -> None:
+        if self.ended.done():
             return
         try:
             self._http.receive_data(data)
-            while not self.over.done() and (event := self._http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
-                self._happened(event, moment)
+            while not self.ended.done() and (event := self._http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
+                self._handle(event, now)
         except h11.RemoteProtocolError as error:
-            self._broke(str(error) if data else _CLOSED)
+            self._fail(str(error) if data else _CLOSED)
         except ValueError as error:
             self._end("not understood", str(error))
 
-    def _happened(self, event: object, moment: float) -> None:
+    def _handle(self, event: object, now: float) -> None:
         match event:
             case h11.Response():
-                self._answered(event, moment)
-            case h11.Data() if self._refusal is not None:
-                self._refusal += event.data[: _MOST_OF_A_REFUSAL - len(self._refusal)]
+                self._begin_response(event, now)
+            case h11.Data() if self._error_body is not None:
+                self._error_body += event.data[: _MAX_ERROR_BYTES - len(self._error_body)]
             case h11.Data():
-                if size := self._samples.take(bytes(event.data)):
-                    self._trace.pieces.append((moment, size))
-            case h11.EndOfMessage() if self._refusal is not None:
-                self._end(self._trace.outcome, message_of(bytes(self._refusal)))
+                if size := self._samples.add(bytes(event.data)):
+                    self._trace.pieces.append((now, size))
+            case h11.EndOfMessage() if self._error_body is not None:
+                self._end(self._trace.outcome, message_of(bytes(self._error_body)))
             case h11.EndOfMessage():
                 self._trace.rate, self._trace.onset = self._samples.rate, self._samples.onset
                 self._end("ok", "")
             case h11.ConnectionClosed():
-                self._broke(_CLOSED)
+                self._fail(_CLOSED)
 
-    def _answered(self, response: h11.Response, moment: float) -> None:
-        self._trace.answered = moment
+    def _begin_response(self, response: h11.Response, now: float) -> None:
+        self._trace.answered = now
         headers = {name: value.decode("latin-1") for name, value in response.headers}
         if response.status_code != 200:
-            self._trace.outcome, self._refusal = str(response.status_code), bytearray()
+            self._trace.outcome, self._error_body = str(response.status_code), bytearray()
             return
-        kind = headers.get(b"content-type", "").lower()
-        if kind.startswith(_NO_SAMPLES):
-            raise ValueError(f"the answer is {kind}; only PCM and WAV can be timed (see --body)")
-        told = headers.get(b"x-sample-rate", "")
-        if told.isdecimal() and int(told):
-            self._samples.rate = int(told)
+        content_type = headers.get(b"content-type", "").lower()
+        if content_type.startswith(_UNSUPPORTED_TYPES):
+            raise ValueError(f"the response must be PCM or WAV to be timed, got {content_type} (see --body)")
+        rate = headers.get(b"x-sample-rate", "")
+        if rate.isdecimal() and int(rate):
+            self._samples.rate = int(rate)
 
-    def _broke(self, detail: str) -> None:
+    def _fail(self, detail: str) -> None:
         self._end("no answer" if self._trace.answered is None else "cut short", detail)
 
     def _end(self, outcome: str, detail: str) -> None:
         self._trace.end(outcome, detail)
-        self.over.set_result(None)
+        self.ended.set_result(None)
 
 
 def message_of(body: bytes) -> str:
@@ -124,13 +135,15 @@ _PATH = "/v1/audio/speech"
 class Client:
     """Sends speech requests to ``server``. Used from one event loop by all simulated clients.
 
-    patience: request timeout in seconds.
-    rate: sample rate in Hz if the response does not contain one (``X-Sample-Rate`` or WAV header).
-    audible: see Samples.
-    Raises ValueError for an invalid address.
+    Args:
+        server: see ``speech_address``. Raises ValueError if it is invalid.
+        key: API key, or None.
+        timeout: request timeout in seconds.
+        rate: sample rate in Hz if the response does not contain one (``X-Sample-Rate`` or WAV header).
+        audible: see Samples.
     """
 
-    def __init__(self, server: str, key: str | None, *, patience: float, rate: int, audible: float) -> None:
+    def __init__(self, server: str, key: str | None, *, timeout: float, rate: int, audible: float) -> None:
         self.address = speech_address(server)
         parts = urlsplit(self.address)
         self._host, self._port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -138,34 +151,34 @@ class Client:
         self._target = (parts.path + (f"?{parts.query}" if parts.query else "")).encode("ascii")
         self._headers = [("Host", parts.netloc.rpartition("@")[2]), ("Content-Type", "application/json")]
         self._headers += [("Connection", "close"), *([("Authorization", f"Bearer {key}")] if key else [])]
-        self._patience, self._rate, self._audible = patience, rate, audible
-        self._reached = self._host
+        self._timeout, self._rate, self._audible = timeout, rate, audible
+        self._peer = self._host
 
     async def reach(self) -> None:
         """Resolve the host and find its reachable address, once for all requests. Raises OSError."""
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 _, writer = await asyncio.open_connection(self._host, self._port)
         except TimeoutError:
-            raise OSError(f"no connection to {self.address} within {self._patience:g} s") from None
+            raise OSError(f"no connection to {self.address} within {self._timeout:g} s") from None
         except OSError as error:
             raise OSError(f"no connection to {self.address}: {error.strerror or error}") from None
-        self._reached = writer.get_extra_info("peername")[0]
+        self._peer = writer.get_extra_info("peername")[0]
         writer.close()
 
-    async def ask(self, body: bytes, trace: Trace) -> None:
+    async def send(self, body: bytes, trace: Trace) -> None:
         """Send one request and read its response to the end. Failures are recorded in ``trace``."""
         samples = Samples(self._rate, self._audible)
         headers = [*self._headers, ("Content-Length", str(len(body)))]
         exchange = Exchange(h11.Request(method="POST", target=self._target, headers=headers), body, samples, trace)
         transport: asyncio.WriteTransport | None = None
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 transport = await self._connect(exchange)
-                await exchange.over
+                await exchange.ended
                 transport.close()
         except TimeoutError:
-            trace.end("timeout", f"not over after {self._patience:g} s")
+            trace.end("timeout", f"not complete after {self._timeout:g} s")
         except OSError as error:
             trace.end("no connection", str(error))
         finally:
@@ -176,7 +189,7 @@ class Client:
         name = self._host if self._tls else None
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(
-            lambda: exchange, self._reached, self._port, ssl=self._tls, server_hostname=name
+            lambda: exchange, self._peer, self._port, ssl=self._tls, server_hostname=name
         )
         return transport
 
@@ -184,16 +197,16 @@ class Client:
 def speech_address(server: str) -> str:
     """Return the URL of the speech endpoint of ``server``.
 
-    ``server`` is a URL without a path, an OpenAI base URL that ends in /v1, or the full URL of the endpoint.
-    Raises ValueError.
+    ``server`` is a URL without a path, an OpenAI base URL that ends in /v1, or the full URL of the endpoint. Raises
+    ValueError.
     """
     try:
         url = urlsplit(server)
-        known = url.scheme in ("http", "https") and url.hostname and url.port != 0 and server.isascii()
+        valid = url.scheme in ("http", "https") and url.hostname and url.port != 0 and server.isascii()
     except ValueError as error:
         raise ValueError(f"{server}: {error}") from None
-    if not known:
-        raise ValueError(f"{server}: not an http or https address")
+    if not valid:
+        raise ValueError(f"{server}: not an http or https URL")
     path = url.path.rstrip("/")
     if not path:
         return url._replace(path=_PATH).geturl()

@@ -24,10 +24,11 @@ def check_plot(path: Path) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
     except ImportError:
-        raise ValueError("a plot needs matplotlib: pip install 'sonant[plot]'") from None
-    kinds = FigureCanvasAgg.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in kinds:
-        raise ValueError(f"{path}: a plot ends in one of {', '.join(f'.{kind}' for kind in sorted(kinds))}")
+        raise ValueError("--plot: matplotlib is not installed: pip install 'sonant[plot]'") from None
+    extensions = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in extensions:
+        known = ", ".join(f".{extension}" for extension in sorted(extensions))
+        raise ValueError(f"--plot: the file extension must be one of {known}, got {path}")
 
 
 def write_plot(path: Path, title: str, loads: Loads) -> None:
@@ -36,38 +37,38 @@ def write_plot(path: Path, title: str, loads: Loads) -> None:
 
     figure = Figure(figsize=(15, 5), layout="constrained")
     figure.suptitle(title)
-    *shares, course = figure.subplots(1, len(_PANELS) + 1)
-    for axes, (name, label) in zip(shares, _PANELS, strict=True):
-        _draw_shares(axes, name, label, loads)
-    _draw_course(course, loads)
-    figure.legend(*course.get_legend_handles_labels(), loc="outside right upper")
+    *distributions, timeline = figure.subplots(1, len(_PANELS) + 1)
+    for axes, (name, label) in zip(distributions, _PANELS, strict=True):
+        _draw_distribution(axes, name, label, loads)
+    _draw_timeline(timeline, loads)
+    figure.legend(*timeline.get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(path)
 
 
-def _draw_shares(axes: Axes, name: str, label: str, loads: Loads) -> None:
+def _draw_distribution(axes: Axes, name: str, label: str, loads: Loads) -> None:
     """Draw the empirical distribution (CDF) of a latency."""
     for index, (_, each) in enumerate(loads):
         if values := sorted(
             1000 * getattr(figures, name) for figures in each if not math.isnan(getattr(figures, name))
         ):
-            axes.ecdf(values, color=_colour(index, len(loads)))
+            axes.ecdf(values, color=_color(index, len(loads)))
     axes.set(xscale="log", xlabel=label, ylabel="share of requests")
     axes.xaxis.set_major_formatter(_PLAIN)
     axes.grid(alpha=0.3)
 
 
-def _draw_course(axes: Axes, loads: Loads) -> None:
+def _draw_timeline(axes: Axes, loads: Loads) -> None:
     """Draw the latency of each request over its start time. A server that falls behind shows as a slope."""
     for index, (load, each) in enumerate(loads):
-        heard = [figures for figures in each if not math.isnan(figures.audible)]
-        moments, waits = [each.intended for each in heard], [1000 * each.audible for each in heard]
-        axes.scatter(moments, waits, s=8, color=_colour(index, len(loads)), label=str(load))
-    axes.set(yscale="log", xlabel="asked after, s", ylabel="first audible sample, ms")
+        audible = [figures for figures in each if not math.isnan(figures.audible)]
+        starts, latencies = [each.intended for each in audible], [1000 * each.audible for each in audible]
+        axes.scatter(starts, latencies, s=8, color=_color(index, len(loads)), label=str(load))
+    axes.set(yscale="log", xlabel="start of the request, s", ylabel="first audible sample, ms")
     axes.yaxis.set_major_formatter(_PLAIN)
     axes.grid(alpha=0.3)
 
 
-def _colour(index: int, count: int) -> tuple[float, ...]:
+def _color(index: int, count: int) -> tuple[float, ...]:
     from matplotlib import colormaps
 
     return tuple(colormaps["viridis"](index / max(1, count - 1) * 0.9))

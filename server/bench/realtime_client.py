@@ -7,66 +7,69 @@ from dataclasses import dataclass
 
 from server.bench.trace import Piece
 
-BYTES_A_SAMPLE = 2
+BYTES_PER_SAMPLE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
-    """The result of playback: number of underruns, and their total length in seconds (``dry``)."""
+class Playback:
+    """The result of a simulated playback: number of underruns, and their total length in seconds."""
 
     underruns: int
-    dry: float
+    underrun_seconds: float
 
 
 class Player:
     """Simulates a player that starts ``wait`` seconds after the first piece arrives, and pauses during underruns.
 
-    With a wait of 0, ``dry`` is also the smallest wait that would have avoided all underruns.
-    rate: sample rate in Hz.
+    With a wait of 0, the total length of the underruns is also the smallest wait that would have avoided them all.
+
+    Args:
+        rate: sample rate in Hz.
+        wait: seconds of buffering before playback starts.
     """
 
     def __init__(self, rate: int, wait: float = 0.0) -> None:
-        self._bytes_a_second = rate * BYTES_A_SAMPLE
+        self._bytes_per_second = rate * BYTES_PER_SAMPLE
         self._wait = wait
-        self._underruns, self._dry = 0, 0.0
-        self._ends: float | None = None
+        self._underruns, self._underrun_seconds = 0, 0.0
+        self._end: float | None = None
 
-    def take(self, moment: float, size: int) -> float:
-        """Add a piece of ``size`` bytes that arrived at ``moment``. Return when its first sample is played."""
-        if self._ends is None:
-            self._ends = moment + self._wait
-        elif moment > self._ends:
+    def add(self, arrived: float, size: int) -> float:
+        """Add a piece of ``size`` bytes that arrived at time ``arrived``. Return when its first sample is played."""
+        if self._end is None:
+            self._end = arrived + self._wait
+        elif arrived > self._end:
             self._underruns += 1
-            self._dry += moment - self._ends
-            self._ends = moment
-        begins = self._ends
-        self._ends += size / self._bytes_a_second
-        return begins
+            self._underrun_seconds += arrived - self._end
+            self._end = arrived
+        start = self._end
+        self._end += size / self._bytes_per_second
+        return start
 
     @property
-    def listening(self) -> Listening:
+    def playback(self) -> Playback:
         """The result so far."""
-        return Listening(self._underruns, self._dry)
+        return Playback(self._underruns, self._underrun_seconds)
 
 
-def listen(pieces: Iterable[Piece], rate: int, wait: float = 0.0) -> Listening:
+def play(pieces: Iterable[Piece], rate: int, wait: float = 0.0) -> Playback:
     """Simulate playback of all pieces and return the result."""
     player = Player(rate, wait)
-    for moment, size in pieces:
-        player.take(moment, size)
-    return player.listening
+    for arrived, size in pieces:
+        player.add(arrived, size)
+    return player.playback
 
 
-def heard_at(pieces: Iterable[Piece], rate: int, sample: int) -> tuple[float, float]:
+def played_at(pieces: Iterable[Piece], rate: int, sample: int) -> tuple[float, float]:
     """Return when the sample with index ``sample`` arrived, and when a player without a buffer played it.
 
-    Raises ValueError when there is no such sample.
+    Raises ValueError if the pieces do not contain it.
     """
-    player, begin = Player(rate), sample * BYTES_A_SAMPLE
-    came = 0
-    for moment, size in pieces:
-        plays = player.take(moment, size)
-        if begin + BYTES_A_SAMPLE <= came + size:
-            return moment, plays + (begin - came) / (rate * BYTES_A_SAMPLE)
-        came += size
-    raise ValueError("there is no such sample")
+    player, offset = Player(rate), sample * BYTES_PER_SAMPLE
+    received = 0
+    for arrived, size in pieces:
+        start = player.add(arrived, size)
+        if offset + BYTES_PER_SAMPLE <= received + size:
+            return arrived, start + (offset - received) / (rate * BYTES_PER_SAMPLE)
+        received += size
+    raise ValueError(f"the pieces do not contain sample {sample}")

@@ -28,32 +28,32 @@ _TITLES = {
     "first_byte": "first byte, ms",
     "playable": "first playable frame, ms",
     "audible": "first audible sample, ms",
-    "heard": "heard, playing from the first byte, ms",
-    "total": "all of it, ms",
+    "heard": "played without a buffer, ms",
+    "total": "total, ms",
     "gap": "longest gap between pieces, ms",
-    "underrun": "silence by underruns, ms",
-    "buffered_underrun": "the same with a buffer, ms",
+    "underrun": "underruns, ms",
+    "buffered_underrun": "underruns with a buffer, ms",
     "sent": "sent late by the client, ms",
 }
 
 
 def comparison(summaries: Sequence[Summary]) -> Table:
     """Return a table with one row per load."""
-    heads = "load", "answered", "first byte, ms", "audible, ms", "real-time factor", "ran dry", "continuity"
-    table = Table(*heads, "audio s a s", box=None, pad_edge=False, caption="p50 / p95", caption_justify="left")
+    heads = "load", "answered", "first byte, ms", "audible, ms", "real-time factor", "with underruns", "continuity"
+    table = Table(*heads, "audio s/s", box=None, pad_edge=False, caption="p50 / p95", caption_justify="left")
     for column in table.columns:
         column.no_wrap = True
         column.justify = "right" if column is not table.columns[0] else "left"
     for each in summaries:
         table.add_row(
             str(each.load),
-            f"{each.good}/{each.requests}",
+            f"{each.succeeded}/{each.requests}",
             _pair(each.spreads["first_byte"], 1000, 1),
             _pair(each.spreads["audible"], 1000, 1),
             _pair(each.spreads["real_time_factor"], 1, 3),
-            f"{each.dry}/{each.good}",
+            f"{each.with_underruns}/{each.succeeded}",
             _number(each.continuity, 3),
-            f"{each.audio_a_second:.1f}",
+            f"{each.audio_per_second:.1f}",
         )
     return table
 
@@ -73,19 +73,20 @@ def details(summary: Summary) -> Table:
 def remarks(summaries: Sequence[Summary], buffer: float) -> Iterator[str]:
     """Yield lines with what the tables do not show: outcomes, underruns, and warnings about the client itself."""
     for each in summaries:
-        answered = f"{each.good} of {each.requests} answered in {each.seconds:.1f} s"
-        dry = f"{each.dry} ran dry ({each.underruns} underruns), {each.buffered_dry} of those who wait {buffer:g} s"
-        yield f"{each.load}: {answered}, {each.audio:.1f} s of audio; {dry}"
+        answered = f"{each.succeeded} of {each.requests} answered in {each.seconds:.1f} s"
+        underruns = f"{each.with_underruns} with underruns ({each.underruns} in total)"
+        buffered = f"{each.with_buffered_underruns} with a buffer of {buffer:g} s"
+        yield f"{each.load}: {answered}, {each.audio:.1f} s of audio; {underruns}, {buffered}"
         for outcome, count in each.outcomes.items():
             if outcome != "ok":
-                yield f"  {outcome}: {count}, such as: {each.details[outcome]}"
+                yield f"  {outcome}: {count}, for example: {each.details[outcome]}"
         if each.short:
-            yield f"  {each.short} were shorter than asked for: the model ended them itself"
+            yield f"  {each.short} shorter than requested: the model ended them"
         if each.client_busy > _BUSY:
-            yield f"  the client was busy {each.client_busy:.0%} of the time: the server may be faster than this"
+            yield f"  the client used {each.client_busy:.0%} of a core: the server may be faster than measured"
         elif each.spreads["sent"].percentiles[95] > _LATE:
             late = 1000 * each.spreads["sent"].percentiles[95]
-            yield f"  the client sent late (p95 {late:.1f} ms), which the latencies contain"
+            yield f"  the client sent requests late (p95 {late:.1f} ms); the latencies include this delay"
 
 
 def _pair(values: Spread, unit: float, digits: int) -> str:
@@ -125,12 +126,12 @@ def _load(summary: Summary, each: Sequence[Figures]) -> dict[str, Any]:
         **dict(_spread(name, values) for name, values in summary.spreads.items()),
         "continuity": _rounded(summary.continuity),
         "underruns": summary.underruns,
-        "listeners_run_dry": summary.dry,
+        "listeners_run_dry": summary.with_underruns,
         "buffered_underruns": summary.buffered_underruns,
-        "buffered_listeners_run_dry": summary.buffered_dry,
+        "buffered_listeners_run_dry": summary.with_buffered_underruns,
         "short": summary.short,
         "audio_seconds": _rounded(summary.audio),
-        "audio_seconds_a_second": _rounded(summary.audio_a_second),
+        "audio_seconds_a_second": _rounded(summary.audio_per_second),
         "client_busy": _rounded(summary.client_busy),
         "each": [_request(figures) for figures in each],
     }

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-_MOST = 65_536
+_MAX_HEADER_BYTES = 65_536
 
 
 def samples_in(head: bytes) -> tuple[int, int | None] | None:
@@ -17,23 +17,23 @@ def samples_in(head: bytes) -> tuple[int, int | None] | None:
     """
     if not head.startswith(b"RIFF"):
         return None if b"RIFF".startswith(head) else (0, None)
-    at, rate = 12, None
-    while len(head) >= at + 8:
-        kind, size = struct.unpack_from("<4sI", head, at)
-        if kind == b"data":
-            return at + 8, rate
-        if kind == b"fmt " and len(head) >= at + 24:
-            rate = _rate(head, at + 8)
-        at += 8 + size + size % 2
-    if at > _MOST:
-        raise ValueError("a WAV file without samples")
+    offset, rate = 12, None
+    while len(head) >= offset + 8:
+        chunk, size = struct.unpack_from("<4sI", head, offset)
+        if chunk == b"data":
+            return offset + 8, rate
+        if chunk == b"fmt " and len(head) >= offset + 24:
+            rate = _rate(head, offset + 8)
+        offset += 8 + size + size % 2
+    if offset > _MAX_HEADER_BYTES:
+        raise ValueError(f"the WAV file has a header of more than {_MAX_HEADER_BYTES} bytes without samples")
     return None
 
 
-def _rate(head: bytes, at: int) -> int:
-    _, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", head, at)
+def _rate(head: bytes, offset: int) -> int:
+    _, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", head, offset)
     if (channels, bits) != (1, 16):
-        raise ValueError(f"WAV with {channels} channels of {bits} bits; one of 16 is understood")
+        raise ValueError(f"WAV must have 1 channel of 16 bits, got {channels} channels of {bits} bits")
     return int(rate)
 
 
@@ -42,9 +42,13 @@ class Samples:
 
     Samples after the first audible one are not examined, so the cost is negligible.
 
-    rate: sample rate in Hz of raw samples.
-    audible: magnitude above which a sample is audible; full scale is 1.
-    onset: index of the first audible sample, or None.
+    Args:
+        rate: sample rate in Hz of raw samples.
+        audible: magnitude above which a sample is audible; full scale is 1.
+
+    Attributes:
+        rate: sample rate in Hz.
+        onset: index of the first audible sample, or None.
     """
 
     def __init__(self, rate: int, audible: float) -> None:
@@ -52,11 +56,11 @@ class Samples:
         self.onset: int | None = None
         self._audible = audible * 32_768
         self._begun = False
-        self._held = b""
+        self._pending = b""
         self._searched = 0
 
-    def take(self, piece: bytes) -> int:
-        """Take the next bytes of the body. Return how many of them are samples.
+    def add(self, piece: bytes) -> int:
+        """Add the next bytes of the body. Return how many of them are samples.
 
         Raises ValueError for an unsupported WAV file.
         """
@@ -67,21 +71,21 @@ class Samples:
         return len(piece)
 
     def _begin(self, piece: bytes) -> bytes:
-        self._held += piece
-        found = samples_in(self._held)
+        self._pending += piece
+        found = samples_in(self._pending)
         if found is None:
             return b""
-        at, rate = found
-        first, self._held = self._held[at:], b""
+        offset, rate = found
+        first, self._pending = self._pending[offset:], b""
         self._begun, self.rate = True, rate or self.rate
         return first
 
     def _search(self, piece: bytes) -> None:
-        data = self._held + piece
-        whole = len(data) // 2
-        samples = np.frombuffer(data, "<i2", count=whole)
+        data = self._pending + piece
+        count = len(data) // 2
+        samples = np.frombuffer(data, "<i2", count=count)
         loud = (samples > self._audible) | (samples < -self._audible)
         if loud.any():
             self.onset = self._searched + int(loud.argmax())
-        self._searched += whole
-        self._held = data[2 * whole :]
+        self._searched += count
+        self._pending = data[2 * count :]

@@ -12,7 +12,7 @@ from server.bench.figures import Figures, figures_of
 from server.bench.run import Run, run
 from server.bench.workload import Closed, Load, Workload
 
-CONTINUOUS = 0.1
+CONTINUOUS_SECONDS = 0.1
 """Maximum total seconds of underruns for continuous playback; the usual threshold for comparing speech servers."""
 PERCENTS = (50, 90, 95, 99)
 
@@ -44,16 +44,20 @@ class Spread:
 class Summary:
     """The summary of one load.
 
-    began: Unix time.
-    outcomes: number of requests by outcome. details: an example message for each outcome other than ``"ok"``.
-    short: number of utterances that are shorter than requested.
-    seconds: from the first request to the end of the last response.
-    spreads: distributions over the requests answered with speech, in seconds except for the real-time factor.
-    audio: total seconds of speech.
-    continuity: share of clients with at most ``CONTINUOUS`` seconds of underruns.
-    underruns, buffered_underruns: number of underruns of clients that play at once, and of clients that buffer first.
-    dry, buffered_dry: number of those clients that had any underrun.
-    client_busy: CPU usage of the client, as a share of one core.
+    Attributes:
+        began: Unix time.
+        outcomes: number of requests by outcome.
+        details: an example message for each outcome other than ``"ok"``.
+        short: number of utterances that are shorter than requested.
+        seconds: from the first request to the end of the last response.
+        spreads: distributions over the requests answered with speech, in seconds except for the real-time factor.
+        audio: total seconds of speech.
+        continuity: share of clients with at most ``CONTINUOUS_SECONDS`` of underruns.
+        underruns: number of underruns of clients that play from the first byte on.
+        with_underruns: number of those clients that had any underrun.
+        buffered_underruns: number of underruns of clients that buffer first.
+        with_buffered_underruns: number of those clients that had any underrun.
+        client_busy: CPU usage of the client, as a share of one core.
     """
 
     load: Load
@@ -66,9 +70,9 @@ class Summary:
     audio: float
     continuity: float
     underruns: int
-    dry: int
+    with_underruns: int
     buffered_underruns: int
-    buffered_dry: int
+    with_buffered_underruns: int
     client_busy: float
 
     @property
@@ -77,12 +81,12 @@ class Summary:
         return sum(self.outcomes.values())
 
     @property
-    def good(self) -> int:
+    def succeeded(self) -> int:
         """Number of requests answered with speech."""
         return self.outcomes.get("ok", 0)
 
     @property
-    def audio_a_second(self) -> float:
+    def audio_per_second(self) -> float:
         """Seconds of speech per second, over all clients."""
         return self.audio / self.seconds if self.seconds else 0.0
 
@@ -100,11 +104,11 @@ def summary_of(run: Run, each: Sequence[Figures]) -> Summary:
         seconds=max((figures.intended + figures.total for figures in each), default=0.0) - begin,
         spreads={name: spread([of(figures) for figures in good]) for name, of in _MEASURED.items()},
         audio=sum(figures.audio for figures in good),
-        continuity=sum(figures.underrun <= CONTINUOUS for figures in good) / len(good) if good else math.nan,
+        continuity=sum(figures.underrun <= CONTINUOUS_SECONDS for figures in good) / len(good) if good else math.nan,
         underruns=sum(figures.underruns for figures in good),
-        dry=sum(figures.underruns > 0 for figures in good),
+        with_underruns=sum(figures.underruns > 0 for figures in good),
         buffered_underruns=sum(figures.buffered_underruns for figures in good),
-        buffered_dry=sum(figures.buffered_underruns > 0 for figures in good),
+        with_buffered_underruns=sum(figures.buffered_underruns > 0 for figures in good),
         client_busy=run.busy / run.seconds if run.seconds else 0.0,
     )
 
@@ -118,19 +122,24 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread({percent: ordered[rank] for percent, rank in ranks.items()}, ordered[-1])
 
 
-_WARM_UP_AT_ONCE = 2
+_WARM_UP_CONCURRENCY = 2
 
 
 async def measure(
-    loads: Sequence[Load], client: Client, asking: Workload, *, warm_up: int, buffer: float
+    loads: Sequence[Load], client: Client, workload: Workload, *, warm_up: int, buffer: float
 ) -> AsyncIterator[tuple[Summary, list[Figures]]]:
     """Run the loads one after the other, and yield the summary and the metrics of each when it is complete.
 
-    warm_up: number of unmeasured requests before the first load. buffer: seconds that buffering clients wait.
+    Args:
+        loads: the loads.
+        client: sends the requests.
+        workload: creates the requests.
+        warm_up: number of unmeasured requests before the first load.
+        buffer: seconds that buffering clients wait.
     """
     if warm_up:
-        await run(Closed(_WARM_UP_AT_ONCE, requests=warm_up), client, asking)
+        await run(Closed(_WARM_UP_CONCURRENCY, requests=warm_up), client, workload)
     for load in loads:
-        done = await run(load, client, asking)
+        done = await run(load, client, workload)
         each = [figures_of(trace, began=done.began, buffer=buffer) for trace in done.traces]
         yield summary_of(done, each), each

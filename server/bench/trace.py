@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-_MOST_DETAIL = 300
+_MAX_DETAIL_CHARS = 300
 
 Piece = tuple[float, int]
 """Arrival time, and number of bytes of samples."""
@@ -15,10 +15,14 @@ Piece = tuple[float, int]
 class Trace:
     """Timestamps of one request in seconds, on the clock of ``time.perf_counter``; None for events that did not happen.
 
-    intended: when the request should have been sent. sent: when it was sent; later only if the client was busy.
-    pieces: the pieces of the body, in order of arrival.
-    onset: index of the first audible sample.
-    outcome: ``"ok"``, a status other than 200, or another kind of failure, with ``detail``.
+    Attributes:
+        intended: when the request should have been sent.
+        sent: when it was sent; later only if the client was busy.
+        frames: the requested length of the utterance, or None.
+        pieces: the pieces of the body, in order of arrival.
+        rate: sample rate in Hz.
+        onset: index of the first audible sample.
+        outcome: ``"ok"``, a status other than 200, or another kind of failure, with ``detail``.
     """
 
     number: int
@@ -37,4 +41,4 @@ class Trace:
     def end(self, outcome: str, detail: str) -> None:
         """Record the end of the request."""
         self.ended = time.perf_counter()
-        self.outcome, self.detail = outcome, " ".join(detail.split())[:_MOST_DETAIL]
+        self.outcome, self.detail = outcome, " ".join(detail.split())[:_MAX_DETAIL_CHARS]

@@ -40,25 +40,30 @@ def read_texts(path: Path) -> tuple[str, ...]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a text in UTF-8") from None
+        raise ValueError(f"{path}: not UTF-8 text") from None
     texts = tuple(line.strip() for line in lines if line.strip())
     if not texts:
-        raise ValueError(f"{path}: no text in it")
+        raise ValueError(f"{path}: contains no text")
     return texts
 
 
-FRAMES_A_CHARACTER = 0.85
+FRAMES_PER_CHARACTER = 0.85
 """Estimated codec frames (80 ms each) per character of text."""
-_FEWEST_FRAMES = 8
+_MIN_FRAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Creates the bodies of speech requests. Texts and voices take turns, and each request has its own seed.
+    """Creates the bodies of speech requests. Texts and voices rotate, and each request has its own seed.
 
-    fields: added to every body. They override other fields; a value of None removes the field.
-    frames: utterance length in frames, or ``"text"`` for ``FRAMES_A_CHARACTER`` per character; sent as
-        ``frames_field``.
+    Attributes:
+        texts: the texts, used in turn.
+        voices: the voices, used in turn; none for the server's default voice.
+        fields: added to every body. They override other fields; a value of None removes the field.
+        frames: utterance length in frames, or ``"text"`` for ``FRAMES_PER_CHARACTER`` per character; None if the model
+            decides.
+        frames_field: the field in which ``frames`` is sent.
+        first_seed: the seed of request 0; request n has ``first_seed + n``.
     """
 
     texts: Sequence[str]
@@ -70,7 +75,7 @@ class Workload:
 
     def body(self, number: int) -> bytes:
         """Return the JSON body of request ``number``."""
-        own: dict[str, Any] = {
+        body: dict[str, Any] = {
             "input": self._text(number),
             "response_format": "pcm",
             "stream": True,
@@ -78,21 +83,23 @@ class Workload:
             self.frames_field: self.frames_of(number),
         }
         if self.voices:
-            own["voice"] = self.voices[number % len(self.voices)]
-        return json.dumps({name: value for name, value in {**own, **self.fields}.items() if value is not None}).encode()
+            body["voice"] = self.voices[number % len(self.voices)]
+        return json.dumps(
+            {name: value for name, value in {**body, **self.fields}.items() if value is not None}
+        ).encode()
 
     def frames_of(self, number: int) -> int | None:
         """Return the requested length of utterance ``number`` in frames, or None if the model decides."""
         if self.frames == "text":
-            return max(_FEWEST_FRAMES, round(FRAMES_A_CHARACTER * len(self._text(number))))
+            return max(_MIN_FRAMES, round(FRAMES_PER_CHARACTER * len(self._text(number))))
         return self.frames
 
     def _text(self, number: int) -> str:
         return self.texts[number % len(self.texts)]
 
 
-def reference(source: str) -> str:
-    """Return a recording for a request: a URL unchanged, a file as a ``data:`` URL. Raises OSError."""
+def recording_url(source: str) -> str:
+    """Return the URL of a recording for a request: a URL unchanged, a file as a ``data:`` URL. Raises OSError."""
     if source.startswith(("http://", "https://", "data:", "file:")):
         return source
     return "data:audio/wav;base64," + base64.b64encode(Path(source).read_bytes()).decode()
@@ -117,16 +124,16 @@ class Open:
 
     def arrivals(self) -> Iterator[float]:
         """Yield the arrival time of each request, in seconds from the start; the first is 0."""
-        for _, at in zip(_numbers(self.requests), self._moments(), strict=False):
+        for _, at in zip(_numbers(self.requests), self._times(), strict=False):
             if self.seconds is not None and at >= self.seconds:
                 return
             yield at
 
-    def _moments(self) -> Iterator[float]:
+    def _times(self) -> Iterator[float]:
         if self.even:
             return (number / self.rate for number in itertools.count())
-        draw = random.Random(self.seed)
-        return itertools.accumulate((draw.expovariate(self.rate) for _ in itertools.count()), initial=0.0)
+        generator = random.Random(self.seed)
+        return itertools.accumulate((generator.expovariate(self.rate) for _ in itertools.count()), initial=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,28 +183,31 @@ def _numbers(count: int | None) -> Iterator[int]:
     return itertools.count() if count is None else iter(range(count))
 
 
-_FEWEST = 40
+_MIN_REQUESTS = 40
 """Minimum requests of a load. With fewer, the 95th percentile would be one of the two worst values."""
 
 
 def open_load(rate: float, requests: int | None, seconds: float | None, *, even: bool, seed: int) -> Open:
-    """Return an open load. Without ``requests`` and ``seconds`` it lasts 20 s, but at least ``_FEWEST`` requests."""
+    """Return an open load.
+
+    Without ``requests`` and ``seconds`` it lasts 20 s, but has at least ``_MIN_REQUESTS`` requests.
+    """
     if requests is None and seconds is None:
-        requests = max(_FEWEST, round(20 * rate))
+        requests = max(_MIN_REQUESTS, round(20 * rate))
     return Open(rate, requests, seconds, even, seed)
 
 
 def closed_load(at_once: int, requests: int | None, seconds: float | None) -> Closed:
     """Return a closed load.
 
-    Without ``requests`` and ``seconds`` it has four requests per client, but at least ``_FEWEST``.
+    Without ``requests`` and ``seconds`` it has four requests per client, but at least ``_MIN_REQUESTS``.
     """
     if requests is None and seconds is None:
-        requests = max(_FEWEST, 4 * at_once)
+        requests = max(_MIN_REQUESTS, 4 * at_once)
     return Closed(at_once, requests, seconds)
 
 
-def audience(listeners: int, requests: int | None, seconds: float | None) -> RealtimeClients:
+def realtime_load(listeners: int, requests: int | None, seconds: float | None) -> RealtimeClients:
     """Return a load of real-time clients. Without ``requests`` and ``seconds`` it lasts 20 s."""
     return RealtimeClients(listeners, requests, 20.0 if requests is None and seconds is None else seconds)
 
@@ -215,5 +225,5 @@ PLANS = tuple(_PLANS)
 def planned(name: str, requests: int | None, seconds: float | None, *, even: bool, seed: int) -> list[Load]:
     """Return the loads of a plan, in ascending order: first the open loads, then the closed ones."""
     rates, counts = _PLANS[name]
-    opened = [open_load(rate, requests, seconds, even=even, seed=seed) for rate in rates]
-    return [*opened, *(closed_load(count, requests, seconds) for count in counts)]
+    open_loads = [open_load(rate, requests, seconds, even=even, seed=seed) for rate in rates]
+    return [*open_loads, *(closed_load(count, requests, seconds) for count in counts)]

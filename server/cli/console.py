@@ -10,6 +10,7 @@ import typer
 
 from engine.errors import EngineError
 from server.errors import ApiError
+from server.http.uvicorn_hooks import UnsupportedUvicorn
 from server.settings import SettingsError
 
 
@@ -20,11 +21,11 @@ def note(text: str) -> None:
 
 def check_writable(path: Path) -> None:
     """Check, before any work is done, that ``path`` can be written. Raises OSError. Leaves no new file behind."""
-    there = path.exists()
-    if there and not path.is_file() and not path.is_dir():
+    exists = path.exists()
+    if exists and not path.is_file() and not path.is_dir():
         return  # do not open a pipe or a device twice
     path.open("ab").close()
-    if not there:
+    if not exists:
         path.unlink(missing_ok=True)  # another command may write there, too
 
 
@@ -33,7 +34,7 @@ def plain_errors(command: str) -> Iterator[None]:
     """Turn expected failures into one line on standard error and exit code 1. Other exceptions, bugs, propagate."""
     try:
         yield
-    except SettingsError as error:
+    except (SettingsError, UnsupportedUvicorn) as error:
         message = str(error)
     except OSError as error:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)

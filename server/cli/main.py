@@ -14,15 +14,15 @@ from server.cli.voices import app as voices
 from server.version import version
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"sonant {version()}")
         raise typer.Exit
 
 
 def _sonant(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """A speech server for Qwen3-TTS."""

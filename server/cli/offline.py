@@ -19,8 +19,8 @@ from server.api.requests import SpeechBody, parse_speech
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
 from server.long_text.splitting import check_split, submitted
-from server.references.bounds import refusal
 from server.references.library import ReferenceLibrary
+from server.references.validation import invalid_recording
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.synthesis.engine_request import speech_request
@@ -33,11 +33,11 @@ _OWN_LIMITS = Limits(
     reference_max_seconds=3600.0,
     reference_max_bytes=2**30,
 )
-"""Limits for the user's own files and texts on the user's own machine; the limits of the API are not needed."""
+"""Limits for the user's own files and texts on the user's own machine, which need no protection from them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spoken:
+class OfflineSpeech:
     """A synthesized utterance.
 
     body: the API request. request: the engine request. samples: int16 [T * 1920]. codes: int64 [T, 16].
@@ -50,8 +50,8 @@ class Spoken:
 
     def write_audio(self, path: Path) -> None:
         """Write the audio file with the requested format, speed and sample rate."""
-        kind = FORMATS[self.body.response_format]
-        chain = Chain(kind, speed=self.body.speed, rate=self.body.sample_rate, whole=True)
+        output = FORMATS[self.body.response_format]
+        chain = Chain(output, speed=self.body.speed, rate=self.body.sample_rate, streaming=False)
         try:
             path.write_bytes(chain.encode(self.samples) + chain.finish())
         finally:
@@ -68,37 +68,37 @@ class Spoken:
             np.savez(file, allow_pickle=False, **arrays)
 
 
-async def say(
+async def synthesize(
     settings: Settings,
     fields: dict[str, Any],
     *,
     greedy: bool,
     on_ready: Callable[[EngineInfo], None],
     on_frames: Callable[[int], None],
-) -> Spoken:
+) -> OfflineSpeech:
     """Synthesize one utterance with an engine that is started for it. Raises ApiError or EngineError.
 
     Args:
         settings: the server's settings; their limits are replaced.
         fields: fields of a speech request; those that are None are ignored.
-        greedy: use greedy sampling, whatever ``fields`` say.
+        greedy: use greedy sampling; overrides ``fields``.
         on_ready: called once when the checkpoint is loaded.
         on_frames: called with the number of frames so far.
     """
     settings = settings.model_copy(update={"limits": _OWN_LIMITS})
-    given = {name: value for name, value in fields.items() if value is not None}
-    body = parse_speech({**given, "stream": False}, settings.limits)
+    present = {name: value for name, value in fields.items() if value is not None}
+    body = parse_speech({**present, "stream": False}, settings.limits)
     engine = EngineClient(settings.engine)
     references = ReferenceLibrary(engine, settings, _decode_own_file)
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        asked = await speech_request(body, engine, settings, references)
-        check_split(body, asked)
-        asked = replace(asked, sampling=replace(asked.sampling, greedy=asked.sampling.greedy or greedy))
-        samples, codes = await _collect(submitted(body, asked, engine), on_frames)
-        return Spoken(body, asked, samples, codes)
+        request = await speech_request(body, engine, settings, references)
+        check_split(body, request)
+        request = replace(request, sampling=replace(request.sampling, greedy=request.sampling.greedy or greedy))
+        samples, codes = await _collect(submitted(body, request, engine), on_frames)
+        return OfflineSpeech(body, request, samples, codes)
     finally:
         await engine.close()
 
@@ -106,14 +106,16 @@ async def say(
 async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
     """Decode in this process. The file is trusted, and may need more memory and time than a decoder worker allows.
 
-    Imports libsndfile here: the HTTP process imports this module, but must not load libsndfile.
+    libsndfile is imported here, because the HTTP process imports this module but must not load libsndfile.
     """
     from server.references.decoders import decode_samples
 
     try:
         return await asyncio.to_thread(decode_samples, data, _OWN_LIMITS)
     except MemoryError:
-        raise refusal("decoding it takes more memory than there is", "reference_too_complex") from None
+        raise invalid_recording(
+            "decoding it needs more memory than this machine has", "reference_too_complex"
+        ) from None
 
 
 async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:

@@ -13,8 +13,7 @@ from rich.console import Console
 from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
 from server.audio.encoders import FORMATS
 from server.cli.console import check_writable, note, plain_errors
-from server.cli.offline import Spoken, recording_url
-from server.cli.offline import say as speak
+from server.cli.offline import OfflineSpeech, recording_url, synthesize
 from server.settings import load_settings
 from server.startup import UNTRAINED
 
@@ -26,49 +25,55 @@ class Layout(StrEnum):
     FULL = "full"
 
 
-_ENDINGS = {"ogg": "opus"}
+_EXTENSIONS = {"ogg": "opus"}
 """File extensions that differ from the name of their format."""
-
-Temperature = Annotated[float | None, typer.Option(help="0 draws greedily.")]
-Number = Annotated[int | None, typer.Option()]
-Fraction = Annotated[float | None, typer.Option()]
 
 
 def say(
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str, typer.Argument(help="Text to speak.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write; its ending picks the format.")
+        Path | None, typer.Option("-o", "--output", help="Audio file to write. Its extension selects the format.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="A checkpoint folder, or a hub name.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.")] = None,
-    voice: Annotated[str | None, typer.Option(help="A speaker of the checkpoint, or a stored voice.")] = None,
-    language: Annotated[str | None, typer.Option(help="Found out when not given.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="How to speak, or the voice to design.")] = None,
-    ref_audio: Annotated[Path | None, typer.Option(help="A recording of the voice to clone.")] = None,
-    ref_text: Annotated[str | None, typer.Option(help="What is said in that recording.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Checkpoint folder, or repository name on the Hugging Face hub.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings.")] = None,
+    voice: Annotated[str | None, typer.Option(help="Speaker of the checkpoint, or stored voice.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the text. Default: detected from the text.")] = None,
+    instructions: Annotated[str | None, typer.Option(help="Speaking style, or the voice to design.")] = None,
+    ref_audio: Annotated[Path | None, typer.Option(help="Recording of the voice to clone.")] = None,
+    ref_text: Annotated[str | None, typer.Option(help="Transcript of that recording.")] = None,
     x_vector_only: Annotated[
-        bool, typer.Option("--x-vector-only", help="Clone from the speaker embedding alone.")
+        bool, typer.Option("--x-vector-only", help="Clone with the speaker embedding only.")
     ] = False,
-    text_layout: Annotated[Layout | None, typer.Option(help="The task's own when not given.")] = None,
-    split: Annotated[bool, typer.Option("--split", help="Long text: say it sentence by sentence.")] = False,
-    speed: Annotated[float, typer.Option(help="0.25 to 4, at the same pitch.")] = 1.0,
-    sample_rate: Annotated[int, typer.Option(help="8000 to 48000.")] = SAMPLE_RATE,
-    seed: Annotated[int | None, typer.Option(help="The same seed says it the same way.")] = None,
-    temperature: Temperature = None,
-    top_k: Number = None,
-    top_p: Fraction = None,
-    repetition_penalty: Fraction = None,
-    subtalker_temperature: Temperature = None,
-    subtalker_top_k: Number = None,
-    subtalker_top_p: Fraction = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Take the likeliest code each time.")] = False,
-    max_new_tokens: Annotated[int | None, typer.Option(help="N gives at most N-1 frames of 80 ms.")] = None,
-    dump: Annotated[Path | None, typer.Option(help="An .npz file for codes and samples.")] = None,
+    text_layout: Annotated[
+        Layout | None, typer.Option(help="Position of the text in the prompt. Default: depends on the task.")
+    ] = None,
+    split: Annotated[bool, typer.Option("--split", help="Long text: synthesize sentence by sentence.")] = False,
+    speed: Annotated[float, typer.Option(help="0.25 to 4; the pitch does not change.")] = 1.0,
+    sample_rate: Annotated[int, typer.Option(help="Samples per second, 8000 to 48000.")] = SAMPLE_RATE,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same audio.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sampling temperature of codebook 0; 0 selects the most likely code.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample from this number of most likely codes.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample from the most likely codes of this total probability.")
+    ] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: codes repeat less.")] = None,
+    subtalker_temperature: Annotated[
+        float | None, typer.Option(help="The same as --temperature, for codebooks 1 to 15.")
+    ] = None,
+    subtalker_top_k: Annotated[int | None, typer.Option(help="The same as --top-k, for codebooks 1 to 15.")] = None,
+    subtalker_top_p: Annotated[float | None, typer.Option(help="The same as --top-p, for codebooks 1 to 15.")] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always select the most likely code.")] = False,
+    max_new_tokens: Annotated[int | None, typer.Option(help="N limits the speech to N-1 frames of 80 ms.")] = None,
+    dump: Annotated[Path | None, typer.Option(help=".npz file to write codes and samples to.")] = None,
 ) -> None:
-    """Say TEXT into a file."""
+    """Synthesize TEXT into a file, without a server."""
     if output is None and dump is None:
-        raise typer.BadParameter("name a file to write", param_hint="'-o'")
-    kind = _format_of(output) if output is not None else "wav"
+        raise typer.BadParameter("a file to write is required", param_hint="'-o'")
+    response_format = _format_of(output) if output is not None else "wav"
     with plain_errors("sonant say"):
         for path in (output, dump):
             if path is not None:
@@ -76,7 +81,7 @@ def say(
         settings = load_settings(config, {"engine": {"model": model}} if model else None)
         fields = {
             "input": text,
-            "response_format": kind,
+            "response_format": response_format,
             "speed": speed,
             "sample_rate": sample_rate,
             "voice": voice,
@@ -98,20 +103,21 @@ def say(
             "max_new_tokens": max_new_tokens,
         }
         with Progress() as progress:
-            spoken = asyncio.run(
-                speak(settings, fields, greedy=greedy, on_ready=progress.ready, on_frames=progress.frames)
+            result = asyncio.run(
+                synthesize(settings, fields, greedy=greedy, on_ready=progress.ready, on_frames=progress.frames)
             )
-        _write(spoken, output, dump)
+        _write(result, output, dump)
 
 
 def _format_of(output: Path) -> str:
     """Return the format for the file extension; WAV without one, for example for a pipe."""
-    ending = output.suffix.lower().removeprefix(".") or "wav"
-    kind = _ENDINGS.get(ending, ending)
-    if kind not in FORMATS:
-        known = ", ".join(f".{name}" for name in (*FORMATS, *_ENDINGS))
-        raise typer.BadParameter(f"'.{ending}' is no format; there are {known}", param_hint="'-o'")
-    return kind
+    extension = output.suffix.lower().removeprefix(".") or "wav"
+    response_format = _EXTENSIONS.get(extension, extension)
+    if response_format not in FORMATS:
+        known = ", ".join(f".{name}" for name in (*FORMATS, *_EXTENSIONS))
+        message = f"the file extension must be one of {known}, got '.{extension}'"
+        raise typer.BadParameter(message, param_hint="'-o'")
+    return response_format
 
 
 class Progress:
@@ -134,19 +140,19 @@ class Progress:
         """Report that the checkpoint is loaded."""
         if not info.trained:
             note(f"Warning: {UNTRAINED}.")
-        self._show("thinking")
+        self._show("waiting for the first audio")
 
-    def frames(self, made: int) -> None:
-        """Report that ``made`` frames have been synthesized so far."""
-        self._show(f"{made * SAMPLES_PER_FRAME / SAMPLE_RATE:.1f} s of speech")
+    def frames(self, count: int) -> None:
+        """Report that ``count`` frames have been synthesized so far."""
+        self._show(f"{count * SAMPLES_PER_FRAME / SAMPLE_RATE:.1f} s of speech")
 
     def _show(self, text: str) -> None:
         if self._status:
             self._status.update(text)
 
 
-def _write(spoken: Spoken, output: Path | None, dump: Path | None) -> None:
+def _write(speech: OfflineSpeech, output: Path | None, dump: Path | None) -> None:
     if output is not None:
-        spoken.write_audio(output)
+        speech.write_audio(output)
     if dump is not None:
-        spoken.write_dump(dump)
+        speech.write_dump(dump)

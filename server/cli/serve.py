@@ -17,12 +17,14 @@ from engine.system.logs import set_up_logging
 from server.app import create_app
 from server.cli.console import note, plain_errors
 from server.http.connection_table import ConnectionTable
-from server.http.connections import connections
+from server.http.connections import http_protocol
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
 from server.http.keys import load_keys
-from server.http.shutdown import Server, untold
+from server.http.response_framing import ResponseFraming
+from server.http.shutdown import Server, is_not_in_request_log
 from server.http.supervisor import Heartbeat, Supervisor
-from server.http.websockets import websocket_connections
+from server.http.uvicorn_hooks import check_uvicorn
+from server.http.websockets import websocket_protocol
 from server.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("sonant")
@@ -37,16 +39,21 @@ the server notices that a client does not read."""
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="A YAML file of settings; configs/pocket.yaml when not given.")
+        Path | None, typer.Option(help="YAML file of settings. Default: configs/pocket.yaml, the pocket checkpoint.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free port.")] = None,
-    model: Annotated[str | None, typer.Option(help="A checkpoint folder, or a Hugging Face hub name.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the setting host.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 selects a free port.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Checkpoint folder, or repository name on the Hugging Face hub.")
+    ] = None,
     keys_file: Annotated[
-        Path | None, typer.Option(help="A file of keys, one a line, that requests must bring.")
+        Path | None, typer.Option(help="File of API keys, one per line. Requests must send one of them.")
     ] = None,
     allow_unauthenticated: Annotated[
-        bool, typer.Option("--allow-unauthenticated", help="Listen beyond this machine also without any key.")
+        bool,
+        typer.Option("--allow-unauthenticated", help="Allow an address that other machines reach without an API key."),
     ] = False,
 ) -> None:
     """Serve a Qwen3-TTS checkpoint over HTTP."""
@@ -58,17 +65,18 @@ def serve(
         "allow_unauthenticated": allow_unauthenticated or None,
     }
     with plain_errors("sonant serve"):
+        check_uvicorn()
         settings = load_settings(config, {name: value for name, value in flags.items() if value is not None})
         protected = bool(load_keys(settings))
         listener = _listen(settings)
         _check_exposure(listener, settings, protected)
     _set_up_logging(settings)
-    tell = log.info if settings.log_format == "json" else note
-    tell(f"Sonant serves {settings.model_name} on {_address(listener)}")
+    report = log.info if settings.log_format == "json" else note
+    report(f"Sonant serves {settings.model_name} on {_address(listener)}")
     if not protected and not _is_loopback(listener):
-        tell("Warning: anyone who reaches this address can use the server; it asks for no key.")
+        report("Warning: the server has no key: everyone who can reach this address can use it.")
     supervisor = Supervisor(
-        partial(_run, settings, listener, tell),
+        partial(_run, settings, listener, report),
         stall_seconds=settings.limits.http_stall_seconds,
         drain_seconds=settings.limits.drain_seconds,
     )
@@ -76,13 +84,13 @@ def serve(
 
 
 def _set_up_logging(settings: Settings) -> None:
-    """Set up logging, and keep only those uvicorn messages that are not redundant with the request log."""
+    """Set up logging, and drop those of uvicorn's messages that the request log contains."""
     set_up_logging(settings.log_format)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(untold)
+    logging.getLogger("uvicorn.error").addFilter(is_not_in_request_log)
 
 
-def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None], heartbeat: Heartbeat) -> int:
+def _run(settings: Settings, listener: socket.socket, report: Callable[[str], None], heartbeat: Heartbeat) -> int:
     """Run the HTTP process until it is stopped. Return its exit code: 1 if the engine could not start."""
     failed = False
 
@@ -100,10 +108,10 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
     table = ConnectionTable(capacity, limits.connection_share)
     server = Server(
         uvicorn.Config(
-            app,
-            loop="asyncio",  # uvloop, which vLLM installs, starts no process in a group of its own
-            http=connections(limits.request_seconds, table),
-            ws=websocket_connections(table, app.state.bodies),
+            ResponseFraming(app),
+            loop="asyncio",  # uvloop, which vLLM installs, cannot start a process in its own process group
+            http=http_protocol(limits.request_seconds, table),
+            ws=websocket_protocol(table, app.state.bodies),
             backlog=ACCEPT_BATCH,
             log_config=None,
             access_log=False,
@@ -116,7 +124,7 @@ def _run(settings: Settings, listener: socket.socket, tell: Callable[[str], None
         app.state.admission,
         app.state.sessions,
         settings.limits.drain_seconds,
-        tell,
+        report,
         heartbeat,
     )
     server.run([listener])
@@ -150,8 +158,8 @@ def _check_exposure(listener: socket.socket, settings: Settings, protected: bool
         return
     listener.close()
     raise SettingsError(
-        f"{settings.host} can be reached from other machines, and the server has no key: set SONANT_API_KEY or "
-        "keys_file, or let everybody in with --allow-unauthenticated (allow_unauthenticated: true)"
+        f"host: other machines can reach {settings.host}, and the server has no API key: set SONANT_API_KEY or "
+        "keys_file, or allow requests without a key with --allow-unauthenticated (allow_unauthenticated: true)"
     )
 
 

@@ -1,4 +1,4 @@
-"""A bound on the bytes of request bodies and large responses that are held in memory at once."""
+"""Limits the bytes of request bodies and large responses that are in memory at the same time."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections import Counter
 
 from server.errors import ApiError
 
-SMALL = 64 * 1024
-"""Bodies up to this many bytes are always accepted: the connection limit is enough to bound them."""
+SMALL_BODY_BYTES = 64 * 1024
+"""Bodies up to this size are always accepted: the connection limit is enough to bound them."""
 
 
 class BodyBudget:
     """Counts body bytes as they arrive, in total and by client. Not thread-safe: for one event loop.
 
     Args:
-        most: maximum bytes of all bodies together.
-        share: fraction of ``most`` that one client may hold, above 0 and at most 1.
+        max_bytes: maximum bytes of all bodies together.
+        client_share: fraction of ``max_bytes`` that one client may use, above 0 and at most 1.
     """
 
-    def __init__(self, most: int, share: float) -> None:
-        self._most = most
-        self._most_per_client = int(most * share)
+    def __init__(self, max_bytes: int, client_share: float) -> None:
+        self.max_bytes = max_bytes
+        self._max_client_bytes = int(max_bytes * client_share)
         self._by_client: Counter[str] = Counter()
-        self.held = 0
+        self.used = 0
 
     def account(self, client: str) -> BodyAccount:
         """Create an account for one body, or for the messages of one WebSocket."""
@@ -30,14 +30,14 @@ class BodyBudget:
 
     def charge(self, client: str, size: int) -> None:
         """Add ``size`` bytes, which may be negative, to the count of ``client``."""
-        self.held += size
+        self.used += size
         self._by_client[client] += size
         if not self._by_client[client]:
             del self._by_client[client]
 
     def has_room(self, client: str, size: int) -> bool:
-        """Return whether ``client`` may hold ``size`` more bytes."""
-        return self.held + size <= self._most and self._by_client[client] + size <= self._most_per_client
+        """Return whether ``client`` may use ``size`` more bytes."""
+        return self.used + size <= self.max_bytes and self._by_client[client] + size <= self._max_client_bytes
 
 
 class BodyAccount:
@@ -48,16 +48,17 @@ class BodyAccount:
         self._size = 0
 
     def resize(self, size: int) -> None:
-        """Set the number of bytes held now. Raises ApiError 503 when it exceeds ``SMALL`` and the budget."""
-        more = size - self._size
-        if more > 0 and size > SMALL and not self._budget.has_room(self._client, more):
+        """Set the number of bytes in memory. Raises ApiError 503 if it exceeds ``SMALL_BODY_BYTES`` and the budget."""
+        growth = size - self._size
+        if growth > 0 and size > SMALL_BODY_BYTES and not self._budget.has_room(self._client, growth):
             raise ApiError(
-                f"The server holds as many bytes of request and response bodies as it may (limits.max_bodies_bytes), "
-                f"and this one has more than {SMALL} bytes; try again later.",
+                f"No memory is left for a body of {size} bytes: request and response bodies in flight may use "
+                f"{self._budget.max_bytes} bytes (limits.max_bodies_bytes), and those of one client a share of that "
+                "(limits.client_share). Try again later.",
                 status=503,
                 code="server_busy",
             )
-        self._budget.charge(self._client, more)
+        self._budget.charge(self._client, growth)
         self._size = size
 
     def close(self) -> None:

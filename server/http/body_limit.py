@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.errors import ApiError, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.clients import client_of
-from server.http.connections import too_slow
+from server.http.connections import request_timeout_error
 
 
 class BodyLimit:
@@ -18,57 +18,58 @@ class BodyLimit:
 
     Args:
         app: the wrapped ASGI application.
-        most: maximum bytes of one body.
-        patience: seconds until the last byte of a body must arrive.
+        max_bytes: maximum bytes of one body.
+        timeout: seconds until the last byte of a body must arrive.
         budget: counts the bytes of all bodies. A body counts until its request ends, because the request keeps it in
             memory.
     """
 
-    def __init__(self, app: ASGIApp, most: int, patience: float, budget: BodyBudget) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float, budget: BodyBudget) -> None:
         self._app = app
-        self._most = most
-        self._patience = patience
+        self._max_bytes = max_bytes
+        self._timeout = timeout
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """Handle one request as ASGI middleware."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         length = Headers(scope=scope).get("content-length", "")
-        if length.isdecimal() and int(length) > self._most:
-            refusal = self._refusal()
-            scope["state"]["record"].failed(refusal)
-            await failure_of(refusal).response()(scope, receive, send)
+        if length.isdecimal() and int(length) > self._max_bytes:
+            error = self._too_large(f"{length} bytes")
+            scope["state"]["record"].failed(error)
+            await failure_of(error).response()(scope, receive, send)
             return
         account = self._budget.account(client_of(scope))
-        seen = 0
-        deadline: float | None = asyncio.get_running_loop().time() + self._patience
+        received = 0
+        deadline: float | None = asyncio.get_running_loop().time() + self._timeout
 
-        async def counted() -> Message:
-            nonlocal seen, deadline
-            message = await self._in_time(receive, deadline)
-            seen += len(message.get("body", b""))
-            if seen > self._most:
-                raise self._refusal()
-            account.resize(seen)
+        async def limited_receive() -> Message:
+            nonlocal received, deadline
+            message = await self._receive_before(deadline, receive)
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise self._too_large(f"more than {self._max_bytes} bytes")
+            account.resize(received)
             if not message.get("more_body", False):
                 deadline = None
             return message
 
         try:
-            await self._app(scope, counted, send)
+            await self._app(scope, limited_receive, send)
         finally:
             account.close()
 
-    async def _in_time(self, receive: Receive, deadline: float | None) -> Message:
+    async def _receive_before(self, deadline: float | None, receive: Receive) -> Message:
         if deadline is None:
             return await receive()
         try:
             async with asyncio.timeout_at(deadline):
                 return await receive()
         except TimeoutError:
-            raise ApiError(too_slow(self._patience), status=408, code="request_timeout") from None
+            raise request_timeout_error(self._timeout) from None
 
-    def _refusal(self) -> ApiError:
-        return ApiError(f"The body is larger than {self._most} bytes.", status=413, code="request_too_large")
+    def _too_large(self, size: str) -> ApiError:
+        message = f"The request body must have at most {self._max_bytes} bytes (limits.max_body_bytes), got {size}."
+        return ApiError(message, status=413, code="request_too_large")

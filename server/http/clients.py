@@ -1,4 +1,4 @@
-"""Client identity of connections and requests, for limits and fair queues that count per client."""
+"""Identifies the clients of connections and requests, for limits and queues that count by client."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def address_key(host: str) -> str:
     return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
 
 
-def share_of(places: int, share: float) -> int:
-    """Return how many of ``places`` one client may hold: the fraction ``share``, rounded up, and at least one.
+def client_quota(total: int, share: float) -> int:
+    """Return how many of ``total`` slots one client may have: the fraction ``share``, rounded up, and at least one.
 
-    If ``share`` is below 1 and ``places`` above 1, at least one is left for other clients.
+    If ``share`` is below 1 and ``total`` above 1, at least one slot is left for other clients.
     """
-    most = max(1, math.ceil(round(share * places, 6)))
-    return min(most, places - 1) if share < 1 and places > 1 else most
+    quota = max(1, math.ceil(round(share * total, 6)))
+    return min(quota, total - 1) if share < 1 and total > 1 else quota

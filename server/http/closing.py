@@ -1,4 +1,4 @@
-"""Closing connections by reset and by lingering close, for cases where a plain close would mislead the peer."""
+"""Closes connections by reset or by lingering close, where the peer could misread a plain close."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class LingeringClose(asyncio.Protocol):
 
     Args:
         transport: the connection; this protocol takes it over.
-        owner: the previous protocol; its ``connection_lost`` is called at the end.
+        previous: the protocol of the connection until now; its ``connection_lost`` is called at the end.
         seconds: maximum wait for the peer.
     """
 
-    def __init__(self, transport: asyncio.Transport, owner: asyncio.Protocol, seconds: float) -> None:
-        self._owner = owner
+    def __init__(self, transport: asyncio.Transport, previous: asyncio.Protocol, seconds: float) -> None:
+        self._previous = previous
         self.timer = asyncio.get_running_loop().call_later(seconds, transport.abort)
         transport.set_protocol(self)
         transport.resume_reading()
@@ -45,4 +45,4 @@ class LingeringClose(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer and notify the previous protocol. The peer or the timer closed the connection."""
         self.timer.cancel()
-        self._owner.connection_lost(exc)
+        self._previous.connection_lost(exc)

@@ -1,4 +1,4 @@
-"""The open connections of a server: limits their number, and evicts idle ones."""
+"""The open connections of a server: their limits, and the eviction of idle ones."""
 
 from __future__ import annotations
 
@@ -11,66 +11,67 @@ _IdleConnections = OrderedDict[asyncio.Transport, None]
 
 
 class ConnectionTable:
-    """Counts connections, in total and by client address, and evicts the longest-idle one when a limit is reached.
+    """Counts connections, in total and by address, and evicts the longest-idle one when a limit is reached.
 
     A connection is idle while no request is in progress on it: it has sent nothing yet, or it waits between two
     requests (keep-alive). WebSockets are never idle. Not thread-safe: for one event loop.
 
     Args:
-        most: maximum number of connections.
-        share: fraction of ``most`` that one client address (IPv6: one /64) may hold, above 0 and at most 1.
+        max_connections: maximum number of connections.
+        address_share: fraction of ``max_connections`` that one address (IPv6: one /64) may hold, above 0 and at most 1.
     """
 
-    def __init__(self, most: int, share: float) -> None:
-        self._most = most
-        self._most_per_client = max(1, int(most * share))
-        self._clients: dict[asyncio.Transport, str] = {}
-        self._open_by_client: Counter[str] = Counter()
+    def __init__(self, max_connections: int, address_share: float) -> None:
+        self.max_connections = max_connections
+        self._max_per_address = max(1, int(max_connections * address_share))
+        self._addresses: dict[asyncio.Transport, str] = {}
+        self._open_by_address: Counter[str] = Counter()
         self._idle: _IdleConnections = OrderedDict()
-        self._idle_by_client: dict[str, _IdleConnections] = {}
+        self._idle_by_address: dict[str, _IdleConnections] = {}
 
     def __len__(self) -> int:
-        return len(self._clients)
+        return len(self._addresses)
 
     def add(self, transport: asyncio.Transport, host: str) -> bool:
         """Count a new connection as idle. Return False if a limit is reached and no idle connection can be closed."""
-        client = address_key(host)
-        if self._open_by_client[client] >= self._most_per_client and not self._evict(self._idle_by_client.get(client)):
+        address = address_key(host)
+        full = self._open_by_address[address] >= self._max_per_address
+        if full and not self._evict(self._idle_by_address.get(address)):
             return False
-        if len(self._clients) >= self._most and not self._evict(self._idle):
+        if len(self._addresses) >= self.max_connections and not self._evict(self._idle):
             return False
-        self._clients[transport] = client
-        self._open_by_client[client] += 1
+        self._addresses[transport] = address
+        self._open_by_address[address] += 1
         self.set_idle(transport)
         return True
 
     def remove(self, transport: asyncio.Transport) -> None:
         """Remove a connection. No effect if it is not counted."""
         self.set_busy(transport)
-        client = self._clients.pop(transport, None)
-        if client is None:
+        address = self._addresses.pop(transport, None)
+        if address is None:
             return
-        self._open_by_client[client] -= 1
-        if not self._open_by_client[client]:
-            del self._open_by_client[client]
+        self._open_by_address[address] -= 1
+        if not self._open_by_address[address]:
+            del self._open_by_address[address]
 
     def set_busy(self, transport: asyncio.Transport) -> None:
         """Mark the connection as busy: a request has begun."""
         if transport not in self._idle:
             return
         del self._idle[transport]
-        client = self._clients[transport]
-        del self._idle_by_client[client][transport]
-        if not self._idle_by_client[client]:
-            del self._idle_by_client[client]
+        address = self._addresses[transport]
+        del self._idle_by_address[address][transport]
+        if not self._idle_by_address[address]:
+            del self._idle_by_address[address]
 
     def set_idle(self, transport: asyncio.Transport) -> None:
         """Mark the connection as idle: no request is in progress. No effect if it is not counted."""
-        client = self._clients.get(transport)
-        if client is None or transport in self._idle:
+        address = self._addresses.get(transport)
+        if address is None or transport in self._idle:
             return
         self._idle[transport] = None
-        self._idle_by_client.setdefault(client, OrderedDict())[transport] = None
+        self._idle_by_address.setdefault(address, OrderedDict())[transport] = None
 
     def _evict(self, idle: _IdleConnections | None) -> bool:
         """Close the longest-idle connection; return False if there is none. abort() frees its descriptor at once."""

@@ -1,4 +1,4 @@
-"""File descriptors: the number of connections they allow, and logging when the system has none left."""
+"""File descriptors: how many connections they allow, and the log line when none is left."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ It may accept four such batches before the first ``connection_made`` runs and ev
 4 * ACCEPT_BATCH must be well below RESERVE.
 """
 RESERVE = 192
-"""Descriptors that are not available to counted connections. They serve connections that are accepted but not yet
-counted, refused connections that are closing, files, and links to the engine."""
+"""Descriptors that are not available to counted connections: for connections that are accepted but not yet counted,
+refused connections that are closing, files, and links to the engine."""
 
-_MOST_DESCRIPTORS = 65_536
-_MOST_CONNECTIONS = 4096
-_FEWEST_CONNECTIONS = 16
+_MAX_DESCRIPTORS = 65_536
+_MAX_CONNECTIONS = 4096
+_MIN_CONNECTIONS = 16
 _LISTEN_QUEUE = 2048
 _LOG_SECONDS = 60.0
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -36,9 +36,9 @@ def raise_descriptor_limit() -> int:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY:
-        return _MOST_DESCRIPTORS
+        return _MAX_DESCRIPTORS
     if soft < wanted:
         with suppress(OSError, ValueError):  # macOS has a lower limit that getrlimit does not report
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -46,23 +46,23 @@ def raise_descriptor_limit() -> int:
     return soft
 
 
-def connection_capacity(asked: int | None, descriptors: int) -> int:
-    """Return the connection limit: ``asked`` (``limits.max_connections``) as far as ``descriptors`` allow it.
+def connection_capacity(configured: int | None, descriptors: int) -> int:
+    """Return the connection limit: ``configured`` (``limits.max_connections``) as far as ``descriptors`` allow it.
 
-    If ``asked`` is None, the limit is what the descriptors allow, at most 4096. Logs a warning when the descriptors
-    allow fewer than ``asked``.
+    If ``configured`` is None, the limit is what the descriptors allow, at most 4096. Logs a warning when the
+    descriptors allow fewer than ``configured``.
     """
-    possible = max(_FEWEST_CONNECTIONS, descriptors - RESERVE)
-    if asked is None:
-        return min(possible, _MOST_CONNECTIONS)
-    if asked > possible:
+    possible = max(_MIN_CONNECTIONS, descriptors - RESERVE)
+    if configured is None:
+        return min(possible, _MAX_CONNECTIONS)
+    if configured > possible:
         log.warning(
-            "limits.max_connections is %d, but the limit on open files (%d) allows %d; raise it (ulimit -n)",
-            asked,
+            "limits.max_connections is %d, but the open-file limit of %d allows only %d; raise it (ulimit -n)",
+            configured,
             descriptors,
             possible,
         )
-    return min(asked, possible)
+    return min(configured, possible)
 
 
 def prepare_listeners(sockets: Sequence[socket.socket]) -> None:
@@ -80,8 +80,8 @@ class AcceptFailureLog:
     """An event loop exception handler that logs accept() failures once a minute, and the rest as asyncio does."""
 
     def __init__(self) -> None:
-        self._count = 0
-        self._next = 0.0
+        self._failures = 0
+        self._next_log = 0.0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an error that asyncio reports."""
@@ -89,13 +89,13 @@ class AcceptFailureLog:
         if not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES and "socket" in context):
             loop.default_exception_handler(context)
             return
-        self._count += 1
+        self._failures += 1
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next_log:
             return
         log.error(
-            "accept() failed: %s (%d failures since the last such line); new connections wait in the listen queue",
+            "accept() failed: %s; %d failures since the last such line; new connections wait in the listen queue",
             error.strerror,
-            self._count,
+            self._failures,
         )
-        self._count, self._next = 0, now + _LOG_SECONDS
+        self._failures, self._next_log = 0, now + _LOG_SECONDS

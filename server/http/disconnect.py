@@ -17,31 +17,31 @@ T = TypeVar("T")
 async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
     """Return the result of ``work``; cancel it as soon as the client disconnects.
 
-    The request's body must have been read before. Raises ClientDisconnected, or what ``work`` raises.
+    The request's body must already have been read. Raises ClientDisconnected, or what ``work`` raises.
     """
-    working = asyncio.current_task()
-    assert working is not None
-    cancellations = working.cancelling()
-    watch = asyncio.ensure_future(_wait_for_disconnect(receive))
-    left = done = False
+    task = asyncio.current_task()
+    assert task is not None
+    cancellations = task.cancelling()
+    watcher = asyncio.ensure_future(_wait_for_disconnect(receive))
+    disconnected = done = False
 
-    def leave(_: asyncio.Task[None]) -> None:
-        nonlocal left
+    def on_disconnect(_: asyncio.Task[None]) -> None:
+        nonlocal disconnected
         if not done:
-            left = working.cancel()
+            disconnected = task.cancel()
 
-    watch.add_done_callback(leave)
+    watcher.add_done_callback(on_disconnect)
     try:
         return await work
     except asyncio.CancelledError:
-        if left and working.cancelling() == cancellations + 1:  # only the disconnect cancelled it
+        if disconnected and task.cancelling() == cancellations + 1:  # only the disconnect cancelled it
             raise ClientDisconnected from None
         raise
     finally:
         done = True
-        watch.cancel()
-        if left:
-            working.uncancel()
+        watcher.cancel()
+        if disconnected:
+            task.uncancel()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -21,8 +21,8 @@ OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirec
 
 _OPEN_FOLDER = "/playground/"
 
-_OWNER = b"sonant voice owner\0"
-"""Prefix that makes key ids different from every other digest of a key (domain separation)."""
+_KEY_ID_PREFIX = b"sonant voice owner\0"
+"""Makes key ids different from every other digest of a key (domain separation)."""
 
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 _KEY = re.compile(r"[!-~]{1,512}")
@@ -38,18 +38,18 @@ class Keys:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def identify(self, given: str) -> str | None:
-        """Return the id of the key ``given``, or None. Compares all keys, each in constant time, even after a match."""
-        digest, found = _digest(given), None
-        for each, name in self._ids.items():
-            if hmac.compare_digest(digest, each):
-                found = name
+    def identify(self, key: str) -> str | None:
+        """Return the id of ``key``, or None. Compares all keys, each in constant time, even after a match."""
+        digest, found = _digest(key), None
+        for known, identifier in self._ids.items():
+            if hmac.compare_digest(digest, known):
+                found = identifier
         return found
 
 
 def key_id(key: str) -> str:
     """Return the public id of a key: 16 hexadecimal digits. It also names the folder of the key's stored voices."""
-    return hashlib.sha256(_OWNER + key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(_KEY_ID_PREFIX + key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def load_keys(settings: Settings) -> Keys:
@@ -60,7 +60,7 @@ def load_keys(settings: Settings) -> Keys:
     keys = _read_keys(settings.keys_file) if settings.keys_file else []
     single = settings.api_key.get_secret_value().strip() if settings.api_key else ""
     if single and not _KEY.fullmatch(single):
-        raise SettingsError("api_key: a key is printable ASCII without spaces, at most 512 characters")
+        raise SettingsError("api_key must be 1 to 512 printable ASCII characters without spaces")
     return Keys([*keys, single] if single else keys)
 
 
@@ -70,17 +70,20 @@ def _read_keys(path: Path) -> list[str]:
     except (NotRegularFileError, FileTooLargeError) as error:
         raise SettingsError(f"keys_file: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"keys_file: {path} is not a text file") from None
+        raise SettingsError(f"keys_file: {path} is not UTF-8 text") from None
     keys = []
     for number, line in enumerate(lines, 1):
         key, *rest = line.split(maxsplit=1) or [""]
         if not key or key.startswith("#"):
             continue
         if not _KEY.fullmatch(key) or (rest and not rest[0].startswith("#")):
-            raise SettingsError(f"keys_file: {path}, line {number}: one key a line, and # before a comment")
+            raise SettingsError(
+                f"keys_file: {path}, line {number} must be one key of 1 to 512 printable ASCII characters without "
+                "spaces, optionally followed by a space, # and a comment"
+            )
         keys.append(key)
     if not keys:
-        raise SettingsError(f"keys_file: {path} holds no key")
+        raise SettingsError(f"keys_file: {path} contains no key")
     return keys
 
 
@@ -104,22 +107,23 @@ class KeyCheck:
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. A WebSocket is refused in its handshake, with the same response."""
+        """Handle one request as ASGI middleware. A WebSocket is refused in its handshake, with the same response."""
         if scope["type"] == "lifespan" or _is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         record: RequestRecord = scope["state"]["record"]
-        name = self._key_id(scope)
-        if name is not None:
-            record.owner = name
+        identifier = self._key_id(scope)
+        if identifier is not None:
+            record.owner = identifier
             if len(self._keys) > 1:
-                scope["state"]["key_id"] = record.client = name
+                scope["state"]["key_id"] = record.client = identifier
             await self._app(scope, receive, send)
             return
-        refusal = ApiError("A valid key is needed: Authorization: Bearer KEY.", status=401, code="invalid_api_key")
-        record.failed(refusal)
-        await failure_of(refusal).response()(scope, receive, send)
+        message = "The API key is missing or not valid: send a valid key as Authorization: Bearer KEY."
+        error = ApiError(message, status=401, code="invalid_api_key")
+        record.failed(error)
+        await failure_of(error).response()(scope, receive, send)
 
     def _key_id(self, scope: Scope) -> str | None:
-        given = _BEARER.fullmatch(Headers(scope=scope).get("authorization", "").strip())
-        return None if given is None else self._keys.identify(given.group(1))
+        bearer = _BEARER.fullmatch(Headers(scope=scope).get("authorization", "").strip())
+        return None if bearer is None else self._keys.identify(bearer.group(1))

@@ -1,4 +1,4 @@
-"""Protects a server without API keys from web pages of other sites (DNS rebinding, cross-site requests)."""
+"""Protects a server without API keys from web pages of other sites: DNS rebinding, cross-site requests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ class SameOriginOnly:
     server after it was loaded can read every response. It checks Origin on WebSocket handshakes and on unsafe methods,
     because browsers send handshakes and forms of any page without a preflight request.
 
-    names: host names of this server, in addition to IP addresses, localhost, names without a dot, and this machine's
-        own name.
+    Args:
+        app: the wrapped ASGI application.
+        names: host names of this server, in addition to IP addresses, localhost, names without a dot, and this
+            machine's own name.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
@@ -34,24 +36,28 @@ class SameOriginOnly:
         self._names = frozenset(name.lower().rstrip(".") for name in ("localhost", machine, f"{machine}.local", *names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
-        if refusal is None:
+        """Handle one request as ASGI middleware."""
+        error = None if scope["type"] == "lifespan" else self._error(scope)
+        if error is None:
             await self._app(scope, receive, send)
             return
-        scope["state"]["record"].failed(refusal)
-        await failure_of(refusal).response()(scope, receive, send)
+        scope["state"]["record"].failed(error)
+        await failure_of(error).response()(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> ApiError | None:
+    def _error(self, scope: Scope) -> ApiError | None:
+        """Return the error for a request that must be refused, else None."""
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if host and not self._is_own_host(host):  # HTTP/1.0 needs no Host; browsers always send one
-            return _foreign_host(host)
+            return _foreign_host_error(host)
         if origin is None or (scope["type"] == "http" and scope["method"] in _SAFE_METHODS):
             return None
         if self._is_own_origin(origin, host):
             return None
-        message = "Pages of other sites may not use this server; own_names is the setting of its own names."
+        message = (
+            f"Web pages of '{shown(origin)}' cannot use this server. If that is a host name of this server, add it to "
+            "the setting own_names."
+        )
         return ApiError(message, status=403, code="foreign_origin")
 
     def _is_own_origin(self, origin: str, host: str) -> bool:
@@ -75,12 +81,12 @@ class SameOriginOnly:
         return name in self._names or name.endswith(".localhost") or _is_address(name)
 
 
-def _foreign_host(host: str) -> ApiError:
+def _foreign_host_error(host: str) -> ApiError:
     name = shown(re.sub(r":\d*$", "", host))
     message = (
-        f"This server asks for no key and does not answer to the Host '{name}'. If it is this server's own name, add "
-        f"it to the setting own_names (own_names: ['{name}'], or SONANT_OWN_NAMES='[\"{name}\"]'); or use its IP "
-        "address, or give the server a key (SONANT_API_KEY)."
+        f"The Host '{name}' is not a known name of this server, which has no API key. If it is one, add it to the "
+        f"setting own_names (own_names: ['{name}'], or SONANT_OWN_NAMES='[\"{name}\"]'). Otherwise use the server's "
+        "IP address, or set an API key (SONANT_API_KEY)."
     )
     return ApiError(message, status=403, code="foreign_host")
 

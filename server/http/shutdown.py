@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 import uvicorn
+from typing_extensions import override
 
 from server.http.descriptors import prepare_listeners
 from server.http.supervisor import STOP_SIGNAL, Heartbeat
@@ -27,12 +28,14 @@ _CLOSE_SECONDS = 1.0
 class Server(uvicorn.Server):
     """A uvicorn server that drains on a stop signal: it listens and responds until the last accepted request ends.
 
+    ``uvicorn_hooks`` lists what it uses of uvicorn.
+
     Args:
         config: uvicorn's configuration.
         admission: refuses new requests while the server drains.
         sessions: the live sessions, which shutdown ends.
-        patience: seconds after the stop signal at which requests in flight are cancelled.
-        tell: called with progress messages for the operator.
+        drain_seconds: seconds after the stop signal at which requests in flight are cancelled.
+        report: called with progress messages for the operator.
         heartbeat: tells the supervisor that the event loop runs, from the time that connections are accepted until
             the loop ends.
     """
@@ -42,21 +45,22 @@ class Server(uvicorn.Server):
         config: uvicorn.Config,
         admission: Admission,
         sessions: Sessions,
-        patience: float,
-        tell: Callable[[str], None],
+        drain_seconds: float,
+        report: Callable[[str], None],
         heartbeat: Heartbeat,
     ) -> None:
         super().__init__(config)
         self._admission = admission
         self._sessions = sessions
-        self._patience = patience
-        self._tell = tell
+        self._drain_seconds = drain_seconds
+        self._report = report
         self._heartbeat = heartbeat
-        self._beating: asyncio.Task[None] | None = None
-        self._told: float | None = None
-        self._announced = False
+        self._heartbeat_task: asyncio.Task[None] | None = None
+        self._stop_requested_at: float | None = None
+        self._drain_reported = False
         self._forced = asyncio.Event()
 
+    @override
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Handle the supervisor's signal instead of SIGINT and SIGTERM, which the supervisor handles."""
@@ -66,37 +70,41 @@ class Server(uvicorn.Server):
         finally:
             signal.signal(STOP_SIGNAL, before)
 
+    @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, accept connections, and start the heartbeat."""
         await super().startup(sockets)
         prepare_listeners(sockets or [])
-        self._beating = asyncio.create_task(self._heartbeat.run())
+        self._heartbeat_task = asyncio.create_task(self._heartbeat.run())
 
+    @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain on the first stop signal, stop at once on a second one.
 
         uvicorn would store the signal and raise it again after shutdown. A requested stop is not a failure, so it is
         not stored.
         """
-        if self._told is not None or self.should_exit:
-            self._force()
+        if self._stop_requested_at is not None or self.should_exit:
+            self._force_exit()
             return
-        self._told = time.monotonic()
+        self._stop_requested_at = time.monotonic()
         self._admission.close()
 
+    @override
     async def on_tick(self, counter: int) -> bool:
         """Check the drain and return whether to exit. uvicorn calls this ten times a second."""
-        if self._told is not None:
-            self._look_at_drain(self._told + self._patience)
+        if self._stop_requested_at is not None:
+            self._check_drain(self._stop_requested_at + self._drain_seconds)
         return await super().on_tick(counter)
 
+    @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close idle connections, wait for responses in flight or cancel them, then stop the engine.
 
         Live sessions end first, because uvicorn would close them without an error event.
         """
         await self._sessions.end()
-        await self._until_closed()
+        await self._wait_for_websockets()
         self.config.timeout_graceful_shutdown = self._seconds_left()
         graceful = asyncio.ensure_future(super().shutdown(sockets))
         forced = asyncio.ensure_future(self._forced.wait())
@@ -107,36 +115,39 @@ class Server(uvicorn.Server):
         if not graceful.cancelled():
             graceful.result()
         if self.force_exit:
-            await self._break_off()
+            await self._cancel_requests()
             await self.lifespan.shutdown()
 
-    def _look_at_drain(self, deadline: float) -> None:
-        spoken = self._admission.taken
-        if spoken and not self._announced:
-            self._announced = True
-            self._tell(f"{_utterances(spoken)} being finished; Ctrl-C stops now")
-        if spoken and time.monotonic() >= deadline:
-            self._tell(f"{_utterances(spoken)} broken off: limits.drain_seconds is over")
-            self._force()
-        if not spoken:
+    def _check_drain(self, deadline: float) -> None:
+        """Exit when no utterance is in flight, or at the deadline."""
+        running = self._admission.taken
+        limit = f"limits.drain_seconds ({self._drain_seconds:g} s)"
+        if running and not self._drain_reported:
+            self._drain_reported = True
+            self._report(f"Stopping: {_utterances(running)} in flight may finish within {limit}; Ctrl-C stops now")
+        if running and time.monotonic() >= deadline:
+            self._report(f"Stopping: {limit} is over, {_utterances(running)} in flight cancelled")
+            self._force_exit()
+        if not running:
             self.should_exit = True
 
-    def _force(self) -> None:
+    def _force_exit(self) -> None:
         self.should_exit = self.force_exit = True
         asyncio.get_running_loop().call_soon_threadsafe(self._forced.set)  # this may run inside a signal handler
 
     def _seconds_left(self) -> int:
-        told = time.monotonic() if self._told is None else self._told
-        return max(1, math.ceil(told + self._patience - time.monotonic()))
+        now = time.monotonic()
+        requested = now if self._stop_requested_at is None else self._stop_requested_at
+        return max(1, math.ceil(requested + self._drain_seconds - now))
 
-    async def _until_closed(self) -> None:
+    async def _wait_for_websockets(self) -> None:
         """Wait until every WebSocket is closed by its client; otherwise data that was sent to it could be lost."""
         sockets = [each for each in self.server_state.connections if isinstance(each, WebSocketConnection)]
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await asyncio.gather(*(each.lost.wait() for each in sockets))
+                await asyncio.gather(*(each.closed.wait() for each in sockets))
 
-    async def _break_off(self) -> None:
+    async def _cancel_requests(self) -> None:
         tasks = list(self.server_state.tasks)
         for task in tasks:
             task.cancel()
@@ -144,10 +155,10 @@ class Server(uvicorn.Server):
 
 
 def _utterances(count: int) -> str:
-    return "1 utterance is" if count == 1 else f"{count} utterances are"
+    return "1 utterance" if count == 1 else f"{count} utterances"
 
 
-def untold(entry: logging.LogRecord) -> bool:
+def is_not_in_request_log(entry: logging.LogRecord) -> bool:
     """Filter uvicorn's log: drop cancellations and incomplete responses, which the request log has as ``error=``."""
     error = entry.exc_info[1] if entry.exc_info else None
     return not isinstance(error, asyncio.CancelledError) and "returned without completing" not in entry.getMessage()

@@ -33,18 +33,18 @@ _ALIVE, _ENGINE_READY = b"\0", b"\1"
 _STACK_SIGNAL = signal.SIGUSR2
 _HEARTBEAT_S = 5.0
 _FIRST_BACKOFF_S = 0.5
-_LONGEST_BACKOFF_S = 30.0
+_MAX_BACKOFF_S = 30.0
 _HEALTHY_S = 60.0
 """Seconds of serving after which the backoff is reset."""
-_STARTS = 3
+_MAX_STARTS = 3
 """Number of starts after which the supervisor gives up if no HTTP process ever sent a heartbeat."""
-_START_S = 120.0
+_START_TIMEOUT_S = 120.0
 """Timeout from the start of the HTTP process to its first heartbeat."""
 _STOP_GRACE_S = 10.0
 """Grace period for the HTTP process to end, in addition to ``limits.drain_seconds``."""
-_DESCENDANTS_S = 10.0
+_DESCENDANTS_TIMEOUT_S = 10.0
 """Timeout for the end of the processes that a dead HTTP process left behind."""
-_STACK_S = 0.5
+_STACK_WAIT_S = 0.5
 
 _log = logging.getLogger("sonant")
 
@@ -63,36 +63,37 @@ class Heartbeat:
             await asyncio.sleep(self._interval)
 
     def engine_ready(self) -> None:
-        """Tell the supervisor that the engine is loaded and speaks: its configuration works."""
+        """Tell the supervisor that the engine is ready, so its configuration works."""
         self._send(_ENGINE_READY)
 
     def _send(self, beat: bytes) -> None:
         try:
             os.write(self._descriptor, beat)
         except BlockingIOError:
-            pass  # the supervisor is stopped, and has enough to read
+            pass  # the supervisor is suspended; the pipe is full of heartbeats
         except BrokenPipeError:
             os._exit(1)
 
 
 class Supervisor:
-    """Runs ``front`` in a child process, restarts it when it crashes or hangs, and forwards stop signals to it.
+    """Runs ``serve`` in a child process, restarts it when it crashes or hangs, and forwards stop signals to it.
 
     Args:
-        front: runs in the child and returns an exit code. 0 ends the supervisor. 1 ends it too, unless an engine was
-            ready before: then the configuration works and the failure may pass. Any other code and every signal is a
-            crash. It must run the ``Heartbeat`` in its event loop.
+        serve: runs in the child and returns an exit code. 0 ends the supervisor. 1 ends it too, unless an engine was
+            ready before: then the configuration works, and the failure may be temporary. Any other code and every
+            signal is a crash. It must run the ``Heartbeat`` in its event loop.
         stall_seconds: seconds without a heartbeat after which the child is killed.
         drain_seconds: seconds that the child may take to stop, in addition to a fixed grace period, before it is
             killed.
     """
 
-    def __init__(self, front: Callable[[Heartbeat], int], *, stall_seconds: float, drain_seconds: float) -> None:
-        self._front = front
+    def __init__(self, serve: Callable[[Heartbeat], int], *, stall_seconds: float, drain_seconds: float) -> None:
+        self._serve = serve
         self._stall_seconds, self._drain_seconds = stall_seconds, drain_seconds
         self._interval = min(_HEARTBEAT_S, stall_seconds / 4)
-        self._stops = [each for each in _stop_signals() if signal.getsignal(each) is not signal.SIG_IGN]
+        self._forwarded = [each for each in _stop_signals() if signal.getsignal(each) is not signal.SIG_IGN]
         self._deadline: float | None = None
+        self._stop_seconds = 0.0
         self._served_since: float | None = None
         self._ever_served = self._engine_was_ready = False
 
@@ -110,18 +111,18 @@ class Supervisor:
             try:
                 reason = self._run_once()
             except OSError as error:
-                reason = f"cannot be started: {error.strerror}"
+                reason = f"could not be started: {error.strerror}"
             if isinstance(reason, int):
                 return reason
-            if not self._ever_served and starts >= _STARTS:
-                _log.error("the HTTP process %s; it failed %d times before it served, giving up", reason, starts)
+            if not self._ever_served and starts >= _MAX_STARTS:
+                _log.error("the HTTP process %s; giving up after %d failed starts", reason, starts)
                 return 1
             if self._served_since is not None and time.monotonic() - self._served_since > _HEALTHY_S:
                 backoff = _FIRST_BACKOFF_S
             _log.error("the HTTP process %s; restarting it in %.1f s", reason, backoff)
-            if self._stopped_within(backoff):
+            if self._wait_for_stop(backoff):
                 return 0
-            backoff = min(2 * backoff, _LONGEST_BACKOFF_S)
+            backoff = min(2 * backoff, _MAX_BACKOFF_S)
 
     def _run_once(self) -> int | str:
         """Run one child. Return the exit code of the supervisor, or the reason why the child must be restarted."""
@@ -134,7 +135,7 @@ class Supervisor:
             _end_session(child)
         if code == 0 or (code == 1 and not (self._engine_was_ready and self._deadline is None)):
             return code
-        reason = f"(pid {child}) {_described(code)}"
+        reason = f"(pid {child}) {_describe_exit(code)}"
         if self._deadline is None:
             return reason
         if code == -STOP_SIGNAL:  # it was still starting
@@ -147,13 +148,13 @@ class Supervisor:
 
         Time without a heartbeat counts only while this process also runs, so pausing the whole service is not a hang.
         """
-        silent, limit, tick = 0.0, max(_START_S, self._stall_seconds), 2 * self._interval
+        silent, limit, tick = 0.0, max(_START_TIMEOUT_S, self._stall_seconds), 2 * self._interval
         watched = [self._signals, heartbeats]
-        looked = time.monotonic()
+        checked = time.monotonic()
         while True:
-            ready, _, _ = select.select(watched, [], [], self._until_deadline(min(tick, limit - silent)))
+            ready, _, _ = select.select(watched, [], [], self._select_timeout(min(tick, limit - silent)))
             now = time.monotonic()
-            silent, looked = silent + min(now - looked, tick), now
+            silent, checked = silent + min(now - checked, tick), now
             if heartbeats in ready:
                 if beats := os.read(heartbeats, 4096):
                     self._engine_was_ready = self._engine_was_ready or _ENGINE_READY in beats
@@ -161,44 +162,48 @@ class Supervisor:
                     self._served_since = self._served_since or now
                 else:
                     watched.remove(heartbeats)  # end of file: the child is ending
-            if (code := _reaped(child)) is not None:
+            if (code := _reap(child)) is not None:
                 return code
-            for _ in range(self._stops_received(ready)):
+            for _ in range(self._count_stops(ready)):
                 self._forward_stop(child)
             if silent >= limit:
                 self._kill_hung(child, limit)
                 silent = 0.0
             elif self._deadline is not None and now > self._deadline:
-                _log.error("the HTTP process (pid %d) did not end in time and is killed", child)
+                _log.error("the HTTP process (pid %d) did not end within %g s; killing it", child, self._stop_seconds)
                 os.kill(child, signal.SIGKILL)
                 self._deadline = now + _STOP_GRACE_S
 
     def _forward_stop(self, child: int) -> None:
-        grace = _STOP_GRACE_S + (self._drain_seconds if self._deadline is None else 0)
-        deadline = time.monotonic() + grace
-        self._deadline = deadline if self._deadline is None else min(deadline, self._deadline)
+        """Tell the child to drain, or, the second time, to stop at once. Set the deadline for its end."""
+        seconds = _STOP_GRACE_S + (self._drain_seconds if self._deadline is None else 0)
+        deadline = time.monotonic() + seconds
+        if self._deadline is None or deadline < self._deadline:
+            self._deadline, self._stop_seconds = deadline, seconds
         os.kill(child, STOP_SIGNAL)
 
     def _kill_hung(self, child: int, limit: float) -> None:
         """Kill the child. Before that it prints the stacks of its threads, if it can still handle a signal."""
         _log.error("the HTTP process (pid %d) sent no heartbeat for %g s; killing it", child, limit)
         os.kill(child, _STACK_SIGNAL)
-        time.sleep(_STACK_S)
+        time.sleep(_STACK_WAIT_S)
         os.kill(child, signal.SIGKILL)
 
-    def _stopped_within(self, seconds: float) -> bool:
-        """Wait before the next start of the child. Return whether a stop signal arrived."""
+    def _wait_for_stop(self, seconds: float) -> bool:
+        """Wait ``seconds``, or until a stop signal arrives. Return whether one arrived."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select([self._signals], [], [], left)
-            if self._stops_received(ready):
+            if self._count_stops(ready):
                 return True
         return False
 
-    def _stops_received(self, ready: list[int]) -> int:
-        return sum(number in self._stops for number in os.read(self._signals, 4096)) if self._signals in ready else 0
+    def _count_stops(self, ready: list[int]) -> int:
+        if self._signals not in ready:
+            return 0
+        return sum(number in self._forwarded for number in os.read(self._signals, 4096))
 
-    def _until_deadline(self, tick: float) -> float:
+    def _select_timeout(self, tick: float) -> float:
         return tick if self._deadline is None else max(0.0, min(tick, self._deadline - time.monotonic()))
 
     def _catch_signals(self) -> int:
@@ -206,7 +211,7 @@ class Supervisor:
         receiver, self._signals_in = os.pipe()
         os.set_blocking(self._signals_in, False)
         signal.set_wakeup_fd(self._signals_in, warn_on_full_buffer=False)
-        for number in (*self._stops, signal.SIGCHLD):
+        for number in (*self._forwarded, signal.SIGCHLD):
             signal.signal(number, _no_handler)
         return receiver
 
@@ -215,14 +220,14 @@ class Supervisor:
         parent = os.getpid()
         heartbeats, sender = os.pipe()
         # The child shares the signal pipe until it has closed it, so it must not receive signals before that.
-        caught = {*self._stops, signal.SIGCHLD, STOP_SIGNAL, _STACK_SIGNAL}
+        caught = {*self._forwarded, signal.SIGCHLD, STOP_SIGNAL, _STACK_SIGNAL}
         signal.pthread_sigmask(signal.SIG_BLOCK, caught)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # about threads: OpenBLAS stops its own at a fork
                 child = os.fork()
             if child == 0:
-                self._become_front(parent, sender, (heartbeats, self._signals, self._signals_in), caught)
+                self._run_child(parent, sender, (heartbeats, self._signals, self._signals_in), caught)
         except OSError:
             os.close(heartbeats)
             raise
@@ -231,9 +236,7 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
         return child, heartbeats
 
-    def _become_front(
-        self, parent: int, sender: int, foreign: tuple[int, ...], caught: set[signal.Signals]
-    ) -> NoReturn:
+    def _run_child(self, parent: int, sender: int, foreign: tuple[int, ...], caught: set[signal.Signals]) -> NoReturn:
         """Run the HTTP process in the child; always exit.
 
         The child gets its own session. So it does not receive signals from the terminal, and all processes that it
@@ -252,7 +255,7 @@ class Supervisor:
             faulthandler.register(_STACK_SIGNAL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)
             die_with_parent(parent)
-            code = self._front(Heartbeat(sender, self._interval))
+            code = self._serve(Heartbeat(sender, self._interval))
         except SystemExit as error:
             code = error.code if isinstance(error.code, int) else CRASHED
         except BaseException:
@@ -273,7 +276,7 @@ def _no_handler(number: int, frame: FrameType | None) -> None:
     """Do nothing: ``signal.set_wakeup_fd`` already writes the signal number to the pipe."""
 
 
-def _reaped(child: int) -> int | None:
+def _reap(child: int) -> int | None:
     """Reap all ended children, including adopted ones. Return the exit code of ``child`` if it has ended, else None."""
     code = None
     with suppress(ChildProcessError):
@@ -286,21 +289,26 @@ def _reaped(child: int) -> int | None:
 def _end_session(leader: int) -> None:
     """Kill the remaining processes of the child's session, such as the engine, and wait until they have ended.
 
-    Only then is their memory free for a new engine.
+    Their memory is free for a new engine only then.
     """
-    deadline = time.monotonic() + _DESCENDANTS_S
-    while members := list(_session(leader)):
+    deadline = time.monotonic() + _DESCENDANTS_TIMEOUT_S
+    while members := list(_session_members(leader)):
         for member in members:
             with suppress(OSError):
                 os.kill(member, signal.SIGKILL)
         if time.monotonic() > deadline:
-            _log.warning("processes of the HTTP process %d do not end: %s", leader, members)
+            _log.warning(
+                "processes %s, which the HTTP process (pid %d) left behind, did not end within %g s",
+                members,
+                leader,
+                _DESCENDANTS_TIMEOUT_S,
+            )
             return
         time.sleep(0.02)
-        _reaped(leader)
+        _reap(leader)
 
 
-def _session(leader: int) -> Iterator[int]:
+def _session_members(leader: int) -> Iterator[int]:
     """Yield the process ids of a session; none if there is no /proc."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -308,7 +316,7 @@ def _session(leader: int) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _described(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -7,24 +7,23 @@ import json
 import logging
 from typing import Any
 
-from uvicorn.config import Config
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from uvicorn.server import ServerState
+from typing_extensions import override
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from server.errors import ApiError, Failure, failure_of
-from server.http.body_budget import SMALL, BodyAccount, BodyBudget
+from server.http.body_budget import SMALL_BODY_BYTES, BodyAccount, BodyBudget
 from server.http.clients import address_key
 from server.http.closing import LingeringClose
 from server.http.connection_table import ConnectionTable
+from server.http.uvicorn_hooks import WebSocketsSansIOProtocol
 from server.telemetry.request_log import new_request_id
 
 _CLOSE_SECONDS = 2.0
 """Timeout for the client to answer a close frame."""
-_DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
+_DATA_OPCODES = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
 _RECEIVE_BYTES = 8 * 1024
 """What asyncio reads from a socket at a time: tiny frames cost the most, and must not hold up the event loop."""
 _FRAGMENT_BYTES = 64
@@ -34,69 +33,64 @@ _FRAGMENT_BYTES = 64
 class WebSocketConnection(WebSocketsSansIOProtocol):
     """uvicorn's protocol with limits on the memory it uses. It also responds to a handshake that cannot be parsed.
 
-    It relies on these parts of uvicorn, which tests/server/test_uvicorn_hooks.py checks: the attributes ``conn``,
-    ``writable``, ``close_sent`` and ``handshake_complete``; ``handle_ping``, called once a ping was parsed and its
-    pong is in ``conn``; ``handle_parser_exception``, which sends the data in ``conn`` and ends the session.
+    ``uvicorn_hooks`` lists what it uses of uvicorn.
 
     Attributes:
         table: the open connections.
         budget: counts the bytes of messages.
+        closed: set when the connection is closed.
     """
 
-    conn: _Handshake
+    conn: _CountingProtocol
     table: ConnectionTable
     budget: BodyBudget
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self.conn = _Handshake(max_size=config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn = _CountingProtocol(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
         self.close_timeout = _CLOSE_SECONDS
-        self.lost = asyncio.Event()
+        self.closed = asyncio.Event()
         self._account: BodyAccount | None = None
-        self._late_pong = b""
+        self._delayed_pong = b""
 
+    @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take over a connection whose client asks for a WebSocket."""
         transport.max_size = _RECEIVE_BYTES  # type: ignore[attr-defined]
         super().connection_made(transport)
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """Parse more of the handshake, or frames."""
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(self.conn.reject(400, str(self.conn.handshake_exc)).serialize())
             self.transport.close()
         self._count_bytes()
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Uncount the connection and its bytes."""
         self.table.remove(self.transport)
         if self._account is not None:
             self._account.close()
         super().connection_lost(exc)
-        self.lost.set()
+        self.closed.set()
 
+    @override
     def handle_ping(self) -> None:
-        """Answer a ping. Under back-pressure keep the pong to the latest ping only (RFC 6455, 5.5.3).
+        """Answer a ping. Under back-pressure keep only the pong to the latest ping (RFC 6455, 5.5.3).
 
         Pongs that are written in spite of back-pressure would accumulate without limit.
         """
         if self.writable.is_set():
             super().handle_ping()
         else:
-            self._late_pong = b"".join(self.conn.data_to_send())
+            self._delayed_pong = b"".join(self.conn.data_to_send())
 
+    @override
     def resume_writing(self) -> None:
-        """Send the kept pong: the client reads again."""
-        if self._late_pong and not self.close_sent and not self.transport.is_closing():
-            self.transport.write(self._late_pong)
-        self._late_pong = b""
+        """Send the delayed pong: the client reads again."""
+        if self._delayed_pong and not self.close_sent and not self.transport.is_closing():
+            self.transport.write(self._delayed_pong)
+        self._delayed_pong = b""
         super().resume_writing()
 
     def _count_bytes(self) -> None:
@@ -104,15 +98,16 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         if self._account is None:
             self._account = self.budget.account(address_key(self.client[0] if self.client else ""))
         try:
-            self._account.resize(self.conn.held)
-        except ApiError as refusal:
-            self._refuse(refusal)
+            self._account.resize(self.conn.buffered_bytes)
+        except ApiError as error:
+            self._end_session(error)
 
-    def _refuse(self, refusal: ApiError) -> None:
+    def _end_session(self, error: ApiError) -> None:
+        """Send an error event and close the session; abort the connection if the session is not open."""
         if not self.handshake_complete or self.close_sent or self.conn.state is not State.OPEN:
             self.transport.abort()
             return
-        self.conn.send_text(json.dumps({"type": "error", **failure_of(refusal).body()}).encode())
+        self.conn.send_text(json.dumps({"type": "error", **failure_of(error).body()}).encode())
         self.conn.send_close(CloseCode.TRY_AGAIN_LATER)
         for data in self.conn.data_to_send():
             self.transport.write(data)
@@ -120,12 +115,14 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.TRY_AGAIN_LATER})
         self.close_timer = LingeringClose(self.transport, self, _CLOSE_SECONDS).timer
 
+    @override
     def send_receive_event_to_app(self) -> None:
         """Pass a complete message to the application.
 
-        Text that is not UTF-8 ends the session with close code 1007; it does not count as a server error.
+        Text that is not UTF-8 ends the session with close code 1007. uvicorn would log it as a server error, and would
+        raise if the client's close frame has arrived with it.
         """
-        if self.curr_msg_data_type == "bytes" or _is_text(b"".join(self.frames)):
+        if self.curr_msg_data_type == "bytes" or _is_utf8(b"".join(self.frames)):
             super().send_receive_event_to_app()
             return
         self.frames = []
@@ -134,7 +131,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
 
-def _is_text(data: bytes) -> bool:
+def _is_utf8(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -142,36 +139,38 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-class _Handshake(ServerProtocol):
-    """websockets' protocol, which also counts the bytes of messages that it and then the application hold."""
+class _CountingProtocol(ServerProtocol):
+    """websockets' protocol. It also counts the bytes of messages in its buffers and in those of the application."""
 
     _partial_frame = 0
     _partial_message = 0
     _large_message = 0
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of the incomplete frame and message, and of the last large message, which the session keeps."""
         return self._partial_frame + self._partial_message + self._large_message
 
+    @override
     def receive_data(self, data: bytes | bytearray) -> None:
-        """Parse more input."""
         self._partial_frame += len(data)
         super().receive_data(data)
 
+    @override
     def events_received(self) -> list[Any]:
         """Return the events that were parsed since the last call, and count their bytes."""
         events = super().events_received()
         for event in events:
             self._partial_frame = 0
-            if isinstance(event, Frame) and event.opcode in _DATA:
+            if isinstance(event, Frame) and event.opcode in _DATA_OPCODES:
                 self._partial_message += len(event.data) + _FRAGMENT_BYTES
                 if event.fin:
-                    if self._partial_message > SMALL:
+                    if self._partial_message > SMALL_BODY_BYTES:
                         self._large_message = self._partial_message
                     self._partial_message = 0
         return events
 
+    @override
     def reject(self, status: int, text: str) -> Response:
         """Return the response to a failed handshake, with the common error body."""
         response = super().reject(status, text)
@@ -185,6 +184,6 @@ class _Handshake(ServerProtocol):
         return response
 
 
-def websocket_connections(table: ConnectionTable, budget: BodyBudget) -> type[WebSocketConnection]:
-    """Return the protocol class for uvicorn, with ``table`` and ``budget``."""
+def websocket_protocol(table: ConnectionTable, budget: BodyBudget) -> type[WebSocketConnection]:
+    """Return the protocol class for uvicorn's ``ws`` option."""
     return type("WebSocketConnection", (WebSocketConnection,), {"table": table, "budget": budget})

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from server.errors import ApiError
-from server.http.clients import share_of
+from server.http.clients import client_quota
 
 _FAREWELL_SECONDS = 1.0
 """Upper bound on how long shutdown waits for clients that stopped reading."""
@@ -19,7 +19,7 @@ class Sessions:
     """The open sessions: at most ``most`` in all, and at most the fraction ``share`` of them for one client."""
 
     def __init__(self, most: int, share: float) -> None:
-        self._most, self._most_of_client = most, share_of(most, share)
+        self._most, self._most_of_client = most, client_quota(most, share)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._of_client: Counter[str] = Counter()
 

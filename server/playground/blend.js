@@ -1,18 +1,18 @@
-// Rows of voices with weights. Of the weights only the ratio counts, so it is what is shown.
+// Rows of voices with weights. Only the ratio of the weights matters, so the page shows percentages.
 
 import { $, choices } from "./page.js";
 
 let names = [];
 
-/** Begin anew with the first two of `voices`. `changed` hears of every change. */
-export function offer(voices, changed) {
+/** Show rows for the first two of `voices`. `changed` is called after every change. */
+export function setUp(voices, changed) {
   names = voices;
   $("shares").replaceChildren();
   for (const name of names.slice(0, 2)) add(name, changed);
   $("add-share").onclick = () => add(names[rows().length % names.length], changed).focus();
 }
 
-/** The `voices` of a request. */
+/** The field `voices` of a request. */
 export const shares = () => rows().map((row) => ({ voice: selectOf(row).value, weight: weightOf(row) }));
 
 const rows = () => [...$("shares").children];
@@ -24,24 +24,24 @@ function add(name, changed) {
   const row = $("share").content.firstElementChild.cloneNode(true);
   selectOf(row).replaceChildren(...choices(names));
   selectOf(row).value = name;
-  row.oninput = () => tellRatio(changed);
+  row.oninput = () => showRatio(changed);
   row.querySelector("button").onclick = () => {
     row.remove();
     $("add-share").focus();
-    tellRatio(changed);
+    showRatio(changed);
   };
   $("shares").append(row);
-  tellRatio(changed);
+  showRatio(changed);
   return selectOf(row);
 }
 
-function tellRatio(changed) {
-  const whole = rows().reduce((total, row) => total + weightOf(row), 0) || 1;
+function showRatio(changed) {
+  const total = rows().reduce((sum, row) => sum + weightOf(row), 0) || 1;
   let sum = 0;
   for (const row of rows()) {
-    const before = Math.round((100 * sum) / whole);
+    const before = Math.round((100 * sum) / total);
     sum += weightOf(row);
-    const percent = `${Math.round((100 * sum) / whole) - before} %`;
+    const percent = `${Math.round((100 * sum) / total) - before} %`;
     row.querySelector(".number").textContent = percent;
     sliderOf(row).setAttribute("aria-label", `Weight of ${selectOf(row).value}`);
     sliderOf(row).setAttribute("aria-valuetext", percent);

@@ -1,19 +1,19 @@
-// The recording to clone: made here, or chosen.
+// The recording to clone: from the microphone, or a file.
 
 import { $, seconds } from "./page.js";
 import { dataUrl, record } from "./recording.js";
 
-const MOST_SECONDS = 30;
+const MAX_SECONDS = 30;
 
 let recording = null; // a File
 let endRecording = null;
 
-/** Make the buttons work. `changed` hears of a new recording, `failed` of Errors. */
-export function offer(model, { changed, failed }) {
+/** Set up the buttons. `changed` is called after a new recording, `failed` with an Error. */
+export function setUp(model, { changed, failed }) {
   $("ref_text").disabled = !model.in_context;
   $("record").onclick = () => {
     if (endRecording) endRecording();
-    else listen(changed).catch(failed);
+    else recordVoice(changed).catch(failed);
   };
   $("ref_audio").onchange = () => {
     const [chosen] = $("ref_audio").files;
@@ -21,48 +21,48 @@ export function offer(model, { changed, failed }) {
   };
 }
 
-/** The `ref_text` of a request, where there is one. */
+/** The field `ref_text` of a request, if there is a transcript. */
 export const transcript = () => ($("ref_text").value.trim() ? { ref_text: $("ref_text").value } : {});
 
-/** The recording, or what stands for one that is still to come. */
+/** The recording, or a placeholder before there is one. */
 export const file = () => recording ?? { name: "recording.wav", type: "audio/wav" };
 
-/** The recording as a request carries it. Throws where there is none. */
+/** The field `ref_audio` of a request. Throws if there is no recording. */
 export async function reference() {
   if (recording) return { ref_audio: await dataUrl(recording) };
-  const error = new Error("There is nothing to clone yet: record a voice, or choose a file.");
+  const error = new Error("No recording to clone: record a voice, or choose a file.");
   throw Object.assign(error, { param: "ref_audio" });
 }
 
-async function listen(changed) {
+async function recordVoice(changed) {
   const finished = await record();
-  const begun = performance.now();
-  const clock = setInterval(() => describe(seconds((performance.now() - begun) / 1000)), 100);
-  const limit = setTimeout(() => endRecording(), 1000 * MOST_SECONDS);
-  pressed(true);
+  const start = performance.now();
+  const clock = setInterval(() => describe(seconds((performance.now() - start) / 1000)), 100);
+  const limit = setTimeout(() => endRecording(), 1000 * MAX_SECONDS);
+  setRecording(true);
   await new Promise((resolve) => (endRecording = resolve));
   endRecording = null;
   clearInterval(clock);
   clearTimeout(limit);
-  pressed(false);
+  setRecording(false);
   keep(await finished(), true, changed);
 }
 
-/** Show the recording, which can be saved if it was `made` here: then it is nowhere else. */
-function keep(taken, made, changed) {
-  recording = taken;
+/** Show `file`. If it was `recorded` here it can be saved, because no other copy exists. */
+function keep(file, recorded, changed) {
+  recording = file;
   URL.revokeObjectURL($("recording-audio").src);
-  const address = URL.createObjectURL(taken);
+  const address = URL.createObjectURL(file);
   $("recording-audio").src = address;
-  Object.assign($("recording-save"), { href: address, download: taken.name, hidden: !made });
+  Object.assign($("recording-save"), { href: address, download: file.name, hidden: !recorded });
   $("recording").hidden = false;
-  describe(taken.name);
+  describe(file.name);
   changed();
 }
 
-function pressed(now) {
-  $("record").textContent = now ? "Stop recording" : "Record";
-  $("record").classList.toggle("live", now);
+function setRecording(active) {
+  $("record").textContent = active ? "Stop recording" : "Record";
+  $("record").classList.toggle("live", active);
 }
 
 function describe(text) {

@@ -1,22 +1,22 @@
-// The request as a line for a shell.
+// The request as a shell command.
 
 import { dataUrlHead } from "./recording.js";
 
-const MOST_INLINE = 30_000; // characters: an argument of a program has at most 128 KiB
+const MAX_INLINE = 30_000; // characters: a program's argument is limited to 128 KiB
 
 const quoted = (text) => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /**
- * A curl line that asks for `body` as a WAV file. The key is named, not told. A `recording` (name and type) is
- * read from its file, and piped like a long text: an argument could not hold it.
+ * Return a curl command that requests `body` as a WAV file. It reads the API key from a variable. A `recording`
+ * (name and type) is read from its file and piped, as is a long text, because an argument is too short for it.
  */
-export function curlLine(url, body, { keyed, recording }) {
+export function curlCommand(url, body, { keyed, recording }) {
   const fields = { ...body, response_format: "wav" };
   const headers = ["-H 'Content-Type: application/json'"];
   if (keyed) headers.push('-H "Authorization: Bearer $SONANT_API_KEY"');
   const call = [`curl -sS --fail-with-body ${quoted(url)}`, ...headers].join(" \\\n  ");
   const json = JSON.stringify(fields);
-  if (!recording && json.length < MOST_INLINE) return `${call} \\\n  -d ${quoted(json)} \\\n  -o speech.wav`;
+  if (!recording && json.length < MAX_INLINE) return `${call} \\\n  -d ${quoted(json)} \\\n  -o speech.wav`;
   const piped = recording ? withRecording(json, recording) : `printf %s ${quoted(json)}`;
   return `${piped} |\n${call} \\\n  --data-binary @- -o speech.wav`;
 }

@@ -1,15 +1,15 @@
-// What went wrong, said where it is seen and heard, and at the field it is about.
+// Shows errors, also to screen readers, and marks the field that an error is about.
 
 import { $ } from "./page.js";
 
-/** Show an Error; of a Refusal also what the server tells of it. */
+/** Show an Error, and the server's details of a RequestError. */
 export function showFailure(error) {
   const { status, code, param, id, retryAfter } = error;
   const message = document.createElement("p");
-  message.textContent = retryAfter ? `${error.message} Ask again in ${retryAfter} s.` : error.message;
+  message.textContent = retryAfter ? `${error.message} Try again in ${retryAfter} s.` : error.message;
   const facts = document.createElement("p");
   facts.className = "facts";
-  facts.textContent = told({ status, code, field: param, request: id });
+  facts.textContent = joined({ status, code, field: param, request: id });
   const box = document.createElement("div");
   box.className = "failure";
   box.append(message, ...(facts.textContent ? [facts] : []));
@@ -18,7 +18,7 @@ export function showFailure(error) {
   mark(param);
 }
 
-/** Nothing is wrong any more. */
+/** Remove the error. */
 export function clearFailure() {
   $("failure").replaceChildren();
   for (const field of document.querySelectorAll("[aria-invalid]")) {
@@ -27,7 +27,7 @@ export function clearFailure() {
   }
 }
 
-const told = (facts) => Object.entries(facts).filter(([, fact]) => fact).map((pair) => pair.join(" ")).join(" · ");
+const joined = (facts) => Object.entries(facts).filter(([, fact]) => fact).map((pair) => pair.join(" ")).join(" · ");
 
 function mark(param) {
   const field = param && $("form").elements.namedItem(param);

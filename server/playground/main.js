@@ -1,44 +1,44 @@
-// The page: what is asked for, what is heard, and what is told of both.
+// The page: connects the form, the playback and the messages.
 
 import { hasKey, model, useKey, voices } from "./api.js";
-import { curlLine } from "./curl.js";
+import { curlCommand } from "./curl.js";
 import { clearFailure, showFailure } from "./failure.js";
 import { $, choices } from "./page.js";
 import { fields, seedOf } from "./request.js";
-import { speak } from "./speaking.js";
+import { speak } from "./utterance.js";
 import * as voice from "./voices.js";
 
 let seed = null;
 let utterance = null;
 
-const tell = (text) => ($("status").textContent = text);
-const currentFields = () => fields($("form").elements, voice.chosen(), seed);
+const showStatus = (text) => ($("status").textContent = text);
+const currentFields = () => fields($("form").elements, voice.selected(), seed);
 
 async function load() {
   try {
     const [served, named] = [await model(), await voices()];
     $("access").hidden = true;
-    offer(served, named);
+    setUp(served, named);
     clearFailure();
-    tell("Ready.");
+    showStatus("Ready.");
   } catch (error) {
-    notLoaded(error);
+    handleLoadError(error);
   }
 }
 
-function offer(served, named) {
+function setUp(served, named) {
   $("model").textContent = served.description ? `${served.id}: ${served.description}` : served.id;
   $("language").replaceChildren(...choices(["auto", ...served.languages]));
-  voice.offer(named, served, { changed: showCurl, failed: fail });
+  voice.setUp(named, served, { changed: showCurl, failed: fail });
   const designs = !served.task_types.includes("CustomVoice") && served.task_types.includes("VoiceDesign");
   if (!designs) return;
-  $("manner").textContent = "The voice, described";
+  $("manner").textContent = "Voice description";
   $("options").open = true;
 }
 
-function notLoaded(error) {
+function handleLoadError(error) {
   if (error.status === 503) {
-    tell(`Not ready yet: ${error.message}`);
+    showStatus(`Not ready yet: ${error.message}`);
     setTimeout(load, 1000 * (error.retryAfter ?? 2));
   } else if (error.status === 401 && !hasKey()) {
     askForKey();
@@ -50,7 +50,7 @@ function notLoaded(error) {
 function askForKey() {
   $("access").hidden = false;
   $("key").focus();
-  tell("This server asks for a key.");
+  showStatus("This server requires an API key.");
 }
 
 function fail(error) {
@@ -68,9 +68,9 @@ async function toggle() {
   clearFailure();
   seed = seedOf($("seed").value);
   showCurl();
-  utterance = speak(currentFields(), voice.reference, tell);
+  utterance = speak(currentFields(), voice.reference, showStatus);
   $("speak").textContent = "Stop";
-  await utterance.over.catch(fail);
+  await utterance.ended.catch(fail);
   utterance = null;
   $("speak").textContent = "Speak";
 }
@@ -78,7 +78,7 @@ async function toggle() {
 function showCurl() {
   const url = new URL("v1/audio/speech", document.baseURI).href;
   const recording = voice.recording();
-  $("curl").textContent = curlLine(url, currentFields(), { keyed: hasKey(), recording });
+  $("curl").textContent = curlCommand(url, currentFields(), { keyed: hasKey(), recording });
   $("curl-hint").textContent = `${recording ? `Reads ${recording.name} and saves` : "Saves"} speech.wav.`;
   $("copy").textContent = "Copy";
 }
@@ -88,10 +88,10 @@ async function copy() {
     await navigator.clipboard.writeText($("curl").textContent);
   } catch {
     getSelection().selectAllChildren($("curl"));
-    document.execCommand("copy"); // plain http has no clipboard
+    document.execCommand("copy"); // pages over plain http have no clipboard API
   }
   $("copy").textContent = "Copied";
-  tell("The curl line is copied.");
+  showStatus("The curl command was copied.");
 }
 
 $("form").addEventListener("submit", (event) => {

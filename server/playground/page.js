@@ -1,10 +1,10 @@
-// Small things that every part of the page needs.
+// Helpers for all modules of the page.
 
-/** The element of that id. */
+/** Return the element with this id. */
 export const $ = (id) => document.getElementById(id);
 
-/** Options of a select, each with its name as its value. */
+/** Return the options of a select; the value of each is its name. */
 export const choices = (names) => names.map((name) => new Option(name, name));
 
-/** Seconds as people read them. */
+/** Return a duration in seconds as text. */
 export const seconds = (value) => `${value.toFixed(value < 9.95 ? 2 : 1)} s`;

@@ -1,109 +1,109 @@
-// Plays samples while more are coming. Scheduled buffers work on plain http too, where a page gets no AudioWorklet.
+// Plays samples while more arrive. Uses scheduled buffers, because pages over plain http have no AudioWorklet.
 
 const LEAD_SECONDS = 0.02;
-const LEAD_AFTER_GAP_SECONDS = 0.16; // two codec frames: one gap, and not one after the other
-const MOST_AHEAD_SECONDS = 30;
+const LEAD_AFTER_GAP_SECONDS = 0.16; // two codec frames, so that one delay does not cause several gaps
+const MAX_AHEAD_SECONDS = 30;
 
-/** One utterance. `context` must run at the samples' rate, so that pieces join without a seam. */
+/** Plays one utterance. `context` must have the samples' rate, so that pieces join without clicks. */
 export class Player {
   gaps = 0;
   #context;
   #gain;
   #sources = new Set();
-  #begun = 0;
+  #start = 0;
   #next = 0;
-  #waited = 0;
+  #paused = 0;
   #complete = false;
-  #over;
+  #resolveEnded;
   #ended;
-  #room = null;
+  #resolveSpace = null;
 
   constructor(context) {
     this.#context = context;
     this.#gain = new GainNode(context);
     this.#gain.connect(context.destination);
-    this.#ended = new Promise((resolve) => (this.#over = resolve));
+    this.#ended = new Promise((resolve) => (this.#resolveEnded = resolve));
   }
 
-  /** Settles when everything has been heard, or was stopped. */
+  /** Resolves when everything has been played, or playback was stopped. */
   get ended() {
     return this.#ended;
   }
 
-  /** Seconds that are here and not yet heard. */
+  /** Seconds that have arrived and not been played. */
   get ahead() {
     return Math.max(0, this.#next - this.#context.currentTime);
   }
 
-  /** Seconds of the utterance that were heard. */
+  /** Seconds of the utterance that have been played. */
   get played() {
-    if (!this.#begun) return 0;
-    return Math.max(0, Math.min(this.#context.currentTime, this.#next) - this.#begun - this.#waited);
+    if (!this.#start) return 0;
+    return Math.max(0, Math.min(this.#context.currentTime, this.#next) - this.#start - this.#paused);
   }
 
-  /** Let `samples` (Float32Array) follow what is there already. Resolves when more may come. */
+  /** Schedule `samples` (Float32Array) after the previous ones. Resolves when more may be pushed. */
   async push(samples) {
     const { currentTime, sampleRate } = this.#context;
-    if (!this.#begun) this.#begun = this.#next = currentTime + LEAD_SECONDS;
-    if (this.#next < currentTime) this.#bridge(currentTime + LEAD_AFTER_GAP_SECONDS);
+    if (!this.#start) this.#start = this.#next = currentTime + LEAD_SECONDS;
+    if (this.#next < currentTime) this.#pause(currentTime + LEAD_AFTER_GAP_SECONDS);
     const buffer = new AudioBuffer({ length: samples.length, sampleRate });
     buffer.copyToChannel(samples, 0);
     this.#schedule(buffer);
-    while (!this.#complete && this.ahead > MOST_AHEAD_SECONDS) await this.#untilOneIsOver();
+    while (!this.#complete && this.ahead > MAX_AHEAD_SECONDS) await this.#untilOneEnds();
   }
 
-  /** Nothing more will come. */
+  /** Declare that all samples have been pushed. */
   finish() {
     this.#complete = true;
-    if (!this.#sources.size) this.#over();
+    if (!this.#sources.size) this.#resolveEnded();
   }
 
-  /** Silence, now. */
+  /** Stop playback at once. */
   stop() {
     this.#complete = true;
     this.#gain.disconnect();
     for (const source of this.#sources) source.stop();
-    this.#over();
-    this.#room?.();
+    this.#resolveEnded();
+    this.#resolveSpace?.();
   }
 
-  #bridge(until) {
+  #pause(until) {
     this.gaps += 1;
-    this.#waited += until - this.#next;
+    this.#paused += until - this.#next;
     this.#next = until;
   }
 
   #schedule(buffer) {
     const source = new AudioBufferSourceNode(this.#context, { buffer });
     source.connect(this.#gain);
-    source.addEventListener("ended", () => this.#heard(source));
+    source.addEventListener("ended", () => this.#onEnded(source));
     this.#sources.add(source);
     source.start(this.#next);
     this.#next += buffer.duration;
   }
 
-  #heard(source) {
+  #onEnded(source) {
     this.#sources.delete(source);
     source.disconnect();
-    this.#room?.();
-    if (this.#complete && !this.#sources.size) this.#over();
+    this.#resolveSpace?.();
+    if (this.#complete && !this.#sources.size) this.#resolveEnded();
   }
 
-  #untilOneIsOver() {
-    return new Promise((resolve) => (this.#room = resolve));
+  #untilOneEnds() {
+    return new Promise((resolve) => (this.#resolveSpace = resolve));
   }
 }
 
-/** Turns bytes of signed 16-bit little-endian samples, cut anywhere, into floats. */
+/** Converts bytes of signed 16-bit little-endian samples, divided anywhere, to floats. */
 export class PcmReader {
-  #left = new Uint8Array(0);
+  #rest = new Uint8Array(0);
 
   read(bytes) {
-    const all = new Uint8Array(this.#left.length + bytes.length);
-    all.set(this.#left);
-    all.set(bytes, this.#left.length);
-    const whole = all.length - (all.length % 2);
-    this.#left = all.slice(whole);
-    return Float32Array.from(new Int16Array(all.buffer, 0, whole / 2), (sample) => sample / 32768);
+    const all = new Uint8Array(this.#rest.length + bytes.length);
+    all.set(this.#rest);
+    all.set(bytes, this.#rest.length);
+    const size = all.length - (all.length % 2);
+    this.#rest = all.slice(size);
+    return Float32Array.from(new Int16Array(all.buffer, 0, size / 2), (sample) => sample / 32768);
   }
 }

@@ -1,10 +1,10 @@
-// The microphone, as a file of whatever format this browser records: the server reads them all.
+// Records the microphone in the browser's own format. The server accepts the formats of all browsers.
 
-/** Listen to the microphone. Resolves to a function that ends it and gives the recording as a File. */
+/** Start recording. Resolves to a function that stops it and returns the recording as a File. */
 export async function record() {
-  if (!navigator.mediaDevices) throw new Error("Recording needs a page that came over https, or from this machine.");
+  if (!navigator.mediaDevices) throw new Error("Browsers record only on pages that are loaded over https or from this machine.");
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } }).catch((error) => {
-    throw new Error(error.name === "NotFoundError" ? "There is no microphone." : "The browser did not allow the microphone.");
+    throw new Error(error.name === "NotFoundError" ? "There is no microphone." : "The browser denied access to the microphone.");
   });
   const recorder = new MediaRecorder(stream);
   const pieces = [];
@@ -20,10 +20,10 @@ export async function record() {
   };
 }
 
-/** How a data URL of the file begins. */
+/** Return the part of the file's data URL before the data. */
 export const dataUrlHead = (file) => `data:${file.type || "application/octet-stream"};base64,`;
 
-/** The file as a data URL. */
+/** Return the file as a data URL. */
 export function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();

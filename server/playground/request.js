@@ -1,9 +1,9 @@
-// From the form to the fields of a speech request.
+// Converts the form to the fields of a speech request.
 
-/** The seed that was asked for, or a new one: so that the curl line says the same again. */
-export const seedOf = (asked) => (asked === "" ? crypto.getRandomValues(new Uint32Array(1))[0] : Number(asked));
+/** Return the seed in the form, or a random one, so that the curl command gives the same audio. */
+export const seedOf = (value) => (value === "" ? crypto.getRandomValues(new Uint32Array(1))[0] : Number(value));
 
-/** The fields of a request, but for a recording's data. What the server does by itself is left out. */
+/** Return the fields of a request, without the data of a recording. Fields with default values are left out. */
 export function fields(form, voice, seed) {
   const body = { input: form.input.value, ...voice, response_format: "pcm" };
   if (!["", "auto"].includes(form.language.value)) body.language = form.language.value;

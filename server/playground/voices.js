@@ -1,4 +1,4 @@
-// The three ways to say whose voice it is: by name, by a recording, or between several.
+// The three ways to select a voice: by name, a clone of a recording, or a blend of several voices.
 
 import * as blend from "./blend.js";
 import * as clone from "./clone.js";
@@ -8,8 +8,8 @@ const KINDS = ["listed", "clone", "blend"];
 const radio = (kind) => document.querySelector(`[name=kind][value=${kind}]`);
 const kind = () => document.querySelector("[name=kind]:checked").value;
 
-/** Offer `voices` as far as `model` can speak with them. `changed` hears of every choice, `failed` of Errors. */
-export function offer(voices, model, { changed, failed }) {
+/** Show the voices that `model` supports. `changed` is called after every change, `failed` with an Error. */
+export function setUp(voices, model, { changed, failed }) {
   const names = voices.filter((voice) => voice.compatible !== false).map((voice) => voice.id);
   const clones = model.task_types.includes("Base");
   $("voice").replaceChildren(...choices(names));
@@ -17,24 +17,24 @@ export function offer(voices, model, { changed, failed }) {
   radio("clone").disabled = !clones;
   radio("blend").disabled = !clones || !names.length;
   if (radio(kind()).disabled && clones) radio("clone").checked = true;
-  blend.offer(names, changed);
-  clone.offer(model, { changed, failed });
+  blend.setUp(names, changed);
+  clone.setUp(model, { changed, failed });
   $("kinds").onchange = () => show(changed);
   $("kinds").hidden = !clones && !names.length;
   show(changed);
 }
 
-/** The fields of a request that say whose voice, without a recording's data: see `reference`. */
-export function chosen() {
+/** The fields of a request that select the voice, without the data of a recording: see `reference`. */
+export function selected() {
   if (kind() === "blend") return { voices: blend.shares() };
   if (kind() === "clone") return clone.transcript();
   return $("voice").value ? { voice: $("voice").value } : {};
 }
 
-/** The name and type of the file that is cloned, if one is. */
+/** The name and type of the file to clone, or null. */
 export const recording = () => (kind() === "clone" ? clone.file() : null);
 
-/** The recording as a request carries it, if one is cloned. Throws where there is none. */
+/** The field `ref_audio` of a request, if a recording is cloned. Throws if there is none. */
 export const reference = async () => (kind() === "clone" ? clone.reference() : {});
 
 function show(changed) {

@@ -1,4 +1,4 @@
-// The utterance as bars: what was heard in full colour, what is still to be heard in a pale one.
+// Draws the utterance as bars: the played part in full color, the rest in a pale color.
 
 const BAR_SECONDS = 0.04;
 const BAR_WIDTH = 3;
@@ -20,7 +20,7 @@ export class Waveform {
     this.#filled = 0;
   }
 
-  /** More of the utterance: samples in [-1, 1]. */
+  /** Append samples in [-1, 1]. */
   push(samples, rate) {
     const size = Math.round(rate * BAR_SECONDS);
     for (const sample of samples) {
@@ -31,34 +31,34 @@ export class Waveform {
     }
   }
 
-  /** Draw what is around second `played`, or all of it. */
-  draw(played, whole = false) {
-    const context = this.#fitted();
+  /** Draw the part around second `played`, or with `complete` the whole utterance. */
+  draw(played, complete = false) {
+    const context = this.#fitCanvas();
     const columns = Math.floor(this.#canvas.clientWidth / BAR_STEP);
     const style = getComputedStyle(this.#canvas);
-    const [heard, coming] = ["--accent", "--wave"].map((name) => style.getPropertyValue(name));
-    this.#bars(columns, played, whole).forEach(([peak, over], column) => {
+    const [playedColor, restColor] = ["--accent", "--wave"].map((name) => style.getPropertyValue(name));
+    this.#bars(columns, played, complete).forEach(([peak, done], column) => {
       const height = Math.max(2, Math.min(1, peak * 1.15) * this.#canvas.clientHeight);
-      context.fillStyle = over ? heard : coming;
+      context.fillStyle = done ? playedColor : restColor;
       context.beginPath();
       context.roundRect(column * BAR_STEP, (this.#canvas.clientHeight - height) / 2, BAR_WIDTH, height, BAR_WIDTH / 2);
       context.fill();
     });
   }
 
-  #bars(columns, played, whole) {
+  #bars(columns, played, complete) {
     const head = played / BAR_SECONDS;
     const total = this.#peaks.length;
-    const many = whole ? Math.max(1, Math.ceil(total / columns)) : 1;
-    const first = whole ? 0 : Math.max(0, Math.min(Math.floor(head - columns * PLAYHEAD), total - columns));
+    const step = complete ? Math.max(1, Math.ceil(total / columns)) : 1;
+    const first = complete ? 0 : Math.max(0, Math.min(Math.floor(head - columns * PLAYHEAD), total - columns));
     return Array.from({ length: columns }, (_, column) => {
-      const at = first + column * many;
-      const peak = this.#peaks.slice(at, at + many).reduce((a, b) => Math.max(a, b), 0);
+      const at = first + column * step;
+      const peak = this.#peaks.slice(at, at + step).reduce((a, b) => Math.max(a, b), 0);
       return [peak, at < Math.min(head, total)];
     });
   }
 
-  #fitted() {
+  #fitCanvas() {
     const { clientWidth, clientHeight } = this.#canvas;
     const scale = window.devicePixelRatio;
     const [width, height] = [Math.round(clientWidth * scale), Math.round(clientHeight * scale)];

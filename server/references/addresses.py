@@ -62,7 +62,7 @@ def parse_entry(entry: str) -> str | Network:
         name = entry.strip().lower().rstrip(".")
         last = name.rpartition(".")[2]
         if not _NAME.fullmatch(name) or last.isdecimal():
-            raise ValueError(f"{entry!r} is neither a host name nor an address nor a network") from None
+            raise ValueError(f"each entry must be a host name, an IP address or a network, got {entry!r}") from None
         return name
 
 

@@ -10,30 +10,34 @@ from server.references.addresses import parse_entry
 
 
 class ReferenceSettings(BaseModel):
-    """Where recordings may be fetched from, and how many of their voices are kept."""
+    """Recordings that requests name by URL or path, and the cache of their voices."""
 
     model_config = ConfigDict(extra="forbid")
 
-    fetch_urls: bool = Field(True, description="whether http and https addresses are fetched")
-    fetch_seconds: float = Field(10.0, gt=0, le=600, description="for one recording, redirects and all")
+    fetch_urls: bool = Field(True, description="Fetch recordings from http and https URLs.")
+    fetch_seconds: float = Field(
+        10.0, gt=0, le=600, description="Timeout in seconds for fetching one recording, redirects included."
+    )
     private_hosts: tuple[str, ...] = Field(
-        (), description="host names, addresses and networks that may be fetched from although they are not public"
+        (), description="Host names, IP addresses and networks that are not public but may be fetched from."
     )
     folders: tuple[Path, ...] = Field(
-        (), description="folders of this machine whose files a request may name, by path or as file://"
+        (), description="Folders of this machine from which requests may name files, by path or file:// URL."
     )
-    cached_voices: int = Field(128, ge=0, description="voices of recordings that are kept, so as not to encode again")
+    cached_voices: int = Field(
+        128, ge=0, description="Number of voices to keep in memory, so that a recording is not encoded again."
+    )
 
     @field_validator("private_hosts")
     @classmethod
-    def _names_or_networks(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_private_hosts(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
         for entry in entries:
             parse_entry(entry)
         return entries
 
     @field_validator("folders")
     @classmethod
-    def _of_a_user(cls, folders: tuple[Path, ...]) -> tuple[Path, ...]:
+    def _expand_folders(cls, folders: tuple[Path, ...]) -> tuple[Path, ...]:
         try:
             return tuple(folder.expanduser().absolute() for folder in folders)
         except RuntimeError as error:

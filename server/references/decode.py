@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.api_error import ApiError
-from server.references.bounds import RecordingLimits, refusal, too_large
 from server.references.process_limits import Budget
+from server.references.validation import RecordingLimits, invalid_recording, recording_too_large
 from server.references.worker_process import WorkerLost, WorkerProcess
 from server.references.worker_protocol import Status
 
 _MAX_WORKERS = 2
-_BACKSTOP_SECONDS = 15.0
+_REPLY_GRACE_SECONDS = 15.0
 """Extra time after the child's own limits must have ended it. A worker that has not replied by then is stuck."""
-_LONGEST_REASON = 40
+_MAX_REASON_CHARS = 40
 """Maximum characters of a crash reason kept in ``outcomes``: the reason may contain parts of the recording."""
 _log = logging.getLogger(__name__)
 
@@ -40,12 +40,13 @@ class Decoder:
 
     Requests wait in a queue; at most as many are decoded at once as there are workers.
 
-    outcomes: number of recordings by status.
+    Attributes:
+        outcomes: number of recordings by status.
     """
 
     def __init__(self, limits: RecordingLimits, workers: int | None = None) -> None:
         self._limits = limits
-        self._timeout = Budget.of(limits).wall_seconds + _BACKSTOP_SECONDS
+        self._timeout = Budget.of(limits).wall_seconds + _REPLY_GRACE_SECONDS
         self._slots = [_Slot() for _ in range(workers or min(_MAX_WORKERS, os.cpu_count() or 1))]
         self._idle: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()  # last in, first out: that slot already has a worker
         for slot in self._slots:
@@ -67,7 +68,7 @@ class Decoder:
         continues to the end and the result is discarded.
         """
         if len(data) > self._limits.reference_max_bytes:
-            raise too_large(self._limits.reference_max_bytes)
+            raise recording_too_large(self._limits.reference_max_bytes)
         slot = await self._idle.get()
         task = asyncio.create_task(self._decode_in(slot, data))
         self._running.add(task)
@@ -111,11 +112,13 @@ class Decoder:
             if self._closed:
                 raise _unavailable() from None
             self.outcomes["worker lost"] += 1
-            _log.warning("the reference decoder's worker was lost to a recording of %d bytes: %s", len(data), error)
+            _log.warning("reference decoder: lost a worker while it decoded %d bytes: %s", len(data), error)
             raise _undecodable() from None
         except TimeoutError:
             self.outcomes["worker stuck"] += 1
-            _log.warning("the reference decoder's worker was stuck in a recording of %d bytes: killed", len(data))
+            _log.warning(
+                "reference decoder: killed a worker that had not decoded %d bytes within %g s", len(data), self._timeout
+            )
             raise _too_complex(f"more than {self._timeout:g} s") from None
         finally:
             self._idle.put_nowait(slot)
@@ -126,13 +129,13 @@ class Decoder:
         if slot.worker is not None:
             if slot.worker.alive:
                 return slot.worker
-            _log.warning("replacing worker %d of the reference decoder, which has ended", slot.worker.pid)
+            _log.warning("reference decoder: worker (pid %d) has ended; starting another one", slot.worker.pid)
             slot.worker.kill()
             slot.worker = None
         try:
             worker = await WorkerProcess.start()
         except (OSError, RuntimeError, ValueError, WorkerLost) as error:  # TimeoutError is an OSError
-            _log.error("the reference decoder cannot start a worker: %s", error or "it took too long")
+            _log.error("reference decoder: could not start a worker: %s", str(error) or "timeout")
             raise _unavailable() from None
         slot.worker = worker
         self._check_open()
@@ -146,20 +149,20 @@ class Decoder:
         """Return the samples in the reply to a recording of ``size`` bytes. Raises ApiError, or WorkerLost."""
         self.outcomes[status.name] += 1
         if status is Status.DECODED:
-            return _checked(payload)
+            return _checked_samples(payload)
         if status is Status.REFUSED:
-            raise _refusal_in(payload)
+            raise _error_in(payload)
         reason = payload.decode(errors="replace")
-        _log.warning("a recording of %d bytes could not be decoded: %s, %s", size, status.name.lower(), reason)
+        _log.warning("reference decoder: could not decode %d bytes: %s, %s", size, status.name.lower(), reason)
         match status:
             case Status.OUT_OF_MEMORY | Status.OUT_OF_TIME:
                 raise _too_complex(reason)
             case Status.CRASHED:
-                self.outcomes[f"CRASHED: {reason.partition(':')[0][:_LONGEST_REASON]}"] += 1
+                self.outcomes[f"CRASHED: {reason.partition(':')[0][:_MAX_REASON_CHARS]}"] += 1
                 raise _undecodable()
             case Status.NOT_STARTED:
                 raise _unavailable()
-        raise WorkerLost(f"it sent {status.name} for a recording")
+        raise WorkerLost(f"the worker sent the status {status.name} for a recording")
 
     def _finished(self, task: asyncio.Task[NDArray[np.float32]]) -> None:
         self._running.discard(task)
@@ -167,35 +170,37 @@ class Decoder:
             task.exception()  # mark it as retrieved: a cancelled caller does not
 
 
-def _checked(payload: bytes) -> NDArray[np.float32]:
+def _checked_samples(payload: bytes) -> NDArray[np.float32]:
     """Return the samples in a payload. Raises WorkerLost when they are invalid.
 
     The payload is untrusted: a malicious recording may have taken control of the process that sent it.
     """
     if len(payload) % 4 or not payload:
-        raise WorkerLost(f"it sent {len(payload)} bytes as samples")
+        raise WorkerLost(f"the worker sent {len(payload)} bytes as samples, not a multiple of 4 above 0")
     samples = np.frombuffer(payload, np.float32)
     if not np.isfinite(samples).all():
-        raise WorkerLost("it sent samples that are not finite")
+        raise WorkerLost("the worker sent samples that are not finite")
     return samples
 
 
-def _refusal_in(payload: bytes) -> ApiError:
+def _error_in(payload: bytes) -> ApiError:
     """Return the error in a payload. Raises WorkerLost when it cannot be parsed."""
     try:
-        refused = json.loads(payload)
-        return ApiError(str(refused["message"]), param="ref_audio", code=str(refused["code"]))
+        error = json.loads(payload)
+        return ApiError(str(error["message"]), param="ref_audio", code=str(error["code"]))
     except (ValueError, LookupError, TypeError):
-        raise WorkerLost("it sent a refusal that cannot be read") from None
+        raise WorkerLost("the worker sent an error that cannot be parsed") from None
 
 
 def _undecodable() -> ApiError:
-    return refusal("it is damaged: decoding it failed", "reference_undecodable")
+    return invalid_recording("decoding failed because the file is damaged", "reference_undecodable")
 
 
 def _too_complex(reason: str) -> ApiError:
-    return refusal(f"decoding it takes {reason}; send a plain recording, such as a WAV", "reference_too_complex")
+    return invalid_recording(f"decoding needs {reason}; send a simpler file, such as a WAV", "reference_too_complex")
 
 
 def _unavailable() -> ApiError:
-    return ApiError("Recordings cannot be decoded at the moment.", status=503, code="decoder_unavailable")
+    return ApiError(
+        "Recordings cannot be decoded at the moment; try again later.", status=503, code="decoder_unavailable"
+    )

@@ -17,16 +17,23 @@ from numpy.typing import NDArray
 
 from engine.cloning.resampling import resample
 from engine.protocol.request import SAMPLE_RATE
-from server.references.bounds import RecordingLimits, Reference, check_claims, joined, refusal, too_large
+from server.references.validation import (
+    Recording,
+    RecordingLimits,
+    check_header,
+    invalid_recording,
+    join_blocks,
+    recording_too_large,
+)
 
 _DECODERS = frozenset(
     "aac alac amrnb amrwb flac mp3 mp3float opus libopus vorbis pcm_f32be pcm_f32le pcm_s16be pcm_s16le "
     "pcm_s24be pcm_s24le pcm_s32be pcm_s32le pcm_u8".split()
 )
-_MOST_FRAME_SAMPLES = 2**17
+_MAX_FRAME_SAMPLES = 2**17
 """Maximum samples per frame. FLAC has the longest frames (65,535). Forged headers claim more, and decoders would
 allocate memory for them."""
-_MOST_PACKETS_PER_SECOND = 1000
+_MAX_PACKETS_PER_SECOND = 1000
 """The shortest packets, those of Opus, last 2.5 ms (400 per second). Video packets may be interleaved with them."""
 _OPTIONS = {"codec_whitelist": ",".join(sorted(_DECODERS)), "protocol_whitelist": "none"}
 
@@ -44,12 +51,12 @@ def demuxer_of(data: bytes) -> str | None:
     return None
 
 
-def decode_by_ffmpeg(data: bytes, demuxer: str, limits: RecordingLimits) -> Reference:
+def decode_by_ffmpeg(data: bytes, demuxer: str, limits: RecordingLimits) -> Recording:
     """Decode the first audio stream of a file, mixed down to mono. Blocks: call it off the event loop.
 
     The duration in the header is ignored, because FFmpeg estimates it when it is missing. Decoding stops when the
-    recording is too long. Raises ApiError when there is no audio or it is damaged, out of bounds, not finite or
-    silent. Raises MemoryError.
+    recording is too long. Raises ApiError when there is no audio, or when it is damaged, exceeds a limit, or is not
+    finite or silent. Raises MemoryError.
     """
     try:
         with av.open(io.BytesIO(data), mode="r", format=demuxer, container_options=_OPTIONS) as file:
@@ -57,28 +64,28 @@ def decode_by_ffmpeg(data: bytes, demuxer: str, limits: RecordingLimits) -> Refe
     except MemoryError:
         raise
     except (av.error.FFmpegError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
-        raise refusal("its audio is damaged, or in a form that this server cannot read") from None
+        raise invalid_recording("the audio is damaged, or its format is not supported") from None
 
 
-def _decoded(container: InputContainer, limits: RecordingLimits) -> Reference:
+def _decoded(container: InputContainer, limits: RecordingLimits) -> Recording:
     stream = next((each for each in container.streams.audio if each.codec_context is not None), None)
     if stream is None or stream.codec_context.name not in _DECODERS:
-        raise refusal("there is no audio in it that this server can read")
+        raise invalid_recording("the file has no audio stream of a supported codec")
     stream.codec_context.thread_count = 1
-    stream.codec_context.options = {"max_samples": str(_MOST_FRAME_SAMPLES)}
+    stream.codec_context.options = {"max_samples": str(_MAX_FRAME_SAMPLES)}
     frames = _frames(container, stream, limits)
     first = next(frames, None)
     rate = stream.rate if first is None else first.sample_rate
-    check_claims(rate, stream.channels, limits)
-    return joined(_frame_blocks(chain([first] if first else [], frames), rate), rate, limits)
+    check_header(rate, stream.channels, limits)
+    return join_blocks(_frame_blocks(chain([first] if first else [], frames), rate), rate, limits)
 
 
 def _frames(container: InputContainer, stream: AudioStream, limits: RecordingLimits) -> Iterator[AudioFrame]:
     """Yield the decoded frames of ``stream``. Skips damaged packets, as audio players do."""
-    most = int(limits.reference_max_seconds * _MOST_PACKETS_PER_SECOND)
+    max_packets = int(limits.reference_max_seconds * _MAX_PACKETS_PER_SECOND)
     for number, packet in enumerate(container.demux()):
-        if number > most:
-            raise refusal("too many packets for its length")
+        if number > max_packets:
+            raise invalid_recording(f"the file has more than {max_packets} packets")
         if packet.stream_index == stream.index:
             try:
                 yield from stream.decode(packet)
@@ -89,7 +96,7 @@ def _frames(container: InputContainer, stream: AudioStream, limits: RecordingLim
 def _frame_blocks(frames: Iterable[AudioFrame], rate: int) -> Iterator[NDArray[np.float32]]:
     for frame in frames:
         if frame.sample_rate != rate:
-            raise refusal("its sample rate changes")
+            raise invalid_recording("the sample rate changes within the file")
         yield _mono(frame)
 
 
@@ -123,15 +130,15 @@ class _Bytes(io.BytesIO):
             return self.tell()
 
 
-def decode_reference(data: bytes, limits: RecordingLimits) -> Reference:
+def decode_reference(data: bytes, limits: RecordingLimits) -> Recording:
     """Decode a recording, mixed down to mono. Blocks: call it off the event loop.
 
     The limits are checked against the header, and again during decoding, because a header may be false. Raises
-    ApiError when the file is not audio, or is out of bounds, not finite or silent. Raises MemoryError, because a
+    ApiError when the file is not audio, exceeds a limit, or is not finite or silent. Raises MemoryError, because a
     damaged header can claim any number of samples.
     """
     if len(data) > limits.reference_max_bytes:
-        raise too_large(limits.reference_max_bytes)
+        raise recording_too_large(limits.reference_max_bytes)
     demuxer = demuxer_of(data)
     return _decode_by_libsndfile(data, limits) if demuxer is None else decode_by_ffmpeg(data, demuxer, limits)
 
@@ -142,13 +149,13 @@ def decode_samples(data: bytes, limits: RecordingLimits) -> NDArray[np.float32]:
     return resample(reference.samples, reference.rate, SAMPLE_RATE)
 
 
-def _decode_by_libsndfile(data: bytes, limits: RecordingLimits) -> Reference:
+def _decode_by_libsndfile(data: bytes, limits: RecordingLimits) -> Recording:
     try:
         with sf.SoundFile(_Bytes(data)) as file:
-            check_claims(file.samplerate, file.channels, limits, file.frames / max(1, file.samplerate))
-            return joined(_sound_file_blocks(file), file.samplerate, limits)
+            check_header(file.samplerate, file.channels, limits, file.frames / max(1, file.samplerate))
+            return join_blocks(_sound_file_blocks(file), file.samplerate, limits)
     except (sf.SoundFileError, RuntimeError, ValueError, TypeError):
-        raise refusal(f"not an audio file this server can read ({_FORMATS})") from None
+        raise invalid_recording(f"the file is damaged, or not in a supported format ({_FORMATS})") from None
 
 
 def _sound_file_blocks(file: sf.SoundFile) -> Iterator[NDArray[np.float32]]:

@@ -17,51 +17,51 @@ from typing import Self
 import httpx
 
 from server.references.addresses import AddressRule
-from server.references.bounds import refusal, too_large, unsupported
 from server.references.config import ReferenceSettings
+from server.references.validation import invalid_recording, recording_too_large, unsupported_source
 from server.version import version
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host and port, in the order in which to try them. Raises OSError or UnicodeError."""
 
-_LOOKUPS = 8
+_MAX_LOOKUPS = 8
 """Maximum concurrent DNS lookups. A lookup cannot be cancelled, so each runs in a daemon thread, which does not delay
 process exit."""
 
-_Answer = list[str] | Exception
+_LookupResult = list[str] | Exception
 
 
 class SystemResolver:
     """Resolves host names with ``getaddrinfo``, off the event loop."""
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(_LOOKUPS)
+        self._slots = asyncio.Semaphore(_MAX_LOOKUPS)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of ``host``. Raises OSError or UnicodeError when the lookup fails."""
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Sequence[str]] = loop.create_future()
 
-        def tell(answer: _Answer) -> None:
-            self._places.release()
+        def deliver(result: _LookupResult) -> None:
+            self._slots.release()
             if found.done():
                 return
-            if isinstance(answer, list):
-                found.set_result(answer)
+            if isinstance(result, list):
+                found.set_result(result)
             else:
-                found.set_exception(answer)
+                found.set_exception(result)
 
         def look_up() -> None:
-            answer = _addresses(host, port)
+            result = _addresses(host, port)
             with suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(tell, answer)
+                loop.call_soon_threadsafe(deliver, result)
 
-        await self._places.acquire()
+        await self._slots.acquire()
         threading.Thread(target=look_up, name="resolver", daemon=True).start()
         return await found
 
 
-def _addresses(host: str, port: int) -> _Answer:
+def _addresses(host: str, port: int) -> _LookupResult:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except Exception as error:
@@ -69,7 +69,7 @@ def _addresses(host: str, port: int) -> _Answer:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-_MOST_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -105,7 +105,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         Tries the addresses in order. Raises ApiError when an address is not allowed, or httpx.HTTPError.
         """
         host = request.url.raw_host.decode("ascii")
-        addresses = await self._permitted(host, request.url.port or _DEFAULT_PORTS[request.url.scheme])
+        addresses = await self._permitted_addresses(host, request.url.port or _DEFAULT_PORTS[request.url.scheme])
         for address in addresses[:-1]:
             try:
                 return await self._connections.handle_async_request(self._pinned(request, host, address))
@@ -113,7 +113,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
                 continue
         return await self._connections.handle_async_request(self._pinned(request, host, addresses[-1]))
 
-    async def _permitted(self, host: str, port: int) -> Sequence[str]:
+    async def _permitted_addresses(self, host: str, port: int) -> Sequence[str]:
         """Return the first few addresses of ``host``.
 
         Raises the same ApiError for an unknown host and for one with a private address, so that clients cannot probe
@@ -124,8 +124,9 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         except (OSError, UnicodeError):
             addresses = ()
         if not addresses or not all(self._rule.permits(host, address) for address in addresses):
-            raise refusal("its host has no address that this server may fetch from", "reference_url_refused")
-        return addresses[:_MOST_ADDRESSES]
+            reason = "the host of the URL is unknown, or has an address that is not public (references.private_hosts)"
+            raise invalid_recording(reason, _URL_REFUSED)
+        return addresses[:_MAX_ADDRESSES]
 
     def _pinned(self, request: httpx.Request, host: str, address: str) -> httpx.Request:
         extensions = {"timeout": self._timeout, "sni_hostname": host.rstrip(".")}
@@ -134,68 +135,81 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         )
 
 
-_MOST_REDIRECTS = 3
+_MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PORTS = range(1, 65_536)
-_FAILED, _REFUSED = "reference_fetch_failed", "reference_url_refused"
+_FETCH_FAILED, _URL_REFUSED = "reference_fetch_failed", "reference_url_refused"
 
 
 class Fetcher:
     """Fetches files, without credentials or cookies and without the proxies of the environment.
 
-    resolve: resolves host names, once per connection.
-    tls: context with the certificate authorities for https; the default ones unless given.
+    Args:
+        settings: the settings ``references``.
+        max_bytes: maximum size of a file.
+        resolve: resolves host names, once per connection.
+        tls: context with the certificate authorities for https. Default: those of httpx.
     """
 
     def __init__(
-        self, settings: ReferenceSettings, most_bytes: int, resolve: Resolve, tls: ssl.SSLContext | None = None
+        self, settings: ReferenceSettings, max_bytes: int, resolve: Resolve, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._settings, self._most_bytes, self._resolve = settings, most_bytes, resolve
+        self._settings, self._max_bytes, self._resolve = settings, max_bytes, resolve
         self._rule = AddressRule.of(settings.private_hosts)
         self._tls = tls or httpx.create_ssl_context()
 
     async def fetch(self, url: str) -> bytes:
         """Return the file at ``url``. Raises ApiError when it is not allowed, not found, too large or too slow."""
         if not self._settings.fetch_urls:
-            raise unsupported("this server fetches no addresses; send the recording itself as a 'data:' URL")
+            raise unsupported_source("this server does not fetch URLs (references.fetch_urls); send a 'data:' URL")
         seconds = self._settings.fetch_seconds
         try:
             async with asyncio.timeout(seconds) as deadline, self._transport() as transport:
-                return await self._follow(_checked(url), transport)
+                return await self._follow(_checked_url(url), transport)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise refusal(f"it could not be fetched within {seconds:g} s", _FAILED) from None
+            raise invalid_recording(
+                f"the URL could not be fetched within {seconds:g} s (references.fetch_seconds)", _FETCH_FAILED
+            ) from None
         except (httpx.ConnectError, httpx.ConnectTimeout):
-            raise refusal("its host cannot be reached, or its certificate is not valid", _FAILED) from None
+            raise invalid_recording(
+                "the host of the URL cannot be reached, or its certificate is not valid", _FETCH_FAILED
+            ) from None
         except (httpx.HTTPError, ssl.SSLError):
-            raise refusal("its host broke off, or did not speak HTTP", _FAILED) from None
+            raise invalid_recording(
+                "the host of the URL closed the connection early, or sent invalid HTTP", _FETCH_FAILED
+            ) from None
 
     def _transport(self) -> PinnedTransport:
         return PinnedTransport(self._rule, self._resolve, self._tls, self._settings.fetch_seconds / 3)
 
     async def _follow(self, url: httpx.URL, transport: PinnedTransport) -> bytes:
-        for _ in range(1 + _MOST_REDIRECTS):
+        for _ in range(1 + _MAX_REDIRECTS):
             response = await transport.handle_async_request(_request(url))
             async with aclosing(response):
                 if response.status_code not in _REDIRECTS:
                     return await self._file(response)
-                url = _target(url, response)
-        raise refusal(f"it redirects more than {_MOST_REDIRECTS} times", _FAILED)
+                url = _redirect_target(url, response)
+        raise invalid_recording(f"the URL redirects more than {_MAX_REDIRECTS} times", _FETCH_FAILED)
 
     async def _file(self, response: httpx.Response) -> bytes:
         if response.status_code != 200:
-            raise refusal(f"its host answered with status {response.status_code}", _FAILED)
+            raise invalid_recording(
+                f"the host of the URL returned status {response.status_code}, not 200", _FETCH_FAILED
+            )
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-            raise refusal("its host sends it compressed, although it was asked not to", _FAILED)
+            raise invalid_recording(
+                "the host of the URL sent a compressed response, which is not supported", _FETCH_FAILED
+            )
         length = response.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._most_bytes:
-            raise too_large(self._most_bytes)
+        if length.isdecimal() and int(length) > self._max_bytes:
+            raise recording_too_large(self._max_bytes)
         file = bytearray()
         async for part in response.aiter_raw():
             file += part
-            if len(file) > self._most_bytes:
-                raise too_large(self._most_bytes)
+            if len(file) > self._max_bytes:
+                raise recording_too_large(self._max_bytes)
         return bytes(file)
 
 
@@ -209,24 +223,24 @@ def _request(url: httpx.URL) -> httpx.Request:
     return httpx.Request("GET", url, headers=headers)
 
 
-def _target(url: httpx.URL, response: httpx.Response) -> httpx.URL:
+def _redirect_target(url: httpx.URL, response: httpx.Response) -> httpx.URL:
     """Return the target URL of a redirect. Raises ApiError for a downgrade from https to http, or an invalid URL."""
-    target = _checked(response.headers.get("location", ""), url)
+    target = _checked_url(response.headers.get("location", ""), url)
     if url.scheme == "https" and target.scheme == "http":
-        raise refusal("it redirects from https to http", _REFUSED)
+        raise invalid_recording("the URL redirects from https to http", _URL_REFUSED)
     return target
 
 
-def _checked(address: str, base: httpx.URL | None = None) -> httpx.URL:
+def _checked_url(address: str, base: httpx.URL | None = None) -> httpx.URL:
     """Return ``address``, resolved against ``base``, as a URL that may be fetched. Raises ApiError."""
     try:
         url = httpx.URL(address) if base is None else base.join(address)
     except (httpx.InvalidURL, ValueError):
-        raise refusal("its address, or one that it redirects to, is not a URL", _REFUSED) from None
+        raise invalid_recording("the URL, or one that it redirects to, is not valid", _URL_REFUSED) from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise refusal("only http and https addresses are fetched, also after a redirect", _REFUSED)
+        raise invalid_recording("the URL, and all that it redirects to, must be http or https", _URL_REFUSED)
     if url.port is not None and url.port not in _PORTS:
-        raise refusal("its address, or one that it redirects to, has an impossible port", _REFUSED)
+        raise invalid_recording("the URL, or one that it redirects to, has an invalid port", _URL_REFUSED)
     if url.userinfo:
-        raise refusal("an address with a user name or a password is not fetched", _REFUSED)
+        raise invalid_recording("the URL must not contain a user name or a password", _URL_REFUSED)
     return url

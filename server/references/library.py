@@ -19,29 +19,31 @@ from engine.client.client import EngineClient
 from engine.protocol.request import SAMPLE_RATE, Voice
 from engine.system.regular_file import FileTooLargeError, read_regular
 from server.errors import ApiError
-from server.references.bounds import refusal, too_large, unsupported
 from server.references.fetch import Fetcher, Resolve, SystemResolver
+from server.references.validation import invalid_recording, recording_too_large, unsupported_source
 from server.settings import Settings
 from server.single_flight import Shared
 
 
-def read_file(source: str, folders: Sequence[Path], most_bytes: int) -> bytes:
+def read_file(source: str, folders: Sequence[Path], max_bytes: int) -> bytes:
     """Read the file at ``source``, an absolute path or a ``file:`` URL. Blocks: call it off the event loop.
 
     Raises ApiError. It is the same error for a file that does not exist, is outside of ``folders`` or cannot be read,
     so that clients cannot probe for files.
     """
     if not folders:
-        raise unsupported("this server reads no files of its own; send a 'data:' URL, or an http or https address")
+        raise unsupported_source(
+            "this server reads no local files (references.folders); send a data:, http or https URL"
+        )
     try:
         path = _path(source).resolve(strict=True)
         if not any(path.is_relative_to(folder.resolve()) for folder in folders):
-            raise _missing()
-        return read_regular(path, most_bytes, follow_symlinks=False)
+            raise _not_found()
+        return read_regular(path, max_bytes, follow_symlinks=False)
     except FileTooLargeError:
-        raise too_large(most_bytes) from None
+        raise recording_too_large(max_bytes) from None
     except (OSError, RuntimeError, ValueError):
-        raise _missing() from None
+        raise _not_found() from None
 
 
 def _path(source: str) -> Path:
@@ -55,35 +57,35 @@ def _path(source: str) -> Path:
     return path
 
 
-def _missing() -> ApiError:
-    return refusal("there is no such file in the folders that this server reads recordings from", "reference_not_found")
+def _not_found() -> ApiError:
+    return invalid_recording("the file is not in references.folders, or cannot be read", "reference_not_found")
 
 
 async def read_source(source: str, fetcher: Fetcher, settings: Settings) -> bytes:
     """Return the bytes of the recording that ``source`` contains or refers to. Raises ApiError."""
-    most = settings.limits.reference_max_bytes
+    max_bytes = settings.limits.reference_max_bytes
     scheme = source.partition(":")[0].lower()
     if scheme == "data":
-        return await asyncio.to_thread(read_data_url, source, most)
+        return await asyncio.to_thread(read_data_url, source, max_bytes)
     if scheme in ("http", "https"):
         return await fetcher.fetch(source)
     if scheme == "file" or source.startswith("/"):
-        return await asyncio.to_thread(read_file, source, settings.references.folders, most)
-    raise unsupported("send a 'data:audio/...;base64,' URL, or an http or https address")
+        return await asyncio.to_thread(read_file, source, settings.references.folders, max_bytes)
+    raise unsupported_source("it must be a 'data:audio/...;base64,' URL, or an http or https URL")
 
 
-def read_data_url(url: str, most_bytes: int) -> bytes:
+def read_data_url(url: str, max_bytes: int) -> bytes:
     """Decode a base64 ``data:`` URL, which may contain line breaks. Raises ApiError: invalid base64, or too large."""
     header, comma, text = url.partition(",")
     if not comma or not header.lower().endswith(";base64"):
-        raise refusal("a data URL must look like 'data:audio/wav;base64,...'")
+        raise invalid_recording("a data URL must have the form 'data:audio/wav;base64,...'")
     text = text.replace("\r", "").replace("\n", "")
-    if len(text) // 4 * 3 > most_bytes + 2:
-        raise too_large(most_bytes)
+    if len(text) // 4 * 3 > max_bytes + 2:
+        raise recording_too_large(max_bytes)
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise refusal("the data is not base64") from None
+        raise invalid_recording("the data URL is not valid base64") from None
 
 
 Decode = Callable[[bytes], Awaitable[NDArray[np.float32]]]
@@ -93,8 +95,12 @@ Decode = Callable[[bytes], Awaitable[NDArray[np.float32]]]
 class ReferenceLibrary:
     """Creates voices from recordings with one engine, and caches the last used ones by the hash of their files.
 
-    decode: decodes a file; ``Decoder.decode`` for untrusted recordings.
-    resolve, tls: replace the system's DNS resolver and certificate authorities.
+    Args:
+        engine: encodes the recordings.
+        settings: the settings of the server.
+        decode: decodes a file; ``Decoder.decode`` for untrusted recordings.
+        resolve: replaces the system's DNS resolver.
+        tls: replaces the default certificate authorities.
     """
 
     def __init__(
@@ -106,8 +112,8 @@ class ReferenceLibrary:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._engine, self._settings, self._decode = engine, settings, decode
-        most_bytes = settings.limits.reference_max_bytes
-        self._fetcher = Fetcher(settings.references, most_bytes, resolve or SystemResolver(), tls)
+        max_bytes = settings.limits.reference_max_bytes
+        self._fetcher = Fetcher(settings.references, max_bytes, resolve or SystemResolver(), tls)
         self._voices: Shared[Voice] = Shared(settings.references.cached_voices)
 
     @property
@@ -126,9 +132,9 @@ class ReferenceLibrary:
         """Return the voice of the recording in ``data``, the bytes of a file. Raises ApiError or EngineError."""
         codes = transcript is not None
         key = (await asyncio.to_thread(hashlib.sha256, data)).digest() + bytes([codes])
-        voice = await self._voices.get(key, lambda: self._encoded(data, codes))
+        voice = await self._voices.get(key, lambda: self._encode(data, codes))
         return replace(voice, transcript=transcript)
 
-    async def _encoded(self, data: bytes, codes: bool) -> Voice:
+    async def _encode(self, data: bytes, codes: bool) -> Voice:
         samples = await self._decode(data)
         return await self._engine.encode_reference(samples, SAMPLE_RATE, codes=codes)

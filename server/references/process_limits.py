@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from server.references.bounds import RecordingLimits
+from server.references.validation import RecordingLimits
 
 _MEMORY_BYTES = 256 * 1024 * 1024
 _CPU_SECONDS = 5
@@ -31,8 +31,10 @@ class Budget:
     For recordings of up to 30 s (10 MB, 192 kHz, eight channels) the most demanding format needs 72 MiB and 0.7 s of
     CPU time. The limits scale with the configured maximum duration above 30 s.
 
-    memory_bytes: address space that decoding may add to that of the worker.
-    cpu_seconds: CPU time. wall_seconds: longer, because decoding has a low priority and may wait for the CPU.
+    Attributes:
+        memory_bytes: address space that decoding may add to that of the worker.
+        cpu_seconds: maximum CPU time.
+        wall_seconds: maximum time. It is longer, because decoding has a low priority and may wait for the CPU.
     """
 
     memory_bytes: int
@@ -83,6 +85,6 @@ def restrict(budget: Budget, address_space: int | None) -> None:
 
 def _limit(kind: int, value: int, grace: int = 0) -> None:
     """Set a soft limit, and a hard limit ``grace`` above it. An existing lower hard limit takes precedence."""
-    _, present = resource.getrlimit(kind)
-    hard = value + grace if present == resource.RLIM_INFINITY else min(value + grace, present)
+    _, current = resource.getrlimit(kind)
+    hard = value + grace if current == resource.RLIM_INFINITY else min(value + grace, current)
     resource.setrlimit(kind, (max(0, hard - grace), hard))

@@ -21,7 +21,6 @@ from typing import NoReturn
 
 from engine.system.process import die_with_parent
 from server.api_error import ApiError
-from server.references.bounds import RecordingLimits
 from server.references.decoders import decode_samples
 from server.references.process_limits import (
     Budget,
@@ -29,6 +28,7 @@ from server.references.process_limits import (
     restrict,
     yield_to_other_processes,
 )
+from server.references.validation import RecordingLimits
 from server.references.worker_protocol import (
     MAX_TEXT_BYTES,
     REPLY,
@@ -90,14 +90,14 @@ def _decode_in_child(data: bytes, limits: RecordingLimits) -> Reply:
     if child == 0:
         _run_child(data, limits, child_results, budget, size, worker)
     os.close(child_results)
-    most = max_payload_bytes(limits)
-    payload = _read(results, most)
+    max_bytes = max_payload_bytes(limits)
+    payload = _read(results, max_bytes)
     os.close(results)
-    if len(payload) > most:
+    if len(payload) > max_bytes:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    if len(payload) > most:
-        return Status.CRASHED, f"its result has more than {most} bytes".encode()
+    if len(payload) > max_bytes:
+        return Status.CRASHED, f"the result has more than {max_bytes} bytes".encode()
     return _reply(os.waitstatus_to_exitcode(status), payload, budget)
 
 
@@ -154,12 +154,12 @@ def _reply(exit_code: int, payload: bytearray, budget: Budget) -> Reply:
     return Status.CRASHED, b"signal %d" % -exit_code
 
 
-def _read(descriptor: int, most: int) -> bytearray:
-    """Read until end of file. Stops early after more than ``most`` bytes."""
+def _read(descriptor: int, max_bytes: int) -> bytearray:
+    """Read until end of file. Stops early after more than ``max_bytes`` bytes."""
     with suppress(OSError, AttributeError):  # Linux only: fewer reads than with the default 64 KiB pipe
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     payload = bytearray()
-    while len(payload) <= most and (piece := os.read(descriptor, _PIPE_BYTES)):
+    while len(payload) <= max_bytes and (piece := os.read(descriptor, _PIPE_BYTES)):
         payload += piece
     return payload
 

@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from typing import Self
 
-from server.references.bounds import RecordingLimits
+from server.references.validation import RecordingLimits
 from server.references.worker_protocol import REPLY, RequestHeader, Status, max_payload_bytes
 
 _START_SECONDS = 60.0
@@ -57,7 +57,7 @@ class WorkerProcess:
             async with asyncio.timeout(_START_SECONDS):
                 status, _ = await worker._reply(0)
             if status is not Status.READY:
-                raise WorkerLost(f"its first reply is {status.name}")
+                raise WorkerLost(f"the first reply must be {Status.READY.name}, got {status.name}")
         except BaseException:
             worker.kill()
             raise
@@ -85,7 +85,7 @@ class WorkerProcess:
                 self._stdin.write(view[start : start + _WRITE_BYTES])
                 await self._stdin.drain()
         except OSError as error:
-            raise WorkerLost(f"it does not read requests: {error}") from None
+            raise WorkerLost(f"the worker does not read requests: {error}") from None
         return await self._reply(max_payload_bytes(limits))
 
     def kill(self) -> None:
@@ -100,15 +100,17 @@ class WorkerProcess:
         """Wait until the process has ended."""
         await self._process.wait()
 
-    async def _reply(self, most: int) -> tuple[Status, bytes]:
-        """Read the next reply. Raises WorkerLost, also when its payload has more than ``most`` bytes."""
+    async def _reply(self, max_bytes: int) -> tuple[Status, bytes]:
+        """Read the next reply. Raises WorkerLost, also when its payload has more than ``max_bytes`` bytes."""
         try:
             number, size = REPLY.unpack(await self._stdout.readexactly(REPLY.size))
-            if number > max(Status) or size > most:
-                raise WorkerLost(f"it sent a reply of status {number} with {size} bytes")
+            if number > max(Status) or size > max_bytes:
+                raise WorkerLost(
+                    f"the worker sent a reply of status {number} with {size} bytes, at most {max_bytes} are valid"
+                )
             return Status(number), await self._stdout.readexactly(size)
         except (asyncio.IncompleteReadError, OSError):
-            raise WorkerLost("it exited") from None
+            raise WorkerLost("the worker exited") from None
 
 
 def _environment() -> dict[str, str]:

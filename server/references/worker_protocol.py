@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Self
 
 from engine.protocol.request import SAMPLE_RATE
-from server.references.bounds import RecordingLimits
+from server.references.validation import RecordingLimits
 
 REQUEST = struct.Struct("<ddQQ")
 """reference_min_seconds, reference_max_seconds, reference_max_bytes, size in bytes of the recording that follows."""

@@ -14,7 +14,7 @@ from statistics import fmean
 from types import TracebackType
 
 from server.errors import RETRY_AFTER, ApiError
-from server.http.clients import share_of
+from server.http.clients import client_quota
 
 _MEASURED = 32
 """Retry-After is computed from the mean duration of this many completed utterances."""
@@ -179,7 +179,7 @@ class Admission:
     ) -> None:
         self.now = clock
         self._most_running, self._most_waiting = running, waiting
-        self._running_share, self._waiting_share = share_of(running, share), share_of(waiting, share)
+        self._running_share, self._waiting_share = client_quota(running, share), client_quota(waiting, share)
         self._contended_wait, self._recall_after = contended_wait, recall_after
         self._running: set[Seat] = set()
         self._running_of: dict[str, int] = {}

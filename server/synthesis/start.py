@@ -45,7 +45,7 @@ def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rende
         services.audio_threads,
         speed=body.speed,
         rate=body.sample_rate,
-        whole=not body.stream,
+        streaming=body.stream,
     )
     held.callback(rendering.close)
     return rendering

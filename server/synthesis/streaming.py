@@ -16,8 +16,8 @@ from starlette.types import Message, Receive, Scope, Send
 from engine.errors import EngineError
 from server.audio.pipeline import Rendering
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.http.connections import TRAILERS
 from server.http.disconnect import cancel_on_disconnect
+from server.http.response_framing import TRAILERS
 from server.synthesis.admission import Seat
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord

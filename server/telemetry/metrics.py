@@ -120,7 +120,7 @@ class Metrics:
         open_sessions = Gauge("sonant_live_sessions_open", "Live sessions now.", registry=registry)
         open_sessions.set_function(lambda: len(sessions))
         body_bytes = Gauge("sonant_body_bytes", "Bytes of request bodies that are held now.", registry=registry)
-        body_bytes.set_function(lambda: bodies.held)
+        body_bytes.set_function(lambda: bodies.used)
         self._sessions = Counter("sonant_live_sessions", "Live sessions that are over.", ["outcome"], registry=registry)
         self._seconds = self._histogram("sonant_request_seconds", "From a request to its end.", _DURATIONS)
         self._first_audio = self._histogram(

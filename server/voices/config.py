@@ -14,19 +14,20 @@ def _data_folder() -> Path:
 
 
 class VoiceSettings(BaseModel):
-    """Where voices are stored, and how many."""
+    """Stored voices."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True)
 
     folder: Path = Field(
         default_factory=_data_folder,
-        description="one file a voice; several servers may share it. Made when the first voice is stored",
+        description="Folder of the stored voices, one file for each. Several servers may share it. It is created "
+        "when the first voice is stored.",
     )
-    max_voices: int = Field(1000, ge=0, description="stored voices at most; 0 stores none")
+    max_voices: int = Field(1000, ge=0, description="Maximum number of stored voices; 0 disables storing.")
 
     @field_validator("folder")
     @classmethod
-    def _of_a_user(cls, folder: Path) -> Path:
+    def _expand_folder(cls, folder: Path) -> Path:
         try:
             return folder.expanduser()
         except RuntimeError as error:

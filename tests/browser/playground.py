@@ -30,7 +30,7 @@ class Playground:
         self.stop_button = page.get_by_role("button", name="Stop", exact=True)
         self.status = page.get_by_role("status")
         self.failure = page.get_by_role("alert")
-        self.curl = page.get_by_role("region", name="The line")
+        self.curl = page.get_by_role("region", name="Command")
 
     def at(self, server: Serving) -> Self:
         self.page.goto(server.url)

@@ -42,7 +42,7 @@ def test_the_page_tells_when_the_engine_is_lost_and_waits_for_it(playground: Pla
     playground.speak(LONG)
     expect(playground.status).to_have_text("Speaking.")
     kill_engine(speaking)
-    expect(playground.failure).to_contain_text("The speech broke off midway.")
+    expect(playground.failure).to_contain_text("The speech ended early.")
     expect(playground.failure).to_contain_text(re.compile("code engine_.* · request page-"))
     expect(playground.speak_button).to_be_visible()
     playground.at(speaking)

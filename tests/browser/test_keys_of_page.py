@@ -26,7 +26,7 @@ def test_it_asks_for_the_key_and_keeps_it_to_the_tab(page: Page, guarded: Servin
     key = page.get_by_label("API key")
     expect(key).to_be_focused()
     playground = Playground(page)
-    expect(playground.status).to_have_text("This server asks for a key.")
+    expect(playground.status).to_have_text("This server requires an API key.")
     key.fill("wrong")
     key.press("Enter")
     expect(playground.failure).to_contain_text("code invalid_api_key")

@@ -15,7 +15,7 @@ def test_a_described_voice(page: Page, checkpoints: RandomCheckpoints, tmp_path:
     with Serving(write_config(tmp_path, checkpoints["1b7-voice_design"])) as server:
         playground = Playground(page).at(server.ready())
         expect(page.get_by_role("radio")).to_have_count(0)
-        page.get_by_role("textbox", name="The voice, described").fill("A deep and calm voice.")
+        page.get_by_role("textbox", name="Voice description").fill("A deep and calm voice.")
         body = playground.asked()
         assert body.pop("seed") >= 0
         assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}

@@ -39,4 +39,4 @@ def test_the_curl_line_is_copied(elsewhere: Playground) -> None:
 def test_why_it_cannot_record_is_told(elsewhere: Playground) -> None:
     elsewhere.choose("Clone")
     elsewhere.page.get_by_role("button", name="Record").click()
-    expect(elsewhere.failure).to_contain_text("Recording needs a page that came over https")
+    expect(elsewhere.failure).to_contain_text("Browsers record only on pages that are loaded over https")

@@ -74,7 +74,7 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
     page.get_by_label("Speed").fill("1.25")
     page.get_by_label("Seed").fill("7")
     page.get_by_label("Sentence by sentence").check()
-    page.get_by_role("textbox", name="Manner").fill("Calm.")
+    page.get_by_role("textbox", name="Instructions").fill("Calm.")
     asked = {"voice": "george", "language": "english", "speed": 1.25, "seed": 7, "split": "sentence"}
     assert playground.asked("Hello.") == {
         "input": "Hello.",

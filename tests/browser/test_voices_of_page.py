@@ -55,8 +55,8 @@ def test_a_file_is_cloned(playground: Playground, spoken: bytes, tmp_path: Path,
     recording.write_bytes(spoken)
     playground.choose("Clone")
     playground.page.get_by_label("Choose a file").set_input_files(recording)
-    playground.page.get_by_label("What is said in it").fill(transcript)
-    expect(playground.page.get_by_label("The recording")).to_be_visible()
+    playground.page.get_by_label("Transcript of the recording").fill(transcript)
+    expect(playground.page.get_by_label("Recording to clone")).to_be_visible()
     expect(playground.page.get_by_role("link", name="Save")).to_be_hidden()
     samples = playground.speak_to_the_end()
     assert ("ref_text" in playground.curl.inner_text()) == bool(transcript)
@@ -80,11 +80,11 @@ def test_the_microphone_is_cloned(playground: Playground, tmp_path: Path) -> Non
 def test_what_the_server_says_of_a_recording_is_shown(playground: Playground, tmp_path: Path) -> None:
     playground.choose("Clone")
     playground.speak()
-    expect(playground.failure).to_contain_text("nothing to clone yet")
+    expect(playground.failure).to_contain_text("No recording to clone")
     (tmp_path / "short.wav").write_bytes(wav(tone(0.5)))
     playground.page.get_by_label("Choose a file").set_input_files(tmp_path / "short.wav")
     playground.speak()
-    expect(playground.failure).to_contain_text("shorter than 1 s")
+    expect(playground.failure).to_contain_text("at least 1 s")
     expect(playground.failure).to_contain_text("reference_too_short")
 
 

@@ -17,7 +17,7 @@ def test_the_page_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_it_tells_key_variable_type_bounds_default_and_meaning() -> None:
     row = (
-        "| `slots`<br>`SONANT_ENGINE__TALKER__SLOTS` | whole number, at least 1 | `8` | "
-        "maximum number of utterances in a batch |"
+        "| `slots`<br>`SONANT_ENGINE__TALKER__SLOTS` | integer, at least 1 | `8` "
+        "| Maximum requests that decode together. |"
     )
     assert row in page()

@@ -104,11 +104,11 @@ async def test_a_child_that_is_ended_by_a_signal_leaves_the_worker_running(
     assert (error.status, error.param, error.code) == (400, "ref_audio", code)
     assert len(await decoder.decode(SECOND)) == 48_000
     assert decoder.pids == pids
-    assert len([record for record in caplog.records if "could not be decoded" in record.message]) == 1
+    assert len([record for record in caplog.records if "could not decode" in record.message]) == 1
 
 
 async def test_a_worker_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_BACKSTOP_SECONDS", -29.0)
+    monkeypatch.setattr(decode, "_REPLY_GRACE_SECONDS", -29.0)
     decoder = Decoder(LIMITS, workers=1)
     await decoder.decode(FIRST)
     (pid,) = decoder.pids

@@ -11,7 +11,7 @@ import pytest
 
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
 from server.errors import ApiError
-from server.http.clients import share_of
+from server.http.clients import client_quota
 from server.live.utterance import LiveStream
 from server.synthesis.admission import Admission, Seat
 from tests.server.test_admission import Clock, refusal
@@ -103,7 +103,7 @@ def test_a_request_keeps_its_place_while_it_prepares(held: ExitStack) -> None:
     [(8, 0.8, 7), (10, 0.7, 7), (4, 0.8, 3), (1, 0.8, 1), (2, 0.1, 1), (8, 1.0, 8)],
 )
 def test_a_share_is_rounded_up_and_leaves_one_place(places: int, share: float, most: int) -> None:
-    assert share_of(places, share) == most
+    assert client_quota(places, share) == most
 
 
 def contended(clock: Clock, running: int = 2) -> Admission:

@@ -57,7 +57,7 @@ def test_a_streamed_file_is_as_long_as_the_speech_and_sounds_like_it(kind: str, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("asked", [{}, {"whole": True}, {"speed": 0.4}, {"speed": 3.0}, {"rate": 16_000}], ids=str)
+@pytest.mark.parametrize("asked", [{}, {"streaming": False}, {"speed": 0.4}, {"speed": 3.0}, {"rate": 16_000}], ids=str)
 def test_pieces_of_any_size_make_the_same_file(kind: str, asked: dict[str, object]) -> None:
     samples = voice(0.5)
     whole, *others = (written(kind, samples, piece, **asked) for piece in (len(samples), 1, 1000, 1920))
@@ -65,10 +65,10 @@ def test_pieces_of_any_size_make_the_same_file(kind: str, asked: dict[str, objec
 
 
 @pytest.mark.parametrize("kind", ["wav", "flac"])
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_format_without_loss_is_read_back_sample_for_sample(kind: str, whole: bool) -> None:
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_format_without_loss_is_read_back_sample_for_sample(kind: str, streaming: bool) -> None:
     samples = voice(1)
-    heard, rate = hear(written(kind, samples, whole=whole), kind)
+    heard, rate = hear(written(kind, samples, streaming=streaming), kind)
     assert rate == SAMPLE_RATE
     assert (heard * 32768).astype("<i2").tobytes() == samples.tobytes()
 
@@ -77,7 +77,7 @@ def test_a_format_without_loss_is_read_back_sample_for_sample(kind: str, whole: 
 def test_a_whole_file_tells_its_length(kind: str) -> None:
     """Exactly; but of an MP3 whose last frame has next to nothing in it, FFmpeg tells up to 2 ms more."""
     samples = voice(1)
-    data = written(kind, samples, whole=True)
+    data = written(kind, samples, streaming=False)
     told = sf.info(io.BytesIO(data))
     assert told.samplerate == SAMPLE_RATE
     assert 0 <= told.frames - len(samples) <= (48 if kind == "mp3" else 0)
@@ -86,7 +86,7 @@ def test_a_whole_file_tells_its_length(kind: str) -> None:
 
 def test_a_wav_has_its_sizes_when_it_is_whole_and_open_ones_when_it_streams() -> None:
     samples = voice(1)
-    streamed, whole = (written("wav", samples, whole=whole) for whole in (False, True))
+    streamed, whole = (written("wav", samples, streaming=streaming) for streaming in (True, False))
     assert struct.unpack_from("<I", streamed, 4) == struct.unpack_from("<I", streamed, 40) == (0xFFFFFFFF,)
     assert struct.unpack_from("<I", whole, 4) == (len(whole) - 8,)
     assert struct.unpack_from("<I", whole, 40) == (len(whole) - 44,)
@@ -150,11 +150,11 @@ def test_a_rate_the_codec_does_not_know_becomes_the_next_one(kind: str, asked: i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("speed", [0.5, 1.0])
-def test_next_to_nothing_is_a_file_too(kind: str, whole: bool, speed: float) -> None:
+def test_next_to_nothing_is_a_file_too(kind: str, streaming: bool, speed: float) -> None:
     for samples in (voice(0)[:0], voice(0)[:1]):
-        data = written(kind, samples, whole=whole, speed=speed)
+        data = written(kind, samples, streaming=streaming, speed=speed)
         if kind in ("wav", "flac"):
             assert len(hear(data, kind)[0]) <= 2 * len(samples)
 
@@ -165,8 +165,8 @@ def test_every_format_has_its_content_type() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_given_up_midway_is_closed_and_closed_again(kind: str) -> None:
-    for whole in (False, True):
-        chain = Chain(FORMATS[kind], whole=whole, speed=1.5, rate=16_000)
+    for streaming in (True, False):
+        chain = Chain(FORMATS[kind], streaming=streaming, speed=1.5, rate=16_000)
         chain.encode(voice(1))
         chain.close()
         chain.close()

@@ -25,7 +25,7 @@ def test_every_line_is_a_json_object_and_a_requests_has_what_it_tells_as_fields(
         with server.asked(endless(), "last", window=4096) as connection:
             assert connection.recv(12) == b"HTTP/1.1 200"
             server.process.send_signal(signal.SIGINT)
-            server.wait_for("1 utterance is being finished")
+            server.wait_for("1 utterance in flight may finish")
         assert server.process.wait(PATIENCE) == 0
     assert all(entry.keys() >= {"time", "level", "logger", "message"} for entry in entries(server))
     found = {entry["id"]: entry for entry in entries(server) if "id" in entry}

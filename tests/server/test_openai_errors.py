@@ -159,7 +159,7 @@ async def test_a_server_that_stops_is_an_error_of_the_server(narrow_config: Path
         clients = [sdk_for(kind, server.ready()) for kind in KINDS]
         async with occupied(server):
             server.process.terminate()
-            await asyncio.to_thread(server.wait_for, "1 utterance is being finished")
+            await asyncio.to_thread(server.wait_for, "1 utterance in flight may finish")
             for sdk in clients:
                 error = await refused(openai.InternalServerError, sdk.audio.speech.create, **ASKED)
                 assert (error.status_code, error.code) == (503, "draining")

@@ -41,7 +41,7 @@ class Slow:
         self.closed.set()
 
     def format(self) -> Format:
-        def made(rate: int, whole: bool) -> Encoder:
+        def made(rate: int, streaming: bool) -> Encoder:
             return self
 
         return Format("audio/slow", made)

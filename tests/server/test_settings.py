@@ -77,6 +77,14 @@ def test_a_wrong_variable_is_refused_by_its_name(
         load_settings(write(tmp_path))
 
 
+def test_an_error_shows_the_value_but_no_secret(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"port: .* less than or equal to 65535, got 70000"):
+        load_settings(write(tmp_path, PLAIN + "port: 70000"))
+    with pytest.raises(SettingsError, match="api_key: ") as error:
+        load_settings(write(tmp_path, PLAIN + "api_key: 12345678"))
+    assert "12345678" not in str(error.value)
+
+
 def test_variables_of_the_client_scripts_are_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SONANT_SERVER", "http://127.0.0.1:8000")
     assert load_settings(write(tmp_path)).port == 8000

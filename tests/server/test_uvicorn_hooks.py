@@ -1,60 +1,68 @@
-"""The parts of uvicorn and h11 that ``HttpConnection`` and ``WebSocketConnection`` rely on.
-
-They are not public. Where a new uvicorn changes one, this says which, and the tests of what it is for say the rest.
-"""
+"""The internals of uvicorn and h11 that ``server.http`` relies on, and the error when uvicorn lacks one of them."""
 
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import h11
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from uvicorn.server import ServerState
 
-from server.http.body_budget import BodyBudget
-from server.http.connection_table import ConnectionTable
-from server.http.connections import connections
-from server.http.websockets import websocket_connections
-
-HOOKS = [
-    (H11Protocol, ["on_response_complete", "send_400_response", "_should_upgrade", "handle_events"]),
-    (WebSocketsSansIOProtocol, ["handle_ping", "handle_parser_exception", "send_receive_event_to_app"]),
-    (uvicorn.Server, ["startup", "shutdown", "on_tick", "handle_exit"]),
-]
+from server.http.uvicorn_hooks import SUPPORTED, UnsupportedUvicorn, check_uvicorn
+from tests.server.serving import PATIENCE, ROOT, write_config
 
 
-async def _app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Does nothing."""
+def run_serve(preparation: str, config: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``sonant serve`` after the Python statements in ``preparation``."""
+    script = f"{preparation}\nfrom server.cli.main import main\nmain()"
+    command = [sys.executable, "-c", script, "serve", "--config", str(config), "--port", "0"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-@pytest.mark.parametrize(("owner", "names"), HOOKS, ids=lambda each: getattr(each, "__name__", ""))
-def test_the_methods_that_are_overridden_or_called_exist(owner: type, names: list[str]) -> None:
-    assert [name for name in names if not callable(getattr(owner, name, None))] == []
+def test_the_installed_uvicorn_is_supported() -> None:
+    check_uvicorn()
 
 
-async def test_a_connection_has_the_attributes_that_are_read() -> None:
-    table, budget = ConnectionTable(16, 1.0), BodyBudget(1024, 1.0)
-    config = uvicorn.Config(_app, log_config=None)
-    http = connections(1.0, table)(config, ServerState(), {})
-    live = websocket_connections(table, budget)(config, ServerState(), {})
-    for connection, names in (
-        (http, ["transport", "cycle", "client", "loop", "flow"]),
-        (live, ["transport", "client", "queue", "writable", "close_sent", "close_timer", "handshake_complete"]),
-    ):
-        assert [name for name in names if name not in vars(connection)] == []
+def test_the_supported_range_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert SUPPORTED in project["dependencies"]
 
 
-def test_each_response_is_sent_by_the_connection_and_the_application_that_were_replaced() -> None:
-    source = inspect.getsource(H11Protocol.handle_events)
-    for used in ("app = self.app", "scope=self.scope", "conn=self.conn", "on_response=self.on_response_complete"):
-        assert used in source
-    written = inspect.getsource(RequestResponseCycle)
-    for name in ("scope", "response_started", "response_complete", "disconnected", "message_event"):
-        assert f"self.{name} = " in written
+def test_a_missing_method_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(WebSocketsSansIOProtocol, "handle_ping")
+    with pytest.raises(UnsupportedUvicorn, match=r"it has no WebSocketsSansIOProtocol\.handle_ping\(\)"):
+        check_uvicorn()
+
+
+def test_a_changed_method_is_named_with_the_supported_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(H11Protocol, "handle_events", lambda self: self.conn.next_event())
+    with pytest.raises(UnsupportedUvicorn) as error:
+        check_uvicorn()
+    assert "H11Protocol.handle_events() does not use 'app_state'" in str(error.value)
+    assert uvicorn.__version__ in str(error.value)
+    assert SUPPORTED in str(error.value)
+
+
+def test_an_unsupported_uvicorn_ends_serve_with_one_line(pocket: Path, tmp_path: Path) -> None:
+    preparation = "from uvicorn.protocols.http.h11_impl import H11Protocol\ndel H11Protocol.handle_events"
+    done = run_serve(preparation, write_config(tmp_path, pocket))
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"sonant serve: uvicorn {uvicorn.__version__} is not supported: ")
+    assert SUPPORTED in line
+
+
+def test_a_missing_protocol_class_is_an_import_error_with_the_supported_range(pocket: Path, tmp_path: Path) -> None:
+    done = run_serve("import uvicorn.protocols.http.h11_impl as h\ndel h.H11Protocol", write_config(tmp_path, pocket))
+    assert done.returncode == 1
+    assert "H11Protocol" in done.stderr.splitlines()[-1]
+    assert SUPPORTED in done.stderr.splitlines()[-1]
 
 
 def test_h11_writes_every_event_through_the_method_that_adds_trailers() -> None:

@@ -17,14 +17,14 @@ from tests.server.bench.stand_in import FRAME, Answer, Asked, silence, sound, st
 ASKING = Workload(("Hello there.",))
 
 
-def client_of(url: str, key: str | None = None, patience: float = 30.0) -> Client:
-    return Client(url, key, patience=patience, rate=24_000, audible=0.01)
+def client_of(url: str, key: str | None = None, timeout: float = 30.0) -> Client:
+    return Client(url, key, timeout=timeout, rate=24_000, audible=0.01)
 
 
-async def asked(answer: Answer, patience: float = 30.0) -> Trace:
+async def asked(answer: Answer, timeout: float = 30.0) -> Trace:
     """One request that is answered so."""
     async with standing_in(answer) as server:
-        done = await run(Closed(1, requests=1), client_of(server.url, patience=patience), ASKING)
+        done = await run(Closed(1, requests=1), client_of(server.url, timeout=timeout), ASKING)
     return done.traces[0]
 
 
@@ -40,7 +40,7 @@ async def test_everything_that_comes_is_recorded_as_it_comes() -> None:
 
     async with standing_in(answer) as server:
         trace = Trace(0, 0.0, 0.0)
-        listening = asyncio.create_task(client_of(server.url).ask(ASKING.body(0), trace))
+        listening = asyncio.create_task(client_of(server.url).send(ASKING.body(0), trace))
         while not trace.pieces:
             await asyncio.sleep(0)
         assert trace.connected < trace.answered <= trace.pieces[0][0]
@@ -192,9 +192,9 @@ async def test_an_answer_that_never_ends_is_given_up() -> None:
             raise
 
     async with standing_in(answer) as server:
-        done = await run(Closed(1, requests=1), client_of(server.url, patience=0.3), ASKING)
+        done = await run(Closed(1, requests=1), client_of(server.url, timeout=0.3), ASKING)
         await asyncio.wait_for(left.wait(), 30)
-    assert (done.traces[0].outcome, done.traces[0].detail) == ("timeout", "not over after 0.3 s")
+    assert (done.traces[0].outcome, done.traces[0].detail) == ("timeout", "not complete after 0.3 s")
 
 
 async def test_a_server_that_is_gone_is_an_outcome_too() -> None:

@@ -95,7 +95,7 @@ def test_refusals_are_told_and_nobody_served_is_a_failure(serving: Serving) -> N
     done = bench(serving.url, "-n", 3, "--voice", "nobody", "--voice", "serena", "--frames", 6)
     assert done.returncode == 0
     assert "1 of 3 answered" in done.stdout
-    assert "404: 2, such as:" in done.stdout
+    assert "404: 2, for example:" in done.stdout
     assert "'nobody'" in done.stdout
     assert bench(serving.url, "-n", 2, "--voice", "nobody").returncode == 1
 

@@ -129,12 +129,12 @@ def test_a_summary_counts_whom_it_is_about() -> None:
     ]
     run = Run(Closed(5), traces, began=BEGAN, date=0.0, seconds=4.0, busy=1.0)
     summary = summary_of(run, [figures_of(each, began=BEGAN, buffer=0.1) for each in traces])
-    assert (summary.requests, summary.good) == (5, 3)
+    assert (summary.requests, summary.succeeded) == (5, 3)
     assert summary.outcomes == {"ok": 3, "429": 2}
     assert summary.details == {"429": "The server is full."}
     assert summary.continuity == pytest.approx(2 / 3)
-    assert (summary.underruns, summary.dry, summary.buffered_dry) == (2, 2, 1)
+    assert (summary.underruns, summary.with_underruns, summary.with_buffered_underruns) == (2, 2, 1)
     assert summary.seconds == pytest.approx(4.0)
-    assert summary.audio_a_second == pytest.approx(6 / 4)
+    assert summary.audio_per_second == pytest.approx(6 / 4)
     assert summary.spreads["total"].worst == pytest.approx(1.35), "who was turned away was not served fast"
     assert summary.client_busy == 0.25

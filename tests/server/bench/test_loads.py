@@ -16,12 +16,12 @@ from server.bench.workload import (
     Load,
     Open,
     Workload,
-    audience,
     closed_load,
     open_load,
     planned,
     read_texts,
-    reference,
+    realtime_load,
+    recording_url,
 )
 
 
@@ -55,8 +55,8 @@ def test_a_load_that_is_not_bounded_gets_a_bound() -> None:
     assert open_load(1, None, None, even=False, seed=7).requests == 40
     assert open_load(1, None, 5.0, even=False, seed=7).requests is None
     assert closed_load(64, None, None).requests == 256
-    assert audience(64, None, None).seconds == 20
-    assert audience(64, 100, None).seconds is None
+    assert realtime_load(64, None, None).seconds == 20
+    assert realtime_load(64, 100, None).seconds is None
 
 
 def test_the_plan_for_a_gpu() -> None:
@@ -106,9 +106,9 @@ def test_lengths_are_a_number_or_follow_from_the_text() -> None:
 def test_a_recording_is_sent_along_or_named(tmp_path: Path) -> None:
     file = tmp_path / "voice.wav"
     file.write_bytes(b"RIFF...")
-    head, _, data = reference(str(file)).partition(",")
+    head, _, data = recording_url(str(file)).partition(",")
     assert (head, base64.b64decode(data)) == ("data:audio/wav;base64", b"RIFF...")
-    assert reference("https://example.com/voice.wav") == "https://example.com/voice.wav"
+    assert recording_url("https://example.com/voice.wav") == "https://example.com/voice.wav"
 
 
 def test_texts_of_a_file_are_its_lines(tmp_path: Path) -> None:

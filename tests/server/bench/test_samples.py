@@ -15,7 +15,7 @@ QUIET = np.array([0, 100, -327, 327, 50], "<i2")
 
 def given(data: bytes, step: int, rate: int = 24_000) -> tuple[Samples, int]:
     samples = Samples(rate, audible=0.01)
-    return samples, sum(samples.take(data[at : at + step]) for at in range(0, len(data), step))
+    return samples, sum(samples.add(data[at : at + step]) for at in range(0, len(data), step))
 
 
 def wav(samples: np.ndarray, rate: int, subtype: str = "PCM_16") -> bytes:

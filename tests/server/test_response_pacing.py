@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from server.http.body_budget import SMALL, BodyBudget
-from server.http.paced_answers import PacedAnswers
+from server.http.body_budget import SMALL_BODY_BYTES, BodyBudget
+from server.http.response_pacing import ResponsePacing
 from server.telemetry.record import RequestRecord
 
-LARGE = 5 * SMALL + 1
+LARGE = 5 * SMALL_BODY_BYTES + 1
 
 
 async def answer(size: int, budget: BodyBudget, send: Send, grace: float = 60.0) -> RequestRecord:
@@ -25,26 +25,26 @@ async def answer(size: int, budget: BodyBudget, send: Send, grace: float = 60.0)
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await Response(b"a" * size)(scope, Request(scope).receive, send)
 
-    await PacedAnswers(app, budget, grace)(scope, None, send)
+    await ResponsePacing(app, budget, grace)(scope, None, send)
     return record
 
 
-@pytest.mark.parametrize("size", [0, SMALL, SMALL + 1, LARGE])
+@pytest.mark.parametrize("size", [0, SMALL_BODY_BYTES, SMALL_BODY_BYTES + 1, LARGE])
 async def test_a_body_is_sent_whole_in_small_pieces(size: int) -> None:
     budget, sent, held = BodyBudget(10 * LARGE, 1.0), [], []
 
     async def send(message: Message) -> None:
         sent.append(message)
-        held.append(budget.held)
+        held.append(budget.used)
 
     await answer(size, budget, send)
     start, *bodies = sent
     assert start["status"] == 200
     assert sum(len(each["body"]) for each in bodies) == size
-    assert max(len(each["body"]) for each in bodies) <= SMALL
+    assert max(len(each["body"]) for each in bodies) <= SMALL_BODY_BYTES
     assert [each.get("more_body", False) for each in bodies] == [True] * (len(bodies) - 1) + [False]
-    assert budget.held == 0
-    assert max(held) == (size if size > SMALL else 0)
+    assert budget.used == 0
+    assert max(held) == (size if size > SMALL_BODY_BYTES else 0)
 
 
 async def test_a_body_beyond_the_budget_is_a_503() -> None:
@@ -69,4 +69,4 @@ async def test_a_client_that_takes_too_little_is_given_up() -> None:
     record = await answer(LARGE, budget, send, grace=-LARGE / (32 * 1024) + 0.1)
     assert record.failure == "client_left"
     assert len(sent) == 3
-    assert budget.held == 0
+    assert budget.used == 0

@@ -1,4 +1,4 @@
-"""Large response bodies are sent in pieces, count toward a memory budget, and must be taken at a minimum rate."""
+"""Middleware that sends large response bodies in pieces, within a memory budget and at a minimum rate."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.http.body_budget import SMALL, BodyBudget
+from server.http.body_budget import SMALL_BODY_BYTES, BodyBudget
 from server.http.clients import client_of
 
 _MIN_BYTES_PER_SECOND = 32 * 1024
 
 
-class _TooSlow(Exception):
-    """The client takes the response slower than the minimum rate."""
+class _ClientTooSlow(Exception):
+    """The client reads the response slower than the minimum rate."""
 
 
-class PacedAnswers:
-    """Sends bodies above 64 KiB with back-pressure. Without it a whole body is written to the socket's buffer at once.
+class ResponsePacing:
+    """Sends bodies above 64 KiB with back-pressure. Without it, uvicorn would buffer the whole body in memory.
 
-    It acts on responses with a Content-Length; streams have back-pressure of their own. A body counts toward ``budget``
-    until it is sent; one that exceeds the budget is replaced by a 503.
+    It acts on responses with a Content-Length; streams have their own back-pressure. A body counts toward ``budget``
+    until it is sent. A body that exceeds the budget is replaced by a 503.
 
     Args:
-        app: the application behind it.
-        budget: for the bytes of all request bodies and large responses.
-        grace: seconds that a client may take beyond what the minimum rate of 32 KiB a second allows.
+        app: the wrapped ASGI application.
+        budget: counts the bytes of all request bodies and large responses.
+        grace: seconds that a client may take in addition to what the minimum rate of 32 KiB per second allows.
     """
 
     def __init__(self, app: ASGIApp, budget: BodyBudget, grace: float) -> None:
         self._app, self._budget, self._grace = app, budget, grace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """Handle one request as ASGI middleware."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -43,17 +43,17 @@ class PacedAnswers:
         deadline: float | None = None
         refused = False
 
-        async def paced(message: Message) -> None:
+        async def paced_send(message: Message) -> None:
             nonlocal deadline, refused
             if refused:
                 return
-            if message["type"] == "http.response.start" and (size := _length(message)) > SMALL:
+            if message["type"] == "http.response.start" and (size := _length(message)) > SMALL_BODY_BYTES:
                 try:
                     account.resize(size)
-                except ApiError as refusal:
+                except ApiError as error:
                     refused = True
-                    scope["state"]["record"].failed(refusal)
-                    await failure_of(refusal).response()(scope, receive, send)
+                    scope["state"]["record"].failed(error)
+                    await failure_of(error).response()(scope, receive, send)
                     return
                 deadline = clock() + self._grace + size / _MIN_BYTES_PER_SECOND
             if deadline is None:
@@ -64,11 +64,11 @@ class PacedAnswers:
                     for piece in _pieces(message):
                         await send(piece)
             except TimeoutError:
-                raise _TooSlow from None
+                raise _ClientTooSlow from None
 
         try:
-            await self._app(scope, receive, paced)
-        except _TooSlow:
+            await self._app(scope, receive, paced_send)
+        except _ClientTooSlow:
             scope["state"]["record"].failed(ClientDisconnected())
         finally:
             account.close()
@@ -80,12 +80,12 @@ def _length(start: Message) -> int:
 
 
 def _pieces(message: Message) -> list[Message]:
-    """``message``, a large body in messages of at most 64 KiB."""
+    """Return ``message``, divided into messages of at most 64 KiB if its body is larger."""
     body: bytes = message.get("body", b"")
-    if len(body) <= SMALL:
+    if len(body) <= SMALL_BODY_BYTES:
         return [message]
     view = memoryview(body)
-    pieces = [bytes(view[start : start + SMALL]) for start in range(0, len(body), SMALL)]
+    pieces = [bytes(view[start : start + SMALL_BODY_BYTES]) for start in range(0, len(body), SMALL_BODY_BYTES)]
     last = len(pieces) - 1
     return [
         {**message, "body": piece, "more_body": number < last or message.get("more_body", False)}
