@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.gpu.code_predictor CHECKPOINT``. ``--plain`` adds plain torch. ``--cublas out all`` adds the
 Triton implementation with the product ``out`` computed by cuBLAS, and with all products. The last line after the times
-is for tuning MOST_ROWS in engine/talker/fused/persistent.py. ``--errors`` adds the errors of the logits of each
+is for tuning MAX_ROWS in engine/talker/fused/persistent.py. ``--errors`` adds the errors of the logits of each
 implementation and of other dtypes (``benchmarks.gpu.predictor_errors``, which also runs on a CPU).
 """
 
@@ -20,19 +20,21 @@ from benchmarks.gpu.predictor_errors import HEADING, Truth, compared, of_checkpo
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
-from engine.talker.fused.dispatch import one_launch
-from engine.talker.fused.fp8 import rounded
-from engine.talker.fused.persistent import MOST_ROWS, PersistentCodes
+from engine.talker.fused.dispatch import persistent_codes
+from engine.talker.fused.fp8 import round_to_fp8
+from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import PredictorWeights, gather
 from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
-from engine.talker.gpu_step.slots import RowDraws, Slots
+from engine.talker.gpu_step.slots import Slots
+from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 DEVICE = torch.device("cuda")
 ONE_LAUNCH, TRITON = "one launch", "Triton"
+_PARAMS = CodebookParams(temperature=0.9, top_k=50)
 _REPLAYS = 10
 _REPEATS = 7
 
@@ -53,10 +55,10 @@ def main() -> None:
     for name, limit, form in forms.residual:
         times[name] = {rows: forms.residual_time(form, rows) for rows in options.rows if rows <= limit}
         _print(name, times[name], options.rows)
-    for name, draw in forms.first.items():
-        _print(name, {rows: forms.first_time(draw, rows) for rows in options.rows}, options.rows)
+    for name, sample in forms.first.items():
+        _print(name, {rows: forms.first_time(sample, rows) for rows in options.rows}, options.rows)
     if ONE_LAUNCH in times:
-        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MOST_ROWS is {MOST_ROWS}")
+        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MAX_ROWS is {MAX_ROWS}")
     if options.errors:
         forms.tell_errors(of_checkpoint(checkpoint, DEVICE, torch.float32))
 
@@ -71,9 +73,10 @@ class Forms:
         self._packed = packed = gather(own, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []
         try:
-            few = batch_sizes(min(rows, MOST_ROWS))
-            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, few)))
-            self.residual.append((f"{ONE_LAUNCH}, fp8", MOST_ROWS, one_launch(rounded(packed), few, fp8=True)))
+            few = batch_sizes(min(rows, MAX_ROWS))
+            self.residual.append((ONE_LAUNCH, MAX_ROWS, persistent_codes(packed, few)))
+            fp8 = persistent_codes(round_to_fp8(packed), few, fp8=True)
+            self.residual.append((f"{ONE_LAUNCH}, fp8", MAX_ROWS, fp8))
         except KernelError as error:
             print(f"no launch for a whole frame: {error}")
         self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
@@ -84,8 +87,9 @@ class Forms:
             predictor = CodePredictor(own, talker, code_tables=codec.tables, rows=rows)
             self.residual.append(("plain", rows, PlainResidualCodes(predictor, codec)))
         slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
-        slots.real[1], slots.real[3] = 0.9, 0.9
-        slots.whole[1:] = 50
+        every, params = torch.arange(rows, device=DEVICE), SamplingTensors.of([_PARAMS] * rows, DEVICE)
+        zeros = torch.zeros_like(every)
+        slots.join(every, seeds=zeros, codebook0=params, residual=params, frames_made=zeros)
         self.first = {"codebook 0": FusedFirstCodes(slots), "... plain": PlainFirstCodes(slots)}
 
     @torch.inference_mode()
@@ -97,7 +101,7 @@ class Forms:
         print(HEADING)
         truth = Truth(exact, self._rows)
         print(told("bfloat16", truth.twin(self._packed)))
-        print(told("fp8", truth.twin(rounded(self._packed))), flush=True)
+        print(told("fp8", truth.twin(round_to_fp8(self._packed))), flush=True)
         for name, limit, form in self.residual:
             truth = Truth(exact, min(limit, self._rows))
             if (logits := _logits(form, truth)) is not None:
@@ -109,16 +113,15 @@ class Forms:
         width, vocab = self._talker.transformer.hidden, self._talker.predictor.vocab
         hidden = torch.randn(rows, width, generator=generator, device=DEVICE).bfloat16()
         first = torch.randint(vocab, (rows,), generator=generator, device=DEVICE)
-        ones = torch.ones(rows, device=DEVICE)
-        draws = RowDraws(0.9 * ones, torch.full((rows,), 50, device=DEVICE), ones)
-        chance = RngKey(first * 7919, torch.zeros_like(first))
-        return milliseconds(lambda: form(hidden, first, draws, chance))
+        params = SamplingTensors.of([_PARAMS] * rows, DEVICE)
+        rng = RngKey(first * 7919, torch.zeros_like(first))
+        return milliseconds(lambda: form(hidden, first, params, rng))
 
-    def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
+    def first_time(self, sample: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
         """Return the milliseconds for codebook 0, without the product that computes its logits."""
         logits = torch.randn(rows, self._talker.vocab, device=DEVICE).bfloat16()
         at = torch.arange(rows, device=DEVICE)
-        return milliseconds(lambda: draw(logits, at))
+        return milliseconds(lambda: sample(logits, at))
 
 
 @torch.inference_mode()

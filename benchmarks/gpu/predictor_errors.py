@@ -26,7 +26,7 @@ from engine.checkpoint.architecture import TalkerArchitecture
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
-from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.fp8 import round_to_fp8
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import PredictorWeights, gather
 from tests.predictors import PUBLISHED, question, random_weights
@@ -48,7 +48,7 @@ HEADING = f"{'logits':20s}{'of all':>10s}{'median':>10s}{'largest':>10s}{'likeli
 
 
 def compared(logits: Tensor, exact: Tensor) -> Errors:
-    """Return the errors of logits [rows, books - 1, vocab] relative to those in float32."""
+    """Return the errors of logits [rows, codebooks - 1, vocab] relative to those in float32."""
     error, scale = (logits.double() - exact.double()).abs(), exact.double().square().mean().sqrt()
     same = (logits.argmax(-1) == exact.argmax(-1)).double().mean()
     of_all = error.square().mean().sqrt() / scale
@@ -89,7 +89,7 @@ def of_checkpoint(checkpoint: Checkpoint, device: torch.device, dtype: torch.dty
 
 def of_nothing(width: int, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
     """Return random weights of the published sizes. width: hidden size of the talker."""
-    return random_weights(PUBLISHED, vocab=2048, books=16, talker_hidden=width, dtype=dtype, device=device)
+    return random_weights(PUBLISHED, vocab=2048, codebooks=16, talker_hidden=width, dtype=dtype, device=device)
 
 
 def told(name: str, errors: Errors) -> str:
@@ -116,7 +116,7 @@ def main() -> None:
     truth, served = Truth(weights(torch.float32), given.rows), weights(torch.bfloat16)
     print(HEADING)
     print(told("bfloat16", truth.twin(served)), flush=True)
-    print(told("fp8", truth.twin(rounded(served))))
+    print(told("fp8", truth.twin(round_to_fp8(served))))
 
 
 if __name__ == "__main__":

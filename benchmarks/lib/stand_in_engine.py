@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from engine.talker.gpu_step.inputs import Utterance
+    from engine.talker.gpu_step.inputs import UtteranceState
 
 STEP_MS, BATCH_MS, SWITCH_MS = "STAND_IN_STEP_MS", "STAND_IN_BATCH_MS", "STAND_IN_SWITCH_MS"
 """Environment variables, in milliseconds: duration of a talker step, of a Code2Wav batch, Python's switch interval."""
@@ -68,13 +68,13 @@ class _Core:
         self._launches, self._tensor = int(os.environ[LAUNCHES]), torch.zeros(16)
         self._pauses = np.memmap(os.environ[PAUSES], np.float32, "r+", shape=(1 + MOST_PAUSES,))
         self._requests: dict[str, _Request] = {}
-        self._drawn: list[SimpleNamespace] = []
-        self._standing: Callable[[], Collection[str]] = list
+        self._outputs: list[SimpleNamespace] = []
+        self._paused_keys: Callable[[], Collection[str]] = list
 
-    def pause(self, standing: Callable[[], Collection[str]]) -> None:
-        self._standing = standing
+    def set_paused_keys(self, paused_keys: Callable[[], Collection[str]]) -> None:
+        self._paused_keys = paused_keys
 
-    def add(self, utterance: Utterance) -> _Request:
+    def add(self, utterance: UtteranceState) -> _Request:
         codes = np.ones((1, 16), np.int32)
         output = SimpleNamespace(
             request_id=utterance.key,
@@ -89,35 +89,35 @@ class _Core:
 
     def abort(self, key: str) -> None:
         del self._requests[key]
-        self._drawn = [output for output in self._drawn if output.request_id != key]
+        self._outputs = [output for output in self._outputs if output.request_id != key]
 
     @property
-    def under_way(self) -> bool:
-        return bool(self._drawn)
+    def in_flight(self) -> bool:
+        return bool(self._outputs)
 
     def step(self) -> tuple[list[Any], bool]:
-        from engine.talker.vllm.step_output import step_output_of
+        from engine.talker.vllm.step_output import step_outputs
 
         self._wait()
-        drawn, self._drawn = self._drawn, []
-        standing = self._standing()
+        outputs, self._outputs = self._outputs, []
+        paused = self._paused_keys()
         for request in list(self._requests.values()):
-            if request.request_id in standing:
+            if request.request_id in paused:
                 continue
             request.num_computed_tokens += 1
             request.left -= 1
             if not request.left:
                 request.output = SimpleNamespace(**{**vars(request.output), "finished": True})
                 del self._requests[request.request_id]
-            self._drawn.append(request.output)
-        return step_output_of(drawn), bool(self._drawn)
+            self._outputs.append(request.output)
+        return step_outputs(outputs), bool(self._outputs)
 
     def _wait(self) -> None:
         """Wait until the previous step has ended, which started with the previous call."""
         for _ in range(self._launches):
             self._tensor.add_(1)
         now = time.monotonic()
-        if self._drawn and self._pauses[0] < MOST_PAUSES:
+        if self._outputs and self._pauses[0] < MOST_PAUSES:
             self._pauses[0] += 1
             self._pauses[int(self._pauses[0])] = now - self._next
         time.sleep(self._seconds)

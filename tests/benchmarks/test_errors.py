@@ -10,7 +10,7 @@ from benchmarks.gpu.fp8_checkpoint import write_fp8_checkpoint
 from benchmarks.gpu.predictor_errors import Truth, compared, of_checkpoint
 from engine.checkpoint.architecture import Transformer
 from engine.checkpoint.folder import open_checkpoint
-from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.fp8 import round_to_fp8
 from tests.conftest import UntrainedCheckpoints
 from tests.predictors import random_weights
 
@@ -19,13 +19,13 @@ SMALL = Transformer(hidden=64, intermediate=96, layers=2, heads=4, kv_heads=2, h
 
 
 def weights(dtype: torch.dtype):
-    return random_weights(SMALL, vocab=64, books=4, talker_hidden=96, dtype=dtype)
+    return random_weights(SMALL, vocab=64, codebooks=4, talker_hidden=96, dtype=dtype)
 
 
 def test_logits_of_the_code_predictor() -> None:
     exact, served = weights(torch.float32), weights(torch.bfloat16)
     truth = Truth(exact, 24)
-    same, half, eight = (truth.twin(each) for each in (exact, served, rounded(served)))
+    same, half, eight = (truth.twin(each) for each in (exact, served, round_to_fp8(served)))
     assert (same.largest, same.likeliest) == (0.0, 1.0)
     assert 1e-3 < half.of_all < 2e-2
     assert 2e-2 < eight.of_all < 0.3
@@ -48,7 +48,7 @@ def test_a_checkpoint_has_the_matrices_of_eight_bits(checkpoints: UntrainedCheck
     before, folder = checkpoints["1b7-base"], tmp_path / "fp8"
     write_fp8_checkpoint(before, folder)
     whole, narrow = (of_checkpoint(open_checkpoint(each), CPU, torch.bfloat16) for each in (before, folder))
-    expected = rounded(whole)
+    expected = round_to_fp8(whole)
     for name in ("project", "qkv", "out", "gate_up", "down", "heads", "inputs", "tables", "norm"):
         assert torch.equal(getattr(narrow, name), getattr(expected, name)), name
     assert not torch.equal(narrow.heads, whole.heads)
