@@ -89,9 +89,9 @@ class FusedFirstCodes:
 
     def self_check(self) -> None:
         """Sample one row of zeros for the scratch slot. Raises Triton's error if the kernel cannot compile or run."""
-        slots, seen = self._slots, self._slots.rules.seen
-        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.frame.dtype)
-        self(logits, torch.tensor([slots.scratch], device=seen.device))
+        state, seen = self._slots, self._slots.rules.seen
+        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=state.embedding.dtype)
+        self(logits, torch.tensor([state.scratch], device=seen.device))
         require_gpu()
 
     def __call__(self, logits: Tensor, slots: Tensor) -> FirstCodes:
