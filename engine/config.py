@@ -97,7 +97,7 @@ class Code2WavConfig(_StrictModel):
         return self
 
 
-class EngineConfig(_Strict):
+class EngineConfig(_StrictModel):
     """The engine process."""
 
     model: str = Field(description="Checkpoint folder, or repository name on the Hugging Face hub.")

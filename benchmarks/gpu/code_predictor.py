@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.gpu.code_predictor CHECKPOINT``. ``--plain`` adds plain torch. ``--cublas out all`` adds the
 Triton implementation with the product ``out`` computed by cuBLAS, and with all products. The last line after the times
-is for tuning MOST_ROWS in engine/talker/fused/persistent.py. ``--errors`` adds the errors of the logits of each
+is for tuning MAX_ROWS in engine/talker/fused/persistent.py. ``--errors`` adds the errors of the logits of each
 implementation and of other dtypes (``benchmarks.gpu.predictor_errors``, which also runs on a CPU).
 """
 
@@ -27,19 +27,21 @@ from benchmarks.gpu.predictor_errors import (
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
-from engine.talker.fused.dispatch import one_launch
-from engine.talker.fused.fp8 import rounded
-from engine.talker.fused.persistent import MOST_ROWS, PersistentCodes
+from engine.talker.fused.dispatch import persistent_codes
+from engine.talker.fused.fp8 import round_to_fp8
+from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import PredictorWeights, gather
 from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
-from engine.talker.gpu_step.slots import RowDraws, Slots
+from engine.talker.gpu_step.slots import Slots
+from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 DEVICE = torch.device("cuda")
 ONE_LAUNCH, TRITON = "one launch", "Triton"
+_PARAMS = CodebookParams(temperature=0.9, top_k=50)
 _REPLAYS = 10
 _REPEATS = 7
 
@@ -62,10 +64,10 @@ def main() -> None:
             rows: implementations.residual_time(implementation, rows) for rows in options.rows if rows <= max_rows
         }
         _print(name, times[name], options.rows)
-    for name, draw in implementations.first.items():
-        _print(name, {rows: implementations.first_time(draw, rows) for rows in options.rows}, options.rows)
+    for name, sample in implementations.first.items():
+        _print(name, {rows: implementations.first_time(sample, rows) for rows in options.rows}, options.rows)
     if ONE_LAUNCH in times:
-        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MOST_ROWS is {MOST_ROWS}")
+        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MAX_ROWS is {MAX_ROWS}")
     if options.errors:
         implementations.print_errors(checkpoint_weights(checkpoint, DEVICE, torch.float32))
 
@@ -80,9 +82,10 @@ class Implementations:
         self._packed = packed = gather(predictor_weights, talker, codec)
         self.residual: list[tuple[str, int, ResidualCodes]] = []
         try:
-            sizes = batch_sizes(min(rows, MOST_ROWS))
-            self.residual.append((ONE_LAUNCH, MOST_ROWS, one_launch(packed, sizes)))
-            self.residual.append((f"{ONE_LAUNCH}, fp8", MOST_ROWS, one_launch(rounded(packed), sizes, fp8=True)))
+            few = batch_sizes(min(rows, MAX_ROWS))
+            self.residual.append((ONE_LAUNCH, MAX_ROWS, persistent_codes(packed, few)))
+            fp8 = persistent_codes(round_to_fp8(packed), few, fp8=True)
+            self.residual.append((f"{ONE_LAUNCH}, fp8", MAX_ROWS, fp8))
         except KernelError as error:
             print(f"the one-launch kernel is not available: {error}")
         self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
@@ -93,8 +96,9 @@ class Implementations:
             predictor = CodePredictor(predictor_weights, talker, code_tables=codec.tables, rows=rows)
             self.residual.append(("plain", rows, PlainResidualCodes(predictor, codec)))
         slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
-        slots.real[1], slots.real[3] = 0.9, 0.9
-        slots.whole[1:] = 50
+        every, params = torch.arange(rows, device=DEVICE), SamplingTensors.of([_PARAMS] * rows, DEVICE)
+        zeros = torch.zeros_like(every)
+        slots.join(every, seeds=zeros, codebook0=params, residual=params, frames_made=zeros)
         self.first: dict[str, FusedFirstCodes | PlainFirstCodes] = {
             "codebook 0": FusedFirstCodes(slots),
             "... plain": PlainFirstCodes(slots),
@@ -109,10 +113,10 @@ class Implementations:
         print(HEADING)
         reference = Float32Reference(exact, self._rows)
         print(table_row("bfloat16", reference.reference_errors(self._packed)))
-        print(table_row("fp8", reference.reference_errors(rounded(self._packed))), flush=True)
-        for name, max_rows, implementation in self.residual:
-            reference = Float32Reference(exact, min(max_rows, self._rows))
-            if (logits := _logits(implementation, reference)) is not None:
+        print(table_row("fp8", reference.reference_errors(round_to_fp8(self._packed))), flush=True)
+        for name, limit, form in self.residual:
+            reference = Float32Reference(exact, min(limit, self._rows))
+            if (logits := _logits(form, reference)) is not None:
                 print(table_row(name, errors_of(logits, reference.logits)), flush=True)
 
     def residual_time(self, implementation: ResidualCodes, rows: int) -> float:
@@ -121,16 +125,15 @@ class Implementations:
         width, vocab = self._talker.transformer.hidden, self._talker.predictor.vocab
         hidden = torch.randn(rows, width, generator=generator, device=DEVICE).bfloat16()
         first = torch.randint(vocab, (rows,), generator=generator, device=DEVICE)
-        ones = torch.ones(rows, device=DEVICE)
-        draws = RowDraws(0.9 * ones, torch.full((rows,), 50, device=DEVICE), ones)
-        chance = RngKey(first * 7919, torch.zeros_like(first))
-        return milliseconds(lambda: implementation(hidden, first, draws, chance))
+        params = SamplingTensors.of([_PARAMS] * rows, DEVICE)
+        rng = RngKey(first * 7919, torch.zeros_like(first))
+        return milliseconds(lambda: implementation(hidden, first, params, rng))
 
-    def first_time(self, draw: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
+    def first_time(self, sample: FusedFirstCodes | PlainFirstCodes, rows: int) -> float:
         """Return the milliseconds for codebook 0, without the product that computes its logits."""
         logits = torch.randn(rows, self._talker.vocab, device=DEVICE).bfloat16()
-        row_indices = torch.arange(rows, device=DEVICE)
-        return milliseconds(lambda: draw(logits, row_indices))
+        at = torch.arange(rows, device=DEVICE)
+        return milliseconds(lambda: sample(logits, at))
 
 
 @torch.inference_mode()

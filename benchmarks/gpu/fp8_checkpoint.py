@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.checkpoint.checksums import SUMS_FILE
-from engine.talker.fused.fp8 import rounded_matrices
+from engine.talker.fused.fp8 import round_matrices_to_fp8
 
 _PREDICTOR = "code_predictor."
 _MATRICES = ("_proj.weight", "small_to_mtp_projection.weight")
@@ -30,8 +30,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)
-    args = parser.parse_args()
-    print(f"{args.folder}: rounded {write_fp8_checkpoint(args.checkpoint, args.folder)} matrices to fp8")
+    given = parser.parse_args()
+    print(f"{write_fp8_checkpoint(given.checkpoint, given.folder)} matrices rounded to fp8 in {given.folder}")
 
 
 def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:
@@ -45,7 +45,8 @@ def write_fp8_checkpoint(checkpoint: Path, folder: Path) -> int:
 
 def fp8_matrices(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the code predictor's matrices among ``tensors``, rounded to fp8. Names may have the prefix "talker."."""
-    return rounded_matrices({name: each for name, each in tensors.items() if _is_matrix(name.removeprefix("talker."))})
+    matrices = {name: each for name, each in tensors.items() if _is_matrix(name.removeprefix("talker."))}
+    return round_matrices_to_fp8(matrices)
 
 
 def _is_matrix(name: str) -> bool:

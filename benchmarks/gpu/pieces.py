@@ -15,9 +15,9 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from engine.talker.fused.dispatch import first_codes
+from engine.talker.fused.dispatch import first_code_sampler
 from engine.talker.gpu_step.sampler import FrameSampler, RngKey
-from engine.talker.gpu_step.slots import RowDraws
+from engine.talker.sampling_params import SamplingTensors
 from engine.talker.vllm.talker import VllmTalker
 
 _RUNS = 5
@@ -32,24 +32,24 @@ class Pieces:
         self._runner = core.model_executor.driver_worker.worker.model_runner
         self._model, self._state = self._runner.model, self._runner.model_state
         self._slots, self._inputs = self._state.slots, self._state._inputs
-        self._tail = self._runner.sampler._tail
+        self._frame_sampler = self._runner.sampler._frame_sampler
         self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
     def milliseconds(self, rows: int) -> dict[str, float | None]:
         """Return the GPU time of each piece in a step of ``rows``; None for a piece that was not captured."""
-        size = next(each for each in self._tail._sizes if each >= rows)
-        slots = torch.arange(size, device=self._slots.frame.device).clamp_(max=rows - 1)
-        hidden, head = self._tail._hidden[:size], self._model.head
-        draw_first = first_codes(self._slots)
-        first = draw_first(head(hidden), slots)
-        first_code_only = FrameSampler(head, self._slots, _NoCodePredictor(self._slots.frame[slots]), draw_first)
+        size = next(each for each in self._frame_sampler._sizes if each >= rows)
+        slots = torch.arange(size, device=self._slots.embedding.device).clamp_(max=rows - 1)
+        hidden, head = self._frame_sampler._hidden[:size], self._model.head
+        sample_first = first_code_sampler(self._slots)
+        first = sample_first(head(hidden), slots)
+        first_code_only = FrameSampler(head, self._slots, _NoCodePredictor(self._slots.embedding[slots]), sample_first)
         return {
             "layers": self._layers(rows),
             "first code": self._timed(lambda: first_code_only(hidden, slots)),
             "predictor": self._timed(lambda: self._model.residual(hidden, *first)),
-            "tail": _replayed(self._tail._runs[size]),
-            "input rows": self._timed(lambda: self._state._rows[:size].copy_(self._inputs._fed_back(slots))),
+            "tail": _replayed(self._frame_sampler._runs[size]),
+            "input rows": self._timed(lambda: self._state._rows[:size].copy_(self._inputs.decode_rows(slots))),
         }
 
     def _layers(self, rows: int) -> float | None:
@@ -76,7 +76,7 @@ class _NoCodePredictor:
     def __init__(self, embedding: Tensor) -> None:
         self._embedding = embedding
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
         return first[:, None].expand(-1, 16), self._embedding
 
 

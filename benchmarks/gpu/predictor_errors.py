@@ -26,7 +26,7 @@ from engine.checkpoint.architecture import TalkerArchitecture
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
-from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.fp8 import round_to_fp8
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import PredictorWeights, gather
 from tests.support.code_predictors import PUBLISHED, predictor_inputs, random_weights
@@ -47,10 +47,10 @@ class Errors(NamedTuple):
 HEADING = f"{'logits':20s}{'of all':>10s}{'median':>10s}{'largest':>10s}{'likeliest':>10s}"
 
 
-def errors_of(logits: Tensor, expected: Tensor) -> Errors:
-    """Return the errors of logits [rows, books - 1, vocab] relative to those in float32."""
-    error, scale = (logits.double() - expected.double()).abs(), expected.double().square().mean().sqrt()
-    equal = (logits.argmax(-1) == expected.argmax(-1)).double().mean()
+def errors_of(logits: Tensor, exact: Tensor) -> Errors:
+    """Return the errors of logits [rows, codebooks - 1, vocab] relative to those in float32."""
+    error, scale = (logits.double() - exact.double()).abs(), exact.double().square().mean().sqrt()
+    equal = (logits.argmax(-1) == exact.argmax(-1)).double().mean()
     of_all = error.square().mean().sqrt() / scale
     return Errors(of_all.item(), (error.median() / scale).item(), (error.max() / scale).item(), equal.item())
 
@@ -89,7 +89,7 @@ def checkpoint_weights(checkpoint: Checkpoint, device: torch.device, dtype: torc
 
 def random_published_weights(width: int, device: torch.device, dtype: torch.dtype) -> PredictorWeights:
     """Return random weights of the published sizes. width: hidden size of the talker."""
-    return random_weights(PUBLISHED, vocab=2048, books=16, talker_hidden=width, dtype=dtype, device=device)
+    return random_weights(PUBLISHED, vocab=2048, codebooks=16, talker_hidden=width, dtype=dtype, device=device)
 
 
 def table_row(name: str, errors: Errors) -> str:
@@ -116,7 +116,7 @@ def main() -> None:
     reference, bfloat16 = Float32Reference(weights(torch.float32), args.rows), weights(torch.bfloat16)
     print(HEADING)
     print(table_row("bfloat16", reference.reference_errors(bfloat16)), flush=True)
-    print(table_row("fp8", reference.reference_errors(rounded(bfloat16))))
+    print(table_row("fp8", reference.reference_errors(round_to_fp8(bfloat16))))
 
 
 if __name__ == "__main__":

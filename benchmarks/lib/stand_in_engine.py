@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from engine.talker.gpu_step.inputs import Utterance
+    from engine.talker.gpu_step.inputs import UtteranceState
 
 STEP_MS, BATCH_MS, SWITCH_MS = "STAND_IN_STEP_MS", "STAND_IN_BATCH_MS", "STAND_IN_SWITCH_MS"
 """Environment variables, in milliseconds: duration of a talker step, of a Code2Wav batch, Python's switch interval."""
@@ -69,12 +69,12 @@ class _Core:
         self._pauses = np.memmap(os.environ[PAUSES], np.float32, "r+", shape=(1 + MOST_PAUSES,))
         self._requests: dict[str, _Request] = {}
         self._outputs: list[SimpleNamespace] = []
-        self._blocked_keys: Callable[[], Collection[str]] = list
+        self._paused_keys: Callable[[], Collection[str]] = list
 
-    def pause(self, blocked_keys: Callable[[], Collection[str]]) -> None:
-        self._blocked_keys = blocked_keys
+    def set_paused_keys(self, paused_keys: Callable[[], Collection[str]]) -> None:
+        self._paused_keys = paused_keys
 
-    def add(self, utterance: Utterance) -> _Request:
+    def add(self, utterance: UtteranceState) -> _Request:
         codes = np.ones((1, 16), np.int32)
         output = SimpleNamespace(
             request_id=utterance.key,
@@ -92,17 +92,17 @@ class _Core:
         self._outputs = [output for output in self._outputs if output.request_id != key]
 
     @property
-    def under_way(self) -> bool:
+    def in_flight(self) -> bool:
         return bool(self._outputs)
 
     def step(self) -> tuple[list[Any], bool]:
-        from engine.talker.vllm.step_output import step_output_of
+        from engine.talker.vllm.step_output import step_outputs
 
         self._wait()
         outputs, self._outputs = self._outputs, []
-        blocked = self._blocked_keys()
+        paused = self._paused_keys()
         for request in list(self._requests.values()):
-            if request.request_id in blocked:
+            if request.request_id in paused:
                 continue
             request.num_computed_tokens += 1
             request.frames_left -= 1
@@ -110,7 +110,7 @@ class _Core:
                 request.output = SimpleNamespace(**{**vars(request.output), "finished": True})
                 del self._requests[request.request_id]
             self._outputs.append(request.output)
-        return step_output_of(outputs), bool(self._outputs)
+        return step_outputs(outputs), bool(self._outputs)
 
     def _wait(self) -> None:
         """Wait until the previous step has ended, which started with the previous call."""

@@ -26,7 +26,8 @@ from engine.prompt.builder import build_prompt
 from engine.protocol.request import CODEBOOKS, SpeechRequest
 from engine.talker.base import Sampling
 from engine.talker.requests import resolve
-from engine.talker.sampling import Codebook0Rules, Draws, Sampler, uniforms
+from engine.talker.sampling import Codebook0Rules, Sampler, uniforms
+from engine.talker.sampling_params import CodebookParams
 
 _BATCH_FRAMES = 1024
 """Frames whose codebooks 1 to 15 are checked in one batch."""
@@ -96,22 +97,20 @@ class Teacher:
             earlier, later = torch.triu_indices(len(each), len(each), 1, device=self._device)
             rules.remember(begin + later, each[earlier, 0])
             begin += len(each)
-        penalty = torch.full((len(frames), 1), sampling.repetition_penalty, device=self._device)
+        penalty = torch.full((len(frames), 1), sampling.codebook0.repetition_penalty, device=self._device)
         rows = torch.arange(len(frames), device=self._device)
         logits = rules.apply(self._model.logits(hidden), rows, penalty, frames)
-        return Sampler([sampling.codebook0] * len(frames), self._device).probabilities(logits)
+        return Sampler.of([sampling.codebook0] * len(frames), self._device).probabilities(logits)
 
-    def _others(self, hidden: Tensor, codes: Tensor, random_numbers: Tensor, draws: Draws) -> Tensor:
+    def _others(self, hidden: Tensor, codes: Tensor, chances: Tensor, params: CodebookParams) -> Tensor:
         """Return the slips [rows, 15] of codebooks 1 to 15."""
-        slips = []
-        for batch in zip(*(each.split(_BATCH_FRAMES) for each in (hidden, codes, random_numbers)), strict=True):
-            batch_hidden, batch_codes, numbers = batch
-            sampler = Sampler([draws] * batch_codes[:, 1:].numel(), self._device)
-            probabilities = sampler.probabilities(self._predictor.logits(batch_hidden, batch_codes).flatten(0, 1))
-            slips.append(
-                _slips(probabilities, batch_codes[:, 1:].flatten(), numbers[:, 1:].flatten()).view(len(batch_codes), -1)
-            )
-        return torch.cat(slips)
+        found = []
+        for parts in zip(*(each.split(_BATCH_FRAMES) for each in (hidden, codes, chances)), strict=True):
+            states, given, numbers = parts
+            sampler = Sampler.of([params] * given[:, 1:].numel(), self._device)
+            likely = sampler.probabilities(self._predictor.logits(states, given).flatten(0, 1))
+            found.append(_slips(likely, given[:, 1:].flatten(), numbers[:, 1:].flatten()).view(len(given), -1))
+        return torch.cat(found)
 
 
 def _slips(probabilities: Tensor, codes: Tensor, numbers: Tensor) -> Tensor:

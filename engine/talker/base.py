@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 
 from engine.prompt.builder import Prompt
 from engine.protocol.request import FinishReason
-from engine.talker.sampling import Draws
+from engine.talker.sampling_params import CodebookParams
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """A request's sampling parameters, with all defaults filled in.
 
-    codebook0, residual: sampling of the talker's and the code predictor's codes.
+    codebook0: for the talker's codes. residual: for the code predictor's codes, of codebooks 1 to 15.
     max_new_tokens: maximum number of codebook-0 tokens; the last one never becomes a frame (SPEC 4).
     """
 
-    codebook0: Draws
-    residual: Draws
-    repetition_penalty: float
+    codebook0: CodebookParams
+    residual: CodebookParams
     max_new_tokens: int
     seed: int
 
@@ -59,8 +58,8 @@ class Talker(Protocol):
     def cancel(self, stream: int) -> None:
         """Abort an utterance. Its slot is free at once. Unknown streams are ignored."""
 
-    def runnable(self, held: Collection[int]) -> bool:
-        """Return whether a step would do anything while the streams ``held`` are paused."""
+    def runnable(self, paused: Collection[int]) -> bool:
+        """Return whether a step would do anything while the streams ``paused`` are paused."""
 
-    def step(self, held: Collection[int]) -> list[TalkerOutput]:
-        """Run one step: prefill continues, and every other stream that is not in ``held`` makes one frame."""
+    def step(self, paused: Collection[int]) -> list[TalkerOutput]:
+        """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""

@@ -23,15 +23,16 @@ from engine.talker.native.talker import NativeTalker
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
 
-_ROWS = 16
-_FRAMES = 3
+_WARM_UP_ROWS = 16
+_WARM_UP_FRAMES = 3
+_log = logging.getLogger(__name__)
 
 
 def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
     """Run a prompt of padding and a few frames, sampled with ``sampling``, on ``talker``, which must be idle."""
     prompt = Prompt(
-        text=np.full(_ROWS, text_pad, np.int64),
-        codec=np.full(_ROWS, NO_TOKEN, np.int64),
+        text=np.full(_WARM_UP_ROWS, text_pad, np.int64),
+        codec=np.full(_WARM_UP_ROWS, NO_TOKEN, np.int64),
         embedding=None,
         embedding_row=NO_TOKEN,
         codes=None,
@@ -39,12 +40,9 @@ def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
         trailing=[],
         input_tokens=0,
     )
-    talker.admit(0, prompt, replace(sampling, max_new_tokens=_FRAMES + 1))
+    talker.admit(0, prompt, replace(sampling, max_new_tokens=_WARM_UP_FRAMES + 1))
     while talker.runnable(()):
         talker.step(())
-
-
-_log = logging.getLogger(__name__)
 
 
 def load_talker(
@@ -76,20 +74,24 @@ def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:
     """
     on_gpu = device.type == "cuda"
     if config.talker.engine == "vllm" and not on_gpu:
-        raise SetupError(f"talker.engine is vllm, which needs a GPU, and the device is {device}", code="no_device")
+        raise SetupError(
+            f"talker.engine: vllm needs a GPU, but the device is {device}: set talker.engine to native or auto",
+            code="no_device",
+        )
     on_vllm = config.talker.engine == "vllm" or (config.talker.engine == "auto" and on_gpu and usable())
     if not on_vllm:
-        _refuse_what_vllm_alone_has(config, on_gpu)
+        _check_vllm_options(config, on_gpu)
     return on_vllm
 
 
-def _refuse_what_vllm_alone_has(config: EngineConfig, on_gpu: bool) -> None:
-    asked, native = config.talker.vllm, config.talker.engine == "native"
-    why = "talker.engine is native" if native else "no vLLM is here that could be used"
-    if asked.reproducible and on_gpu:
-        raise SetupError(f"talker.vllm.reproducible needs vLLM where there is a GPU, and {why}")
-    if asked.fp8_predictor:
-        raise SetupError(f"talker.vllm.fp8_predictor needs vLLM, and {why if on_gpu else 'there is no GPU for it'}")
+def _check_vllm_options(config: EngineConfig, on_gpu: bool) -> None:
+    """Raise SetupError if an option is set that only vLLM supports."""
+    options, native = config.talker.vllm, config.talker.engine == "native"
+    why = "talker.engine is native" if native else "no supported vLLM is installed"
+    if options.reproducible and on_gpu:
+        raise SetupError(f"talker.vllm.reproducible needs vLLM on a GPU, but {why}")
+    if options.fp8_predictor:
+        raise SetupError(f"talker.vllm.fp8_predictor needs vLLM on a GPU, but {why if on_gpu else 'there is no GPU'}")
 
 
 @torch.inference_mode()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,27 +18,17 @@ from engine.prompt.live_text import LiveText
 from engine.protocol.messages import RequestKind, unpack_request, unpack_text_delta
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.base import Sampling
-from engine.talker.sampling import Draws
+from engine.talker.sampling_params import CODEBOOK0_PREFIX, RANGES, RESIDUAL_PREFIX, CodebookParams
 from engine.transfer import Endpoint, Kind, Record
 
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-_RANGES: dict[str, tuple[float, float]] = {
-    "temperature": (0.0, 100.0),
-    "top_k": (0, 2**31),
-    "top_p": (0.0, 1.0),
-    "repetition_penalty": (0.01, 100.0),
-    "subtalker_temperature": (0.0, 100.0),
-    "subtalker_top_k": (0, 2**31),
-    "subtalker_top_p": (0.0, 1.0),
-    "max_new_tokens": (1, 2**31),
-    "seed": (-(2**63), 2**63 - 1),
-}
+_LOWEST_TEMPERATURE = 1e-3
+"""A lower temperature is greedy: logits divided by it could overflow float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Utterance:
-    """A request that the talker can start.
+class PreparedUtterance:
+    """A validated request with its prompt, which the talker can admit.
 
     context: codes [R, 16] of the reference recording, which Code2Wav needs as left context. live: more text follows as
     ``TextDelta``.
@@ -62,7 +52,7 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """A request that is rejected, with the error."""
 
     stream: int
@@ -83,11 +73,11 @@ class Probe:
     stream: int
 
 
-Intent = Utterance | TextDelta | Refusal | Abort | Probe
+Intent = PreparedUtterance | TextDelta | Rejection | Abort | Probe
 
 
-class Desk(Protocol):
-    """Encodes reference recordings to voices."""
+class VoiceEncoder(Protocol):
+    """Encodes reference recordings to voices, and answers these requests itself."""
 
     def submit(self, stream: int, payload: bytes) -> None:
         """Encode the recording of an EncodeRequest and answer on ``stream``."""
@@ -103,13 +93,13 @@ class Desk(Protocol):
 
 
 class RequestReader:
-    """Reads the request link. desk: encodes reference recordings, and sends its own answers."""
+    """Reads the request link. context: maximum number of positions of an utterance, prompt and frames together."""
 
-    def __init__(self, requests: Endpoint, checkpoint: Checkpoint, context: int, desk: Desk) -> None:
+    def __init__(self, requests: Endpoint, checkpoint: Checkpoint, context: int, encoder: VoiceEncoder) -> None:
         self._requests = requests
         self._checkpoint = checkpoint
         self._context = context
-        self._desk = desk
+        self._encoder = encoder
         self._live: dict[int, LiveText] = {}
 
     @property
@@ -118,8 +108,8 @@ class RequestReader:
         return self._requests.alive
 
     def figures(self) -> dict[str, int]:
-        """Return the counters of ``desk`` for the statistics."""
-        return self._desk.stats()
+        """Return the counters of the voice encoder for the statistics."""
+        return self._encoder.stats()
 
     def pending(self) -> bool:
         """Return whether ``take`` has something to return."""
@@ -127,15 +117,15 @@ class RequestReader:
 
     def take(self) -> list[Intent]:
         """Return everything that has arrived since the last call, in order."""
-        intents = [self._understand(record) for record in self._requests.receive()]
+        intents = [self._parse(record) for record in self._requests.receive()]
         return [intent for intent in intents if intent is not None]
 
-    def _understand(self, record: Record) -> Intent | None:
+    def _parse(self, record: Record) -> Intent | None:
         if record.kind is Kind.DATA:
-            return self._words(record)
+            return self._text_delta(record)
         if record.kind in (Kind.END, Kind.FAIL):
             self._live.pop(record.stream, None)
-            self._desk.abort(record.stream)
+            self._encoder.abort(record.stream)
             return Abort(record.stream)
         if record.kind is not Kind.OPEN:
             return None
@@ -143,21 +133,21 @@ class RequestReader:
         if kind is RequestKind.PROBE:
             return Probe(record.stream)
         if kind is RequestKind.ENCODE:
-            self._desk.submit(record.stream, body)
+            self._encoder.submit(record.stream, body)
             return None
         if kind is RequestKind.SPEAKER:
-            self._desk.submit_speaker(record.stream, body.decode())
+            self._encoder.submit_speaker(record.stream, body.decode())
             return None
         try:
             return self._utterance(record.stream, SpeechRequest.from_bytes(body))
         except EngineError as error:
-            return Refusal(record.stream, error)
+            return Rejection(record.stream, error)
         except Exception as error:
-            _log.exception("a prompt could not be built")
-            return Refusal(record.stream, EngineFailed(f"the prompt could not be built: {error}"))
+            _log.exception("building the prompt of stream %d failed", record.stream)
+            return Rejection(record.stream, EngineFailed(f"building the prompt failed: {error}"))
 
-    def _words(self, record: Record) -> TextDelta | None:
-        """Parse more text of a live utterance; None if it has ended or was rejected, or if no word is settled."""
+    def _text_delta(self, record: Record) -> TextDelta | None:
+        """Parse more text of a live utterance; None if it has ended or was rejected, or if no word is complete."""
         live = self._live.get(record.stream)
         if live is None:
             return None
@@ -169,32 +159,35 @@ class RequestReader:
         return TextDelta(record.stream, ids, last) if ids else None
 
     def _live_prompt(self, stream: int, request: SpeechRequest) -> Prompt:
-        """Build the prompt from the settled part of a live request's first text, without the end-of-text id."""
+        """Build the prompt from the complete words of a live request's first text, without the end-of-text id."""
         if request.voice is not None and request.voice.codes is not None:
-            raise RequestError("live text cannot be spoken in context: clone from the voice alone", param="ref_text")
+            message = "live text does not support in-context cloning: omit ref_text to clone from the voice's embedding"
+            raise RequestError(message, param="ref_text")
         live = LiveText(self._checkpoint.tokenizer)
-        settled = live.add(request.text)
-        if not settled.strip():
-            raise RequestError("live text must begin with a whole word and what follows it", param="input")
-        opening = replace(request, text=settled, text_layout="streaming")
-        prompt = build_prompt(opening, self._checkpoint.model, self._checkpoint.tokenizer)
+        complete = live.add(request.text)
+        if not complete.strip():
+            message = f"live text must start with a complete word and the character after it, got {request.text[:40]!r}"
+            raise RequestError(message, param="input")
+        first = replace(request, text=complete, text_layout="streaming")
+        prompt = build_prompt(first, self._checkpoint.model, self._checkpoint.tokenizer)
         self._live[stream] = live
         return replace(prompt, trailing=prompt.trailing[:-1])
 
-    def _utterance(self, stream: int, request: SpeechRequest) -> Utterance:
+    def _utterance(self, stream: int, request: SpeechRequest) -> PreparedUtterance:
         if request.live:
             prompt = self._live_prompt(stream, request)
         else:
             prompt = build_prompt(request, self._checkpoint.model, self._checkpoint.tokenizer)
         if len(prompt.text) >= self._context:
             raise RequestError(
-                f"the prompt has {len(prompt.text)} positions, and an utterance here {self._context} with its audio",
+                f"the prompt has {len(prompt.text)} positions, but prompt and audio together may have at most "
+                f"{self._context} (talker.context): shorten the input",
                 code="input_too_long",
                 param="input",
             )
         context = None if prompt.codes is None else prompt.codes.astype(np.int16)
         sampling = resolve(request.sampling, self._checkpoint.generation)
-        return Utterance(stream, prompt, sampling, request.realtime, context, request.live)
+        return PreparedUtterance(stream, prompt, sampling, request.realtime, context, request.live)
 
 
 def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
@@ -202,33 +195,30 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
 
     Raises RequestError for values out of range: they would break a step that the request shares with others.
     """
-    for name, (least, most) in _RANGES.items():
-        value = getattr(params, name)
+    for name, (least, most) in RANGES.items():
+        value = getattr(params, name, None)
         if value is not None and not least <= value <= most:
-            raise RequestError(f"{name} must be from {least} to {most}, not {value}", param=name)
+            raise RequestError(f"{name} must be between {least} and {most}, got {value}", param=name)
     greedy = params.greedy or not defaults.do_sample
-    subtalker_greedy = params.greedy or not defaults.subtalker_dosample
+    residual_greedy = params.greedy or not defaults.subtalker_dosample
     return Sampling(
-        codebook0=Draws(
-            0.0 if greedy else _warm(_given(params.temperature, defaults.temperature)),
-            _given(params.top_k, defaults.top_k),
-            _given(params.top_p, defaults.top_p),
-        ),
-        residual=Draws(
-            0.0 if subtalker_greedy else _warm(_given(params.subtalker_temperature, defaults.subtalker_temperature)),
-            _given(params.subtalker_top_k, defaults.subtalker_top_k),
-            _given(params.subtalker_top_p, defaults.subtalker_top_p),
-        ),
-        repetition_penalty=_given(params.repetition_penalty, defaults.repetition_penalty),
-        max_new_tokens=_given(params.max_new_tokens, defaults.max_new_tokens),
+        codebook0=_codebook_params(params, defaults, CODEBOOK0_PREFIX, greedy=greedy),
+        residual=_codebook_params(params, defaults, RESIDUAL_PREFIX, greedy=residual_greedy),
+        max_new_tokens=defaults.max_new_tokens if params.max_new_tokens is None else params.max_new_tokens,
         seed=secrets.randbits(63) if params.seed is None else params.seed,
     )
 
 
-def _warm(temperature: float) -> float:
-    """Return the temperature, or 0 (greedy) if it is too small to divide float32 logits by."""
-    return temperature if temperature >= 1e-3 else 0.0
-
-
-def _given(value: _T | None, default: _T) -> _T:
-    return default if value is None else value
+def _codebook_params(
+    params: SamplingParams, defaults: GenerationDefaults, prefix: str, *, greedy: bool
+) -> CodebookParams:
+    """Return the parameters with ``prefix``: the request's, else the checkpoint's, else those that are off."""
+    found: dict[str, Any] = {}
+    for each in fields(CodebookParams):
+        name = prefix + each.name
+        given = getattr(params, name, None)
+        value = getattr(defaults, name, None) if given is None else given
+        if value is not None:
+            found[each.name] = value
+    resolved = CodebookParams(**found)
+    return replace(resolved, temperature=0.0) if greedy or resolved.temperature < _LOWEST_TEMPERATURE else resolved

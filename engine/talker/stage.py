@@ -12,11 +12,11 @@ from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import StreamHeader
 from engine.protocol.request import Completion, FinishReason
 from engine.talker.base import Talker, TalkerOutput
-from engine.talker.requests import Abort, Intent, Probe, Refusal, RequestReader, TextDelta, Utterance
+from engine.talker.requests import Abort, Intent, PreparedUtterance, Probe, Rejection, RequestReader, TextDelta
 from engine.transfer import Endpoint, Kind, Wakeup
 
 _CODES = np.dtype("<i2")
-_FAILED_STEPS = 3
+_MAX_FAILED_STEPS = 3
 """After this many consecutive failed steps the device is assumed to be broken, and the process ends."""
 _log = logging.getLogger(__name__)
 
@@ -32,15 +32,15 @@ class _Running:
 class TalkerStage:
     """Runs the talker until the client or Code2Wav disconnects.
 
-    intake: the source of requests; frames: the link for codec frames. Both must be attached to ``wakeup``.
+    requests: reads the request link. frames: the link for codec frames. Both links must be attached to ``wakeup``.
     """
 
-    def __init__(self, talker: Talker, intake: RequestReader, *, frames: Endpoint, wakeup: Wakeup) -> None:
-        self._talker, self._intake = talker, intake
+    def __init__(self, talker: Talker, requests: RequestReader, *, frames: Endpoint, wakeup: Wakeup) -> None:
+        self._talker, self._requests = talker, requests
         self._slots = talker.free_slots
         self._frames, self._wakeup = frames, wakeup
-        self._waiting: deque[Utterance] = deque()
-        self._early: dict[int, list[TextDelta]] = {}
+        self._waiting: deque[PreparedUtterance] = deque()
+        self._early_text: dict[int, list[TextDelta]] = {}
         self._running: dict[int, _Running] = {}
         self._failed_steps = 0
         self._steps = 0
@@ -52,28 +52,28 @@ class TalkerStage:
         Every stream announced to Code2Wav is ended or failed exactly once.
         """
         while self._alive():
-            for intent in self._intake.take():
+            for intent in self._requests.take():
                 self._handle(intent)
             self._take_cancellations()
             self._admit()
-            held = self._held()
-            if self._talker.runnable(held):
-                self._step(held)
+            paused = self._paused()
+            if self._talker.runnable(paused):
+                self._step(paused)
             else:
-                self._wakeup.wait_for(self._news)
+                self._wakeup.wait_for(self._has_input)
 
     def _alive(self) -> bool:
-        return self._intake.alive and self._frames.alive
+        return self._requests.alive and self._frames.alive
 
     def _handle(self, intent: Intent) -> None:
         match intent:
-            case Utterance():
+            case PreparedUtterance():
                 self._frames.open(intent.stream, StreamHeader(intent.realtime, intent.context).to_bytes())
                 self._running[intent.stream] = _Running(intent.prompt.input_tokens)
                 self._waiting.append(intent)
             case TextDelta():
-                self._read_on(intent)
-            case Refusal():
+                self._append_text(intent)
+            case Rejection():
                 self._frames.open(intent.stream, StreamHeader(realtime=False).to_bytes())
                 self._frames.fail(intent.stream, intent.error.to_bytes())
             case Abort():
@@ -83,16 +83,16 @@ class TalkerStage:
                 self._frames.open(intent.stream, header.to_bytes())
                 self._frames.end(intent.stream)
 
-    def _read_on(self, words: TextDelta) -> None:
-        """Pass more text to the talker, or keep it if the utterance still waits for a slot."""
-        running = self._running.get(words.stream)
+    def _append_text(self, delta: TextDelta) -> None:
+        """Pass more text to the talker, or keep it while the utterance waits for a slot."""
+        running = self._running.get(delta.stream)
         if running is None:
             return
-        running.input_tokens += len(words.ids) - words.last
-        if any(each.stream == words.stream for each in self._waiting):
-            self._early.setdefault(words.stream, []).append(words)
+        running.input_tokens += len(delta.ids) - delta.last  # the end-of-text id is not a token of the caller's
+        if any(each.stream == delta.stream for each in self._waiting):
+            self._early_text.setdefault(delta.stream, []).append(delta)
         else:
-            self._talker.append_text(words.stream, words.ids, last=words.last)
+            self._talker.append_text(delta.stream, delta.ids, last=delta.last)
 
     def _figures(self) -> dict[str, int]:
         used, size = self._frames.fill
@@ -103,7 +103,7 @@ class TalkerStage:
             "talker_step_rows": self._step_rows,
             "frames_ring_used": used,
             "frames_ring_size": size,
-            **self._intake.figures(),
+            **self._requests.figures(),
         }
 
     def _take_cancellations(self) -> None:
@@ -115,7 +115,7 @@ class TalkerStage:
         if stream in self._running:
             self._talker.cancel(stream)
             self._waiting = deque(each for each in self._waiting if each.stream != stream)
-            self._early.pop(stream, None)
+            self._early_text.pop(stream, None)
             self._end(stream, FinishReason.CANCELLED)
 
     def _admit(self) -> None:
@@ -123,27 +123,27 @@ class TalkerStage:
             utterance = self._waiting.popleft()
             try:
                 self._talker.admit(utterance.stream, utterance.prompt, utterance.sampling, text_open=utterance.live)
-                for words in self._early.pop(utterance.stream, ()):
-                    self._talker.append_text(words.stream, words.ids, last=words.last)
+                for delta in self._early_text.pop(utterance.stream, ()):
+                    self._talker.append_text(delta.stream, delta.ids, last=delta.last)
             except Exception as error:
-                _log.exception("an utterance could not be admitted")
-                self._fail([utterance.stream], EngineFailed(f"the talker failed: {error}"))
+                _log.exception("admitting stream %d to the talker failed", utterance.stream)
+                self._fail([utterance.stream], EngineFailed(f"the talker failed to admit the utterance: {error}"))
 
-    def _held(self) -> frozenset[int]:
+    def _paused(self) -> frozenset[int]:
         """Return the streams to pause (back-pressure): the client is behind, so Code2Wav has returned no credit."""
         return self._frames.without_credit()
 
-    def _step(self, held: frozenset[int]) -> None:
+    def _step(self, paused: frozenset[int]) -> None:
         try:
-            outputs = self._talker.step(held)
+            outputs = self._talker.step(paused)
         except Exception as error:
             self._failed_steps += 1
-            if self._failed_steps >= _FAILED_STEPS:
+            if self._failed_steps >= _MAX_FAILED_STEPS:
                 raise
-            _log.exception("the talker's step failed")
             waiting = {each.stream for each in self._waiting}
             stepped = [stream for stream in self._running if stream not in waiting]
-            self._fail(stepped, EngineFailed(f"the talker failed: {error}"))
+            _log.exception("the talker's step failed; failing %d streams", len(stepped))
+            self._fail(stepped, EngineFailed(f"the talker's step failed: {error}"))
             return
         self._failed_steps = 0
         self._steps += 1
@@ -171,9 +171,9 @@ class TalkerStage:
     def _fail(self, streams: list[int], error: EngineError) -> None:
         for stream in streams:
             self._talker.cancel(stream)
-            self._early.pop(stream, None)
+            self._early_text.pop(stream, None)
             del self._running[stream]
             self._frames.fail(stream, error.to_bytes())
 
-    def _news(self) -> bool:
-        return not self._alive() or self._intake.pending() or self._frames.pending()
+    def _has_input(self) -> bool:
+        return not self._alive() or self._requests.pending() or self._frames.pending()

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
+from server.api.requests import SamplingFields
 from server.audio.encoders import FORMATS
 from server.cli.console import check_writable, note, plain_errors
 from server.cli.offline import OfflineSpeech, recording_url, synthesize
@@ -30,7 +31,8 @@ _EXTENSIONS = {"ogg": "opus"}
 
 
 def say(
-    text: Annotated[str, typer.Argument(help="Text to speak.")],
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="What to say.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Audio file to write. Its extension selects the format.")
     ] = None,
@@ -92,15 +94,8 @@ def say(
             "x_vector_only_mode": x_vector_only,
             "non_streaming_mode": text_layout and text_layout is Layout.FULL,
             "split": "sentence" if split else None,
-            "seed": seed,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "repetition_penalty": repetition_penalty,
-            "subtalker_temperature": subtalker_temperature,
-            "subtalker_top_k": subtalker_top_k,
-            "subtalker_top_p": subtalker_top_p,
-            "max_new_tokens": max_new_tokens,
+            # the sampling options have the names of the request's fields
+            **{name: value for name, value in context.params.items() if name in SamplingFields.model_fields},
         }
         with Progress() as progress:
             result = asyncio.run(

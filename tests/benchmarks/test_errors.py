@@ -10,7 +10,7 @@ from benchmarks.gpu.fp8_checkpoint import write_fp8_checkpoint
 from benchmarks.gpu.predictor_errors import Float32Reference, checkpoint_weights, errors_of
 from engine.checkpoint.architecture import Transformer
 from engine.checkpoint.folder import open_checkpoint
-from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.fp8 import round_to_fp8
 from tests.support.code_predictors import random_weights
 from tests.support.random_checkpoint import RandomCheckpoints
 
@@ -19,19 +19,19 @@ SMALL = Transformer(hidden=64, intermediate=96, layers=2, heads=4, kv_heads=2, h
 
 
 def weights(dtype: torch.dtype):
-    return random_weights(SMALL, vocab=64, books=4, talker_hidden=96, dtype=dtype)
+    return random_weights(SMALL, vocab=64, codebooks=4, talker_hidden=96, dtype=dtype)
 
 
 def test_errors_of_the_code_predictors_logits() -> None:
     exact, served = weights(torch.float32), weights(torch.bfloat16)
     reference = Float32Reference(exact, 24)
-    float32, bfloat16, fp8 = (reference.reference_errors(each) for each in (exact, served, rounded(served)))
-    assert (float32.largest, float32.likeliest) == (0.0, 1.0)
-    assert 1e-3 < bfloat16.of_all < 2e-2
-    assert 2e-2 < fp8.of_all < 0.3
-    assert bfloat16.median < bfloat16.largest
-    assert fp8.likeliest < bfloat16.likeliest <= 1
-    assert "%" in str(bfloat16)
+    same, half, eight = (reference.reference_errors(each) for each in (exact, served, round_to_fp8(served)))
+    assert (same.largest, same.likeliest) == (0.0, 1.0)
+    assert 1e-3 < half.of_all < 2e-2
+    assert 2e-2 < eight.of_all < 0.3
+    assert half.median < half.largest
+    assert eight.likeliest < half.likeliest <= 1
+    assert "%" in str(half)
 
 
 def test_a_single_wrong_logit_is_the_largest_error() -> None:
@@ -48,7 +48,7 @@ def test_an_fp8_checkpoint_has_the_rounded_matrices(checkpoints: RandomCheckpoin
     before, folder = checkpoints["1b7-base"], tmp_path / "fp8"
     write_fp8_checkpoint(before, folder)
     original, fp8 = (checkpoint_weights(open_checkpoint(each), CPU, torch.bfloat16) for each in (before, folder))
-    expected = rounded(original)
+    expected = round_to_fp8(original)
     for name in ("project", "qkv", "out", "gate_up", "down", "heads", "inputs", "tables", "norm"):
         assert torch.equal(getattr(fp8, name), getattr(expected, name)), name
     assert not torch.equal(fp8.heads, original.heads)

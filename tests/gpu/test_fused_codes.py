@@ -9,16 +9,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.talker.fused.dispatch import DispatchBySize, one_launch, residual_codes
-from engine.talker.fused.fp8 import rounded
-from engine.talker.fused.persistent import MOST_ROWS, PersistentCodes
+from engine.talker.fused.dispatch import DispatchBySize, persistent_codes, residual_codes
+from engine.talker.fused.fp8 import round_to_fp8
+from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import gather
 from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
 from engine.talker.gpu_step.sampler import PlainFirstCodes
 from engine.talker.gpu_step.slots import Slots
-from tests.support.code_predictors import PUBLISHED, predictor_inputs, random_talker, relative, select_rows
+from tests.support.code_predictors import (
+    PUBLISHED,
+    predictor_inputs,
+    random_slots,
+    random_talker,
+    relative,
+    select_rows,
+)
 from tests.support.talkers import DEVICE
 
 ROOT = Path(__file__).parents[2]
@@ -40,13 +47,13 @@ from engine.talker.fused import dispatch as choice
 from tests.gpu.test_fused_codes import weights_of
 
 choice.CooperativeKernel = lambda *given, blocks, **named: CooperativeKernel(*given, blocks=blocks - 1, **named)
-choice.one_launch(weights_of(1024), [1])
+choice.persistent_codes(weights_of(1024), [1])
 """
 
 
 @cache
 def made(width, dtype=torch.bfloat16):
-    return random_talker(PUBLISHED, vocab=2048, books=16, talker_hidden=width, dtype=dtype, device=DEVICE)
+    return random_talker(PUBLISHED, vocab=2048, codebooks=16, talker_hidden=width, dtype=dtype, device=DEVICE)
 
 
 @cache
@@ -75,7 +82,7 @@ def chosen(width) -> DispatchBySize:
 def persistent_of(width) -> PersistentCodes:
     weights = weights_of(width)
     with loading():
-        return one_launch(weights, batch_sizes(MOST_ROWS))
+        return persistent_codes(weights, batch_sizes(MAX_ROWS))
 
 
 @cache
@@ -94,9 +101,9 @@ def no_gradients():
 @needs_persistent
 @pytest.mark.parametrize("width", WIDTHS)
 def test_one_launch_for_few_rows_and_triton_for_more(width):
-    assert isinstance(chosen(width)._few, PersistentCodes)
-    assert isinstance(chosen(width)._many, TritonCodes)
-    assert isinstance(residual_codes(*made(width), batch_sizes(MOST_ROWS)), PersistentCodes)
+    assert isinstance(chosen(width)._small, PersistentCodes)
+    assert isinstance(chosen(width)._large, TritonCodes)
+    assert isinstance(residual_codes(*made(width), batch_sizes(MAX_ROWS)), PersistentCodes)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -151,9 +158,9 @@ def test_logits_of_triton(width, rows):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_row_draws_the_same_in_any_batch_of_one_launch(width):
     codes = persistent_of(width)
-    asked = predictor_inputs(weights_of(width), MOST_ROWS, seed=3, mixed=True)
+    asked = predictor_inputs(weights_of(width), MAX_ROWS, seed=3, mixed=True)
     together, summed = (each.clone() for each in codes(**asked))
-    for rows in (slice(0, 1), slice(7, 9), slice(3, 14), torch.arange(MOST_ROWS - 1, -1, -1, device=DEVICE)):
+    for rows in (slice(0, 1), slice(7, 9), slice(3, 14), torch.arange(MAX_ROWS - 1, -1, -1, device=DEVICE)):
         alone, embedding = codes(**select_rows(asked, rows))
         assert torch.equal(alone, together[rows])
         assert torch.equal(embedding, summed[rows])
@@ -162,10 +169,10 @@ def test_a_row_draws_the_same_in_any_batch_of_one_launch(width):
 @needs_persistent
 @pytest.mark.parametrize("width", WIDTHS)
 def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(width):
-    weights, batches = rounded(weights_of(width)), batch_sizes(MOST_ROWS)
-    narrow, whole = (one_launch(weights, batches, fp8=fp8) for fp8 in (True, False))
+    weights, batches = round_to_fp8(weights_of(width)), batch_sizes(MAX_ROWS)
+    narrow, whole = (persistent_codes(weights, batches, fp8=fp8) for fp8 in (True, False))
     assert [codes._fixed["stream"].element_size() for codes in (narrow, whole)] == [1, 2]
-    for rows in (1, 2, 5, MOST_ROWS):
+    for rows in (1, 2, 5, MAX_ROWS):
         asked = predictor_inputs(weights, rows, seed=rows, mixed=True)
         for one, other in zip(narrow(**asked), whole(**asked), strict=True):
             assert torch.equal(one, other)
@@ -189,9 +196,9 @@ def test_a_row_does_not_depend_on_its_neighbours_in_triton(rows):
     mixed = dict(other)
     mixed["hidden"] = torch.cat((asked["hidden"][:9], other["hidden"][9:]))
     mixed["first"] = torch.cat((asked["first"][:9], other["first"][9:]))
-    for name in ("draws", "chance"):
+    for name in ("params", "rng"):
         pairs = zip(asked[name], other[name], strict=True)
-        mixed[name] = type(asked[name])(*(torch.cat((one[:9], two[9:])) for one, two in pairs))
+        mixed[name] = type(asked[name])(*(torch.cat((one[..., :9], two[..., 9:]), -1) for one, two in pairs))
     assert torch.equal(codes(**mixed)[0][:9], together[:9])
 
 
@@ -204,7 +211,7 @@ def test_a_captured_frame_is_the_frame(rows):
 
     def tail(hidden, at):
         given = select_rows(asked, at)
-        return codes(hidden, given["first"], given["draws"], given["chance"])[0]
+        return codes(hidden, given["first"], given["params"], given["rng"])[0]
 
     run = GraphedFrameSampler(tail, batch_sizes(ROWS), scratch=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16)
     for first in (0, 3):
@@ -220,19 +227,14 @@ def test_codebook_0_is_plain_torchs(dtype):
     _, talker, _ = made(2048)
     generator = torch.Generator().manual_seed(8)
     plain, fused = (Slots(256, 64, talker, text_pad=0, device=DEVICE, dtype=dtype) for _ in range(2))
-    at = torch.arange(256, device=DEVICE)
-    whole = torch.randint(0, 60, (256, 3), generator=generator)
-    whole[:, 0] = torch.randint(-(2**62), 2**62, (256,), generator=generator)
-    whole[::3, 1] = 0
-    real = torch.rand(256, 5, generator=generator) * 0.9 + 0.1
-    real[:, 0] += 1
-    real[1::3, 1] = 0
-    real[::2, 2] = 1
+    at, joining = torch.arange(256, device=DEVICE), random_slots(256, generator, DEVICE)
     for slots in (plain, fused):
-        slots.join(at, torch.zeros_like(at), whole.to(DEVICE), real.to(DEVICE))
+        slots.join(at, **joining)
     for _ in range(4):
         logits = (torch.randn(256, talker.vocab, generator=generator) * 3).to(DEVICE, dtype)
         want, got = PlainFirstCodes(plain)(logits, at), FusedFirstCodes(fused)(logits, at)
         assert torch.equal(got.codes, want.codes)
         assert torch.equal(fused.rules.seen, plain.rules.seen)
-        assert torch.equal(torch.stack(got.chance), torch.stack(want.chance))
+        assert torch.equal(fused.frames_made, plain.frames_made)
+        for one, other in zip((*got.params, *got.rng), (*want.params, *want.rng), strict=True):
+            assert torch.equal(one, other)

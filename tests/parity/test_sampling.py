@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.talker.sampling import Codebook0Rules, Draws, Sampler
+from engine.talker.sampling import Codebook0Rules, Sampler
+from engine.talker.sampling_params import CodebookParams
 from tests.parity import golden_cases
 
 CPU = torch.device("cpu")
@@ -18,8 +19,8 @@ def test_probabilities_equal_the_references(case):
     slot = torch.tensor([1])
     for token in golden[f"hist_{case}"].tolist():
         rules.remember(slot, torch.tensor([token]))
-    drawn = torch.tensor([len(golden[f"hist_{case}"])])
+    frames = torch.tensor([len(golden[f"hist_{case}"])])
     logits = torch.from_numpy(golden[f"logits_{case}"]).float()[None]
-    allowed = rules.apply(logits, slot, torch.tensor([[penalty]]), drawn)
-    probabilities = Sampler([Draws(temperature, int(top_k), top_p)], CPU).probabilities(allowed)[0]
+    allowed = rules.apply(logits, slot, torch.tensor([[penalty]]), frames)
+    probabilities = Sampler.of([CodebookParams(temperature, int(top_k), top_p)], CPU).probabilities(allowed)[0]
     np.testing.assert_allclose(probabilities.numpy(), golden[f"probs_{case}"], rtol=1e-5, atol=1e-7)

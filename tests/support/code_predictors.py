@@ -12,7 +12,7 @@ from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.weights import PredictorWeights, gather
 from engine.talker.gpu_step.sampler import RngKey
-from engine.talker.gpu_step.slots import RowDraws
+from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 PUBLISHED = Transformer(
     hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
@@ -21,8 +21,8 @@ SPECIAL_CODES = 1024
 """Rows of codebook 0's table that are special tokens."""
 
 
-def architecture(shape: Transformer, *, vocab: int, books: int, talker_hidden: int) -> TalkerArchitecture:
-    """Return a talker with this code predictor. Everything that the predictor does not read is minimal."""
+def architecture(shape: Transformer, *, vocab: int, codebooks: int, talker_hidden: int) -> TalkerArchitecture:
+    """Return a talker with this code predictor. Everything that the predictor and the slots do not read is minimal."""
     talker = Transformer(
         talker_hidden, 3 * talker_hidden, layers=1, heads=1, kv_heads=1, head_dim=64, rope_theta=1e6, eps=1e-6
     )
@@ -33,7 +33,7 @@ def architecture(shape: Transformer, *, vocab: int, books: int, talker_hidden: i
         vocab=vocab + SPECIAL_CODES,
         text_vocab=16,
         text_hidden=16,
-        codebooks=books,
+        codebooks=codebooks,  # type: ignore[arg-type]  # checkpoints have 16; tests use fewer
         predictor=CodePredictorArchitecture(shape, vocab),
         ids=ids,
         languages={},
@@ -48,7 +48,7 @@ def tensors(talker: TalkerArchitecture, device: torch.device) -> dict[str, Tenso
     The logits have a spread like those of a trained model.
     """
     generator = torch.Generator(device).manual_seed(20261120)
-    shape, books, outside = talker.predictor.transformer, talker.codebooks, talker.transformer.hidden
+    shape, codebooks, outside = talker.predictor.transformer, talker.codebooks, talker.transformer.hidden
 
     def normal(*size: int, std: float) -> Tensor:
         return torch.randn(size, generator=generator, device=device).mul_(std).bfloat16()
@@ -73,7 +73,7 @@ def tensors(talker: TalkerArchitecture, device: torch.device) -> dict[str, Tenso
         named |= {f"{layer}{name}.weight": norm(width) for name in ("input_layernorm", "post_attention_layernorm")}
         named |= {f"{layer}self_attn.{name}.weight": norm(head) for name in ("q_norm", "k_norm")}
     vocab = talker.predictor.vocab
-    for book in range(books - 1):
+    for book in range(codebooks - 1):
         named[f"code_predictor.model.codec_embedding.{book}.weight"] = normal(vocab, outside, std=0.35)
         named[f"code_predictor.lm_head.{book}.weight"] = normal(vocab, width, std=3 * width**-0.5)
     named["code_predictor.model.norm.weight"] = norm(width)
@@ -87,14 +87,14 @@ def random_talker(
     shape: Transformer,
     *,
     vocab: int,
-    books: int,
+    codebooks: int,
     talker_hidden: int,
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> tuple[Weights, TalkerArchitecture, CodecSide]:
     """Return the arguments of ``gather`` for a random code predictor."""
     device = device or torch.device("cpu")
-    talker = architecture(shape, vocab=vocab, books=books, talker_hidden=talker_hidden)
+    talker = architecture(shape, vocab=vocab, codebooks=codebooks, talker_hidden=talker_hidden)
     weights = Weights(tensors(talker, device), device, dtype)
     return weights.under("code_predictor."), talker, CodecSide(weights, talker)
 
@@ -107,13 +107,14 @@ def random_weights(shape: Transformer, **sizes: Any) -> PredictorWeights:
 def predictor_inputs(weights: PredictorWeights, rows: int, *, seed: int = 0, mixed: bool = False) -> dict[str, Any]:
     """Return random arguments for ``ResidualCodes``. mixed: some rows are greedy, without top-k, or with top-p."""
     generator = torch.Generator().manual_seed(seed)
-    device, at = weights.device, torch.arange(rows)
-    temperature, top_k, top_p = torch.full((rows,), 0.9), torch.full((rows,), 50), torch.ones(rows)
-    if mixed:
-        temperature[at % 4 == 1] = 0.0
-        top_k[at % 4 == 2] = 0
-        top_p[at % 4 >= 2] = 0.8
-        top_k[at % 4 == 3] = 7
+    device = weights.device
+    usual = CodebookParams(temperature=0.9, top_k=50)
+    kinds = [
+        usual,
+        CodebookParams(temperature=0.0, top_k=50),
+        CodebookParams(temperature=0.9, top_p=0.8),
+        CodebookParams(temperature=0.9, top_k=7, top_p=0.8),
+    ]
     hidden = torch.randn(rows, weights.talker_hidden, generator=generator)
     first = torch.randint(weights.vocab, (rows,), generator=generator)
     seeds = torch.randint(-(2**62), 2**62, (rows,), generator=generator)
@@ -121,19 +122,44 @@ def predictor_inputs(weights: PredictorWeights, rows: int, *, seed: int = 0, mix
     return {
         "hidden": hidden.to(device, weights.dtype),
         "first": first.to(device),
-        "draws": RowDraws(temperature.to(device), top_k.to(device), top_p.to(device)),
-        "chance": RngKey(seeds.to(device), frames.to(device)),
+        "params": SamplingTensors.of([kinds[row % 4] if mixed else usual for row in range(rows)], device),
+        "rng": RngKey(seeds.to(device), frames.to(device)),
+    }
+
+
+def random_slots(count: int, generator: torch.Generator, device: torch.device) -> dict[str, Any]:
+    """Return random arguments for ``Slots.join``. Some rows are greedy, some have no top-k, some no top-p."""
+    temperature, top_p, penalty, residual_temperature, residual_top_p = (
+        (torch.rand(5, count, generator=generator) * 0.9 + 0.1).double().tolist()
+    )
+    top_k, residual_top_k = torch.randint(0, 60, (2, count), generator=generator).tolist()
+    rows = range(count)
+    codebook0 = [
+        CodebookParams(
+            temperature=0.0 if row % 3 == 1 else temperature[row],
+            top_k=top_k[row] if row % 3 else 0,
+            top_p=top_p[row] if row % 2 else 1.0,
+            repetition_penalty=1 + penalty[row],
+        )
+        for row in rows
+    ]
+    residual = [CodebookParams(residual_temperature[row], residual_top_k[row], residual_top_p[row]) for row in rows]
+    return {
+        "seeds": torch.randint(-(2**62), 2**62, (count,), generator=generator).to(device),
+        "codebook0": SamplingTensors.of(codebook0, device),
+        "residual": SamplingTensors.of(residual, device),
+        "frames_made": torch.zeros(count, dtype=torch.int64, device=device),
     }
 
 
 def select_rows(inputs: dict[str, Any], rows: Any) -> dict[str, Any]:
     """Return the inputs of the selected rows. rows: an index of a tensor."""
-    draws, chance = inputs["draws"], inputs["chance"]
+    params, rng = inputs["params"], inputs["rng"]
     return {
         "hidden": inputs["hidden"][rows],
         "first": inputs["first"][rows],
-        "draws": RowDraws(*(each[rows] for each in draws)),
-        "chance": RngKey(*(each[rows] for each in chance)),
+        "params": SamplingTensors(*(each[:, rows].contiguous() for each in params)),
+        "rng": RngKey(*(each[rows] for each in rng)),
     }
 
 

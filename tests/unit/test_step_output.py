@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineFailed
-from engine.talker.gpu_step.inputs import Utterance
-from engine.talker.vllm.step_output import step_output_of
+from engine.talker.gpu_step.inputs import UtteranceState
+from engine.talker.vllm.step_output import step_outputs
 
 
 def output(key, codes, finished=False):
@@ -17,13 +17,13 @@ def output(key, codes, finished=False):
 
 def test_every_request_has_its_own_codes():
     one, two = list(range(16)), list(range(100, 116))
-    drawn = step_output_of([output("a", one), output("b", two, finished=True)])
+    drawn = step_outputs([output("a", one), output("b", two, finished=True)])
     assert [(each.key, each.codes.tolist(), each.last) for each in drawn] == [("a", one, False), ("b", two, True)]
     assert all(each.codes.dtype == np.int16 for each in drawn)
 
 
 def test_a_step_that_drew_nothing_is_nothing():
-    assert step_output_of([]) == []
+    assert step_outputs([]) == []
 
 
 def test_a_request_that_vllm_gave_up_is_a_failure():
@@ -31,13 +31,13 @@ def test_a_request_that_vllm_gave_up_is_a_failure():
         request_id="a", new_token_ids=[], new_logprobs=None, finished=True, finish_reason="abort"
     )
     with pytest.raises(EngineFailed, match="abort"):
-        step_output_of([output("b", [0] * 16), given_up])
+        step_outputs([output("b", [0] * 16), given_up])
 
 
 def test_what_an_utterance_keeps_of_a_step_is_its_own_frame_alone():
-    drawn = step_output_of([output("a", list(range(16))), output("b", list(range(100, 116)))])
-    utterance = Utterance(0, "b", None, None, [], text_open=False)
-    utterance.draw(drawn[1].codes)
+    drawn = step_outputs([output("a", list(range(16))), output("b", list(range(100, 116)))])
+    utterance = UtteranceState(0, "b", None, None, [], text_open=False)
+    utterance.add_frame(drawn[1].codes)
     [kept] = utterance.frames
     assert kept.tolist() == list(range(100, 116))
     assert kept.base is None

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from engine.protocol.request import FinishReason
 from engine.talker.base import TalkerOutput
-from engine.talker.requests import TextDelta, Utterance
+from engine.talker.requests import PreparedUtterance, TextDelta
 from engine.talker.stage import TalkerStage
 
 
@@ -74,7 +74,7 @@ class Talker:
 
 
 def utterance(stream):
-    return Utterance(stream, SimpleNamespace(input_tokens=3), None, realtime=True, context=None, live=True)
+    return PreparedUtterance(stream, SimpleNamespace(input_tokens=3), None, realtime=True, context=None, live=True)
 
 
 def played(talker, *turns):
@@ -89,7 +89,7 @@ def test_text_that_came_early_is_not_kept_for_an_utterance_that_is_refused():
         Talker(refuses=True), [utterance(1), TextDelta(1, [5, 6], last=False)], [TextDelta(1, [7], last=True)]
     )
     assert sent == [("open", 1), ("fail", 1)]
-    assert not stage._early
+    assert not stage._early_text
 
 
 def test_a_step_that_drew_nothing_sends_no_frames():

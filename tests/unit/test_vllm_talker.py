@@ -9,22 +9,22 @@ from engine.config import TalkerConfig
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling
-from engine.talker.sampling import Draws
+from engine.talker.sampling_params import CodebookParams
 from engine.talker.vllm.step_output import StepOutput
 from engine.talker.vllm.talker import VllmTalker
 
 EOS = 9_999
-SAMPLING = Sampling(Draws(0.0, 0, 1.0), Draws(0.0, 0, 1.0), 1.0, 1000, 1)
+SAMPLING = Sampling(CodebookParams(temperature=0.0), CodebookParams(temperature=0.0), 1000, 1)
 
 
 class Core:
     """Every step each request that does not stand draws its next number; ``last``: the one with which it ends."""
 
     def __init__(self, last=100):
-        self.requests, self.drawn, self.last = {}, [], last
+        self.requests, self.outputs, self.last = {}, [], last
 
-    def pause(self, standing):
-        self.standing = standing
+    def set_paused_keys(self, paused_keys):
+        self.paused_keys = paused_keys
 
     def add(self, utterance):
         length = len(utterance.prompt.text)
@@ -34,24 +34,24 @@ class Core:
 
     def abort(self, key):
         del self.requests[key]
-        self.drawn = [each for each in self.drawn if each.key != key]
+        self.outputs = [each for each in self.outputs if each.key != key]
 
     @property
-    def under_way(self):
-        return bool(self.drawn)
+    def in_flight(self):
+        return bool(self.outputs)
 
     def step(self):
-        standing, (drawn, self.drawn) = self.standing(), (self.drawn, [])
+        paused, (outputs, self.outputs) = self.paused_keys(), (self.outputs, [])
         for request in list(self.requests.values()):
-            if request.key in standing:
+            if request.key in paused:
                 continue
             request.num_computed_tokens += 1
             frame = request.num_computed_tokens - request.num_prompt_tokens
             ends = frame == self.last
-            self.drawn.append(StepOutput(request.key, np.full(16, EOS if ends else frame, np.int16), ends))
+            self.outputs.append(StepOutput(request.key, np.full(16, EOS if ends else frame, np.int16), ends))
             if ends:
                 del self.requests[request.key]
-        return drawn, bool(self.drawn)
+        return outputs, bool(self.outputs)
 
 
 def prompt(text):

@@ -62,7 +62,7 @@ def margin(talker: NativeTalker, utterance: tuple[Prompt, Sampling], draw: int) 
         edges = self.probabilities(logits).cumsum(-1, dtype=torch.float64)
         drawn = (edges - uniform[:, None] * edges[:, -1:]).abs().min()
         best = logits.topk(2).values
-        greedy = self._all_greedy or (self._greedy is not None and bool(self._greedy[0]))
+        greedy = bool(self._greedy[0])
         margins.append(float(best[0, 0] - best[0, 1]) if greedy else float(drawn))
         return plain(self, logits, uniform)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
-from engine.talker.gpu_step.inputs import Utterance
+from engine.talker.gpu_step.inputs import UtteranceState
 from tests.support.talkers import DEVICE, Generated, native_talker, prepare, speak
 from tests.vllm.agreement import assert_agree
 
@@ -30,13 +30,13 @@ def preemptions(monkeypatch):
 @pytest.fixture
 def rows_read(monkeypatch):
     """How many of its prompt's rows each utterance has computed, in the order they came."""
-    rows, read = Utterance.rows, Counter()
+    rows, read = UtteranceState.rows, Counter()
 
     def counted(self, first, stop, text_pad):
         read[self.key] += stop - first
         return rows(self, first, stop, text_pad)
 
-    monkeypatch.setattr(Utterance, "rows", counted)
+    monkeypatch.setattr(UtteranceState, "rows", counted)
     return read
 
 

@@ -23,7 +23,7 @@ def config(*, fp8, reproducible=False):
 
 @pytest.mark.skipif(DEVICE.type != "cpu", reason="there is a GPU")
 def test_without_a_gpu_the_talker_does_not_load(opened):
-    with pytest.raises(SetupError, match="fp8_predictor cannot be: there is no GPU"):
+    with pytest.raises(SetupError, match="fp8_predictor is not possible: there is no GPU"):
         load_vllm_talker(opened("1b7-base"), config(fp8=True), DEVICE, torch.float32)
 
 

@@ -60,7 +60,7 @@ def test_where_steps_that_read_prompts_are_no_graphs_it_cannot_be_promised(
 
 def test_frames_of_more_slots_than_one_launch_takes_cannot_be_in_eight_bits(monkeypatch, opened):
     asked = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, fp8_predictor=True)})
-    with pytest.raises(SetupError, match=rf"all {SLOTS} slots, and talker\.vllm\.fp8_predictor is for up to 16"):
+    with pytest.raises(SetupError, match=rf"all {SLOTS} slots, but talker\.vllm\.fp8_predictor supports at most 16"):
         arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16, config=asked)
 
 

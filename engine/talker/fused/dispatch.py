@@ -19,11 +19,18 @@ from engine.kernels.nvrtc import CooperativeKernel, KernelError, compile_cubin
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
-from engine.talker.fused.fp8 import PoorFit, rounded
-from engine.talker.fused.persistent import CUDA, KERNEL, MOST_ROWS, PersistentCodes, Sizes, kernel_for, published_sizes
+from engine.talker.fused.fp8 import Fp8PrecisionError, round_to_fp8
+from engine.talker.fused.persistent import CUDA, KERNEL, MAX_ROWS, PersistentCodes, Sizes, kernel_for, published_sizes
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.gpu_step.sampler import DrawFirst, PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
-from engine.talker.gpu_step.slots import RowDraws, Slots
+from engine.talker.gpu_step.sampler import FirstCodeSampler, PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
+from engine.talker.gpu_step.slots import Slots
+from engine.talker.sampling_params import CodebookParams, SamplingTensors
+
+Fallback = Callable[[str], ResidualCodes]
+"""Called with the reason when a kernel is unavailable: returns the fallback, or raises when none is allowed."""
+_log = logging.getLogger(__name__)
+_CAPABILITY = (9, 0)
+"""Compute capability for which persistent.cu is compiled: sm_90a."""
 
 
 def self_check(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> None:
@@ -33,44 +40,37 @@ def self_check(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> No
     while it runs: after that, every CUDA call of this process fails, so no fallback is possible.
     """
     zeros = torch.zeros(rows, device=weights.device, dtype=torch.int64)
-    ones = torch.ones(rows, device=weights.device, dtype=torch.float32)
     hidden = torch.zeros(rows, weights.talker_hidden, device=weights.device, dtype=weights.dtype)
-    codes(hidden, zeros, RowDraws(ones, zeros, ones), RngKey(zeros, zeros))
+    params = SamplingTensors.of([CodebookParams()] * rows, weights.device)
+    codes(hidden, zeros, params, RngKey(zeros, zeros))
     require_gpu()
 
 
-Otherwise = Callable[[str], ResidualCodes]
-"""Called with the reason when a kernel is unavailable: returns the fallback, or raises when none is allowed."""
-_log = logging.getLogger(__name__)
-_CAPABILITY = (9, 0)
-"""Compute capability for which persistent.cu is compiled: sm_90a."""
-
-
 class DispatchBySize:
-    """``ResidualCodes`` that calls ``few`` for up to ``limit`` rows and ``many`` for more.
+    """``ResidualCodes`` that calls ``small`` for up to ``limit`` rows and ``large`` for more.
 
     The CUDA graph of each batch size contains only one of them.
     """
 
-    def __init__(self, few: ResidualCodes, limit: int, many: ResidualCodes) -> None:
-        self._few, self._limit, self._many = few, limit, many
+    def __init__(self, small: ResidualCodes, limit: int, large: ResidualCodes) -> None:
+        self._small, self._limit, self._large = small, limit, large
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
+    def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
         """Sample with the implementation chosen for this number of rows."""
-        chosen = self._few if len(hidden) <= self._limit else self._many
-        return chosen(hidden, first, draws, chance)
+        chosen = self._small if len(hidden) <= self._limit else self._large
+        return chosen(hidden, first, params, rng)
 
 
-def first_codes(slots: Slots) -> DrawFirst:
+def first_code_sampler(slots: Slots) -> FirstCodeSampler:
     """Return the sampler of codebook 0: one fused launch if there is a GPU and Triton compiles it, else plain torch."""
-    if slots.drawn.device.type == "cuda" and _has_triton():
+    if slots.seeds.device.type == "cuda" and _has_triton():
         try:
             from engine.talker.fused.triton import FusedFirstCodes
 
             fused = FusedFirstCodes(slots)
             fused.self_check()
         except Exception as error:
-            _log.info("codebook 0 is drawn in plain torch: %s", reason_for_fallback(error))
+            _log.info("codebook 0 is sampled in plain torch: %s", reason_for_fallback(error))
         else:
             return fused
     return PlainFirstCodes(slots)
@@ -86,25 +86,26 @@ def residual_codes(
     """
 
     def plain(reason: str) -> ResidualCodes:
-        _log.info("codebooks 1 to 15 are drawn in plain torch: %s", reason)
+        _log.info("codebooks 1 to 15 are sampled in plain torch: %s", reason)
         return PlainResidualCodes(CodePredictor(weights, talker, code_tables=codec.tables, rows=sizes[-1]), codec)
 
     def refuse(reason: str) -> ResidualCodes:
-        raise SetupError(f"talker.vllm.fp8_predictor cannot be: {reason}")
+        raise SetupError(f"talker.vllm.fp8_predictor is not possible: {reason}")
 
-    reason = _why_plain(weights)
+    reason = _unsupported(weights)
     if reason is not None:
         return refuse(reason) if fp8 else plain(reason)
     if fp8:
-        return _in_eight_bits(gather(weights, talker, codec), sizes, refuse)
+        return _fused_fp8(gather(weights, talker, codec), sizes, refuse)
     return _fused(gather(weights, talker, codec), sizes, plain)
 
 
-def _why_plain(weights: Weights) -> str | None:
+def _unsupported(weights: Weights) -> str | None:
+    """Return why no fused kernel can be used; None if one may be."""
     if weights.device.type != "cuda":
         return "there is no GPU"
     if weights.dtype != torch.bfloat16:
-        return "the weights are not bfloat16"
+        return f"the weights must be bfloat16, got {str(weights.dtype).removeprefix('torch.')}"
     return None if _has_triton() else "Triton is not installed"
 
 
@@ -112,47 +113,47 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Otherwise) -> ResidualCodes:
-    few_sizes = _few(sizes)
-    if not few_sizes:
-        return _many_rows(weights, sizes, plain)
+def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Fallback) -> ResidualCodes:
+    small_sizes = _small(sizes)
+    if not small_sizes:
+        return _triton_codes(weights, sizes, plain)
     try:
-        few = one_launch(weights, few_sizes)
+        small = persistent_codes(weights, small_sizes)
     except KernelError as error:
-        _log.info("codebooks 1 to 15 are not drawn by one launch a frame: %s", error)
-        return _many_rows(weights, sizes, plain)
-    _log.info("codebooks 1 to 15 are drawn by one launch a frame in batches of up to %d", MOST_ROWS)
-    return _with_more_rows(few, weights, sizes, plain)
+        _log.info("codebooks 1 to 15 are not sampled by the persistent kernel: %s", error)
+        return _triton_codes(weights, sizes, plain)
+    _log.info("codebooks 1 to 15 are sampled by the persistent kernel in batches of up to %d rows", MAX_ROWS)
+    return _with_larger_batches(small, weights, sizes, plain)
 
 
-def _in_eight_bits(weights: PredictorWeights, sizes: Sequence[int], refuse: Otherwise) -> ResidualCodes:
+def _fused_fp8(weights: PredictorWeights, sizes: Sequence[int], refuse: Fallback) -> ResidualCodes:
     """Use the persistent kernel with fp8 weights, and for larger batches Triton kernels with the rounded weights."""
     try:
-        weights = rounded(weights)
-        few = one_launch(weights, _few(sizes), fp8=True)
-    except (PoorFit, KernelError) as error:
+        weights = round_to_fp8(weights)
+        small = persistent_codes(weights, _small(sizes), fp8=True)
+    except (Fp8PrecisionError, KernelError) as error:
         return refuse(str(error))
-    _log.info("codebooks 1 to 15 are drawn of weights of eight bits: read so in batches of up to %d", MOST_ROWS)
-    return _with_more_rows(few, weights, sizes, refuse)
+    _log.info("codebooks 1 to 15 are sampled with fp8 weights, read as fp8 in batches of up to %d rows", MAX_ROWS)
+    return _with_larger_batches(small, weights, sizes, refuse)
 
 
-def _few(sizes: Sequence[int]) -> list[int]:
-    return [size for size in sizes if size <= MOST_ROWS]
+def _small(sizes: Sequence[int]) -> list[int]:
+    return [size for size in sizes if size <= MAX_ROWS]
 
 
-def _with_more_rows(
-    few: ResidualCodes, weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise
+def _with_larger_batches(
+    small: ResidualCodes, weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback
 ) -> ResidualCodes:
-    many_sizes = [size for size in sizes if size > MOST_ROWS]
-    return DispatchBySize(few, MOST_ROWS, _many_rows(weights, many_sizes, otherwise)) if many_sizes else few
+    large_sizes = [size for size in sizes if size > MAX_ROWS]
+    return DispatchBySize(small, MAX_ROWS, _triton_codes(weights, large_sizes, fallback)) if large_sizes else small
 
 
-def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Otherwise) -> ResidualCodes:
-    """Use the Triton kernels, after a self-check of every batch size. If they fail, return ``otherwise(reason)``."""
+def _triton_codes(weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback) -> ResidualCodes:
+    """Use the Triton kernels, after a self-check of every batch size. If they fail, return ``fallback(reason)``."""
     try:
-        from engine.talker.fused.triton import TritonCodes, refusal
+        from engine.talker.fused.triton import TritonCodes, unsupported
 
-        reason = refusal(weights)
+        reason = unsupported(weights)
         if reason is None:
             codes = TritonCodes(weights, sizes[-1])
             for size in sizes:
@@ -160,34 +161,37 @@ def _many_rows(weights: PredictorWeights, sizes: Sequence[int], otherwise: Other
             return codes
     except Exception as error:
         reason = reason_for_fallback(error)
-    return otherwise(reason)
+    return fallback(reason)
 
 
-def one_launch(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool = False) -> PersistentCodes:
+def persistent_codes(weights: PredictorWeights, batches: Sequence[int], *, fp8: bool = False) -> PersistentCodes:
     """Compile and load the persistent kernel for ``batches`` (row counts in ascending order), and run a self-check.
 
-    fp8: the kernel reads fp8 weights; ``weights`` must be ``rounded``.
+    fp8: the kernel reads fp8 weights; ``weights`` must be the output of ``round_to_fp8``.
 
     Raises KernelError when this checkpoint or GPU is not supported or the kernel cannot be compiled, and EngineFailed
     when a launched kernel fails.
     """
     sizes = published_sizes(weights)
     if sizes is None:
-        raise KernelError("the checkpoint's code predictor has not the published sizes")
+        raise KernelError("the code predictor of the checkpoint does not have the published sizes")
     sizes = replace(sizes, fp8=fp8)
-    card = torch.cuda.get_device_properties(weights.device)
-    if (card.major, card.minor) != _CAPABILITY or card.multi_processor_count < sizes.blocks:
-        raise KernelError(f"{card.name} is no GPU of compute capability 9.0 with {sizes.blocks} multiprocessors")
+    gpu = torch.cuda.get_device_properties(weights.device)
+    if (gpu.major, gpu.minor) != _CAPABILITY or gpu.multi_processor_count < sizes.blocks:
+        raise KernelError(
+            f"the persistent kernel needs compute capability 9.0 and {sizes.blocks} multiprocessors, but {gpu.name} "
+            f"has {gpu.major}.{gpu.minor} and {gpu.multi_processor_count}"
+        )
     needed = sorted({kernel_for(rows) for rows in batches})
     with ThreadPoolExecutor(len(needed)) as pool:
         cubins = dict(zip(needed, pool.map(partial(_cubin, sizes), needed), strict=True))
     launches = {
-        most: CooperativeKernel(cubin, KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device)
-        for most, cubin in cubins.items()
+        max_rows: CooperativeKernel(cubin, KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device)
+        for max_rows, cubin in cubins.items()
     }
     codes = PersistentCodes(weights, sizes, launches)
-    for most in needed:
-        self_check(codes, min(most, batches[-1]), weights)
+    for max_rows in needed:
+        self_check(codes, min(max_rows, batches[-1]), weights)
     return codes
 
 

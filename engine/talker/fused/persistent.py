@@ -11,18 +11,19 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
-from engine.talker.fused.fp8 import narrowed, scale_of, unit
+from engine.protocol.request import CODEBOOKS
+from engine.talker.fused.fp8 import bfloat16_factor, fp8_scale, pack_fp8
 from engine.talker.fused.weights import PredictorWeights
 from engine.talker.gpu_step.sampler import RngKey
-from engine.talker.gpu_step.slots import RowDraws
+from engine.talker.sampling_params import COLUMN, SamplingTensors
 
 
 def pack(weights: PredictorWeights, sizes: Sizes) -> Tensor:
     """Pack all matrices into streams [blocks, warps, units, 256]: each warp's share in the order it is read."""
-    entrance, qkv, out, gate_up, down, head = sizes.slices
+    project, qkv, out, gate_up, down, head = sizes.slices
     parts = []
     if weights.project is not None:
-        parts.append(_share(weights.project, sizes, entrance))
+        parts.append(_share(weights.project, sizes, project))
     for layer in range(weights.shape.layers):
         parts.append(_share(weights.qkv[layer], sizes, qkv))
         parts.append(_share(weights.out[layer], sizes, out))
@@ -50,12 +51,12 @@ def _share(matrix: Tensor, sizes: Sizes, slices: int) -> Tensor:
 _SHAPE = Transformer(
     hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
 )
-_VOCAB, _BOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
+_VOCAB, _CODEBOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
 
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 """Maximum rows of one launch. The Triton kernels are faster above it (docs/explanation/decisions/code-predictor.md)."""
-KERNELS = (1, MOST_ROWS)
+KERNELS = (1, MAX_ROWS)
 """Maximum rows of each compiled kernel.
 
 The kernel for one row repeats attention and sampling in every block, which saves grid-wide barriers.
@@ -64,7 +65,7 @@ The kernel for one row repeats attention and sampling in every block, which save
 
 def kernel_for(rows: int) -> int:
     """Return the smallest entry of KERNELS that supports ``rows``."""
-    return next(most for most in KERNELS if rows <= most)
+    return next(max_rows for max_rows in KERNELS if rows <= max_rows)
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,12 @@ class Sizes:
     """A model's sizes, and how the grid partitions the work.
 
     ring: capacity, in pairs of units, of each warp's ring buffer for prefetched weights; slices: how many parts the
-    columns of the entrance, qkv, out, gate_up, down and head matrices are split into; fp8: the matrices are in fp8.
+    columns of the project, qkv, out, gate_up, down and head matrices are split into; fp8: the matrices are in fp8.
     """
 
     shape: Transformer
     vocab: int
-    books: int
+    codebooks: int
     talker_hidden: int
     blocks: int = 128
     warps: int = 16
@@ -100,32 +101,33 @@ class Sizes:
         shape = self.shape
         named: dict[str, object] = {
             "HIDDEN": shape.hidden, "INNER": shape.intermediate, "LAYERS": shape.layers, "HEADS": shape.heads,
-            "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim, "VOCAB": self.vocab, "BOOKS": self.books,
+            "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim, "VOCAB": self.vocab, "CODEBOOKS": self.codebooks,
             "TALKER": self.talker_hidden, "PROJECT": int(self.projects), "CTAS": self.blocks, "WARPS": self.warps,
             "STAGES": self.ring, "FP8": int(self.fp8), "FUSED": int(rows == 1),
-            "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f",
+            "SOFTMAX_SCALE": f"{shape.head_dim**-0.5:.9f}f", "UNIFORMS_PER_FRAME": CODEBOOKS,
         }  # fmt: skip
-        parts = ("ENTRANCE", "QKV", "OUT", "GATE_UP", "DOWN", "HEAD")
+        parts = ("PROJECT", "QKV", "OUT", "GATE_UP", "DOWN", "HEAD")
         named |= {f"SLICES_{part}": each for part, each in zip(parts, self.slices, strict=True)}
+        named |= {f"COLUMN_{name.upper()}": column for name, column in COLUMN.items()}
         return [f"-D{name}={value}" for name, value in named.items()]
 
 
 def published_sizes(weights: PredictorWeights) -> Sizes | None:
     """Return the sizes of the published code predictor, for either hidden size of the talker; None for other models."""
     shape = replace(weights.shape, rope_theta=_SHAPE.rope_theta, eps=_SHAPE.eps)
-    known = (shape, weights.vocab, weights.books) == (_SHAPE, _VOCAB, _BOOKS)
+    known = (shape, weights.vocab, weights.codebooks) == (_SHAPE, _VOCAB, _CODEBOOKS)
     if not known or weights.talker_hidden not in _TALKER_WIDTHS:
         return None
-    return Sizes(weights.shape, weights.vocab, weights.books, weights.talker_hidden)
+    return Sizes(weights.shape, weights.vocab, weights.codebooks, weights.talker_hidden)
 
 
 CUDA = Path(__file__).parent / "cuda"
 """The kernel's source: persistent.cu and its headers."""
 KERNEL = "predict_frame"
-_READ = ("input_norm", "post_norm", "q_norm", "k_norm", "norm", "cos", "sin", "inputs", "tables", "offsets")
+_WEIGHTS = ("input_norm", "post_norm", "q_norm", "k_norm", "norm", "cos", "sin", "inputs", "tables", "offsets")
 _POINTERS = (
-    "stream input_norm post_norm q_norm k_norm norm bias cos sin inputs tables offsets hidden first temperature top_k "
-    "top_p seeds frames forced x qkv mixed inner keys values logits codes embedding barrier"
+    "stream input_norm post_norm q_norm k_norm norm bias cos sin inputs tables offsets hidden first int_params "
+    "float_params seeds frames forced x qkv attended inner keys values logits codes embedding barrier"
 ).split()
 _BARRIER_WORDS = 1024
 
@@ -137,7 +139,7 @@ class Params(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in _POINTERS),
         ("rows", ctypes.c_int),
         ("eps", ctypes.c_float),
-        ("unit", ctypes.c_uint),
+        ("fp8_factor", ctypes.c_uint),
     ]
 
 
@@ -145,53 +147,57 @@ Launch = Callable[[Params], None]
 
 
 class PersistentCodes:
-    """``ResidualCodes`` for up to MOST_ROWS rows. Each call overwrites the returned buffers.
+    """``ResidualCodes`` for up to MAX_ROWS rows. Each call overwrites the returned buffers.
 
     launches: maps each entry of KERNELS to the function that launches it. The kernel has its own packed copy of the
-    matrices; the matrices of ``weights`` are not kept. If ``sizes.fp8`` is set, ``weights`` must be ``rounded``.
+    matrices; the matrices of ``weights`` are not kept. If ``sizes.fp8`` is set, ``weights`` must be the output of
+    ``round_to_fp8``.
     """
 
     def __init__(self, weights: PredictorWeights, sizes: Sizes, launches: Mapping[int, Launch]) -> None:
-        shape, rows = weights.shape, MOST_ROWS
-        self._launches, self._eps, self._unit = launches, shape.eps, 0
+        shape, rows = weights.shape, MAX_ROWS
+        self._launches, self._eps, self._fp8_factor = launches, shape.eps, 0
         stream = pack(weights, sizes)
         if sizes.fp8:
-            scale = scale_of(weights)
-            stream, self._unit = narrowed(stream, scale), unit(scale)
+            scale = fp8_scale(weights)
+            stream, self._fp8_factor = pack_fp8(stream, scale), bfloat16_factor(scale)
 
-        def floats(*size: int) -> Tensor:
+        def float32(*size: int) -> Tensor:
             return torch.zeros(size, dtype=torch.float32, device=weights.device)
 
-        def narrow(*size: int) -> Tensor:
+        def bfloat16(*size: int) -> Tensor:
             return torch.zeros(size, device=weights.device, dtype=weights.dtype)
 
-        cache = (shape.layers, rows, shape.kv_heads, weights.books, shape.head_dim)
-        self.logits = floats(rows, weights.books - 1, weights.vocab)
-        self._codes = torch.zeros(rows, weights.books, device=weights.device, dtype=torch.int64)
-        self._embedding = narrow(rows, weights.talker_hidden)
+        cache = (shape.layers, rows, shape.kv_heads, weights.codebooks, shape.head_dim)
+        self.logits = float32(rows, weights.codebooks - 1, weights.vocab)
+        self._codes = torch.zeros(rows, weights.codebooks, device=weights.device, dtype=torch.int64)
+        self._embedding = bfloat16(rows, weights.talker_hidden)
         self._fixed: dict[str, Tensor | None] = {
             "stream": stream, "bias": weights.project_bias,
-            "x": floats(rows, shape.hidden), "qkv": floats(rows, (shape.heads + 2 * shape.kv_heads) * shape.head_dim),
-            "mixed": narrow(rows, shape.heads * shape.head_dim), "inner": narrow(rows, shape.intermediate),
-            "keys": narrow(*cache), "values": narrow(*cache),
+            "x": float32(rows, shape.hidden),
+            "qkv": float32(rows, (shape.heads + 2 * shape.kv_heads) * shape.head_dim),
+            "attended": bfloat16(rows, shape.heads * shape.head_dim), "inner": bfloat16(rows, shape.intermediate),
+            "keys": bfloat16(*cache), "values": bfloat16(*cache),
             "logits": self.logits, "codes": self._codes, "embedding": self._embedding,
             "barrier": torch.zeros(_BARRIER_WORDS, device=weights.device, dtype=torch.int32),
         }  # fmt: skip
-        self._fixed |= {name: getattr(weights, name) for name in _READ}
+        self._fixed |= {name: getattr(weights, name) for name in _WEIGHTS}
 
     def __call__(
-        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
+        self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``ResidualCodes``. forced: int64 [rows, books], codes used instead of sampled ones (teacher forcing)."""
+        """Sample codebooks 1 to 15 as ``ResidualCodes`` requires.
+
+        forced: int64 [rows, codebooks], codes used instead of sampled ones (teacher forcing).
+        """
         rows = len(hidden)
         tensors = {
-            "hidden": hidden, "first": first, "forced": forced, "seeds": chance.seeds, "frames": chance.frames,
-            **draws._asdict(), **self._fixed,
+            "hidden": hidden, "first": first, "forced": forced, **params._asdict(), **rng._asdict(), **self._fixed,
         }  # fmt: skip
-        params = Params(rows=rows, eps=self._eps, unit=self._unit)
+        arguments = Params(rows=rows, eps=self._eps, fp8_factor=self._fp8_factor)
         for name, tensor in tensors.items():
             if tensor is not None and not tensor.is_contiguous():
-                raise ValueError(f"{name} has gaps")
-            setattr(params, name, 0 if tensor is None else tensor.data_ptr())
-        self._launches[kernel_for(rows)](params)
+                raise ValueError(f"{name} must be contiguous, got strides {tensor.stride()} for {tuple(tensor.shape)}")
+            setattr(arguments, name, 0 if tensor is None else tensor.data_ptr())
+        self._launches[kernel_for(rows)](arguments)
         return self._codes[:rows], self._embedding[:rows]

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from engine.talker.fused.weights import PredictorWeights
 from engine.talker.gpu_step.sampler import RngKey
-from engine.talker.gpu_step.slots import RowDraws, draw
+from engine.talker.sampling import Sampler
+from engine.talker.sampling_params import SamplingTensors
 
 
 class ReferencePredictor:
@@ -24,36 +25,39 @@ class ReferencePredictor:
     def __init__(self, weights: PredictorWeights, rows: int) -> None:
         self.weights = weights
         shape = weights.shape
-        size = (shape.layers, rows, shape.kv_heads, weights.books, shape.head_dim)
+        size = (shape.layers, rows, shape.kv_heads, weights.codebooks, shape.head_dim)
         self._keys = torch.zeros(size, device=weights.device, dtype=weights.dtype)
         self._values = torch.zeros_like(self._keys)
 
-    def __call__(self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey) -> tuple[Tensor, Tensor]:
-        """See ``engine.talker.gpu_step.sampler.ResidualCodes``."""
-        codes, embedding, _ = self.run(hidden, first, draws, chance)
+    def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
+        """Sample codebooks 1 to 15 as ``engine.talker.gpu_step.sampler.ResidualCodes`` requires."""
+        codes, embedding, _ = self.run(hidden, first, params, rng)
         return codes, embedding
 
     def run(
-        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
+        self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return codes int64 [rows, books], embedding [rows, talker hidden], logits float32 [rows, books - 1, vocab].
+        """Sample as ``__call__`` does, and return the logits too.
 
-        forced: int64 [rows, books], codes used instead of sampled ones (teacher forcing).
+        forced: int64 [rows, codebooks], codes used instead of sampled ones (teacher forcing).
+
+        Returns codes int64 [rows, codebooks], embedding [rows, talker hidden], and logits float32
+        [rows, codebooks - 1, vocab].
         """
-        weights, chances = self.weights, chance.uniforms()
-        codes, logits = [first], []
-        self._position(self._entrance(hidden), 0)
-        for book in range(1, weights.books):
-            x = weights.inputs[codes[-1] + weights.offsets[book - 1]].float()
-            state = _rms_norm(self._position(x, book), weights.norm, weights.shape.eps)
-            scores = self._product(state, weights.heads[book - 1])
-            logits.append(scores)
-            codes.append(draw(scores, draws, chances[:, book]) if forced is None else forced[:, book])
+        weights, sample, uniform = self.weights, Sampler(params), rng.uniforms()
+        codes, all_logits = [first], []
+        self._position(self._input_projection(hidden), 0)
+        for codebook in range(1, weights.codebooks):
+            x = weights.inputs[codes[-1] + weights.offsets[codebook - 1]].float()
+            state = _rms_norm(self._position(x, codebook), weights.norm, weights.shape.eps)
+            logits = self._product(state, weights.heads[codebook - 1])
+            all_logits.append(logits)
+            codes.append(sample(logits, uniform[:, codebook]) if forced is None else forced[:, codebook])
         frames = torch.stack(codes, 1)
         embedding = weights.tables[frames + weights.offsets].float().sum(1).to(weights.dtype)
-        return frames, embedding, torch.stack(logits, 1)
+        return frames, embedding, torch.stack(all_logits, 1)
 
-    def _entrance(self, hidden: Tensor) -> Tensor:
+    def _input_projection(self, hidden: Tensor) -> Tensor:
         """Project talker states [rows, talker hidden] to the predictor's hidden size, rounded to the weights' dtype."""
         weights = self.weights
         if weights.project is None or weights.project_bias is None:
@@ -81,8 +85,8 @@ class ReferencePredictor:
         weights, shape, rows = self.weights, self.weights.shape, len(qkv)
         parts = (shape.heads, shape.kv_heads, shape.kv_heads)
         query, key, value = qkv.view(rows, -1, shape.head_dim).split(parts, 1)
-        query = self._turn(_rms_norm(query, weights.q_norm[layer], shape.eps), position)
-        key = self._turn(_rms_norm(key, weights.k_norm[layer], shape.eps), position)
+        query = self._rotate(_rms_norm(query, weights.q_norm[layer], shape.eps), position)
+        key = self._rotate(_rms_norm(key, weights.k_norm[layer], shape.eps), position)
         self._keys[layer, :rows, :, position] = key.to(weights.dtype)
         self._values[layer, :rows, :, position] = value.to(weights.dtype)
         keys = self._keys[layer, :rows, :, : position + 1].float()
@@ -91,7 +95,8 @@ class ReferencePredictor:
         scores = grouped @ keys.transpose(-1, -2) * shape.head_dim**-0.5
         return (torch.softmax(scores, -1) @ values).flatten(1)
 
-    def _turn(self, x: Tensor, position: int) -> Tensor:
+    def _rotate(self, x: Tensor, position: int) -> Tensor:
+        """Apply RoPE."""
         cos, sin = self.weights.cos[position], self.weights.sin[position]
         low, high = x.chunk(2, -1)
         return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)

@@ -22,7 +22,7 @@ class Tile(NamedTuple):
 
 
 Tiles = Mapping[str, Mapping[int, Tile]]
-"""Product name -> largest row count, in ascending order -> tile. cuBLAS computes larger and unlisted products."""
+"""Product name -> maximum row count, in ascending order -> tile. cuBLAS computes larger and unlisted products."""
 
 FASTEST: Tiles = {
     "qkv": {32: Tile(32, 64, 128, 4, 2), 64: Tile(64, 64, 128, 4, 2)},
@@ -38,23 +38,23 @@ FASTEST: Tiles = {
 ALL_CUBLAS: Tiles = {}
 
 
-def usual_tiles(device: torch.device, dtype: torch.dtype) -> Tiles:
+def default_tiles(device: torch.device, dtype: torch.dtype) -> Tiles:
     """Return FASTEST for bfloat16 on compute capability 9.0, else ALL_CUBLAS.
 
     Other GPUs, and float32, may not have enough shared memory for these tiles.
     """
-    known = device.type == "cuda" and dtype == torch.bfloat16 and torch.cuda.get_device_capability(device) == (9, 0)
-    return FASTEST if known else ALL_CUBLAS
+    tuned = device.type == "cuda" and dtype == torch.bfloat16 and torch.cuda.get_device_capability(device) == (9, 0)
+    return FASTEST if tuned else ALL_CUBLAS
 
 
 def tile_for(tiles: Tiles, name: str, rows: int, outputs: int, columns: int) -> Tile | None:
     """Return the tile for ``rows`` rows times a matrix [outputs, columns]; None if cuBLAS computes this product."""
-    tile = next((each for most, each in tiles.get(name, {}).items() if rows <= most), None)
+    tile = next((each for max_rows, each in tiles.get(name, {}).items() if rows <= max_rows), None)
     if tile is None or outputs % tile.outputs or columns % (tile.parts * tile.columns):
         return None
     return tile
 
 
-def most_sums(tiles: Tiles, name: str, rows: int) -> int:
+def partial_sum_rows(tiles: Tiles, name: str, rows: int) -> int:
     """Return how many rows the buffer of partial sums needs for products of up to ``rows`` rows, over all parts."""
-    return max([rows, *(tile.parts * min(most, rows) for most, tile in tiles.get(name, {}).items())])
+    return max([rows, *(tile.parts * min(max_rows, rows) for max_rows, tile in tiles.get(name, {}).items())])

@@ -11,16 +11,17 @@ from engine.kernels.codec_kernels import swiglu_rows
 from engine.kernels.fallback import require_gpu
 from engine.talker.fused.launches import rows as row_launches
 from engine.talker.fused.launches.attention import attention
-from engine.talker.fused.launches.first_codes import draw_first_rows
-from engine.talker.fused.launches.products import gated_product, part_product
-from engine.talker.fused.launches.sampling import draw_rows
-from engine.talker.fused.tiles import Tiles, most_sums, tile_for, usual_tiles
+from engine.talker.fused.launches.first_codes import sample_first_rows
+from engine.talker.fused.launches.products import gated_product, split_product
+from engine.talker.fused.launches.sampling import sample_rows
+from engine.talker.fused.tiles import Tiles, default_tiles, partial_sum_rows, tile_for
 from engine.talker.fused.weights import PredictorWeights
 from engine.talker.gpu_step.sampler import FirstCodes, RngKey
-from engine.talker.gpu_step.slots import RowDraws, Slots
+from engine.talker.gpu_step.slots import Slots
 from engine.talker.sampling import Codebook0Rules
+from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, SamplingTensors
 
-_COLUMNS = 1024
+_MAX_BLOCK = 1024
 _WARPS = 4
 
 
@@ -32,7 +33,7 @@ class Product:
 
     def __init__(self, tiles: Tiles, name: str, rows: int, outputs: int, device: torch.device) -> None:
         self._tiles, self._name = tiles, name
-        self._sums = torch.zeros(most_sums(tiles, name, rows), outputs, dtype=torch.float32, device=device)
+        self._sums = torch.zeros(partial_sum_rows(tiles, name, rows), outputs, dtype=torch.float32, device=device)
 
     def __call__(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return the partial sums [parts, rows, out]; the caller adds them."""
@@ -41,7 +42,7 @@ class Product:
         if tile is None:
             return multiply(x, weight, self._sums[:rows])[None]
         out = self._sums[: tile.parts * rows].unflatten(0, (tile.parts, rows))
-        part_product[(outputs // tile.outputs, triton.cdiv(rows, tile.rows), tile.parts)](
+        split_product[(outputs // tile.outputs, triton.cdiv(rows, tile.rows), tile.parts)](
             x, weight, out, rows, outputs, columns, columns // tile.parts,
             BN=tile.outputs, BM=tile.rows, BK=tile.columns, STAGES=tile.stages, num_warps=_WARPS,
         )  # fmt: skip
@@ -62,7 +63,7 @@ class GatedProduct:
         out = self._inner[:rows]
         tile = tile_for(self._tiles, "gate_up", rows, 2 * inner, columns)
         if tile is None:
-            block = min(_COLUMNS, triton.next_power_of_2(inner))
+            block = min(_MAX_BLOCK, triton.next_power_of_2(inner))
             gate_up = multiply(x, weight, self._gate_up[:rows])
             swiglu_rows[(rows, triton.cdiv(inner, block))](gate_up, out, WIDTH=inner, BLOCK=block)
             return out
@@ -88,94 +89,102 @@ class FusedFirstCodes:
 
     def self_check(self) -> None:
         """Sample one row of zeros for the scratch slot. Raises Triton's error if the kernel cannot compile or run."""
-        slots, seen = self._slots, self._slots.rules.seen
-        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.frame.dtype)
-        self(logits, torch.tensor([slots.scratch], device=seen.device))
+        state, seen = self._slots, self._slots.rules.seen
+        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=state.embedding.dtype)
+        self(logits, torch.tensor([state.scratch], device=seen.device))
         require_gpu()
 
-    def __call__(self, logits: Tensor, rows: Tensor) -> FirstCodes:
-        """Sample codebook 0 and update the slots, as ``DrawFirst`` requires."""
-        slots, rules, count = self._slots, self._slots.rules, len(rows)
+    def __call__(self, logits: Tensor, slots: Tensor) -> FirstCodes:
+        """Sample codebook 0 and update the slots, as ``FirstCodeSampler`` requires."""
+        state, rules, rows = self._slots, self._slots.rules, len(slots)
         vocab = logits.shape[1]
-        codes = torch.empty_like(rows)
-        whole = torch.empty(3, count, device=rows.device, dtype=torch.int64)
-        real = torch.empty(2, count, dtype=torch.float32, device=rows.device)
-        draw_first_rows[(count,)](
-            logits, rows, slots.whole, slots.real, slots.drawn, rules.seen.view(torch.uint8), codes, whole, real,
-            SLOTS=slots.scratch + 1, VOCAB=vocab, BLOCK=triton.next_power_of_2(vocab),
-            SPECIAL=Codebook0Rules.SPECIAL_IDS, EOS=rules.eos, MIN_TOKENS=Codebook0Rules.MIN_TOKENS, num_warps=8,
+        codes, seeds, frames = (torch.empty_like(slots) for _ in range(3))
+        params = SamplingTensors(
+            torch.empty(len(INT_COLUMNS), rows, device=slots.device, dtype=torch.int64),
+            torch.empty(len(FLOAT_COLUMNS), rows, device=slots.device, dtype=torch.float32),
+        )
+        sample_first_rows[(rows,)](
+            logits, slots, state.seeds, state.frames_made, rules.seen.view(torch.uint8),
+            *state.codebook0, *state.residual, codes, seeds, frames, *params,
+            SLOTS=state.scratch + 1, INT_COLUMNS=len(INT_COLUMNS), FLOAT_COLUMNS=len(FLOAT_COLUMNS), VOCAB=vocab,
+            BLOCK=triton.next_power_of_2(vocab), SPECIAL=Codebook0Rules.SPECIAL_IDS, EOS=rules.eos,
+            MIN_TOKENS=Codebook0Rules.MIN_TOKENS, num_warps=8,
         )  # fmt: skip
-        return FirstCodes(codes, RowDraws(real[0], whole[2], real[1]), RngKey(whole[0], whole[1]))
+        return FirstCodes(codes, params, RngKey(seeds, frames))
 
 
 class TritonCodes:
     """``ResidualCodes`` for at most ``rows`` rows. Each call overwrites the returned buffers; a call allocates nothing.
 
-    Positions 0 and 1 of all rows run in one pass. ``logits`` [books - 1, rows, vocab] are those of the last call with
-    ``forced`` codes. tiles: overrides ``usual_tiles``.
+    Positions 0 and 1 of all rows run in one pass. ``logits`` [codebooks - 1, rows, vocab] are those of the last call
+    with ``forced`` codes. tiles: overrides ``default_tiles``.
     """
 
     def __init__(self, weights: PredictorWeights, rows: int, tiles: Tiles | None = None) -> None:
         self._weights, shape = weights, weights.shape
-        tiles = usual_tiles(weights.device, weights.dtype) if tiles is None else tiles
+        tiles = default_tiles(weights.device, weights.dtype) if tiles is None else tiles
 
-        def floats(*size: int) -> Tensor:
+        def float32(*size: int) -> Tensor:
             return torch.zeros(size, dtype=torch.float32, device=weights.device)
 
-        def narrow(*size: int) -> Tensor:
+        def compute_dtype(*size: int) -> Tensor:
             return torch.zeros(size, device=weights.device, dtype=weights.dtype)
 
         def product(name: str, rows: int, outputs: int) -> Product:
             return Product(tiles, name, rows, outputs, weights.device)
 
         pairs = 2 * rows
-        self._x, self._entered = floats(pairs, shape.hidden), floats(rows, shape.hidden)
-        self._normed, self._mixed = narrow(pairs, shape.hidden), narrow(pairs, shape.heads * shape.head_dim)
+        self._x, self._projected = float32(pairs, shape.hidden), float32(rows, shape.hidden)
+        self._normed = compute_dtype(pairs, shape.hidden)
+        self._attended = compute_dtype(pairs, shape.heads * shape.head_dim)
         self._qkv = product("qkv", pairs, (shape.heads + 2 * shape.kv_heads) * shape.head_dim)
         self._out, self._down = product("out", pairs, shape.hidden), product("down", pairs, shape.hidden)
         self._gate_up = GatedProduct(tiles, pairs, shape.intermediate, weights.device, weights.dtype)
-        self._scores = product("head", rows, weights.vocab)
-        self._keys = narrow(shape.layers, rows, shape.kv_heads, weights.books, shape.head_dim)
+        self._head_product = product("head", rows, weights.vocab)
+        self._keys = compute_dtype(shape.layers, rows, shape.kv_heads, weights.codebooks, shape.head_dim)
         self._values = torch.zeros_like(self._keys)
-        self.logits = floats(weights.books - 1, rows, weights.vocab)
-        self._codes = torch.zeros(rows, weights.books, device=weights.device, dtype=torch.int64)
-        self._embedding = narrow(rows, weights.talker_hidden)
+        self.logits = float32(weights.codebooks - 1, rows, weights.vocab)
+        self._codes = torch.zeros(rows, weights.codebooks, device=weights.device, dtype=torch.int64)
+        self._embedding = compute_dtype(rows, weights.talker_hidden)
         self._offsets: list[int] = weights.offsets.tolist()
 
     def __call__(
-        self, hidden: Tensor, first: Tensor, draws: RowDraws, chance: RngKey, forced: Tensor | None = None
+        self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey, forced: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See ``ResidualCodes``. forced: int64 [rows, books], codes used instead of sampled ones (teacher forcing)."""
+        """Sample codebooks 1 to 15 as ``ResidualCodes`` requires.
+
+        forced: int64 [rows, codebooks], codes used instead of sampled ones (teacher forcing).
+        """
         weights, rows = self._weights, len(hidden)
-        self._enter(hidden, first)
+        self._first_positions(hidden, first)
         added = self._layers(2 * rows, {0: slice(0, rows), 1: slice(rows, 2 * rows)})
-        scores = self._head(1, added, slice(rows, 2 * rows))
-        self._draw(scores, 1, draws, chance, forced)
-        for book in range(2, weights.books):
-            added = self._layers(rows, {book: slice(0, rows)})
-            scores = self._head(book, added, slice(0, rows))
-            self._draw(scores, book, draws, chance, forced)
+        logits = self._head(1, added, slice(rows, 2 * rows))
+        self._sample(logits, 1, params, rng, forced)
+        for codebook in range(2, weights.codebooks):
+            added = self._layers(rows, {codebook: slice(0, rows)})
+            logits = self._head(codebook, added, slice(0, rows))
+            self._sample(logits, codebook, params, rng, forced)
         width = weights.talker_hidden
-        block = min(_COLUMNS, next_power_of_2(width))
+        block = min(_MAX_BLOCK, next_power_of_2(width))
         row_launches.sum_rows[(rows, triton.cdiv(width, block))](
             self._codes, weights.tables, weights.offsets, self._embedding,
-            BOOKS=weights.books, WIDTH=width, BLOCK=block,
+            CODEBOOKS=weights.codebooks, WIDTH=width, BLOCK=block,
         )  # fmt: skip
         return self._codes[:rows], self._embedding[:rows]
 
-    def _enter(self, hidden: Tensor, first: Tensor) -> None:
+    def _first_positions(self, hidden: Tensor, first: Tensor) -> None:
         """Fill x with position 0 (talker states in the predictor's hidden size), then position 1 (codebook 0)."""
         weights, rows, width = self._weights, len(hidden), self._weights.shape.hidden
         if weights.project is None:
             self._x[:rows].copy_(hidden)
         else:
-            entered = multiply(hidden, weights.project, self._entered[:rows])
-            row_launches.enter_rows[(rows,)](
-                entered, weights.project_bias, weights.inputs, self._x, WIDTH=width, BLOCK=next_power_of_2(width)
+            projected = multiply(hidden, weights.project, self._projected[:rows])
+            row_launches.add_bias_rows[(rows,)](
+                projected, weights.project_bias, weights.inputs, self._x, WIDTH=width, BLOCK=next_power_of_2(width)
             )
-        row_launches.begin_rows[(rows,)](
+        row_launches.embed_first_rows[(rows,)](
             first, self._codes, weights.inputs, self._x[rows:],
-            BOOKS=weights.books, WIDTH=width, BLOCK=next_power_of_2(width),
+            CODEBOOKS=weights.codebooks, WIDTH=width, BLOCK=next_power_of_2(width),
         )  # fmt: skip
 
     def _layers(self, rows: int, positions: dict[int, slice]) -> Tensor:
@@ -184,21 +193,21 @@ class TritonCodes:
         positions: maps each position to its rows.
         """
         weights, shape = self._weights, self._weights.shape
-        every, normed, added = slice(0, rows), self._normed[:rows], None
+        all_rows, normed, added = slice(0, rows), self._normed[:rows], None
         for layer in range(shape.layers):
-            self._norm(every, weights.input_norm[layer], added)
+            self._norm(all_rows, weights.input_norm[layer], added)
             qkv = self._qkv(normed, weights.qkv[layer])
             for position, part in positions.items():
                 self._attend(qkv, part, layer, position)
-            self._norm(every, weights.post_norm[layer], self._out(self._mixed[:rows], weights.out[layer]))
+            self._norm(all_rows, weights.post_norm[layer], self._out(self._attended[:rows], weights.out[layer]))
             added = self._down(self._gate_up(normed, weights.gate_up[layer]), weights.down[layer])
         assert added is not None
         return added
 
-    def _head(self, book: int, added: Tensor, part: slice) -> Tensor:
-        """Return the logits of ``book`` for the rows ``part`` of x, as partial sums of ``Product``."""
+    def _head(self, codebook: int, added: Tensor, part: slice) -> Tensor:
+        """Return the logits of ``codebook`` for the rows ``part`` of x, as partial sums of ``Product``."""
         self._norm(part, self._weights.norm, added)
-        return self._scores(self._normed[part], self._weights.heads[book - 1])
+        return self._head_product(self._normed[part], self._weights.heads[codebook - 1])
 
     def _norm(self, part: slice, gain: Tensor, added: Tensor | None) -> None:
         """Apply RMSNorm to the rows ``part`` of x; first add the product ``added`` to x, if there is one."""
@@ -210,32 +219,36 @@ class TritonCodes:
             num_warps=4,
         )  # fmt: skip
 
-    def _attend(self, every: Tensor, part: slice, layer: int, position: int) -> None:
-        """Run attention for the rows ``part``, which are at ``position``. every: partial QKV sums of all rows."""
-        weights, shape, qkv = self._weights, self._weights.shape, every[:, part]
+    def _attend(self, qkv: Tensor, part: slice, layer: int, position: int) -> None:
+        """Run attention for the rows ``part``, which are at ``position``. qkv: partial sums of all rows."""
+        weights, shape, qkv = self._weights, self._weights.shape, qkv[:, part]
         attention[(qkv.shape[1], shape.kv_heads)](
             qkv, qkv.stride(0), weights.q_norm[layer], weights.k_norm[layer], weights.cos, weights.sin,
-            self._keys[layer], self._values[layer], self._mixed[part], shape.eps, shape.head_dim**-0.5, position,
+            self._keys[layer], self._values[layer], self._attended[part], shape.eps, shape.head_dim**-0.5, position,
             KV_HEADS=shape.kv_heads, GROUPS=shape.heads // shape.kv_heads, D=shape.head_dim,
-            PADDED=next_power_of_2(weights.books), POSITIONS=weights.books, PARTS=len(qkv), num_warps=2,
+            PADDED=next_power_of_2(weights.codebooks), POSITIONS=weights.codebooks, PARTS=len(qkv), num_warps=2,
         )  # fmt: skip
 
-    def _draw(self, scores: Tensor, book: int, draws: RowDraws, chance: RngKey, forced: Tensor | None) -> None:
+    def _sample(
+        self, logits: Tensor, codebook: int, params: SamplingTensors, rng: RngKey, forced: Tensor | None
+    ) -> None:
+        """Sample the codes of ``codebook`` and set x to their embeddings. logits: partial sums of ``Product``."""
         weights, width = self._weights, self._weights.shape.hidden
-        last = book == weights.books - 1
-        draw_rows[(scores.shape[1],)](
-            scores, scores.stride(0), draws.temperature, draws.top_k, draws.top_p, chance.seeds, chance.frames,
-            self._codes if forced is None else forced, self.logits[book - 1], self._codes,
-            weights.inputs, 0 if last else self._offsets[book], self._x, book,
-            FORCED=forced is not None, BOOKS=weights.books, VOCAB=weights.vocab, BLOCK=next_power_of_2(weights.vocab),
-            WIDTH=width, WIDTH_BLOCK=next_power_of_2(width), NEXT=not last, PARTS=len(scores), num_warps=8,
+        last = codebook == weights.codebooks - 1
+        sample_rows[(logits.shape[1],)](
+            logits, logits.stride(0), *params, *rng,
+            self._codes if forced is None else forced, self.logits[codebook - 1], self._codes,
+            weights.inputs, 0 if last else self._offsets[codebook], self._x, codebook,
+            FORCED=forced is not None, CODEBOOKS=weights.codebooks, VOCAB=weights.vocab,
+            BLOCK=next_power_of_2(weights.vocab), WIDTH=width, WIDTH_BLOCK=next_power_of_2(width), NEXT=not last,
+            PARTS=len(logits), num_warps=8,
         )  # fmt: skip
 
 
-def refusal(weights: PredictorWeights) -> str | None:
+def unsupported(weights: PredictorWeights) -> str | None:
     """Return why the kernels do not support the model's sizes; None if they do."""
     shape = weights.shape
     groups, half = shape.heads // shape.kv_heads, shape.head_dim // 2
     if next_power_of_2(groups) != groups or next_power_of_2(half) != half:
-        return f"heads of {shape.head_dim} in groups of {groups} are no powers of two"
+        return f"head_dim ({shape.head_dim}) and heads per KV head ({groups}) must be powers of two"
     return None

@@ -17,18 +17,18 @@ from engine.models.weights import Weights
 class PredictorWeights:
     """Weights of the code predictor: matrices and tables in the compute dtype; norms, bias, cos and sin in float32.
 
-    qkv [layers, (heads + 2 kv_heads) d, hidden], out [layers, hidden, heads d], gate_up [layers, 2 inner, hidden], down
-    [layers, hidden, inner]; heads [books - 1, vocab, hidden]; input_norm, post_norm [layers, hidden]; q_norm, k_norm
-    [layers, d]; norm [hidden]; cos, sin [books, d / 2].
+    qkv [layers, (heads + 2 kv_heads) d, hidden]; out [layers, hidden, heads d]; gate_up [layers, 2 inner, hidden];
+    down [layers, hidden, inner]; heads [codebooks - 1, vocab, hidden].
+    input_norm, post_norm [layers, hidden]; q_norm, k_norm [layers, d]; norm [hidden]; cos, sin [codebooks, d / 2].
     project [hidden, talker hidden] and project_bias [hidden]: None if both hidden sizes are equal.
-    inputs [codes of books 0 to 14, hidden]: the embedding tables one after another, projected.
-    tables [codes of books 0 to 15, talker hidden]: the same, not projected.
-    offsets int64 [books]: the first row of each book in ``inputs`` and ``tables``.
+    inputs [codes of codebooks 0 to 14, hidden]: the embedding tables, concatenated and projected.
+    tables [codes of codebooks 0 to 15, talker hidden]: the same, not projected.
+    offsets int64 [codebooks]: the first row of each codebook in ``inputs`` and ``tables``.
     """
 
     shape: Transformer
     vocab: int
-    books: int
+    codebooks: int
     talker_hidden: int
     qkv: Tensor
     out: Tensor
@@ -61,33 +61,32 @@ class PredictorWeights:
 
 def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> PredictorWeights:
     """Collect the predictor's weights. weights: the checkpoint's tensors under ``talker.code_predictor.``."""
-    shape, books = talker.predictor.transformer, talker.codebooks
+    shape, codebooks = talker.predictor.transformer, talker.codebooks
 
-    def layered(*names: str) -> Tensor:
-        return torch.stack(
-            [torch.cat([weights[f"model.layers.{at}.{name}.weight"] for name in names]) for at in range(shape.layers)]
-        )
+    def stacked(*names: str) -> Tensor:
+        layers = [f"model.layers.{layer}." for layer in range(shape.layers)]
+        return torch.stack([torch.cat([weights[f"{layer}{name}.weight"] for name in names]) for layer in layers])
 
     project = bias = None
     inputs = codec.table[: len(codec.table) - len(codec.tables[-1])]
     if "small_to_mtp_projection.weight" in weights:
         project, bias = weights["small_to_mtp_projection.weight"], weights["small_to_mtp_projection.bias"]
         inputs = F.linear(inputs, project, bias)
-    cos, sin = _rotation(shape, books, weights.device)
+    cos, sin = _rope(shape, codebooks, weights.device)
     return PredictorWeights(
         shape=shape,
         vocab=talker.predictor.vocab,
-        books=books,
+        codebooks=codebooks,
         talker_hidden=codec.table.shape[1],
-        qkv=layered("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        out=layered("self_attn.o_proj"),
-        gate_up=layered("mlp.gate_proj", "mlp.up_proj"),
-        down=layered("mlp.down_proj"),
-        heads=torch.stack([weights[f"lm_head.{book}.weight"] for book in range(books - 1)]),
-        input_norm=layered("input_layernorm").float(),
-        post_norm=layered("post_attention_layernorm").float(),
-        q_norm=layered("self_attn.q_norm").float(),
-        k_norm=layered("self_attn.k_norm").float(),
+        qkv=stacked("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        out=stacked("self_attn.o_proj"),
+        gate_up=stacked("mlp.gate_proj", "mlp.up_proj"),
+        down=stacked("mlp.down_proj"),
+        heads=torch.stack([weights[f"lm_head.{book}.weight"] for book in range(codebooks - 1)]),
+        input_norm=stacked("input_layernorm").float(),
+        post_norm=stacked("post_attention_layernorm").float(),
+        q_norm=stacked("self_attn.q_norm").float(),
+        k_norm=stacked("self_attn.k_norm").float(),
         norm=weights["model.norm.weight"].float(),
         project=project,
         project_bias=None if bias is None else bias.float(),
@@ -99,7 +98,7 @@ def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> Pr
     )
 
 
-def _rotation(shape: Transformer, positions: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _rope(shape: Transformer, positions: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return RoPE's cos and sin, float32 [positions, d / 2]."""
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
     angles = torch.outer(torch.arange(positions).float(), 1.0 / shape.rope_theta**exponents)

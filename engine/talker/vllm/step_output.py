@@ -19,7 +19,7 @@ class StepOutput(NamedTuple):
     last: bool
 
 
-def step_output_of(outputs: Sequence[Any]) -> list[StepOutput]:
+def step_outputs(outputs: Sequence[Any]) -> list[StepOutput]:
     """Return the codes of a step's ``EngineCoreOutput`` objects, as rows of one array.
 
     Raises EngineFailed when an output has no tokens.
@@ -28,6 +28,6 @@ def step_output_of(outputs: Sequence[Any]) -> list[StepOutput]:
         return []
     for output in outputs:
         if not output.new_token_ids:
-            raise EngineFailed(f"vLLM gave an utterance up: {output.finish_reason}")
+            raise EngineFailed(f"vLLM ended request {output.request_id} without a token: {output.finish_reason}")
     codes = np.concatenate([output.new_logprobs.logprob_token_ids for output in outputs]).astype(np.int16)
     return [StepOutput(output.request_id, row, output.finished) for output, row in zip(outputs, codes, strict=True)]

@@ -77,7 +77,7 @@ inline char *shared_memory() { return machine::shared[machine::now->cta].data();
 inline void block_barrier() { machine::meet(machine::blocks[machine::now->cta], WARPS * 32); }
 inline void warp_barrier() { machine::meet(machine::lanes().barrier, 32); }
 
-inline uint64 give_up_first() { return 0; }
+inline uint64 evict_first_policy() { return 0; }
 inline void copy_16_bytes(void *to, const void *from, uint64) { machine::now->open.push_back({to, from}); }
 inline void commit_copies() {
     machine::now->groups.push_back(machine::now->open);
@@ -112,7 +112,7 @@ inline bf16 narrow(float v) {
     return (bf16)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 inline unsigned pack(float low, float high) { return narrow(low) | (unsigned)narrow(high) << 16; }
-inline unsigned multiply_two(unsigned a, unsigned b) {
+inline unsigned multiply_bf16x2(unsigned a, unsigned b) {
     return pack(widen((bf16)a) * widen((bf16)b), widen((bf16)(a >> 16)) * widen((bf16)(b >> 16)));
 }
 inline float4 widen(uint2 v) {
@@ -166,7 +166,7 @@ inline int warp_count(int v) {
     for (int step = 16; step; step /= 2) v += from_lane(v, machine::lane() ^ step);
     return v;
 }
-inline uint64 warp_top(uint64 v) {
+inline uint64 warp_max(uint64 v) {
     for (int step = 16; step; step /= 2) v = std::max(v, from_lane(v, machine::lane() ^ step));
     return v;
 }
@@ -182,7 +182,7 @@ struct Grid {
     unsigned *word, reached;
 
     Grid(unsigned *shared_word) : word(shared_word), reached(0) {}
-    void meet() {
+    void sync() {
         block_barrier();
         reached += CTAS;
         if (thread_index() == 0) {

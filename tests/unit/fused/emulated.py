@@ -28,7 +28,7 @@ LIKE_PUBLISHED = Sizes(
 
 def weights_of(sizes: Sizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWeights:
     return random_weights(
-        sizes.shape, vocab=sizes.vocab, books=sizes.books, talker_hidden=sizes.talker_hidden, dtype=dtype
+        sizes.shape, vocab=sizes.vocab, codebooks=sizes.codebooks, talker_hidden=sizes.talker_hidden, dtype=dtype
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.talker.fused.fp8 import PoorFit, narrowed, rounded, scale_of, unit
+from engine.talker.fused.fp8 import Fp8PrecisionError, bfloat16_factor, fp8_scale, pack_fp8, round_to_fp8
 from engine.talker.fused.persistent import pack
 from tests.support.code_predictors import relative
 from tests.unit.fused.emulated import SMALL, WITHOUT_PROJECTION, weights_of
@@ -21,7 +21,7 @@ def weights():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_weights_have_four_significant_bits(dtype):
     weights = weights_of(SMALL, dtype)
-    fewer = rounded(weights)
+    fewer = round_to_fp8(weights)
     for name in MATRICES:
         before, after = getattr(weights, name), getattr(fewer, name)
         assert after.dtype == dtype
@@ -32,19 +32,19 @@ def test_weights_have_four_significant_bits(dtype):
 
 
 def test_what_is_rounded_stays_as_it_is(weights):
-    once = rounded(weights)
-    twice = rounded(once)
+    once = round_to_fp8(weights)
+    twice = round_to_fp8(once)
     assert all(torch.equal(getattr(once, name), getattr(twice, name)) for name in MATRICES)
 
 
 def test_a_predictor_that_projects_nothing_is_rounded_too():
-    assert rounded(weights_of(WITHOUT_PROJECTION)).project is None
+    assert round_to_fp8(weights_of(WITHOUT_PROJECTION)).project is None
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.1, 30.0])
 def test_weights_are_held_however_large(weights, size):
     scaled = replace(weights, **{name: getattr(weights, name) * size for name in MATRICES})
-    fewer = rounded(scaled)
+    fewer = round_to_fp8(scaled)
     assert max(relative(getattr(fewer, name), getattr(scaled, name)) for name in MATRICES) < 0.03
 
 
@@ -53,19 +53,19 @@ def test_weights_are_held_however_large(weights, size):
 def test_one_number_that_would_spoil_the_scale_of_all_is_told(weights, name, spoilt):
     matrix = getattr(weights, name).clone()
     matrix.view(-1)[-1] = spoilt
-    with pytest.raises(PoorFit, match="off"):
-        rounded(replace(weights, **{name: matrix}))
+    with pytest.raises(Fp8PrecisionError, match="relative error"):
+        round_to_fp8(replace(weights, **{name: matrix}))
 
 
 def test_weights_of_zero_are_held(weights):
     nothing = replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in MATRICES})
-    assert not rounded(nothing).heads.any()
+    assert not round_to_fp8(nothing).heads.any()
 
 
 def test_a_byte_of_the_stream_is_a_weight(weights):
-    fewer = rounded(weights)
-    scale, whole = scale_of(fewer), pack(fewer, SMALL)
-    narrow = narrowed(whole, scale)
+    fewer = round_to_fp8(weights)
+    scale, whole = fp8_scale(fewer), pack(fewer, SMALL)
+    narrow = pack_fp8(whole, scale)
     assert narrow.numel() == whole.numel()
     assert narrow.is_contiguous()
     numbers = narrow.view(torch.float8_e4m3fn).float() * 2.0**-scale
@@ -76,5 +76,5 @@ def test_a_byte_of_the_stream_is_a_weight(weights):
 
 
 def test_what_bits_are_multiplied_by_is_a_power_of_two_twice():
-    words = torch.tensor([unit(9), unit(-7)], dtype=torch.int64).to(torch.int32).view(torch.bfloat16)
-    assert words.tolist() == [2.0**111, 2.0**111, 2.0**127, 2.0**127]
+    words = torch.tensor([bfloat16_factor(9), bfloat16_factor(-7)], dtype=torch.int64).to(torch.int32)
+    assert words.view(torch.bfloat16).tolist() == [2.0**111, 2.0**111, 2.0**127, 2.0**127]

@@ -29,7 +29,7 @@ def test_a_unit_is_eight_rows_of_32_columns(weights):
 
 @pytest.mark.parametrize("talker_hidden", [1024, 2048])
 def test_the_published_sizes_are_known(weights, talker_hidden):
-    published = replace(weights, shape=PUBLISHED, vocab=2048, books=16, talker_hidden=talker_hidden)
+    published = replace(weights, shape=PUBLISHED, vocab=2048, codebooks=16, talker_hidden=talker_hidden)
     sizes = published_sizes(published)
     assert sizes is not None
     assert sizes.projects == (talker_hidden == 2048)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.talker.fused.fp8 import rounded
+from engine.talker.fused.fp8 import round_to_fp8
 from engine.talker.fused.persistent import PersistentCodes, kernel_for
 from engine.talker.fused.reference import ReferencePredictor
 from tests.support.code_predictors import predictor_inputs, relative
@@ -44,7 +44,7 @@ def test_codes_and_logits_are_the_twins(sizes, rows, tmp_path):
     [pytest.param(WITHOUT_PROJECTION, 1, id="one row"), pytest.param(SMALL, 11, id="both halves of a tile")],
 )
 def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(sizes, rows, tmp_path):
-    weights, kernel = rounded(weights_of(sizes)), kernel_for(rows)
+    weights, kernel = round_to_fp8(weights_of(sizes)), kernel_for(rows)
     found = []
     for each in (sizes, replace(sizes, fp8=True)):
         folder = tmp_path / str(each.fp8)

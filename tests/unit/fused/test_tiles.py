@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST, Tile, most_sums, tile_for, usual_tiles
+from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST, Tile, default_tiles, partial_sum_rows, tile_for
 from tests.support.code_predictors import PUBLISHED
 
 MIXED = PUBLISHED.heads * PUBLISHED.head_dim
@@ -38,11 +38,11 @@ def test_cublas_multiplies_what_no_tile_divides():
 
 
 def test_there_is_room_for_all_parts():
-    assert most_sums(FASTEST, "out", 512) == 512
-    assert most_sums(FASTEST, "out", 256) == 512, "64 rows in eight parts"
-    assert most_sums(FASTEST, "out", 4) == 32
-    assert most_sums(ALL_CUBLAS, "out", 4) == 4
+    assert partial_sum_rows(FASTEST, "out", 512) == 512
+    assert partial_sum_rows(FASTEST, "out", 256) == 512, "64 rows in eight parts"
+    assert partial_sum_rows(FASTEST, "out", 4) == 32
+    assert partial_sum_rows(ALL_CUBLAS, "out", 4) == 4
 
 
 def test_a_cpu_has_no_tiles():
-    assert usual_tiles(torch.device("cpu"), torch.bfloat16) is ALL_CUBLAS
+    assert default_tiles(torch.device("cpu"), torch.bfloat16) is ALL_CUBLAS

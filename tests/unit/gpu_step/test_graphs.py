@@ -34,4 +34,4 @@ def test_rows_get_their_own_codes_and_the_rest_is_scratch():
 
 
 def test_one_size_is_the_same_batch_for_everybody():
-    assert batch_sizes(40, one=True) == [40]
+    assert batch_sizes(40, single=True) == [40]

@@ -7,7 +7,7 @@ import torch
 from engine.models.talker import CodecSide, TextSide
 from engine.models.weights import Weights
 from engine.protocol.request import SamplingParams
-from engine.talker.gpu_step.inputs import StepInputs, StepRows, Utterance
+from engine.talker.gpu_step.inputs import StepInputs, StepRows, UtteranceState
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.requests import resolve
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
@@ -32,20 +32,20 @@ class Rows:
         self.inputs = StepInputs(self.slots, table, self.codec, text_pad=self.pad)
 
     def utterance(self, prompt, *, text_open=False):
-        return Utterance(0, "0", prompt, self.sampling, list(prompt.trailing), text_open)
+        return UtteranceState(0, "0", prompt, self.sampling, list(prompt.trailing), text_open)
 
     def fill(self, *rows):
         """rows: (slot, position, count, reading) of each request -> the input rows."""
         slots, positions, counts, reading = map(np.array, zip(*rows, strict=True))
         starts = np.cumsum(counts) - counts
-        out = torch.full((int(counts.sum()), self.slots.frame.shape[1]), float("nan"))
+        out = torch.full((int(counts.sum()), self.slots.embedding.shape[1]), float("nan"))
         self.inputs.fill(out, StepRows(slots, torch.from_numpy(slots), starts, counts, positions, reading))
         return out.numpy()
 
     def draw(self, slot, frame):
         """What the frame tail leaves of a frame."""
-        self.slots.frame[slot] = self.codec.frame_rows(torch.from_numpy(frame[None].astype(np.int64)))[0]
-        self.slots.drawn[slot] += 1
+        self.slots.embedding[slot] = self.codec.frame_rows(torch.from_numpy(frame[None].astype(np.int64)))[0]
+        self.slots.frames_made[slot] += 1
 
     def frame_row(self, frame, text):
         """A frame's input row by the definition."""
@@ -116,7 +116,7 @@ def test_one_that_comes_back_reads_its_frames_after_its_prompt(rows):
     prompt = in_context(rows)
     utterance = rows.utterance(prompt)
     for frame in FRAMES:
-        utterance.draw(frame)
+        utterance.add_frame(frame)
     rows.inputs.join(0, utterance, len(FRAMES))
     length = len(prompt.text)
     again = rows.fill((0, length - 2, 5, True))

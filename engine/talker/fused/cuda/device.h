@@ -1,4 +1,4 @@
-// What the kernel needs of the machine, on the machine. No header of CUDA's, so that NVRTC builds it anywhere.
+// Device intrinsics of the kernel. Includes no CUDA header, so that NVRTC can compile it without a toolkit.
 #pragma once
 
 typedef unsigned short bf16;
@@ -14,8 +14,8 @@ __device__ __forceinline__ char *shared_memory() {
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 
-// A policy for reads: their lines leave L2 before any others do.
-__device__ __forceinline__ uint64 give_up_first() {
+// An L2 policy for reads: evict their lines before all others.
+__device__ __forceinline__ uint64 evict_first_policy() {
     uint64 policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
     return policy;
@@ -38,7 +38,7 @@ __device__ __forceinline__ void matrix_product(float (&c)[4], unsigned a0, unsig
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// .cg: what other blocks wrote is in L2, never in this multiprocessor's L1.
+// .cg: reads L2, because this multiprocessor's L1 does not see what other blocks wrote.
 __device__ __forceinline__ uint4 load_16_cg(const void *at) {
     uint4 v;
     asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -87,8 +87,8 @@ __device__ __forceinline__ unsigned pack(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
     return v;
 }
-// Two products in bfloat16; numbers below the normal ones count.
-__device__ __forceinline__ unsigned multiply_two(unsigned a, unsigned b) {
+// Two bfloat16 products. Subnormal numbers are not flushed to zero.
+__device__ __forceinline__ unsigned multiply_bf16x2(unsigned a, unsigned b) {
     unsigned v;
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
     return v;
@@ -109,7 +109,7 @@ __device__ __forceinline__ double warp_sum(double v) {
     return v;
 }
 __device__ __forceinline__ int warp_count(int v) { return __reduce_add_sync(0xFFFFFFFFu, v); }
-__device__ __forceinline__ uint64 warp_top(uint64 v) {
+__device__ __forceinline__ uint64 warp_max(uint64 v) {
     for (int step = 16; step; step /= 2) {
         uint64 other = __shfl_xor_sync(0xFFFFFFFFu, v, step);
         v = other > v ? other : v;
@@ -130,17 +130,17 @@ __device__ __forceinline__ uint64 nanoseconds() {
     return v;
 }
 
-// Where all blocks meet: each adds one to a word in memory, and waits until all have.
+// A grid-wide barrier: each block adds one to a word in global memory, and waits until all blocks have.
 //
-// The word is zero before a launch and after it. All blocks of a cooperative launch run at once, so none waits longer
-// than the slowest takes; one that waits for PATIENCE is a fault, and traps: the launch fails with an error that every
-// later call of CUDA's reports, instead of holding the GPU for ever. Only who waits unusually long looks at the time.
+// The word is zero before and after a launch. All blocks of a cooperative launch run at once, so the wait is short. A
+// block that waits longer than TIMEOUT traps: the launch fails with an error that every later CUDA call reports,
+// instead of holding the GPU forever. A block reads the clock only after an unusually long wait.
 struct Grid {
     unsigned *word, reached;
 
     __device__ __forceinline__ Grid(unsigned *shared_word) : word(shared_word), reached(0) {}
 
-    __device__ __forceinline__ void meet() {
+    __device__ __forceinline__ void sync() {
         __syncthreads();
         reached += CTAS;
         if (threadIdx.x == 0) {
@@ -150,9 +150,9 @@ struct Grid {
                 unsigned seen;
                 asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
                 if (seen >= reached) break;
-                if (reads % UNUSUAL) continue;
+                if (reads % READS_BEFORE_CLOCK) continue;
                 if (since == 0) since = nanoseconds();
-                if (nanoseconds() - since > PATIENCE) __trap();
+                if (nanoseconds() - since > TIMEOUT) __trap();
             }
         }
         __syncthreads();
@@ -164,6 +164,6 @@ struct Grid {
         if (threadIdx.x == 0 && atomicAdd(word, 1u) == reached + CTAS - 1) atomicExch(word, 0u);
     }
 
-    static constexpr unsigned UNUSUAL = 4096;          // reads of the word: milliseconds of them
-    static constexpr uint64 PATIENCE = 5'000'000'000;  // nanoseconds
+    static constexpr unsigned READS_BEFORE_CLOCK = 4096;  // reads of the word: some milliseconds
+    static constexpr uint64 TIMEOUT = 5'000'000'000;      // nanoseconds
 };

@@ -1,18 +1,18 @@
-// Matrix products of all rows on tensor cores, and the norms before them.
+// Matrix products of all rows on tensor cores, and the RMSNorm before them.
 #pragma once
 #include "stream.h"
 
 struct Products : Stream {
     using Stream::Stream;
 
-    // Activations of a warp's slice: rows of `from` (stride apart) in shared memory or, GLOBAL, in L2.
+    // Load activations of a warp's slice: rows of `from` with `stride`, in shared memory or, if GLOBAL, in L2.
     template <bool GLOBAL> __device__ uint4 load_activations(const bf16 *from, int stride, int row, int column) {
         if (row >= P.rows) return uint4{0, 0, 0, 0};
-        const bf16 *here = from + row * stride + column;
-        return GLOBAL ? load_16_cg(here) : *(const uint4 *)here;
+        const bf16 *at = from + row * stride + column;
+        return GLOBAL ? load_16_cg(at) : *(const uint4 *)at;
     }
 
-    // This block's rows of the product, in memory.partial, one sum a slice.
+    // Compute this block's rows of the product: one partial sum per slice, in memory.partial.
     template <class SHARE, bool GLOBAL> __device__ void multiply(const bf16 *from, int stride) {
         constexpr int NO = SHARE::NO, UN = SHARE::UN, GROUPS = WARPS / SHARE::S;
         static_assert(UN * NO % 2 == 0, "units come in pairs");
@@ -23,14 +23,14 @@ struct Products : Stream {
         for (int u = 0; u < UN; u++) {
             int column = (slice * UN + u) * 32 + 8 * t;
             low[u] = load_activations<GLOBAL>(from, stride, g, column);
-            high[u] = uint4{0, 0, 0, 0};  // one row never reaches the tile's upper half
+            high[u] = uint4{0, 0, 0, 0};  // FUSED has one row, which is in the lower half of the tile
             if (!FUSED) high[u] = load_activations<GLOBAL>(from, stride, g + 8, column);
         }
-        if (GLOBAL) warp_barrier();  // else the compiler spreads the loads out, and each latency is paid
+        if (GLOBAL) warp_barrier();  // else the compiler spreads the loads out, and their latencies do not overlap
 #pragma unroll
         for (int i = 0; i < UN * NO; i += 2) {
             uint4 pair[2];
-            take(pair);
+            next_pair(pair);
 #pragma unroll
             for (int j = i; j < i + 2; j++) {
                 uint4 w = pair[j - i], a = low[j / NO], b = high[j / NO];
@@ -52,7 +52,7 @@ struct Products : Stream {
         block_barrier();
     }
 
-    // Output `column` of this block (oct = column / 8) of a row, all slices added.
+    // Sum over all slices of output `column` of this block (oct = column / 8) for a row.
     template <class SHARE> __device__ float total(int row, int column) {
         float sum = 0;
 #pragma unroll
@@ -61,8 +61,8 @@ struct Products : Stream {
         return sum;
     }
 
-    // Where a row comes from at the beginning of a pass: a table's row, else nullptr for P.x.
-    __device__ const bf16 *fresh_row(int row, int position) {
+    // The input of a row at the beginning of a pass: a row of a table, or nullptr if the input is in P.x.
+    __device__ const bf16 *input_row(int row, int position) {
         if (position > 0) {
             int64 code = P.offsets[position - 1] + memory.codes[row][position - 1];
             return P.inputs + code * HIDDEN;
@@ -70,17 +70,17 @@ struct Products : Stream {
         return PROJECT ? nullptr : P.hidden + (int64)row * HIDDEN;
     }
 
-    // RMSNorm of all rows into memory.activations. position: of a pass that begins, else -1.
+    // RMSNorm of all rows into memory.activations. position: the pass's if it begins here, else -1.
     __device__ void normalize(const float *gain, int position) {
         constexpr int PARTS = HIDDEN / 128;
         for (int row = warp; row < P.rows; row += WARPS) {
-            const bf16 *fresh = position < 0 ? nullptr : fresh_row(row, position);
+            const bf16 *input = position < 0 ? nullptr : input_row(row, position);
             float4 x[PARTS];
             float squares = 0;
 #pragma unroll
             for (int i = 0; i < PARTS; i++) {
                 int column = (i * 32 + lane) * 4;
-                x[i] = fresh ? widen(load_8(fresh + column)) : load_float4_cg(P.x + row * HIDDEN + column);
+                x[i] = input ? widen(load_8(input + column)) : load_float4_cg(P.x + row * HIDDEN + column);
             }
 #pragma unroll
             for (int i = 0; i < PARTS; i++)
@@ -90,9 +90,9 @@ struct Products : Stream {
             for (int i = 0; i < PARTS; i++) {
                 int column = (i * 32 + lane) * 4;
                 float4 y = *(const float4 *)(gain + column);
-                uint2 both = {pack(x[i].x * scale * y.x, x[i].y * scale * y.y),
-                              pack(x[i].z * scale * y.z, x[i].w * scale * y.w)};
-                *(uint2 *)(memory.activations + row * STRIDE + column) = both;
+                uint2 packed = {pack(x[i].x * scale * y.x, x[i].y * scale * y.y),
+                                pack(x[i].z * scale * y.z, x[i].w * scale * y.w)};
+                *(uint2 *)(memory.activations + row * STRIDE + column) = packed;
             }
         }
         block_barrier();

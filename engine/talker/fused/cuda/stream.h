@@ -1,4 +1,4 @@
-// The stream of weights: copies from memory into each warp's ring, ahead of the arithmetic.
+// The stream of weights: prefetches from global memory into the ring buffer of each warp.
 #pragma once
 #include "sizes.h"
 
@@ -15,10 +15,10 @@ struct Stream {
 
     __device__ Stream(const Params &params, Shared &shared, uint4 *rings)
         : P(params), memory(shared), cta(block_index()), warp(thread_index() / 32), lane(thread_index() % 32),
-          thread(thread_index()), policy(give_up_first()), put(0), got(0), grid(params.barrier), parity(0) {
+          thread(thread_index()), policy(evict_first_policy()), put(0), got(0), grid(params.barrier), parity(0) {
         ring = rings + warp * STAGES * PAIR + lane;
         source = P.stream + (int64)(cta * WARPS + warp) * (STREAM_UNITS / 2 * PAIR) + lane;
-        for (int i = thread; i <= 2 * BOOKS; i += THREADS) memory.segments[i] = segment_of(i);
+        for (int i = thread; i <= 2 * CODEBOOKS; i += THREADS) memory.segments[i] = segment_of(i);
         block_barrier();
         segment = PROJECT ? 0 : 1;
         at = memory.segments[segment].x;
@@ -26,18 +26,19 @@ struct Stream {
         for (int i = 0; i < STAGES - 1; i++) copy_next();
     }
 
-    // Segments: the entrance, position 0 without the end of its last layer, then layers and a head for every code.
+    // Units of a segment, from begin to end. Segments: the input projection; position 0 without the end of its last
+    // layer; then, for every code, the layers and a head.
     __device__ static int2 segment_of(int number) {
-        if (number == 0) return int2{0, ENTRANCE_UNITS};
-        if (number == 1) return int2{ENTRANCE_UNITS, ENTRANCE_UNITS + LAYER_UNITS - AFTER_QKV};
-        if (number % 2 == 0) return int2{ENTRANCE_UNITS, ENTRANCE_UNITS + LAYER_UNITS};
-        int head = ENTRANCE_UNITS + LAYER_UNITS + (number / 2 - 1) * Head::UNITS;
+        if (number == 0) return int2{0, PROJECT_UNITS};
+        if (number == 1) return int2{PROJECT_UNITS, PROJECT_UNITS + LAYER_UNITS - AFTER_QKV};
+        if (number % 2 == 0) return int2{PROJECT_UNITS, PROJECT_UNITS + LAYER_UNITS};
+        int head = PROJECT_UNITS + LAYER_UNITS + (number / 2 - 1) * Head::UNITS;
         return int2{head, head + Head::UNITS};
     }
 
-    // After the last segment nothing more is copied.
+    // Start to copy the next pair of units. Copies nothing after the last segment.
     __device__ void copy_next() {
-        if (segment < 2 * BOOKS) {
+        if (segment < 2 * CODEBOOKS) {
             for (int i = 0; i < PAIR; i += 32) copy_16_bytes(ring + put + i, source + at / 2 * PAIR + i, policy);
             put = put + PAIR == STAGES * PAIR ? 0 : put + PAIR;
             at += 2;
@@ -50,21 +51,22 @@ struct Stream {
         commit_copies();
     }
 
-    // Eight numbers of e4m3, whose order is 0 2 1 3 in each word, in bfloat16.
-    __device__ uint4 of_eight_bits(unsigned low, unsigned high) {
+    // Convert eight e4m3 values, whose order in each word is 0 2 1 3, to bfloat16.
+    __device__ uint4 fp8_to_bfloat16(unsigned low, unsigned high) {
         constexpr unsigned SIGNS = 0x80008000, REST = 0x07F007F0;
-        return uint4{multiply_two((low << 8 & SIGNS) | (low << 4 & REST), P.unit),
-                     multiply_two((low & SIGNS) | (low >> 4 & REST), P.unit),
-                     multiply_two((high << 8 & SIGNS) | (high << 4 & REST), P.unit),
-                     multiply_two((high & SIGNS) | (high >> 4 & REST), P.unit)};
+        return uint4{multiply_bf16x2((low << 8 & SIGNS) | (low << 4 & REST), P.fp8_factor),
+                     multiply_bf16x2((low & SIGNS) | (low >> 4 & REST), P.fp8_factor),
+                     multiply_bf16x2((high << 8 & SIGNS) | (high << 4 & REST), P.fp8_factor),
+                     multiply_bf16x2((high & SIGNS) | (high >> 4 & REST), P.fp8_factor)};
     }
 
-    __device__ void take(uint4 (&pair)[2]) {
+    // Wait for the next pair of units and return it, as bfloat16.
+    __device__ void next_pair(uint4 (&pair)[2]) {
         wait_copies<STAGES - 2>();
         pair[0] = ring[got];
         if (FP8) {
-            pair[1] = of_eight_bits(pair[0].z, pair[0].w);
-            pair[0] = of_eight_bits(pair[0].x, pair[0].y);
+            pair[1] = fp8_to_bfloat16(pair[0].z, pair[0].w);
+            pair[0] = fp8_to_bfloat16(pair[0].x, pair[0].y);
         } else {
             pair[1] = ring[got + 32];
         }

@@ -1,8 +1,8 @@
 """Split-K matrix products for few rows: splitting the columns keeps more programs busy than the outputs alone would.
 
 The long side of the tensor-core tile holds outputs of the matrix, the short side holds rows. Each program writes its
-partial sum to its own location. The launch that reads the result adds the partial sums in a fixed order (``summed``),
-so the result is deterministic.
+partial sum to its own location. The launch that reads the result adds the partial sums in a fixed order
+(``load_sum``), so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from engine.kernels.codec_kernels import swiglu
 
 
 @triton.jit
-def summed(at, apart, PARTS: tl.constexpr, inside=None):
-    """Add PARTS values: the one at ``at`` and those at multiples of ``apart`` after it. Zero where not ``inside``."""
+def load_sum(at, stride, PARTS: tl.constexpr, inside=None):
+    """Add PARTS values: the one at ``at`` and those at multiples of ``stride`` after it. Zero where not ``inside``."""
     total = tl.load(at) if inside is None else tl.load(at, inside, 0.0)
     for part in tl.static_range(1, PARTS):
-        further = at + part * apart
-        total += tl.load(further) if inside is None else tl.load(further, inside, 0.0)
+        next_part = at + part * stride
+        total += tl.load(next_part) if inside is None else tl.load(next_part, inside, 0.0)
     return total
 
 
 @triton.jit
-def _columns(
+def _column_product(
     x_ptr, w_ptr, n, m, rows, columns, begin, count,
     BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -42,18 +42,19 @@ def _columns(
 
 
 @triton.jit(do_not_specialize=["rows"])
-def part_product(
-    x_ptr, w_ptr, out_ptr, rows, outputs, columns, share,
+def split_product(
+    x_ptr, w_ptr, out_ptr, rows, outputs, columns, part_columns,
     BN: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Compute part program_id(2) of x W^T, with x [rows, columns] and w [outputs, columns], over ``share`` columns.
+    """Compute part program_id(2) of x W^T, with x [rows, columns] and w [outputs, columns], over ``part_columns``.
 
     out: float32 [parts, rows, outputs].
     """
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     m = tl.program_id(1) * BM + tl.arange(0, BM)
     part = tl.program_id(2)
-    total = _columns(x_ptr, w_ptr, n, m, rows, columns, part * share, share, BN, BM, BK, STAGES)
+    begin = part * part_columns
+    total = _column_product(x_ptr, w_ptr, n, m, rows, columns, begin, part_columns, BN, BM, BK, STAGES)
     out = out_ptr + part * rows * outputs
     tl.store(out + m[None, :] * outputs + n[:, None], total, m[None, :] < rows)
 
@@ -73,7 +74,7 @@ def gated_product(
     first = tl.program_id(0) * HALF
     n = first + j // 16 * 8 + j % 8 + (j // 8 % 2) * outputs
     m = tl.program_id(1) * BM + tl.arange(0, BM)
-    total = _columns(x_ptr, w_ptr, n, m, rows, columns, 0, columns, BN, BM, BK, STAGES)
+    total = _column_product(x_ptr, w_ptr, n, m, rows, columns, 0, columns, BN, BM, BK, STAGES)
     pairs = tl.permute(tl.reshape(total, (BN // 16, 2, 8, BM)), (0, 2, 3, 1))
     gate, up = tl.split(pairs)
     y = tl.reshape(swiglu(gate, up), (HALF, BM))

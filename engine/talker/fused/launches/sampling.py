@@ -1,18 +1,23 @@
-"""Samples codes without sorting, one program per row; same results as ``engine.talker.gpu_step.slots.draw``."""
+"""Samples codes without sorting, one program per row; same results as ``engine.talker.sampling.Sampler``."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from engine.talker.fused.launches.products import summed
+from engine.protocol.request import CODEBOOKS as FRAME_CODEBOOKS
+from engine.talker.fused.launches.products import load_sum
+from engine.talker.sampling_params import COLUMN
 
-CODEBOOKS: tl.constexpr = tl.constexpr(16)
-LEAST: tl.constexpr = tl.constexpr(-2147483648)
+TEMPERATURE: tl.constexpr = tl.constexpr(COLUMN["temperature"])
+TOP_K: tl.constexpr = tl.constexpr(COLUMN["top_k"])
+TOP_P: tl.constexpr = tl.constexpr(COLUMN["top_p"])
+UNIFORMS_PER_FRAME: tl.constexpr = tl.constexpr(FRAME_CODEBOOKS)
+INT32_MIN: tl.constexpr = tl.constexpr(-2147483648)
 
 
 @triton.jit
-def _mixed(z):
+def _splitmix64(z):
     """Apply SplitMix64's output function."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
@@ -20,10 +25,10 @@ def _mixed(z):
 
 
 @triton.jit
-def uniform(seed, frame, book):
-    """Return a float64 in [0, 1) for (seed, frame, book), equal to that of ``engine.talker.sampling.uniforms``."""
-    counter = (frame * CODEBOOKS + book + 1).to(tl.uint64)
-    bits = _mixed(_mixed(seed.to(tl.uint64)) + counter * 0x9E3779B97F4A7C15)
+def uniform(seed, frame, codebook):
+    """Return a float64 in [0, 1) for (seed, frame, codebook), equal to that of ``engine.talker.sampling.uniforms``."""
+    counter = (frame * UNIFORMS_PER_FRAME + codebook + 1).to(tl.uint64)
+    bits = _splitmix64(_splitmix64(seed.to(tl.uint64)) + counter * 0x9E3779B97F4A7C15)
     return (bits >> 32).to(tl.float64) * 2.3283064365386963e-10
 
 
@@ -33,7 +38,7 @@ def _kth_largest(order, k, top):
 
     It may return another t that selects the same entries. top: the largest entry.
     """
-    low = tl.full((), LEAST, tl.int64)
+    low = tl.full((), INT32_MIN, tl.int64)
     high = top.to(tl.int64)
     while low < high:
         middle = (low + high + 1) >> 1
@@ -44,76 +49,87 @@ def _kth_largest(order, k, top):
 
 
 @triton.jit
-def _tail_end(order, weight, limit, top):
+def _top_p_threshold(order, weight, limit, top):
     """Return the smallest t such that entries <= t have a total weight above ``limit``. top: the largest entry."""
-    low = tl.full((), LEAST, tl.int64)
+    low = tl.full((), INT32_MIN, tl.int64)
     high = top.to(tl.int64)
     while low < high:
         middle = (low + high) >> 1
-        heavy = tl.sum(tl.where(order <= middle, weight, 0.0)) > limit
-        high = tl.where(heavy, middle, high)
-        low = tl.where(heavy, low, middle + 1)
+        above = tl.sum(tl.where(order <= middle, weight, 0.0)) > limit
+        high = tl.where(above, middle, high)
+        low = tl.where(above, low, middle + 1)
     return high
 
 
 @triton.jit
-def _without_tail(weight, order, kept, top, v, top_p):
+def _keep_top_p(weight, order, kept, top, ids, top_p):
     """Apply top-p: keep the smallest set of most likely ids whose mass reaches top_p.
 
     Equal scores are dropped in the order of their ids. The last id with the top score is never dropped.
     """
     limit = (1.0 - top_p).to(tl.float64) * tl.sum(weight)
-    edge = _tail_end(order, weight, limit, top)
-    below = tl.sum(tl.where(order < edge, weight, 0.0))
-    at_edge = kept & (order == edge)
-    reached = below + tl.cumsum(tl.where(at_edge, weight, 0.0))
-    last = tl.max(tl.where(order == top, v, -1))
-    dropped = ((order < edge) | (at_edge & (reached <= limit))) & (v != last)
+    threshold = _top_p_threshold(order, weight, limit, top)
+    below = tl.sum(tl.where(order < threshold, weight, 0.0))
+    tied = kept & (order == threshold)
+    reached = below + tl.cumsum(tl.where(tied, weight, 0.0))
+    last = tl.max(tl.where(order == top, ids, -1))
+    dropped = ((order < threshold) | (tied & (reached <= limit))) & (ids != last)
     return tl.where(dropped, 0.0, weight)
 
 
 @triton.jit
-def drawn_code(logits, v, temperature, top_k, top_p, chance, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
-    """Return the code sampled from a row's logits, float32 [BLOCK], -inf from VOCAB on. v: the ids 0 to BLOCK - 1."""
+def sample_code(
+    logits, ids, int_params_ptr, float_params_ptr, params_rows, params_row, random,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Return the code sampled from a row's logits, float32 [BLOCK], -inf from VOCAB on.
+
+    ids: 0 to BLOCK - 1. int_params, float_params: the ``SamplingTensors`` of ``params_rows`` rows, of which
+    ``params_row`` is used. random: float64 in [0, 1).
+    """
+    temperature = tl.load(float_params_ptr + params_rows * TEMPERATURE + params_row)
+    top_k = tl.load(int_params_ptr + params_rows * TOP_K + params_row)
+    top_p = tl.load(float_params_ptr + params_rows * TOP_P + params_row)
     greedy = temperature == 0.0
     scores = tl.math.div_rn(logits, tl.where(greedy, 1.0, temperature) + tl.zeros((BLOCK,), tl.float32))
     bits = scores.to(tl.int32, bitcast=True)
     order = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     top = tl.max(order)
-    kept = v >= 0
+    kept = ids >= 0
     if (top_k > 0) & (top_k < VOCAB):
         kept = order >= _kth_largest(order, top_k, top)
     weight = tl.where(kept, tl.exp(scores - tl.max(scores)), 0.0).to(tl.float64)
     if top_p < 1.0:
-        weight = _without_tail(weight, order, kept, top, v, top_p)
+        weight = _keep_top_p(weight, order, kept, top, ids, top_p)
     mass = tl.cumsum(weight)
-    drawn = tl.sum((mass <= chance * tl.max(mass)).to(tl.int32))
-    return tl.minimum(tl.where(greedy, tl.argmax(scores, 0, tie_break_left=True), drawn), VOCAB - 1)
+    sampled = tl.sum((mass <= random * tl.max(mass)).to(tl.int32))
+    return tl.minimum(tl.where(greedy, tl.argmax(scores, 0, tie_break_left=True), sampled), VOCAB - 1)
 
 
-@triton.jit(do_not_specialize=["book", "offset"])
-def draw_rows(
-    scores_ptr, apart, temperature_ptr, top_k_ptr, top_p_ptr, seeds_ptr, frames_ptr, forced_ptr, logits_ptr, codes_ptr,
-    inputs_ptr, offset, x_ptr, book, FORCED: tl.constexpr, BOOKS: tl.constexpr, VOCAB: tl.constexpr,
-    BLOCK: tl.constexpr, WIDTH: tl.constexpr, WIDTH_BLOCK: tl.constexpr, NEXT: tl.constexpr, PARTS: tl.constexpr,
+@triton.jit(do_not_specialize=["codebook", "offset"])
+def sample_rows(
+    partial_ptr, part_stride, int_params_ptr, float_params_ptr, seeds_ptr, frames_ptr, forced_ptr, logits_ptr,
+    codes_ptr, inputs_ptr, offset, x_ptr, codebook, FORCED: tl.constexpr, CODEBOOKS: tl.constexpr,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, WIDTH_BLOCK: tl.constexpr, NEXT: tl.constexpr,
+    PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Sample the code of ``book`` for row program_id(0), store it, and with NEXT set x to its embedding.
+    """Sample the code of ``codebook`` for row program_id(0), store it, and with NEXT set x to its embedding.
 
-    scores: float32 partial sums [PARTS, rows, VOCAB] of the logits, with stride ``apart`` between parts; codes
-    [rows, BOOKS]; offset: the first row of this book in ``inputs``. FORCED: the code is read from ``forced`` instead
-    of sampled, and the logits are stored in ``logits`` [rows, VOCAB].
+    partial: float32 partial sums [PARTS, rows, VOCAB] of the logits, with stride ``part_stride`` between parts;
+    int_params, float_params: ``SamplingTensors`` of the rows; codes [rows, CODEBOOKS]; offset: the first row of this
+    codebook in ``inputs``. FORCED: the code is read from ``forced`` instead of sampled, and the logits are stored in
+    ``logits`` [rows, VOCAB].
     """
-    row, v = tl.program_id(0), tl.arange(0, BLOCK)
-    logits = summed(scores_ptr + row * VOCAB + v, apart, PARTS, v < VOCAB)
+    row, rows, ids = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
+    logits = load_sum(partial_ptr + row * VOCAB + ids, part_stride, PARTS, ids < VOCAB)
     if FORCED:
-        tl.store(logits_ptr + row * VOCAB + v, logits, v < VOCAB)
-        code = tl.load(forced_ptr + row * BOOKS + book).to(tl.int32)
+        tl.store(logits_ptr + row * VOCAB + ids, logits, ids < VOCAB)
+        code = tl.load(forced_ptr + row * CODEBOOKS + codebook).to(tl.int32)
     else:
-        logits = tl.where(v < VOCAB, logits, float("-inf"))
-        chance = uniform(tl.load(seeds_ptr + row), tl.load(frames_ptr + row), book)
-        temperature, top_k = tl.load(temperature_ptr + row), tl.load(top_k_ptr + row)
-        code = drawn_code(logits, v, temperature, top_k, tl.load(top_p_ptr + row), chance, VOCAB, BLOCK)
-    tl.store(codes_ptr + row * BOOKS + book, code.to(tl.int64))
+        logits = tl.where(ids < VOCAB, logits, float("-inf"))
+        random = uniform(tl.load(seeds_ptr + row), tl.load(frames_ptr + row), codebook)
+        code = sample_code(logits, ids, int_params_ptr, float_params_ptr, rows, row, random, VOCAB, BLOCK)
+    tl.store(codes_ptr + row * CODEBOOKS + codebook, code.to(tl.int64))
     if NEXT:
         w = tl.arange(0, WIDTH_BLOCK)
         embedded = tl.load(inputs_ptr + (offset + code).to(tl.int64) * WIDTH + w, w < WIDTH, 0.0)
