@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from server.cli.console import note, plain_errors
-from server.voices.embeddings import weighted
+from server.voices.embeddings import parse_weighted
 
 app = typer.Typer(no_args_is_help=True, help="List, add, delete and blend the voices of a running server.")
 
@@ -81,7 +81,7 @@ def blend(
 ) -> None:
     """Blend several voices into one."""
     with _asking("blend", server) as client:
-        shares = [{"voice": voice, "weight": weight} for voice, weight in map(weighted, voices)]
+        shares = [{"voice": voice, "weight": weight} for voice, weight in map(parse_weighted, voices)]
         body = {"voices": shares, "name": name, "shared": not private}
         answer = _answer(client.post(f"{_PATH}/blend", json=body))
     if name is None:

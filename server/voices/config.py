@@ -20,13 +20,13 @@ class VoiceSettings(BaseModel):
 
     folder: Path = Field(
         default_factory=_data_folder,
-        description="one file a voice; several servers may share it. Made when the first voice is stored",
+        description="one file per voice; several servers may share the folder. Created when the first voice is stored",
     )
-    max_voices: int = Field(1000, ge=0, description="stored voices at most; 0 stores none")
+    max_voices: int = Field(1000, ge=0, description="maximum number of stored voices; 0 disables storing")
 
     @field_validator("folder")
     @classmethod
-    def _of_a_user(cls, folder: Path) -> Path:
+    def _expand_user(cls, folder: Path) -> Path:
         try:
             return folder.expanduser()
         except RuntimeError as error:

@@ -12,7 +12,7 @@ from benchmarks.lib.resources import Held, held
 from tests.fuzz.answers import Found
 from tests.fuzz.target import PATIENCE, Target
 
-_SUSPECT = re.compile(r"Traceback|unexpected failure|Fatal|\bERROR\b|\bCRITICAL\b|never retrieved|Segmentation")
+_SUSPECT = re.compile(r"Traceback|unexpected error|Fatal|\bERROR\b|\bCRITICAL\b|never retrieved|Segmentation")
 _VOICE_OR_LOCK = re.compile(r"[a-z0-9_-]{1,64}\.safetensors|\.lock")
 _POOLS = 8
 """Threads that pools may still start: each grows to a bound when it is first busy."""
