@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def _look_at_drain(self, deadline: float) -> None:
-        spoken = self._admission.taken
+        spoken = self._admission.admitted
         if spoken and not self._announced:
             self._announced = True
             self._tell(f"{_utterances(spoken)} being finished; Ctrl-C stops now")

@@ -264,6 +264,15 @@ def name_taken(name: str) -> ApiError:
     return ApiError(message, status=409, param="name", code="voice_exists")
 
 
+def name_reserved(name: str) -> ApiError:
+    """Return the error for a name that a voice cannot be stored under."""
+    message = (
+        f"name '{name}' is reserved: built-in voices, OpenAI's voices and the server's configuration use such names; "
+        "choose another name"
+    )
+    return ApiError(message, status=409, param="name", code="voice_exists")
+
+
 def _not_owner(name: str) -> ApiError:
     message = (
         f"voice '{name}' is shared and was not stored with this API key; only the key that stored it can delete it"
