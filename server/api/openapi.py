@@ -31,7 +31,7 @@ Responses = dict[int | str, dict[str, Any]]
 _DESCRIPTIONS = {
     400: "A parameter is invalid, missing, unknown or not supported.",
     401: "The request has no valid API key.",
-    403: "Without API keys: the Host header is not a name of this server, or a browser sent the request from another site.",
+    403: "Without API keys: the Host header is not a name of this server, or another site's page sent the request.",
     404: "The resource does not exist.",
     408: "The request did not arrive in time, or was ended because its client was too slow.",
     409: "The name is in use or reserved, or a limit is reached.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -52,7 +53,7 @@ class ResponseWriter:
 
         trailer: only for connections that accept trailers.
         """
-        begin: Message = {"type": "http.response.start", "status": 200, "headers": headers}
+        begin: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": headers}
         if trailer is not None:
             begin |= {"headers": [*headers, (b"trailer", trailer[0].encode())], "trailers": True}
         try:
