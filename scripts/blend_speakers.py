@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from server.voices.embeddings import BlendError, blend, weighted
+from server.voices.embeddings import BlendError, blend, parse_weighted
 from server.voices.store import UNFINISHED, is_name
 from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, read_voice
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        voice = blend_files([weighted(text) for text in options.voices], options.output)
+        voice = blend_files([parse_weighted(text) for text in options.voices], options.output)
         _write(voice.to_bytes(), options.output)
     except OSError as error:
         print(f"blend_speakers: {error.filename}: {error.strerror}", file=sys.stderr)

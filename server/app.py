@@ -16,10 +16,12 @@ from starlette.exceptions import HTTPException
 
 from engine.client.client import EngineClient
 from engine.errors import EngineError
+from engine.protocol.engine import Engine
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
-from server.api import batch, live, models, operations, outcomes, playground, speech, unsupported, voices
-from server.api.openapi import Described, allowed_methods, errors
+from server.api import batch, live, models, operations, playground, speech, unsupported, voices
+from server.api import outcomes as outcomes_api
+from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
@@ -28,7 +30,7 @@ from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
 from server.references.decode import Decoder
-from server.references.library import ReferenceLibrary
+from server.served_model import ServedModel, served_model
 from server.services import MAX_VOICES_WAITING, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
@@ -50,10 +52,10 @@ def create_app(
     on_engine_ready: Callable[[], None] = lambda: None,
     on_engine_failure: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """The server for ``settings``.
+    """Return the application for ``settings``.
 
     Args:
-        settings: of the whole server.
+        settings: the settings of the server.
         on_engine_ready: called when the engine is ready for the first time.
         on_engine_failure: called when the engine cannot start at all.
 
@@ -63,30 +65,30 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        engine = EngineClient(settings.engine_config)
+        engine: Engine = EngineClient(settings.engine_config)
         audio_threads = ThreadPoolExecutor(available_cores(), "audio")
         decoder = Decoder(settings.limits)
-        references = ReferenceLibrary(engine, settings, decoder.decode)
+        several_keys = len(keys) > 1
+        model = served_model(settings, engine, decoder.decode, several_keys=several_keys)
         app.state.services = Services(
             settings,
-            engine,
+            (model,),
             admission,
-            voice_making,
+            voice_creation,
             voice_listing,
             sessions,
             audio_threads,
-            remembered,
+            outcomes,
             metrics,
-            journal,
-            references,
-            has_owners=len(keys) > 1,
+            observers,
+            several_keys=several_keys,
         )
         await engine.start()
-        greeting = asyncio.create_task(_greet(engine, settings, on_engine_ready, on_engine_failure))
+        startup = asyncio.create_task(_report_startup(model, on_engine_ready, on_engine_failure))
         try:
             yield
         finally:
-            greeting.cancel()
+            startup.cancel()
             await decoder.close()
             await engine.close()
             audio_threads.shutdown()
@@ -102,15 +104,15 @@ def create_app(
         contended_wait=limits.contended_wait_seconds,
         recall_after=limits.first_sound_seconds / 2,
     )
-    voice_making = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
+    voice_creation = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
     voice_listing = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
-    remembered = Outcomes(limits.max_outcomes, share=limits.client_share)
+    outcomes = Outcomes(limits.max_outcomes, share=limits.client_share)
     sessions = Sessions(limits.max_live_sessions, limits.client_share)
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
     metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
-    journal = RequestObservers((metrics, remembered, *tracing))
-    app = Described(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
+    observers = RequestObservers((metrics, outcomes, *tracing))
+    app = DescribedApp(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
     app.has_keys = bool(keys)
     app.add_middleware(ResponsePacing, budget=bodies, grace=limits.stalled_seconds)
     app.add_middleware(
@@ -123,11 +125,11 @@ def create_app(
         app.add_middleware(KeyCheck, keys=keys)
     else:
         app.add_middleware(SameOriginOnly, names=settings.own_names)
-    app.add_middleware(RequestLog, journal=journal)
+    app.add_middleware(RequestLog, observers=observers)
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _answer)
-    for routes in (speech, batch, live, voices, models, operations, outcomes, playground, unsupported):
+        app.add_exception_handler(kind, _error_response)
+    for routes in (speech, batch, live, voices, models, operations, outcomes_api, playground, unsupported):
         app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
     return app
@@ -144,24 +146,23 @@ def _tracing(settings: Settings) -> list[Tracing]:
     return [Tracing()]
 
 
-async def _answer(request: Request, error: Exception) -> JSONResponse:
+async def _error_response(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
     if isinstance(error, HTTPException) and error.status_code == 405:
         error.headers = {"Allow": allowed_methods(request)}
     return failure_of(error).response()
 
 
-async def _greet(
-    engine: EngineClient, settings: Settings, on_ready: Callable[[], None], on_failure: Callable[[], None]
-) -> None:
+async def _report_startup(model: ServedModel, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
+    """Wait until the engine of ``model`` has loaded, and report the result."""
     try:
-        await engine.wait_ready(START_SECONDS)
+        await model.engine.wait_ready(START_SECONDS)
     except (EngineError, TimeoutError) as error:
-        log.error("the engine could not start: %s", str(error) or "it took too long")
+        log.error("the engine could not start: %s", str(error) or f"not ready within {START_SECONDS:g} s")
         on_failure()
         return
     on_ready()
     freeze_gc()
-    log.info("%s is ready on %s", settings.model_name, engine.info.device)
-    if not engine.info.trained:
-        log.warning("%s: %s", settings.model_name, UNTRAINED)
+    log.info("%s is ready on %s", model.name, model.info.device)
+    if not model.info.trained:
+        log.warning("%s: %s", model.name, UNTRAINED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,10 @@ from server.api_error import ApiError as ApiError
 
 CLIENT_DISCONNECTED = 499
 
-_LONGEST_NAME = 64
-_LONGEST_PARAM = 160
+_MAX_NAME = 64
+_MAX_PARAM = 160
 """Fits two nested field names."""
-_LONGEST_MESSAGE = 4096
+_MAX_MESSAGE = 4096
 """Fits a list of 50 voice names of 64 characters."""
 _NESTED = frozenset({"extra_params", "voice", "voices"})
 _NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
@@ -48,9 +49,9 @@ class Failure:
     retry_after: int = RETRY_AFTER
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", shown(self.message, _LONGEST_MESSAGE))
+        object.__setattr__(self, "message", shown(self.message, _MAX_MESSAGE))
         if self.param is not None:
-            object.__setattr__(self, "param", shown(self.param, _LONGEST_PARAM))
+            object.__setattr__(self, "param", shown(self.param, _MAX_PARAM))
 
     def body(self) -> dict[str, Any]:
         """Return ``{"error": {...}}``, the same in responses and in events."""
@@ -81,9 +82,9 @@ def failure_of(error: BaseException) -> Failure:
         case ApiError():
             return Failure(error.status, error.message, error.param, error.code, retry_after=error.retry_after)
         case ClientDisconnected():
-            return Failure(CLIENT_DISCONNECTED, "The client left.", code="client_left")
+            return Failure(CLIENT_DISCONNECTED, "the client disconnected", code="client_left")
         case asyncio.CancelledError():
-            return Failure(503, "The server is stopping.", code="stopped")
+            return Failure(503, "the server is stopping; send the request again later", code="stopped")
         case RequestValidationError():
             return _failure_of_fields(error.errors())
         case HTTPException():
@@ -91,7 +92,7 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(error.status_code, error.detail, code=code, headers=error.headers or {})
         case EngineError():
             return _failure_of_engine(error)
-    return Failure(500, "The server failed on this request.", code="internal_error")
+    return Failure(500, "internal server error; the server's log has the details", code="internal_error")
 
 
 def _failure_of_engine(error: EngineError) -> Failure:
@@ -102,14 +103,39 @@ def _failure_of_engine(error: EngineError) -> Failure:
         case EngineUnavailable():
             return Failure(503, error.message, code=error.code)
         case CheckpointError():
-            return Failure(503, "The checkpoint could not be loaded.", code=error.code)
-    return Failure(500, "The engine failed while it worked on this request.", code=error.code)
+            return Failure(503, "the checkpoint cannot be loaded; the server's log says why", code=error.code)
+    return Failure(
+        500, "the engine failed while it processed this request; the server's log has the details", code=error.code
+    )
 
 
 def _failure_of_fields(errors: Sequence[Any]) -> Failure:
     error = errors[0]
     param = parameter_of(error["loc"])
-    return Failure(400, f"{param}: {error['msg']}" if param else error["msg"], param, code_of(error["type"]))
+    return Failure(400, field_message(param, error), param, code_of(error["type"]))
+
+
+_SHOULD = re.compile(r"^\w+ should ")
+"""How pydantic's messages begin: "Input should be less than or equal to 4"."""
+_COUNTED = re.compile(r" after validation, not (.+)$")
+"""How pydantic reports the length of a list: "List should have at most 64 items after validation, not 65"."""
+
+
+def field_message(param: str | None, error: Any) -> str:
+    """Return the message for an error of pydantic, such as ``speed must be less than or equal to 4, got 7.5``."""
+    name, kind = param or "the request", error["type"]
+    if kind == "missing":
+        return f"{name} is required"
+    if kind == "extra_forbidden":
+        return f"unknown parameter '{name}'"
+    text, value = error["msg"], error.get("input")
+    if _SHOULD.match(text) is None:
+        return f"{name} is invalid: {text}"
+    text = _SHOULD.sub("must ", text)
+    if (counted := _COUNTED.search(text)) is not None:
+        return f"{name} {text[: counted.start()]}, got {counted.group(1)}"
+    got = f"{len(value)} characters" if kind.startswith("string_too_") else shown_value(value)
+    return f"{name} {text.partition(', got ')[0]}, got {got}"
 
 
 def parameter_of(location: Sequence[int | str]) -> str | None:
@@ -118,9 +144,29 @@ def parameter_of(location: Sequence[int | str]) -> str | None:
     return ".".join(names[:2] if names and names[0] in _NESTED else names[:1]) or None
 
 
-def shown(text: str, most: int = _LONGEST_NAME) -> str:
+def shown(text: str, most: int = _MAX_NAME) -> str:
     """Return the first ``most`` characters of a client's text, for use in an error or the log."""
     return text if len(text) <= most else text[:most] + "..."
+
+
+def shown_value(value: object) -> str:
+    """Return a JSON value of a client, for use in an error message."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"'{shown(value)}'"
+        case int() if value.bit_length() > 64:
+            return f"an integer of {value.bit_length()} bits"
+        case int() | float():
+            return str(value)
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+    return type(value).__name__
 
 
 def code_of(kind: str) -> str:

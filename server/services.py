@@ -9,9 +9,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from engine.client.client import EngineClient
+from server.errors import ApiError, shown
 from server.live.sessions import Sessions
-from server.references.library import ReferenceLibrary
+from server.served_model import ServedModel
 from server.settings import Settings
 from server.synthesis.admission import Admission
 from server.telemetry.metrics import Metrics
@@ -24,22 +24,36 @@ MAX_VOICES_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The shared objects of one server: settings, engine, admission, sessions, threads and telemetry."""
+    """The shared objects of one server: settings, models, admission, sessions, threads and telemetry.
+
+    models: the served models; the first one is the default.
+    several_keys: whether several API keys are configured; each key then has its own voices.
+    created: Unix time of the server's start.
+    """
 
     settings: Settings
-    engine: EngineClient
+    models: tuple[ServedModel, ...]
     admission: Admission
-    voice_making: Admission
+    voice_creation: Admission
     voice_listing: Admission
     sessions: Sessions
     audio_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
-    journal: RequestObservers
-    references: ReferenceLibrary
-    has_owners: bool = False
-    """Whether several API keys are configured; each key then has its own voices."""
+    observers: RequestObservers
+    several_keys: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
+
+    def model(self, name: str | None = None) -> ServedModel:
+        """Return the model with that name or alias; the default model for None. Raises ApiError 404."""
+        if name is None:
+            return self.models[0]
+        for model in self.models:
+            if model.has_name(name):
+                return model
+        served = ", ".join(f"'{model.name}'" for model in self.models)
+        message = f"model '{shown(name)}' does not exist; this server serves {served}"
+        raise ApiError(message, status=404, param="model", code="model_not_found")
 
 
 async def services_of(request: Request) -> Services:

@@ -1,4 +1,4 @@
-"""``WS /v1/audio/speech/stream``: speech for text that arrives while it is written."""
+"""``WS /v1/audio/speech/stream``: speech for text that the client sends piece by piece."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STOPPING = frozenset({"draining", "stopped"})
 
 
 @router.websocket("/v1/audio/speech/stream")
-async def speak_live(socket: WebSocket) -> None:
+async def live_speech(socket: WebSocket) -> None:
     """Run a live session.
 
     The client sends the messages of ``server.live.messages``. The server sends ``audio.start``, audio, ``audio.done``
@@ -35,8 +35,8 @@ async def speak_live(socket: WebSocket) -> None:
     record: RequestRecord = socket.state.record
     services.admission.check_open()
     client = client_of(socket.scope)
-    with services.sessions.entered(client):
-        services.outcomes.begun(record)
+    with services.sessions.session(client):
+        services.outcomes.add_running(record)
         session = Session(socket, services, record, client)
         try:
             await session.accept()
@@ -45,21 +45,21 @@ async def speak_live(socket: WebSocket) -> None:
             record.failed(error)
         except (Exception, asyncio.CancelledError) as error:
             if not isinstance(error, ApiError | EngineError | asyncio.CancelledError):
-                log.exception("id=%s an unexpected failure", record.id)
-            record.settled(error)
-            await _take_leave(session, failure_of(error))
+                log.exception("id=%s unexpected error", record.id)
+            record.set_status(error)
+            await _close_with_error(session, failure_of(error))
             if isinstance(error, asyncio.CancelledError):
                 raise
 
 
 @router.websocket("/{path:path}")
-async def nothing_there(socket: WebSocket, path: str) -> None:
+async def unknown_path(socket: WebSocket, path: str) -> None:
     """Refuse the handshake on any other path with 404. Without this route it would fail with an empty 403."""
     raise HTTPException(404)
 
 
-async def _take_leave(session: Session, failure: Failure) -> None:
+async def _close_with_error(session: Session, failure: Failure) -> None:
     code = _RESTART if failure.code in _STOPPING else _FAILED if failure.status >= 500 else _POLICY
     with contextlib.suppress(ClientDisconnected):
-        await session.learn({"type": "error", **failure.body()})
+        await session.send_event({"type": "error", **failure.body()})
         await session.close(code)

@@ -28,22 +28,27 @@ def allowed_methods(request: Request) -> str:
 
 Responses = dict[int | str, dict[str, Any]]
 
-_WHEN = {
-    400: "A value is wrong, missing, unknown or not available.",
-    401: "The server has keys, and the request brought none of them.",
-    403: "Without keys: the Host is not a name of this server, or a browser asks for a page of another site.",
-    404: "There is no such thing.",
-    408: "The request did not arrive in time.",
-    409: "The name is taken, or there is no room.",
-    413: "The body is too large, or holds too many values.",
-    415: "The body is not of this content type, or is compressed.",
-    429: "Every place is taken, also in line.",
-    500: "The server failed on this request.",
-    503: "The engine is starting or restarting, the server is stopping, or it is busy.",
-    504: "It took too long.",
-    507: "The server cannot store the upload.",
+_DESCRIPTIONS = {
+    400: "A parameter is invalid, missing, unknown or not supported.",
+    401: "The request has no valid API key.",
+    403: "Without API keys: the Host header is not a name of this server, or another site's page sent the request.",
+    404: "The resource does not exist.",
+    408: "The request did not arrive in time, or was ended because its client was too slow.",
+    409: "The name is in use or reserved, or a limit is reached.",
+    413: "The body is too large, or has too many values.",
+    415: "The Content-Type is not supported, or the body is compressed.",
+    429: "The queue is full, or this client's share of it.",
+    500: "Internal error.",
+    503: "The engine is not ready, or the server is stopping or out of memory for request bodies.",
+    504: "No audio was ready in time.",
+    507: "The upload cannot be stored temporarily.",
 }
-_RETRY_AFTER = {"Retry-After": {"description": "seconds", "schema": {"type": "integer", "minimum": 1}}}
+_RETRY_AFTER = {
+    "Retry-After": {
+        "description": "Seconds to wait before the next attempt.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
 BODY_ERRORS = (400, 408, 413, 415)
 """Error statuses of every route that accepts a body."""
 
@@ -52,11 +57,19 @@ def errors(*statuses: int) -> Responses:
     """Return the ``responses`` of a route that may fail with ``statuses``, all in the common error format."""
     described: Responses = {}
     for status in statuses:
-        described[status] = {"description": _WHEN[status], "model": ErrorBody}
+        described[status] = {"description": _DESCRIPTIONS[status], "model": ErrorBody}
         if status in (429, 503):
             described[status]["headers"] = _RETRY_AFTER
     return described
 
+
+VOICE_NOT_OWNED: Responses = {
+    403: {
+        "description": "With several API keys: another key, or none, stored this shared voice. " + _DESCRIPTIONS[403],
+        "model": ErrorBody,
+    }
+}
+"""The 403 of the route that deletes a voice."""
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _KINDS = ("speech.audio.delta", "speech.audio.done", "error")
@@ -73,21 +86,21 @@ _AUDIO_HEADERS = {
     "X-Sample-Rate": {"description": "Hz", "schema": {"type": "integer"}},
     "X-Channels": {"schema": {"type": "integer", "enum": [1]}},
     "X-Finish-Reason": {
-        "description": "of a whole body; a chunked stream sends it as a trailer to clients that accept trailers",
+        "description": "Sent with a whole body; a stream sends it as a trailer to clients that accept trailers.",
         "schema": {"type": "string", "enum": ["stop", "length"]},
     },
 }
 SPEECH_RESPONSE: Responses = {
     200: {
-        "description": "Speech, by response_format and stream_format.",
+        "description": "Speech, in the requested response_format and stream_format.",
         "headers": _AUDIO_HEADERS,
         "content": {**{kind.media_type: _BINARY for kind in FORMATS.values()}, "text/event-stream": _EVENTS},
     }
 }
-BATCH_RESPONSE: Responses = {200: {"description": "A result for each item, in order.", "model": BatchResults}}
+BATCH_RESPONSE: Responses = {200: {"description": "One result per item, in order.", "model": BatchResults}}
 
 
-class Described(FastAPI):
+class DescribedApp(FastAPI):
     """An application whose OpenAPI description covers API keys, and omits FastAPI's 422, which it never sends."""
 
     has_keys = False
@@ -99,8 +112,8 @@ class Described(FastAPI):
             for path, operations in schema["paths"].items():
                 for operation in operations.values():
                     operation["responses"].pop("422", None)
-                    if self.has_keys:
-                        operation["responses"].pop("403", None)
+                    if self.has_keys and operation["responses"].get("403", {}).get("description") == _DESCRIPTIONS[403]:
+                        operation["responses"].pop("403")
                     if not self.has_keys or path in OPEN_PATHS:
                         operation["responses"].pop("401", None)
                     else:
@@ -138,7 +151,7 @@ def form_of(fields: dict[str, str], required: list[str]) -> dict[str, Any]:
     fields: the description of each text field, by name.
     """
     properties: dict[str, Any] = {name: {"type": "string", "description": text} for name, text in fields.items()}
-    properties["audio_sample"] = {"type": "string", "format": "binary", "description": "a recording"}
+    properties["audio_sample"] = {"type": "string", "format": "binary", "description": "a recording of the voice"}
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 

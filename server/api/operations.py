@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from engine.client.client import EngineClient
 from engine.errors import EngineError, EngineUnavailable
 from server.api.openapi import errors
 from server.api.responses import Health, Ready
@@ -19,7 +18,7 @@ router = APIRouter()
 _FRESH_SECONDS = 0.2
 """Timeout for fresh engine statistics; after it, the response has the last known ones."""
 _METRICS_PAGE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Prometheus text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 
 
@@ -35,14 +34,15 @@ async def health() -> dict[str, str]:
 async def ready(services: ServicesOf) -> dict[str, Any]:
     """Return 200 if, as far as is known, the engine responds and generates audio, else 503. Responds at once."""
     services.admission.check_open()
-    services.engine.check_health()
-    engine = await _stage_figures(services.engine)
+    model = services.model()
+    model.engine.check_health()
+    engine = await model.stats(_FRESH_SECONDS)
     if engine is None:
-        raise EngineUnavailable("the engine has not answered yet", code="engine_stalled")
+        raise EngineUnavailable("the engine has not responded yet; try again later", code="engine_stalled")
     return {
         "status": "ready",
-        "model": services.settings.model_name,
-        "requests": services.admission.taken,
+        "model": model.name,
+        "requests": services.admission.admitted,
         "engine": engine,
     }
 
@@ -51,22 +51,14 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
 @router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
 async def metrics(request: Request, services: ServicesOf) -> Response:
     """Return the Prometheus metrics, even if the engine does not respond. Responds at once."""
-    engine = services.engine
+    model = services.model()
     try:
-        figures = await _stage_figures(engine)
+        figures = await model.stats(_FRESH_SECONDS)
         up = figures is not None
     except EngineError:
-        figures, up = engine.last_stats, False
+        figures, up = model.engine.last_stats, False
     if figures is not None:
-        figures["reference_hits"] += services.references.hits
-    known = EngineFigures(up, engine.restarts, figures)
-    page, media_type = services.metrics.page(request.headers.get("accept", ""), known)
+        figures["reference_hits"] += model.references.hits
+    engine = EngineFigures(up, model.engine.restarts, figures)
+    page, media_type = services.metrics.page(request.headers.get("accept", ""), engine)
     return Response(page, media_type=media_type)
-
-
-async def _stage_figures(engine: EngineClient) -> dict[str, int] | None:
-    """Return fresh statistics of both stages, or the last known ones. Raises EngineError if the engine is not ready."""
-    try:
-        return await engine.stats(_FRESH_SECONDS)
-    except TimeoutError:
-        return engine.last_stats

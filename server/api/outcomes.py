@@ -22,9 +22,9 @@ router = APIRouter()
     responses=errors(404, 503),
 )
 async def retrieve_outcome(request_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
-    """Return the log's record of a speech request of this key: while it runs, and for an hour after it ends."""
+    """Return the outcome of a speech request of this API key: while it runs, and for an hour after it ends."""
     record = services.outcomes.find(request_id, request.state.record.owner)
     if record is None:
-        message = f"There is no request '{shown(request_id)}' of the last hour."
+        message = f"request '{shown(request_id)}' does not exist, or ended more than an hour ago"
         raise ApiError(message, status=404, param="request_id", code="request_not_found")
-    return {"object": "audio.speech.outcome", **record.facts()}
+    return {"object": "audio.speech.outcome", **record.fields()}

@@ -1,4 +1,4 @@
-"""The playground at ``/``: a web page that speaks the text you type, and its static files."""
+"""The playground at ``/``: a web page that synthesizes the text you type, and its static files."""
 
 from __future__ import annotations
 

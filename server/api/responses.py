@@ -16,8 +16,8 @@ class ErrorFields(_ResponseModel):
 
     message: str
     type: str = Field(description="invalid_request_error, rate_limit_error or server_error")
-    param: str | None = Field(description="the request field at fault")
-    code: str | None = Field(description="a stable word for programs")
+    param: str | None = Field(description="the request field that caused the error")
+    code: str | None = Field(description="a stable, machine-readable identifier")
 
 
 class ErrorBody(_ResponseModel):
@@ -27,7 +27,7 @@ class ErrorBody(_ResponseModel):
 
 
 class ModelCard(_ResponseModel):
-    """The served model."""
+    """A served model."""
 
     id: str
     object: Literal["model"]
@@ -36,15 +36,15 @@ class ModelCard(_ResponseModel):
     task_types: tuple[Literal["CustomVoice", "VoiceDesign", "Base"], ...]
     languages: tuple[str, ...]
     speakers: tuple[str, ...]
-    embedding_width: int | None = Field(description="of a speaker embedding; null where none is accepted")
-    in_context: bool = Field(description="whether clones hear ref_text")
+    embedding_width: int | None = Field(description="width of a speaker embedding; null if the model accepts none")
+    in_context: bool = Field(description="whether the model clones in context, with ref_text")
     sample_rate: int
     trained: bool
     description: str | None
 
 
 class ModelList(_ResponseModel):
-    """The list of models; the server has exactly one."""
+    """The list of served models."""
 
     object: Literal["list"]
     data: list[ModelCard]
@@ -68,13 +68,13 @@ class StoredVoiceCard(_ResponseModel):
     name: str
     created_at: int
     type: Literal["audio_sample", "speaker_embedding", "blend"]
-    model: str = Field(description="the checkpoint it was made with")
+    model: str = Field(description="the model that the voice was created with")
     embedding_width: int
-    compatible: bool = Field(description="whether this checkpoint can speak with it")
+    compatible: bool = Field(description="whether the served model can use the voice")
     in_context: bool
     ref_text: str | None
     consent: str | None
-    shared: bool = Field(description="every key may use and delete it; false: the key that stored it alone")
+    shared: bool = Field(description="true: every API key may use the voice; false: only the key that stored it")
 
 
 class VoiceList(_ResponseModel):
@@ -111,7 +111,7 @@ class Usage(_ResponseModel):
     total_tokens: int
 
 
-class ItemSpoken(_ResponseModel):
+class BatchItemSuccess(_ResponseModel):
     """A successful item of a batch, with its audio file in base64."""
 
     index: int
@@ -124,7 +124,7 @@ class ItemSpoken(_ResponseModel):
     usage: Usage
 
 
-class ItemFailed(_ResponseModel):
+class BatchItemError(_ResponseModel):
     """A failed item of a batch."""
 
     index: int
@@ -138,7 +138,7 @@ class BatchResults(_ResponseModel):
 
     id: str
     object: Literal["audio.speech.batch"]
-    results: list[ItemSpoken | ItemFailed]
+    results: list[BatchItemSuccess | BatchItemError]
     total: int
     succeeded: int
     failed: int
@@ -176,5 +176,5 @@ class Ready(_ResponseModel):
 
     status: Literal["ready"]
     model: str
-    requests: int = Field(description="running and in line")
-    engine: dict[str, int] = Field(description="figures of both stages")
+    requests: int = Field(description="number of running and queued speech requests")
+    engine: dict[str, int] = Field(description="statistics of both stages")

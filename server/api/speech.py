@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import ExitStack
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from server.api.json_body import LARGE, json_bytes, json_object
-from server.api.models import check_model
+from server.api.json_body import json_bytes
 from server.api.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
-from server.api.requests import SpeechBody, parse_speech
-from server.http.clients import client_of
-from server.http.disconnect import cancel_on_disconnect
+from server.request_models.json_object import parse_body, parse_json_object
+from server.request_models.speech import SpeechBody, parse_speech
 from server.services import services_of
-from server.settings import Settings
-from server.synthesis.start import opened, rendering_of
-from server.synthesis.streaming import MEDIA_TYPE, StreamedSpeech, error_event, speech_events, whole_audio, with_pings
+from server.synthesis.speech_response import SpeechResponse
 from server.telemetry.record import RequestRecord
 
 router = APIRouter()
@@ -42,31 +35,15 @@ async def create_speech(request: Request) -> Response:
     settings = services.settings
     raw = await json_bytes(request)
     record: RequestRecord = request.state.record
-    services.outcomes.begun(record)
-    body = await asyncio.to_thread(_parse, raw, settings) if len(raw) > LARGE else _parse(raw, settings)
-    check_model(body.model, settings)
-    with ExitStack() as held:
-        seat = held.enter_context(services.admission.seat(client_of(request.scope)))
-        with seat.evictable():
-            opening = opened(body, services, record, held, seat)
-            utterance = await cancel_on_disconnect(request.receive, opening)
-            rendering = rendering_of(body, services, held)
-            if not body.stream:
-                return await cancel_on_disconnect(request.receive, whole_audio(utterance, rendering))
-        patience = settings.limits.stalled_seconds
-        if body.stream_format == "sse":
-            events = with_pings(speech_events(utterance, rendering, record))
-            held_all = held.pop_all()
-            return StreamedSpeech(
-                events, rendering, record, held_all, patience, seat, media_type=MEDIA_TYPE, error_event=error_event
-            )
-        return StreamedSpeech(utterance.encoded(rendering), rendering, record, held.pop_all(), patience, seat)
+    services.outcomes.add_running(record)
+
+    def parse(raw: bytes) -> SpeechBody:
+        return parse_speech(parse_json_object(raw), settings.limits, settings.ignored_fields)
+
+    body = await parse_body(parse, raw)
+    return SpeechResponse(body, services.model(body.model), services, record)
 
 
 direct = Route(_PATH, create_speech, methods=["POST"], include_in_schema=False)
 """The same route without FastAPI's dependency injection, which this function does not need: its only parameter is the
 request. It must come before all other routes. The router's own route documents it in OpenAPI."""
-
-
-def _parse(raw: bytes, settings: Settings) -> SpeechBody:
-    return parse_speech(json_object(raw), settings.limits, settings.ignored_fields)

@@ -12,13 +12,13 @@ from server.errors import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """The audio file of an item, with its metadata."""
+class ItemAudio:
+    """The audio file of an item, with its metadata. completion: the finish reason and the usage, as JSON fields."""
 
     audio: bytes
     media_type: str
     sample_rate: int
-    ending: dict[str, Any]
+    completion: dict[str, Any]
 
     def fields(self) -> dict[str, Any]:
         """Return the item's fields in the response."""
@@ -27,22 +27,22 @@ class Spoken:
             "audio_data": base64.b64encode(self.audio).decode(),
             "media_type": self.media_type,
             "sample_rate": self.sample_rate,
-            **self.ending,
+            **self.completion,
         }
 
 
-Result = Spoken | Failure
+ItemResult = ItemAudio | Failure
 
 
-def answer(name: str, results: Sequence[Result]) -> bytes:
+def batch_body(batch_id: str, results: Sequence[ItemResult]) -> bytes:
     """Return the response body. Encoding much audio is slow: call this off the event loop."""
-    spoken = sum(isinstance(result, Spoken) for result in results)
+    succeeded = sum(isinstance(result, ItemAudio) for result in results)
     items = [
-        {"index": index, "request_id": f"{name}.{index}", **_fields(result)} for index, result in enumerate(results)
+        {"index": index, "request_id": f"{batch_id}.{index}", **_fields(result)} for index, result in enumerate(results)
     ]
-    counts = {"total": len(results), "succeeded": spoken, "failed": len(results) - spoken}
-    return json.dumps({"id": name, "object": "audio.speech.batch", "results": items, **counts}).encode()
+    counts = {"total": len(results), "succeeded": succeeded, "failed": len(results) - succeeded}
+    return json.dumps({"id": batch_id, "object": "audio.speech.batch", "results": items, **counts}).encode()
 
 
-def _fields(result: Result) -> dict[str, Any]:
-    return result.fields() if isinstance(result, Spoken) else {"status": "error", **result.body()}
+def _fields(result: ItemResult) -> dict[str, Any]:
+    return result.fields() if isinstance(result, ItemAudio) else {"status": "error", **result.body()}

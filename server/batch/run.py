@@ -11,15 +11,19 @@ from types import TracebackType
 from typing import Self
 
 from engine.errors import EngineError
-from server.api.models import check_model
-from server.api.requests import SpeechBody
-from server.batch.requests import Asked
-from server.batch.results import Result, Spoken
+from server.batch.requests import BatchItem
+from server.batch.results import ItemAudio, ItemResult
 from server.errors import ApiError, ClientDisconnected, Failure, failure_of
+from server.request_models.speech import SpeechBody
 from server.services import Services
-from server.synthesis.admission import Seat
-from server.synthesis.start import opened, rendering_of
+from server.synthesis.admission_ticket import AdmissionTicket
+from server.synthesis.start import start_synthesis
 from server.telemetry.record import RequestRecord
+
+log = logging.getLogger("sonant.requests")
+
+_SHARE = 2
+"""A batch uses at most 1 / _SHARE of the running requests, so that other requests can run beside it."""
 
 
 class ItemRecords:
@@ -30,12 +34,12 @@ class ItemRecords:
     """
 
     def __init__(self, batch: RequestRecord, count: int, services: Services) -> None:
-        self._batch, self._journal = batch, services.journal
-        self._open = {index: batch.of_part(index) for index in range(count)}
+        self._batch, self._observers = batch, services.observers
+        self._open = {index: batch.part_record(index) for index in range(count)}
         for record in self._open.values():
-            services.outcomes.begun(record)
+            services.outcomes.add_running(record)
 
-    def stands_in_line(self, index: int) -> RequestRecord:
+    def start(self, index: int) -> RequestRecord:
         """Return the record of an item that enters the queue now. Its times are measured from here."""
         record = self._open[index]
         record.started = time.monotonic()
@@ -44,9 +48,9 @@ class ItemRecords:
     def end(self, index: int, error: BaseException | None = None) -> None:
         """Close the record of an item that is complete, or that failed with ``error``."""
         record = self._open.pop(index)
-        record.settled(error)
-        self._batch.includes(record)
-        self._journal.ended(record)
+        record.set_status(error)
+        self._batch.add_part(record)
+        self._observers.complete(record)
 
     def __enter__(self) -> Self:
         return self
@@ -58,97 +62,97 @@ class ItemRecords:
             self.end(index, error or ClientDisconnected())
 
 
-log = logging.getLogger("sonant.requests")
+async def run_batch(
+    items: Sequence[BatchItem], services: Services, record: RequestRecord, client: str
+) -> list[ItemResult]:
+    """Synthesize ``items``. Return one result for each, in order. Each item queues behind all earlier requests.
 
-_SHARE = 2
-"""A batch uses at most 1 / _SHARE of the running requests, so that other requests can run beside it."""
-
-
-class Batch:
-    """Synthesizes the items ``asked``. Each item queues behind all requests that arrived before it.
-
-    The constructor takes the seats. It raises ApiError 429 or 503 when it cannot get the first one. ``held`` releases
-    all seats, and closes the records of items that were not synthesized.
+    Raises ApiError 429 or 503 when there is no room in the queue.
     """
+    valid = sum(isinstance(item, SpeechBody) for item in items)
+    workers = min(max(1, services.admission.max_running // _SHARE), valid)
+    with ExitStack() as stack:
+        tickets = [stack.enter_context(ticket) for ticket in _tickets(workers, services, client)]
+        with ItemRecords(record, len(items), services) as records:
+            batch = _Batch(items, services, records)
+            async with asyncio.TaskGroup() as group:
+                for ticket in tickets:
+                    group.create_task(batch.work(ticket))
+            return batch.results
 
-    def __init__(
-        self, asked: Sequence[Asked], services: Services, record: RequestRecord, held: ExitStack, client: str
-    ) -> None:
-        self._services, self._client = services, client
-        bodies = [(index, each) for index, each in enumerate(asked) if isinstance(each, SpeechBody)]
-        self._work = iter(bodies)
-        self._kept = 0
-        most = max(1, services.admission.most_running // _SHARE)
-        self._seats = list(self._taken(min(most, len(bodies)), held))
-        self._records = held.enter_context(ItemRecords(record, len(asked), services))
-        self._results: list[Result | None] = [
-            self._failure(index, each) if isinstance(each, ApiError) else None for index, each in enumerate(asked)
+
+def _tickets(wanted: int, services: Services, client: str) -> Iterator[AdmissionTicket]:
+    """Yield up to ``wanted`` admission tickets. Raises ApiError when there is no room for the first one."""
+    for number in range(wanted):
+        try:
+            yield services.admission.ticket(client)
+        except ApiError:
+            if number == 0:
+                raise
+            return
+
+
+class _Batch:
+    """The items of one batch, and their results so far."""
+
+    def __init__(self, items: Sequence[BatchItem], services: Services, records: ItemRecords) -> None:
+        self._services, self._records = services, records
+        self._work = iter([(index, item) for index, item in enumerate(items) if isinstance(item, SpeechBody)])
+        self._audio_bytes = 0
+        self._results: list[ItemResult | None] = [
+            self._failure(index, item) if isinstance(item, ApiError) else None for index, item in enumerate(items)
         ]
 
-    def _taken(self, wanted: int, held: ExitStack) -> Iterator[tuple[Seat, ExitStack]]:
-        """Yield up to ``wanted`` seats, each with the stack that releases it; ``held`` closes every stack.
-
-        Raises ApiError when there is no room for the first one.
-        """
-        for number in range(wanted):
-            stack = held.enter_context(ExitStack())
-            try:
-                yield stack.enter_context(self._services.admission.seat(self._client)), stack
-            except ApiError:
-                if number == 0:
-                    raise
-                return
-
-    async def results(self) -> list[Result]:
-        """Return one result for each item, in order, once all items are done."""
-        async with asyncio.TaskGroup() as group:
-            for seat, stack in self._seats:
-                group.create_task(self._run(seat, stack))
+    @property
+    def results(self) -> list[ItemResult]:
+        """The results of all items, in order, once all are done."""
         return [result for result in self._results if result is not None]
 
-    async def _run(self, seat: Seat, stack: ExitStack) -> None:
-        with stack:
+    async def work(self, ticket: AdmissionTicket) -> None:
+        """Synthesize items until none is left. Releases ``ticket``."""
+        with ticket:
             for index, body in self._work:
-                self._results[index] = await self._result(index, body, seat)
-                self._services.admission.again(seat)
+                self._results[index] = await self._result(index, body, ticket)
+                self._services.admission.requeue(ticket)
 
-    async def _result(self, index: int, body: SpeechBody, seat: Seat) -> Result:
-        record = self._records.stands_in_line(index)
+    async def _result(self, index: int, body: SpeechBody, ticket: AdmissionTicket) -> ItemResult:
+        record = self._records.start(index)
         try:
-            with seat.evictable():
-                spoken = await self._spoken(body, record, seat)
+            with ticket.evictable():
+                audio = await self._audio(body, record, ticket)
         except Exception as error:
             if not isinstance(error, ApiError | EngineError):
-                log.exception("id=%s an unexpected failure", record.id)
+                log.exception("id=%s unexpected error", record.id)
             return self._failure(index, error)
         self._records.end(index)
-        return spoken
+        return audio
 
     def _failure(self, index: int, error: Exception) -> Failure:
         self._records.end(index, error)
         return failure_of(error)
 
-    async def _spoken(self, body: SpeechBody, record: RequestRecord, seat: Seat) -> Spoken:
-        check_model(body.model, self._services.settings)
-        with ExitStack() as held:
-            utterance = await opened(body, self._services, record, held, seat)
-            rendering = rendering_of(body, self._services, held)
+    async def _audio(self, body: SpeechBody, record: RequestRecord, ticket: AdmissionTicket) -> ItemAudio:
+        model = self._services.model(body.model)
+        async with start_synthesis(body, model, self._services, record, ticket) as utterance:
             pieces: list[bytes] = []
-            held.callback(lambda: self._release(pieces))
-            async for piece in utterance.encoded(rendering):
-                self._keep(piece)
-                pieces.append(piece)
-            audio = b"".join(pieces)
-            pieces.clear()
-            return Spoken(audio, rendering.media_type, rendering.sample_rate, utterance.ending)
+            try:
+                async for piece in utterance.encoded():
+                    self._count_bytes(len(piece))
+                    pieces.append(piece)
+            except BaseException:
+                self._audio_bytes -= sum(map(len, pieces))
+                raise
+            return ItemAudio(
+                b"".join(pieces), utterance.media_type, utterance.sample_rate, utterance.completion_fields()
+            )
 
-    def _keep(self, piece: bytes) -> None:
-        most = self._services.settings.limits.max_batch_bytes
-        if self._kept + len(piece) > most:
-            message = f"A batch may have {most} bytes of audio: ask for fewer items, or another format."
+    def _count_bytes(self, count: int) -> None:
+        """Count audio that is kept until the batch is complete. Raises ApiError 413."""
+        limit = self._services.settings.limits.max_batch_bytes
+        if self._audio_bytes + count > limit:
+            message = (
+                f"the audio of a batch must have at most {limit} bytes (limits.max_batch_bytes): send fewer items, or "
+                "choose a compressed response_format"
+            )
             raise ApiError(message, status=413, code="batch_too_large")
-        self._kept += len(piece)
-
-    def _release(self, pieces: list[bytes]) -> None:
-        """Stop counting the audio of an item that failed."""
-        self._kept -= sum(len(piece) for piece in pieces)
+        self._audio_bytes += count

@@ -13,18 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.client.client import EngineClient
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechRequest
 from engine.protocol.samples import to_float32
-from server.api.requests import SpeechBody, parse_speech
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
-from server.long_text.splitting import check_split, submitted
-from server.references.library import ReferenceLibrary
 from server.references.validation import invalid_recording
+from server.request_models.speech import SpeechBody, parse_speech
+from server.served_model import served_model
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
-from server.synthesis.engine_request import speech_request
-from server.synthesis.utterance import Speech
+from server.synthesis.engine_request import speech_request, submit
 
 _OWN_LIMITS = Limits(
     max_input_chars=10**6,
@@ -89,15 +88,14 @@ async def synthesize(
     present = {name: value for name, value in fields.items() if value is not None}
     body = parse_speech({**present, "stream": False}, settings.limits)
     engine = EngineClient(settings.engine)
-    references = ReferenceLibrary(engine, settings, _decode_own_file)
+    model = served_model(settings, engine, _decode_own_file)
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        request = await speech_request(body, engine, settings, references)
-        check_split(body, request)
+        request = await speech_request(body, model)
         request = replace(request, sampling=replace(request.sampling, greedy=request.sampling.greedy or greedy))
-        samples, codes = await _collect(submitted(body, request, engine), on_frames)
+        samples, codes = await _collect(submit(request, body, engine), on_frames)
         return OfflineSpeech(body, request, samples, codes)
     finally:
         await engine.close()
@@ -118,7 +116,9 @@ async def _decode_own_file(data: bytes) -> NDArray[np.float32]:
         ) from None
 
 
-async def _collect(stream: Speech, on_frames: Callable[[int], None]) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+async def _collect(
+    stream: AudioStream, on_frames: Callable[[int], None]
+) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
     chunks: list[AudioChunk] = []
     frames = 0
     try:

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
-from server.api.requests import SamplingFields
 from server.audio.encoders import FORMATS
 from server.cli.console import check_writable, note, plain_errors
 from server.cli.offline import OfflineSpeech, recording_url, synthesize
+from server.request_models.speech import SamplingFields
 from server.settings import load_settings
 from server.startup import UNTRAINED
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from server.cli.console import note, plain_errors
-from server.voices.embeddings import weighted
+from server.voices.embeddings import parse_weighted
 
 app = typer.Typer(no_args_is_help=True, help="List, add, delete and blend the voices of a running server.")
 
@@ -88,7 +88,7 @@ def blend(
 ) -> None:
     """Blend several voices into one."""
     with _client("blend", server) as client:
-        weights = [{"voice": voice, "weight": weight} for voice, weight in map(weighted, voices)]
+        weights = [{"voice": voice, "weight": weight} for voice, weight in map(parse_weighted, voices)]
         body = {"voices": weights, "name": name, "shared": not private}
         blended = _response_json(client.post(f"{_PATH}/blend", json=body))
     if name is None:

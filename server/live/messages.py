@@ -6,16 +6,16 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from server.api.json_body import json_object
-from server.api.requests import SpeechBody, parse_speech
-from server.errors import ApiError, shown
+from server.errors import ApiError, shown, shown_value
+from server.request_models.json_object import parse_json_object
+from server.request_models.speech import SpeechBody, parse_speech
 from server.settings import Settings
 
 _JOINERS = "\u200c\u200d"
 """Zero-width non-joiner and joiner, which shape the letters inside a word in Indic scripts and Persian."""
 
 
-class Opening:
+class FirstWord:
     """Buffers text until its first word is complete, because the text that the talker starts with cannot change."""
 
     def __init__(self) -> None:
@@ -69,41 +69,42 @@ class Cancel:
 Message = Configure | Text | Done | Cancel
 
 
-def parse(raw: bytes, settings: Settings) -> Message:
+def parse_message(raw: bytes, settings: Settings) -> Message:
     """Parse a message from JSON. Raises ApiError when it is invalid."""
-    fields = json_object(raw)
+    fields = parse_json_object(raw)
     kind = fields.pop("type", None)
     match kind:
         case "session.config":
-            return Configure(_configured(fields, settings))
+            return Configure(_speech_body(fields, settings))
         case "input.text":
-            return Text(_only(fields, "text"))
+            return Text(_text(fields))
         case "input.done":
-            _nothing_else(fields)
+            _refuse_fields(fields)
             return Done()
         case "cancel":
-            _nothing_else(fields)
+            _refuse_fields(fields)
             return Cancel()
-    names = "session.config, input.text, input.done, cancel"
-    raise ApiError(f"A message's 'type' is one of {names}.", param="type")
+    message = f"type must be session.config, input.text, input.done or cancel, got {shown_value(kind)}"
+    raise ApiError(message, param="type")
 
 
-def _configured(fields: dict[str, Any], settings: Settings) -> SpeechBody:
-    wrong = next((name for name in _NOT_LIVE if name in fields), None)
-    if wrong is not None:
-        raise ApiError(f"A live session takes no '{wrong}'.", param=wrong, code="unknown_parameter")
+def _speech_body(fields: dict[str, Any], settings: Settings) -> SpeechBody:
+    refused = next((name for name in _NOT_LIVE if name in fields), None)
+    if refused is not None:
+        message = f"unknown parameter '{refused}': a live session does not accept it"
+        raise ApiError(message, param=refused, code="unknown_parameter")
     return parse_speech({**fields, "input": "-"}, settings.limits, settings.ignored_fields)
 
 
-def _only(fields: dict[str, Any], name: str) -> str:
-    value = fields.pop(name, None)
-    _nothing_else(fields)
+def _text(fields: dict[str, Any]) -> str:
+    value = fields.pop("text", None)
+    _refuse_fields(fields)
     if not isinstance(value, str):
-        raise ApiError(f"'{name}' must be a string.", param=name)
+        raise ApiError(f"text must be a string, got {shown_value(value)}", param="text")
     return value
 
 
-def _nothing_else(fields: dict[str, Any]) -> None:
+def _refuse_fields(fields: dict[str, Any]) -> None:
     if fields:
         name = shown(next(iter(fields)))
-        raise ApiError(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
+        raise ApiError(f"unknown parameter '{name}'", param=name, code="unknown_parameter")

@@ -10,12 +10,11 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from server.api.json_body import LARGE
-from server.api.models import check_model
-from server.api.requests import SpeechBody
 from server.errors import ApiError, ClientDisconnected
-from server.live.messages import Cancel, Configure, Done, Message, Text, parse
+from server.live.messages import Cancel, Configure, Done, Message, Text, parse_message
 from server.live.utterance import LiveUtterance
+from server.request_models.json_object import parse_body
+from server.request_models.speech import SpeechBody
 from server.services import Services
 from server.telemetry.record import RequestRecord
 
@@ -31,8 +30,8 @@ class Session:
         self._socket, self._services, self._record, self._client = socket, services, record, client
         self._limits = services.settings.limits
         self._body: SpeechBody | None = None
-        self._speaking: LiveUtterance | None = None
-        self._spoken = 0
+        self._current: LiveUtterance | None = None
+        self._utterance_count = 0
         self._ended_early = False
         """The last utterance ended before its text was complete: the rest of its text is ignored."""
         self._cancelled = False
@@ -40,12 +39,12 @@ class Session:
 
     async def accept(self) -> None:
         """Accept the WebSocket. Raises ClientDisconnected."""
-        with _unless_gone():
+        with _disconnect_errors():
             await self._socket.accept()
 
     async def close(self, code: int) -> None:
         """Close the WebSocket with a close code (RFC 6455, 7.4). Raises ClientDisconnected."""
-        with _unless_gone():
+        with _disconnect_errors():
             await self._socket.close(code)
 
     async def run(self) -> None:
@@ -56,13 +55,13 @@ class Session:
         """
         try:
             await self._run()
-        except ClientDisconnected as left:
-            if self._speaking is not None:
-                await self._speaking.cancel(left)
+        except ClientDisconnected as error:
+            if self._current is not None:
+                await self._current.cancel(error)
                 raise
         except BaseException as error:
-            if self._speaking is not None:
-                await self._speaking.cancel(error)
+            if self._current is not None:
+                await self._current.cancel(error)
             raise
 
     async def _run(self) -> None:
@@ -71,42 +70,46 @@ class Session:
             async with asyncio.timeout(self._limits.live_seconds) as end:
                 while True:
                     receiving = receiving or asyncio.create_task(self._receive())
-                    if await self._next(receiving):
+                    if await self._wait(receiving):
                         message, receiving = receiving.result(), None
-                        await self._obey(message)
+                        await self._handle(message)
         except TimeoutError:
             if not end.expired():
                 raise
-            longest = f"A live session may last {self._limits.live_seconds:g} s."
-            raise ApiError(longest, status=408, code="session_expired") from None
+            seconds = self._limits.live_seconds
+            text = f"a live session may last at most {seconds:g} s (limits.live_seconds); open a new one"
+            raise ApiError(text, status=408, code="session_expired") from None
         finally:
             if receiving is not None:
                 receiving.cancel()
                 await asyncio.gather(receiving, return_exceptions=True)
 
-    async def _next(self, receiving: asyncio.Task[Message]) -> bool:
+    async def _wait(self, receiving: asyncio.Task[Message]) -> bool:
         """Wait for a message or for the end of the current utterance. Return whether a message arrived.
 
         Raises ApiError 408 when the session is idle for too long, or the error of the utterance.
         """
-        speaking = self._speaking
-        waits = {receiving} if speaking is None else {receiving, speaking.task}
-        patience = None if speaking is not None and speaking.complete else self._limits.live_idle_seconds
-        done, _ = await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        current = self._current
+        awaited = {receiving} if current is None else {receiving, current.task}
+        timeout = None if current is not None and current.complete else self._limits.live_idle_seconds
+        done, _ = await asyncio.wait(awaited, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not done:
-            message = f"No text came for {self._limits.live_idle_seconds:g} s."
+            message = f"no message arrived for {self._limits.live_idle_seconds:g} s (limits.live_idle_seconds)"
             raise ApiError(message, status=408, code="session_idle")
-        if speaking is not None and speaking.task in done:
-            speaking.task.result()
-            self._speaking, self._ended_early = None, not speaking.complete
+        if current is not None and current.task in done:
+            current.task.result()
+            self._current, self._ended_early = None, not current.complete
         return receiving in done
 
-    async def _obey(self, message: Message) -> None:
+    async def _handle(self, message: Message) -> None:
         match message:
             case Configure(body):
-                if self._speaking is not None:
-                    raise ApiError("The voice cannot change while it speaks: cancel first.", param="type")
-                check_model(body.model, self._services.settings)
+                if self._current is not None:
+                    text = (
+                        "session.config is not allowed during an utterance: wait for audio.done, or send cancel first"
+                    )
+                    raise ApiError(text, param="type")
+                self._services.model(body.model)
                 self._body = body
             case Text(piece):
                 self._cancelled = False
@@ -115,10 +118,10 @@ class Session:
             case Done():
                 self._finish()
             case Cancel():
-                await self._silence()
+                await self._cancel_current()
 
     def _finish(self) -> None:
-        if self._ended_early or (self._cancelled and self._speaking is None):
+        if self._ended_early or (self._cancelled and self._current is None):
             self._ended_early = self._cancelled = False
             return
         self._utterance().finish()
@@ -126,22 +129,26 @@ class Session:
     def _utterance(self) -> LiveUtterance:
         """Return the utterance that accepts text; create one when there is none. Raises ApiError."""
         if self._body is None:
-            raise ApiError("The first message is session.config.", param="type")
-        if self._speaking is None:
-            self._speaking = LiveUtterance(self._body, self._services, self._record, self._spoken, self, self._client)
-            self._spoken += 1
-        if self._speaking.complete:
-            raise ApiError("The utterance's text is complete; wait for audio.done, or cancel.", param="type")
-        return self._speaking
+            raise ApiError("session.config must be the first message", param="type")
+        if self._current is None:
+            model = self._services.model(self._body.model)
+            self._current = LiveUtterance(
+                self._body, model, self._services, self._record, self._utterance_count, self, self._client
+            )
+            self._utterance_count += 1
+        if self._current.complete:
+            message = "the text of this utterance is complete: wait for audio.done, or send cancel first"
+            raise ApiError(message, param="type")
+        return self._current
 
-    async def _silence(self) -> None:
+    async def _cancel_current(self) -> None:
         self._ended_early = False
-        if self._speaking is None:
+        if self._current is None:
             return
-        speaking, self._speaking = self._speaking, None
-        self._cancelled = not speaking.complete
-        await speaking.cancel()
-        await self.learn({"type": "audio.done", "finish_reason": "cancelled", "usage": None})
+        current, self._current = self._current, None
+        self._cancelled = not current.complete
+        await current.cancel()
+        await self.send_event({"type": "audio.done", "finish_reason": "cancelled", "usage": None})
 
     async def _receive(self) -> Message:
         incoming = await self._socket.receive()
@@ -149,26 +156,24 @@ class Session:
             raise ClientDisconnected
         text, raw = incoming.get("text"), incoming.get("bytes")
         body = text.encode("utf-8", "surrogatepass") if text is not None else raw or b""
-        if len(body) > LARGE:
-            return await asyncio.to_thread(parse, body, self._services.settings)
-        return parse(body, self._services.settings)
+        return await parse_body(lambda raw: parse_message(raw, self._services.settings), body)
 
-    async def hear(self, audio: bytes) -> None:
+    async def send_audio(self, audio: bytes) -> None:
         """Send a binary frame. Raises ClientDisconnected."""
         await self._send({"type": "websocket.send", "bytes": audio})
 
-    async def learn(self, fields: dict[str, Any]) -> None:
+    async def send_event(self, fields: dict[str, Any]) -> None:
         """Send a text frame with JSON. Raises ClientDisconnected."""
         await self._send({"type": "websocket.send", "text": json.dumps(fields)})
 
     async def _send(self, message: dict[str, Any]) -> None:
-        with _unless_gone():
+        with _disconnect_errors():
             async with asyncio.timeout(self._limits.stalled_seconds):
                 await self._socket.send(message)
 
 
 @contextmanager
-def _unless_gone() -> Iterator[None]:
+def _disconnect_errors() -> Iterator[None]:
     """Raise ClientDisconnected in place of the errors that ASGI servers raise for a disconnected or stalled client."""
     try:
         yield

@@ -11,15 +11,15 @@ from typing import Any
 from server.errors import ApiError
 from server.http.clients import client_quota
 
-_FAREWELL_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 """Upper bound on how long shutdown waits for clients that stopped reading."""
 
 
 class Sessions:
-    """The open sessions: at most ``most`` in all, and at most the fraction ``share`` of them for one client."""
+    """The open sessions: at most ``limit`` in all, and at most the fraction ``share`` of them for one client."""
 
-    def __init__(self, most: int, share: float) -> None:
-        self._most, self._most_of_client = most, client_quota(most, share)
+    def __init__(self, limit: int, share: float) -> None:
+        self._limit, self._limit_of_client = limit, client_quota(limit, share)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._of_client: Counter[str] = Counter()
 
@@ -27,7 +27,7 @@ class Sessions:
         return len(self._tasks)
 
     @contextmanager
-    def entered(self, client: str) -> Iterator[None]:
+    def session(self, client: str) -> Iterator[None]:
         """Count the current task as a session of ``client``; ``end`` cancels the task.
 
         Raises ApiError 429 when there are too many sessions, in all or of this client.
@@ -46,12 +46,12 @@ class Sessions:
                 del self._of_client[client]
 
     def _check_room(self, client: str) -> None:
-        if len(self._tasks) >= self._most:
-            message = f"All {self._most} live sessions of this server are open; try again later."
-        elif self._of_client[client] >= self._most_of_client:
+        if len(self._tasks) >= self._limit:
+            message = f"at most {self._limit} live sessions can be open (limits.max_live_sessions); try again later"
+        elif self._of_client[client] >= self._limit_of_client:
             message = (
-                f"One client may have {self._most_of_client} of the {self._most} live sessions, and yours are open; "
-                "close one first."
+                f"one client can have at most {self._limit_of_client} of the {self._limit} live sessions "
+                "(limits.client_share); close one first"
             )
         else:
             return
@@ -63,4 +63,4 @@ class Sessions:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)

@@ -51,7 +51,7 @@ def _code_of(text: str) -> str:
 
 
 def _of_paragraph(text: str, code: str) -> Iterator[str]:
-    """Yield sentences window by window.
+    """Yield the sentences of a paragraph, window by window.
 
     The last sentence of a window may continue after it, so the next window starts with that sentence.
     """
@@ -100,14 +100,14 @@ def pieces(text: str, language: str, context: int) -> Iterator[str]:
     piece with the start of ``text`` remains. context: positions of an utterance.
     """
     longest = max(2 * SHORTEST, min(LONGEST, context // _CONTEXT_SHARE))
-    said = (each for each in sentences(text, language) if len(each) < SHORTEST or _has_words(each))
-    cut = chain.from_iterable(_cut(sentence, longest) for sentence in said)
-    spoken = 0
-    for piece in _joined(cut, longest):
+    kept = (each for each in sentences(text, language) if len(each) < SHORTEST or _has_words(each))
+    parts = chain.from_iterable(_cut(sentence, longest) for sentence in kept)
+    count = 0
+    for piece in _joined(parts, longest):
         if _has_words(piece):
-            spoken += 1
+            count += 1
             yield piece.strip()
-    if not spoken:
+    if not count:
         yield text.strip()[:longest]
 
 
@@ -121,18 +121,19 @@ def _has_words(text: str) -> bool:
 
 
 def _joined(parts: Iterable[str], longest: int) -> Iterator[str]:
-    held, so_far = "", 0
+    """Yield ``parts``, of which short ones are joined with their neighbors, up to the weight ``longest``."""
+    piece, piece_weight = "", 0
     for part in parts:
-        more = weight(part)
-        lone = so_far < SHORTEST or more < SHORTEST or _ABBREVIATED.search(held[-_TAIL:]) is not None
-        if lone and so_far + more <= longest:
-            held, so_far = held + part, so_far + more
+        part_weight = weight(part)
+        joins = piece_weight < SHORTEST or part_weight < SHORTEST or _ABBREVIATED.search(piece[-_TAIL:]) is not None
+        if joins and piece_weight + part_weight <= longest:
+            piece, piece_weight = piece + part, piece_weight + part_weight
             continue
-        if held:
-            yield held
-        held, so_far = part, more
-    if held:
-        yield held
+        if piece:
+            yield piece
+        piece, piece_weight = part, part_weight
+    if piece:
+        yield piece
 
 
 def _cut(sentence: str, longest: int) -> Iterator[str]:

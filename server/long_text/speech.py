@@ -5,108 +5,104 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
-from engine.client.stream import SpeechStream
+from engine.protocol.engine import Engine, EngineStream
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SpeechRequest
 from server.long_text.pieces import weight
 
 _LEAD_FRAMES = 12
 """The next piece is submitted this many frames (about one second) before the estimated end of the current one."""
-_FRAMES_A_LETTER = 0.8
+_FRAMES_PER_LETTER = 0.8
 """Estimated frames per letter until the first piece has ended: 15 letters per second."""
-
-
-class Engine(Protocol):
-    """The engine that synthesizes each piece."""
-
-    def submit(self, request: SpeechRequest) -> SpeechStream:
-        """Submit an utterance. Raises EngineUnavailable while there is no engine."""
 
 
 @dataclass(slots=True)
 class _Piece:
-    stream: SpeechStream
+    """A submitted piece. weight: its length in letters. frames: number of frames received so far."""
+
+    stream: EngineStream
     weight: int
     frames: int = 0
 
 
 class LongSpeech:
-    """An async iterator over the chunks of consecutive pieces, with the interface of one SpeechStream.
+    """An AudioStream over the chunks of consecutive pieces of one text.
 
     It submits at most one piece ahead, and only when the current piece is almost complete. So there is no gap between
     pieces, and most of the time the request uses one engine utterance, as any other request does.
     """
 
-    def __init__(self, engine: Engine, asked: SpeechRequest, pieces: Iterator[str]) -> None:
-        self._engine, self._asked = engine, asked
+    def __init__(self, engine: Engine, request: SpeechRequest, pieces: Iterator[str]) -> None:
+        self._engine, self._request = engine, request
         self._pieces = enumerate(pieces)
-        self._ended: list[Completion] = []
-        self._said = self._said_weight = 0
-        self._ahead: _Piece | None = None
-        self._now = self._submitted()
+        self._completions: list[Completion] = []
+        self._ended_frames = self._ended_weight = 0
+        self._current = self._submit_next()
+        self._next: _Piece | None = None
 
     @property
     def completion(self) -> Completion:
-        """The finish reason, and the token and frame counts of all pieces together.
+        """The finish reason and the token counts of all pieces together. Raises RuntimeError until all have ended.
 
-        Raises RuntimeError before all chunks are consumed.
+        The reason is CANCELLED or LENGTH if any piece has it, else STOP.
         """
-        if self._now is not None or not self._ended:
+        if self._current is not None or not self._completions:
             raise RuntimeError("the utterance has not ended")
-        reasons = {each.finish_reason for each in self._ended}
-        worst = (FinishReason.CANCELLED, FinishReason.LENGTH)
+        reasons = {each.finish_reason for each in self._completions}
+        by_priority = (FinishReason.CANCELLED, FinishReason.LENGTH)
         return Completion(
-            next((reason for reason in worst if reason in reasons), FinishReason.STOP),
-            sum(each.input_tokens for each in self._ended),
-            sum(each.output_tokens for each in self._ended),
+            next((reason for reason in by_priority if reason in reasons), FinishReason.STOP),
+            sum(each.input_tokens for each in self._completions),
+            sum(each.output_tokens for each in self._completions),
         )
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AudioChunk:
-        while self._now is not None:
-            chunk = await anext(self._now.stream, None)
+        while self._current is not None:
+            chunk = await anext(self._current.stream, None)
             if chunk is not None:
-                self._now.frames += len(chunk.codes)
-                self._look_ahead(self._now)
+                self._current.frames += len(chunk.codes)
+                self._submit_ahead(self._current)
                 return chunk
-            self._now = self._after(self._now)
+            self._current = self._after(self._current)
         raise StopAsyncIteration
 
     def cancel(self) -> None:
-        """Abort. The engine stops working on it within one step. No effect once it has ended."""
-        for piece in (self._now, self._ahead):
+        """Abort. The engine stops working on it within one step. No-op once it has ended."""
+        for piece in (self._current, self._next):
             if piece is not None:
                 piece.stream.cancel()
 
-    def _look_ahead(self, piece: _Piece) -> None:
-        if self._ahead is None and piece.frames + _LEAD_FRAMES >= self._frames_a_letter * piece.weight:
-            self._ahead = self._submitted()
+    def _submit_ahead(self, piece: _Piece) -> None:
+        """Submit the next piece if ``piece`` is almost complete."""
+        if self._next is None and piece.frames + _LEAD_FRAMES >= self._frames_per_letter * piece.weight:
+            self._next = self._submit_next()
 
     @property
-    def _frames_a_letter(self) -> float:
-        return self._said / self._said_weight if self._said_weight else _FRAMES_A_LETTER
+    def _frames_per_letter(self) -> float:
+        return self._ended_frames / self._ended_weight if self._ended_weight else _FRAMES_PER_LETTER
 
     def _after(self, piece: _Piece) -> _Piece | None:
         """Return the piece after ``piece``, which has ended. None if it was the last one, or was cancelled."""
-        ended = piece.stream.completion
-        self._ended.append(ended)
-        if ended.finish_reason is FinishReason.CANCELLED:
+        completion = piece.stream.completion
+        self._completions.append(completion)
+        if completion.finish_reason is FinishReason.CANCELLED:
             return None
-        self._said += piece.frames
-        self._said_weight += piece.weight
-        following, self._ahead = self._ahead or self._submitted(), None
+        self._ended_frames += piece.frames
+        self._ended_weight += piece.weight
+        following, self._next = self._next or self._submit_next(), None
         return following
 
-    def _submitted(self) -> _Piece | None:
+    def _submit_next(self) -> _Piece | None:
         """Submit the next piece to the engine. Return None when there are no more pieces."""
         number, text = next(self._pieces, (0, None))
         if text is None:
             return None
-        sampling = replace(self._asked.sampling, seed=seed_of(self._asked.sampling.seed, number))
-        return _Piece(self._engine.submit(replace(self._asked, text=text, sampling=sampling)), weight(text))
+        sampling = replace(self._request.sampling, seed=seed_of(self._request.sampling.seed, number))
+        return _Piece(self._engine.submit(replace(self._request, text=text, sampling=sampling)), weight(text))
 
 
 def seed_of(seed: int | None, number: int) -> int | None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.client.client import EngineClient
+from engine.protocol.engine import Engine
 from engine.protocol.request import SAMPLE_RATE, Voice
 from engine.system.regular_file import FileTooLargeError, read_regular
 from server.errors import ApiError
@@ -105,7 +105,7 @@ class ReferenceLibrary:
 
     def __init__(
         self,
-        engine: EngineClient,
+        engine: Engine,
         settings: Settings,
         decode: Decode,
         resolve: Resolve | None = None,

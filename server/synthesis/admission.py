@@ -8,146 +8,21 @@ import math
 import time
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import fmean
-from types import TracebackType
 
 from server.errors import RETRY_AFTER, ApiError
 from server.http.clients import client_quota
+from server.synthesis.admission_ticket import AdmissionTicket
 
 _MEASURED = 32
 """Retry-After is computed from the mean duration of this many completed utterances."""
-_LONGEST_RETRY = 120
+_MAX_RETRY_AFTER = 120
 """Upper bound of Retry-After, in seconds."""
 _CONTENTION_GAP_SECONDS = 10.0
-"""Requests that begin to wait after so long without any are a new contention: earlier waits are forgiven."""
+"""Requests that begin to wait after a longer time without any are a new contention: earlier waits are forgiven."""
 _CHECK_SECONDS = 1.0
 """Interval of the eviction check while requests wait, in seconds."""
-
-
-class Seat:
-    """The admission ticket of one request: queued at first, then running.
-
-    A seat measures how long its client blocked the engine (``client_blocks``, ``client_resumes``) and how much audio
-    the client received (``gave``). The difference decides which request is evicted while others wait.
-    """
-
-    def __init__(self, admission: Admission, client: str) -> None:
-        self.client = client
-        self.number = admission.next_number()
-        """Its position in the queue: lower numbers come first."""
-        self.started: float | None = None
-        """When it started to run; None while it is queued."""
-        self.ready_since: float | None = None
-        """When it asked for its turn; None while its request is being prepared."""
-        self.spoken = False
-        """Whether its utterance is complete: only the durations of complete ones count for Retry-After."""
-        self._admission = admission
-        self._turn = asyncio.Event()
-        self._blocked = self._given = 0.0
-        self._blocked_since: float | None = None
-        self.eviction: ApiError | None = None
-        """The error that it was evicted with."""
-        self.holder: asyncio.Task[object] | None = None
-        """The task that runs inside ``evictable``."""
-
-    def ready(self) -> None:
-        """Ask for a turn. Before that the seat keeps its position in the queue, but others may overtake it."""
-        if self.ready_since is None:
-            self.ready_since = self._admission.now()
-            self._admission.enqueue(self)
-
-    async def turn(self) -> None:
-        """Ask for a turn and wait for it."""
-        self.ready()
-        if self.started is None:
-            self._admission.watch()
-            await self._turn.wait()
-
-    def start(self, now: float) -> None:
-        """Mark the seat as running and wake its ``turn``."""
-        self.started = now
-        self._turn.set()
-
-    def stop(self) -> None:
-        """Reset the seat and move it to the end of the queue, for another request of the same client."""
-        self.started = self.ready_since = self.eviction = self._blocked_since = None
-        self.spoken = False
-        self._blocked = self._given = 0.0
-        self.number = self._admission.next_number()
-        self._turn.clear()
-
-    def waited(self, now: float) -> float:
-        """Return the seconds since it asked for its turn; 0 if it has not."""
-        return 0.0 if self.ready_since is None else now - self.ready_since
-
-    def client_blocks(self) -> None:
-        """Record that from now on the engine waits for the client to read audio or to send text."""
-        if self._blocked_since is None:
-            self._blocked_since = self._admission.now()
-
-    def client_resumes(self, excused: float = 0.0) -> None:
-        """Record that the engine no longer waits. excused: seconds of the wait that do not count against the client."""
-        if self._blocked_since is not None:
-            waited = self._admission.now() - self._blocked_since
-            self._blocked += max(0.0, waited - excused)
-            self._blocked_since = None
-
-    def gave(self, seconds: float) -> None:
-        """Record that the client receives audio that takes ``seconds`` to play."""
-        self._given += seconds
-
-    def forgive(self) -> None:
-        """Forget waits from the time when no other request needed the seat. Called when requests begin to wait."""
-        self._blocked = min(self._blocked, self._given)
-        if self._blocked_since is not None:
-            self._blocked_since = self._admission.now()
-
-    def arrears(self, now: float) -> float:
-        """Return the seconds that the client kept the engine waiting, minus the seconds of audio it received."""
-        waiting = 0.0 if self._blocked_since is None else now - self._blocked_since
-        return self._blocked + waiting - self._given
-
-    @property
-    def evicted(self) -> bool:
-        """Whether the seat was evicted."""
-        return self.eviction is not None
-
-    def evict(self, error: ApiError) -> None:
-        """Cancel the body of ``evictable``, which then raises ``error``."""
-        self.eviction = error
-        if self.holder is not None:
-            self.holder.cancel()
-
-    def evictable(self) -> Evictable:
-        """Return a context whose body is cancelled when the seat is evicted, and then raises the eviction's error."""
-        return Evictable(self)
-
-
-class Evictable:
-    """The context manager of ``Seat.evictable``. Like ``asyncio.timeout``, it cancels its task and uncancels it."""
-
-    __slots__ = ("_cancelling", "_seat", "_task")
-
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
-
-    def __enter__(self) -> None:
-        if self._seat.eviction is not None:
-            raise self._seat.eviction
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._cancelling = task, task.cancelling()
-        self._seat.holder = task
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._seat.holder = None
-        eviction = self._seat.eviction
-        if eviction is not None and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise eviction from None
 
 
 class Admission:
@@ -163,7 +38,7 @@ class Admission:
             others wait.
         contended_wait: seconds that a client may keep the engine waiting, beyond the audio it received, while other
             requests are queued.
-        recall_after: seconds that a client below its share waits before a client above its share loses a seat.
+        recall_after: seconds that a client below its share waits before a client above its share loses a slot.
         clock: returns monotonic seconds.
     """
 
@@ -177,17 +52,17 @@ class Admission:
         contended_wait: float = math.inf,
         recall_after: float = math.inf,
     ) -> None:
-        self.now = clock
-        self._most_running, self._most_waiting = running, waiting
+        self._clock = clock
+        self._max_running, self._max_waiting = running, waiting
         self._running_share, self._waiting_share = client_quota(running, share), client_quota(waiting, share)
         self._contended_wait, self._recall_after = contended_wait, recall_after
-        self._running: set[Seat] = set()
-        self._running_of: dict[str, int] = {}
+        self._running: set[AdmissionTicket] = set()
+        self._running_by_client: dict[str, int] = {}
         self._waiting = 0
-        self._waiting_of: dict[str, int] = {}
-        self._ready: dict[str, list[Seat]] = {}
-        """The seats that wait for their turn, by client, in queue order."""
-        self._numbers = itertools.count()
+        self._waiting_by_client: dict[str, int] = {}
+        self._queues: dict[str, list[AdmissionTicket]] = {}
+        """The tickets that wait for their turn, by client, in queue order."""
+        self._positions = itertools.count()
         self._durations: deque[float] = deque(maxlen=_MEASURED)
         self._closed = False
         self._check: asyncio.TimerHandle | None = None
@@ -199,9 +74,9 @@ class Admission:
         return len(self._running)
 
     @property
-    def most_running(self) -> int:
+    def max_running(self) -> int:
         """Maximum number of running requests."""
-        return self._most_running
+        return self._max_running
 
     @property
     def waiting(self) -> int:
@@ -209,107 +84,118 @@ class Admission:
         return self._waiting
 
     @property
-    def taken(self) -> int:
-        """Number of requests that hold a seat, running or not."""
+    def admitted(self) -> int:
+        """Number of requests that have a ticket, running or not."""
         return self.running + self.waiting
 
-    @property
-    def closed(self) -> bool:
-        """Whether new requests are refused because the server is draining."""
-        return self._closed
-
     def close(self) -> None:
-        """Refuse new requests; requests that hold a seat continue."""
+        """Refuse new requests because the server is draining; requests that have a ticket continue."""
         self._closed = True
 
     def check_open(self) -> None:
         """Raise ApiError 503 if the server is draining."""
         if self._closed:
-            raise ApiError("The server is stopping and takes no new requests.", status=503, code="draining")
+            message = "the server is stopping and accepts no new requests; try again later"
+            raise ApiError(message, status=503, code="draining")
 
-    @contextmanager
-    def seat(self, client: str) -> Iterator[Seat]:
-        """Hold one seat for ``client``. The caller then waits for ``Seat.turn``.
+    def ticket(self, client: str) -> AdmissionTicket:
+        """Return a new ticket for ``client``. Use it as a context manager, and wait for ``wait_for_turn``.
 
         Raises ApiError 429 when the queue, or the client's share of it, is full, and 503 when the server is draining.
         """
         self.check_open()
         self._check_room(client)
-        seat = Seat(self, client)
+        ticket = AdmissionTicket(self, client)
         self._count_waiting(client, 1)
-        try:
-            yield seat
-        finally:
-            self._leave(seat)
+        return ticket
 
-    def again(self, seat: Seat) -> None:
-        """Move a running seat to the end of the queue, for the next request of its holder."""
-        if seat.started is None:
+    def requeue(self, ticket: AdmissionTicket) -> None:
+        """Move a running ticket to the end of the queue, for the next request of its owner."""
+        if ticket.started_at is None:
             return
-        self._stop(seat)
-        seat.stop()
-        self._count_waiting(seat.client, 1)
-        self._call_next()
+        self._stop(ticket)
+        ticket.requeue()
+        self._count_waiting(ticket.client, 1)
+        self._start_next()
 
-    def next_number(self) -> int:
-        """Return the number of a new position at the end of the queue."""
-        return next(self._numbers)
+    def release(self, ticket: AdmissionTicket) -> None:
+        """Free the place of a ticket. No-op if it was released before."""
+        if ticket.released:
+            return
+        ticket.released = True
+        if ticket.started_at is None:
+            self._dequeue(ticket)
+            return
+        self._stop(ticket)
+        self._start_next()
 
-    def enqueue(self, seat: Seat) -> None:
-        """Queue ``seat`` for its turn; start it at once when there is a free slot."""
-        insort(self._ready.setdefault(seat.client, []), seat, key=lambda each: each.number)
-        self._call_next()
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self._clock()
+
+    def next_position(self) -> int:
+        """Return a new position at the end of the queue."""
+        return next(self._positions)
+
+    def enqueue(self, ticket: AdmissionTicket) -> None:
+        """Queue ``ticket`` for its turn; start it at once when there is a free slot."""
+        insort(self._queues.setdefault(ticket.client, []), ticket, key=lambda each: each.position)
+        self._start_next()
 
     def watch(self) -> None:
         """Evict now, and once a second for as long as requests wait for a turn. Called in the event loop."""
         if self._check is None:
             self._begin_contention()
-            self._check_later()
-        self.relieve()
+            self._schedule_check()
+        self.evict_for_waiting()
 
-    def relieve(self) -> None:
+    def evict_for_waiting(self) -> None:
         """Evict running requests to make room for waiting ones.
 
         First it evicts requests whose clients keep the engine waiting too long, the slowest first. If there are none
         and a client below its share has waited for ``recall_after``, it evicts the newest request of the clients above
         their share.
         """
-        staying = [seat for seat in self._running if not seat.evicted]
-        wanted = sum(map(len, self._ready.values())) - (self.running - len(staying))
+        staying = [ticket for ticket in self._running if not ticket.evicted]
+        wanted = sum(map(len, self._queues.values())) - (self.running - len(staying))
         if wanted <= 0:
             return
         now = self.now()
-        slow = sorted(((seat.arrears(now), seat) for seat in staying), key=lambda each: each[0], reverse=True)
-        for arrears, seat in slow[:wanted]:
-            if arrears > self._contended_wait:
-                seat.evict(_too_slow(arrears, self._contended_wait))
-        if len(staying) == self.running and not any(seat.evicted for seat in staying):
-            self._recall(now)
+        slowest = sorted(
+            ((ticket.client_lag(now), ticket) for ticket in staying), key=lambda each: each[0], reverse=True
+        )
+        for lag, ticket in slowest[:wanted]:
+            if lag > self._contended_wait:
+                ticket.evict(_too_slow(lag, self._contended_wait))
+        if len(staying) == self.running and not any(ticket.evicted for ticket in staying):
+            self._recall_slot(now)
 
     def _begin_contention(self) -> None:
-        """Start the accounts of running seats anew, unless requests waited until a moment ago."""
+        """Forgive the lag of running requests, unless requests waited until a moment ago."""
         if self.now() - self._contended_until > _CONTENTION_GAP_SECONDS:
-            for seat in self._running:
-                seat.forgive()
+            for ticket in self._running:
+                ticket.forgive_lag()
 
-    def _recall(self, now: float) -> None:
+    def _recall_slot(self, now: float) -> None:
+        """Evict the newest request of the clients above their share, if a client below its share has waited long."""
         starved = any(
-            self._running_of.get(client, 0) < self._running_share and seats[0].waited(now) >= self._recall_after
-            for client, seats in self._ready.items()
+            self._running_by_client.get(client, 0) < self._running_share
+            and queue[0].queued_seconds(now) >= self._recall_after
+            for client, queue in self._queues.items()
         )
-        beyond = [seat for seat in self._running if self._running_of[seat.client] > self._running_share]
-        if starved and beyond:
-            newest = max(beyond, key=lambda seat: seat.started or 0.0)
-            newest.evict(self._recalled(self._running_of[newest.client]))
+        above_share = [each for each in self._running if self._running_by_client[each.client] > self._running_share]
+        if starved and above_share:
+            newest = max(above_share, key=lambda ticket: ticket.started_at or 0.0)
+            newest.evict(self._recalled(self._running_by_client[newest.client]))
 
-    def _check_later(self) -> None:
+    def _schedule_check(self) -> None:
         self._check = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_again)
 
     def _check_again(self) -> None:
         self._check = None
-        if self._ready:
-            self._check_later()
-            self.relieve()
+        if self._queues:
+            self._schedule_check()
+            self.evict_for_waiting()
         else:
             self._contended_until = self.now()
 
@@ -318,20 +204,22 @@ class Admission:
 
         ``waiting`` includes requests that are still being prepared, so the queue is ``waiting`` minus the free slots.
         """
-        free = self._most_running - self.running
-        if self.waiting - free >= self._most_waiting:
-            every = self._most_running + self._most_waiting
-            raise self._refusal(f"All {every} places of this server are taken; try again later.")
-        if self._waiting_of.get(client, 0) - free >= self._waiting_share:
+        free = self._max_running - self.running
+        if self.waiting - free >= self._max_waiting:
             raise self._refusal(
-                f"One client may have {self._waiting_share} of the {self._most_waiting} places in the queue, "
-                "and yours are taken; wait for your other requests to end."
+                f"the queue is full: at most {self._max_running} requests run and {self._max_waiting} wait at a time; "
+                "try again later"
+            )
+        if self._waiting_by_client.get(client, 0) - free >= self._waiting_share:
+            raise self._refusal(
+                f"this client's share of the queue is full: {self._waiting_share} of {self._max_waiting} places "
+                "(limits.client_share); wait until one of your other requests has ended"
             )
 
-    def _recalled(self, held: int) -> ApiError:
+    def _recalled(self, running: int) -> ApiError:
         return self._refusal(
-            f"You held {held} of the server's {self._most_running} seats, and another client waited for one; "
-            f"one client may keep {self._running_share} while others wait. Try again later.",
+            f"this client had {running} of {self._max_running} running requests while another client waited; at most "
+            f"{self._running_share} are kept then (limits.client_share). Try again later",
             code="seat_recalled",
         )
 
@@ -343,42 +231,37 @@ class Admission:
         """Estimated seconds until all present requests have had their turn, from the durations of recent ones."""
         if not self._durations:
             return RETRY_AFTER
-        expected = fmean(self._durations) * (self.waiting + 1) / self._most_running
-        return max(1, min(_LONGEST_RETRY, math.ceil(expected)))
+        expected = fmean(self._durations) * (self.waiting + 1) / self._max_running
+        return max(1, min(_MAX_RETRY_AFTER, math.ceil(expected)))
 
-    def _call_next(self) -> None:
-        while self._ready and self.running < self._most_running:
-            client = min(self._ready, key=lambda each: (self._running_of.get(each, 0), self._ready[each][0].number))
-            seat = self._ready[client][0]
-            self._dequeue(seat)
-            self._running.add(seat)
-            _count(self._running_of, client, 1)
-            seat.start(self.now())
+    def _start_next(self) -> None:
+        while self._queues and self.running < self._max_running:
+            client = min(
+                self._queues, key=lambda each: (self._running_by_client.get(each, 0), self._queues[each][0].position)
+            )
+            ticket = self._queues[client][0]
+            self._dequeue(ticket)
+            self._running.add(ticket)
+            _count(self._running_by_client, client, 1)
+            ticket.start(self.now())
 
-    def _dequeue(self, seat: Seat) -> None:
-        self._count_waiting(seat.client, -1)
-        if seat.ready_since is not None:
-            seats = self._ready[seat.client]
-            seats.remove(seat)
-            if not seats:
-                del self._ready[seat.client]
+    def _dequeue(self, ticket: AdmissionTicket) -> None:
+        self._count_waiting(ticket.client, -1)
+        if ticket.turn_requested_at is not None:
+            queue = self._queues[ticket.client]
+            queue.remove(ticket)
+            if not queue:
+                del self._queues[ticket.client]
 
     def _count_waiting(self, client: str, change: int) -> None:
         self._waiting += change
-        _count(self._waiting_of, client, change)
+        _count(self._waiting_by_client, client, change)
 
-    def _leave(self, seat: Seat) -> None:
-        if seat.started is None:
-            self._dequeue(seat)
-            return
-        self._stop(seat)
-        self._call_next()
-
-    def _stop(self, seat: Seat) -> None:
-        if seat.spoken and seat.started is not None:
-            self._durations.append(self.now() - seat.started)
-        self._running.discard(seat)
-        _count(self._running_of, seat.client, -1)
+    def _stop(self, ticket: AdmissionTicket) -> None:
+        if ticket.completed and ticket.started_at is not None:
+            self._durations.append(self.now() - ticket.started_at)
+        self._running.discard(ticket)
+        _count(self._running_by_client, ticket.client, -1)
 
 
 def _count(counts: dict[str, int], client: str, change: int) -> None:
@@ -389,11 +272,11 @@ def _count(counts: dict[str, int], client: str, change: int) -> None:
         del counts[client]
 
 
-def _too_slow(arrears: float, allowed: float) -> ApiError:
+def _too_slow(lag: float, allowed: float) -> ApiError:
     return ApiError(
-        f"The engine waited {arrears:.1f} s for this client, to take audio or to send text, beyond the audio it was "
-        f"given; {allowed:g} s are allowed while other requests wait for a seat. Try again, and take audio as fast as "
-        "it plays or send text as fast as it is spoken.",
+        f"the client kept the engine waiting for {lag:.1f} s beyond the audio it received; while other requests wait, "
+        f"{allowed:g} s are allowed (limits.contended_wait_seconds). Try again, and read audio as fast as it plays or "
+        "send text as fast as it is spoken",
         status=408,
         code="client_too_slow",
     )

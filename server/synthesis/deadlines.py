@@ -9,14 +9,21 @@ from contextlib import asynccontextmanager
 from server.errors import ApiError
 
 
-@asynccontextmanager
-async def first_audio_deadline(seconds: float) -> AsyncIterator[None]:
-    """Limit the body to ``seconds``. Raises ApiError 504 after that."""
-    try:
-        async with asyncio.timeout(seconds) as deadline:
-            yield
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        message = f"There was nothing to hear within {seconds:g} s."
-        raise ApiError(message, status=504, code="deadline_exceeded") from None
+class FirstAudioDeadline:
+    """``limits.first_sound_seconds`` from now. Create it in the event loop."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._at = asyncio.get_running_loop().time() + seconds
+
+    @asynccontextmanager
+    async def enforced(self) -> AsyncIterator[None]:
+        """Cancel the body at the deadline and raise ApiError 504. May be entered several times, one after another."""
+        try:
+            async with asyncio.timeout_at(self._at) as timeout:
+                yield
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            message = f"no audio was ready within {self._seconds:g} s (limits.first_sound_seconds); try again later"
+            raise ApiError(message, status=504, code="deadline_exceeded") from None

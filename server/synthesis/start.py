@@ -2,57 +2,67 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import SpeechRequest
-from server.api.requests import SpeechBody
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Rendering
-from server.long_text.splitting import check_split, submitted
+from server.request_models.speech import SpeechBody
+from server.served_model import ServedModel
 from server.services import Services
-from server.synthesis.admission import Seat
-from server.synthesis.deadlines import first_audio_deadline
-from server.synthesis.engine_request import speech_request, task_of
+from server.synthesis.admission_ticket import AdmissionTicket
+from server.synthesis.deadlines import FirstAudioDeadline
+from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import Playback, RequestRecord
 
 
-async def opened(body: SpeechBody, services: Services, record: RequestRecord, held: ExitStack, seat: Seat) -> Utterance:
-    """Start synthesis and return the utterance at its first audio; ``held`` closes it.
+@asynccontextmanager
+async def start_synthesis(
+    body: SpeechBody,
+    model: ServedModel,
+    services: Services,
+    record: RequestRecord,
+    ticket: AdmissionTicket,
+    submit_live: Callable[[SpeechRequest], AudioStream] | None = None,
+) -> AsyncIterator[Utterance]:
+    """Start synthesis and yield the utterance at its first audio. Leaving the context aborts it if it has not ended.
 
-    An invalid request fails before it waits for its turn. Raises ApiError; 504 when the first audio takes longer than
-    ``limits.first_sound_seconds``.
+    An invalid request fails before it waits for its turn. Raises ApiError or EngineError; ApiError 504 when the first
+    audio takes longer than ``limits.first_sound_seconds``.
+
+    submit_live: submits the request of a live session, which has its own text; without it the text is ``body.input``.
     """
-    settings = services.settings
-    async with first_audio_deadline(settings.limits.first_sound_seconds):
-        asked = await speech_request(body, services.engine, settings, services.references, record.owner)
-        check_split(body, asked)
-        describe(record, body, asked)
-        record.characters = len(body.input)
-        record.playback = Playback() if body.stream else None
-        await seat.turn()
-        stream = submitted(body, asked, services.engine)
-        utterance = Utterance(stream, record, seat, trim=settings.trim_leading_silence)
-        held.callback(utterance.close)
-        await utterance.open()
-    return utterance
+    deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
+    async with deadline.enforced():
+        request = await speech_request(body, model, record.owner)
+        _describe(record, body, request)
+        if submit_live is None:
+            record.characters = len(body.input)
+            record.playback = Playback() if body.stream else None
+        await ticket.wait_for_turn()
+    with closing(_rendering(body, services)) as rendering:
+        stream = submit(request, body, model.engine) if submit_live is None else submit_live(request)
+        trim = services.settings.trim_leading_silence
+        with closing(Utterance(stream, rendering, record, ticket, speed=body.speed, trim=trim)) as utterance:
+            async with deadline.enforced():
+                await utterance.wait_for_first_audio()
+            yield utterance
 
 
-def rendering_of(body: SpeechBody, services: Services, held: ExitStack) -> Rendering:
-    """Return the encoder of the response's audio file; ``held`` closes it."""
-    rendering = Rendering(
+def _rendering(body: SpeechBody, services: Services) -> Rendering:
+    return Rendering(
         FORMATS[body.response_format],
         services.audio_threads,
         speed=body.speed,
         rate=body.sample_rate,
         streaming=body.stream,
     )
-    held.callback(rendering.close)
-    return rendering
 
 
-def describe(record: RequestRecord, body: SpeechBody, asked: SpeechRequest) -> None:
+def _describe(record: RequestRecord, body: SpeechBody, request: SpeechRequest) -> None:
     """Record the task, voice and speed, for the log and the metrics."""
-    brought = (body.ref_audio, body.speaker_embedding, body.voices)
-    named = None if any(each is not None for each in brought) else body.voice
-    record.task, record.voice, record.speed = task_of(asked), asked.speaker or named, body.speed
+    named = None if body.voice_sources else body.voice
+    record.task, record.voice, record.speed = task_of(request), request.speaker or named, body.speed

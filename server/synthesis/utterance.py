@@ -4,87 +4,102 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion
+from engine.protocol.engine import AudioStream
+from engine.protocol.request import SAMPLE_RATE, Completion
 from server.audio.pipeline import Rendering, from_first_audio, silence_before
-from server.synthesis.admission import Seat
+from server.synthesis.admission_ticket import AdmissionTicket
 from server.telemetry.record import RequestRecord
 
-_NOTHING = np.zeros(0, np.int16)
-
-
-class Speech(Protocol):
-    """An async iterator over the engine's audio chunks of one utterance."""
-
-    @property
-    def completion(self) -> Completion:
-        """Finish reason and token counts; available once all chunks are consumed."""
-
-    def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
-
-    def cancel(self) -> None:
-        """Abort. No effect once the utterance has ended."""
+_NO_SAMPLES = np.zeros(0, np.int16)
 
 
 class Utterance:
-    """A speech stream. Call ``open`` first, read it once with ``samples`` or ``encoded``, and always ``close`` it."""
+    """The audio of one utterance, read once with ``encoded``. Call ``wait_for_first_audio`` first; always ``close`` it.
 
-    def __init__(self, stream: Speech, record: RequestRecord, seat: Seat, *, trim: bool) -> None:
+    Args:
+        stream: the engine's audio.
+        rendering: encodes the audio file.
+        record: is told what happens.
+        ticket: is told how much audio the client receives.
+        speed: playback speed of the file.
+        trim: whether to trim leading silence.
+
+    Attributes:
+        completion: finish reason and token counts; None until all audio is read.
+    """
+
+    def __init__(
+        self,
+        stream: AudioStream,
+        rendering: Rendering,
+        record: RequestRecord,
+        ticket: AdmissionTicket,
+        *,
+        speed: float,
+        trim: bool,
+    ) -> None:
         self._stream = stream
+        self._rendering = rendering
         self._record = record
-        self._seat = seat
+        self._ticket = ticket
+        self._speed = speed
         self._blocks = from_first_audio(stream, trim)
-        self._first = _NOTHING
+        self._first = _NO_SAMPLES
+        self.completion: Completion | None = None
 
-    async def open(self) -> None:
+    @property
+    def media_type(self) -> str:
+        """Media type of the audio file."""
+        return self._rendering.media_type
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the audio file in Hz."""
+        return self._rendering.sample_rate
+
+    async def wait_for_first_audio(self) -> None:
         """Wait for the first audio. Raises EngineError when the engine fails before it."""
-        self._first = await self._next()
-        self._record.sounded(silence_before(self._first) / SAMPLE_RATE)
+        self._first = await self._next_block()
+        self._record.set_first_audio(silence_before(self._first) / SAMPLE_RATE)
 
-    async def samples(self) -> AsyncIterator[NDArray[np.int16]]:
-        """Yield blocks of int16 samples in order. Raises EngineError when the engine fails midway."""
-        block = self._first
-        while len(block):
-            self._record.gave(len(block))
-            self._seat.gave(len(block) / SAMPLE_RATE / self._record.speed)
-            yield block
-            block = await self._next()
-        self._record.completion = self._stream.completion
-        self._seat.spoken = True
-
-    async def encoded(self, rendering: Rendering) -> AsyncGenerator[bytes, None]:
-        """Yield the file that ``rendering`` encodes from the samples, in non-empty pieces."""
-        async for block in self.samples():
-            if piece := await rendering.encode(block):
+    async def encoded(self) -> AsyncGenerator[bytes, None]:
+        """Yield the audio file in non-empty pieces. Raises EngineError when the engine fails midway."""
+        async for block in self._samples():
+            if piece := await self._rendering.encode(block):
                 yield piece
-        if tail := await rendering.finish():
+        if tail := await self._rendering.finish():
             yield tail
 
-    async def _next(self) -> NDArray[np.int16]:
+    async def _samples(self) -> AsyncIterator[NDArray[np.int16]]:
+        block = self._first
+        while len(block):
+            self._record.add_samples(len(block))
+            self._ticket.add_audio(len(block) / SAMPLE_RATE / self._speed)
+            yield block
+            block = await self._next_block()
+        self.completion = self._record.completion = self._stream.completion
+        self._ticket.completed = True
+
+    async def _next_block(self) -> NDArray[np.int16]:
         """Return the next block of samples; an empty one at the end."""
-        asked = time.monotonic()
+        started = time.monotonic()
         try:
-            return await anext(self._blocks, _NOTHING)
+            return await anext(self._blocks, _NO_SAMPLES)
         finally:
-            self._record.engine_seconds += time.monotonic() - asked
+            self._record.engine_seconds += time.monotonic() - started
 
-    @property
-    def completion(self) -> Completion | None:
-        """Finish reason and token counts; None until all samples are consumed."""
-        return self._record.completion
-
-    @property
-    def ending(self) -> dict[str, Any]:
-        """The finish reason and usage, as JSON fields for the client."""
-        ended = self.completion
-        read, made = (ended.input_tokens, ended.output_tokens) if ended else (0, 0)
+    def completion_fields(self) -> dict[str, Any]:
+        """Return the finish reason and the usage, as JSON fields for the client."""
+        completion = self.completion
+        inputs, outputs = (completion.input_tokens, completion.output_tokens) if completion else (0, 0)
         return {
-            "finish_reason": ended.finish_reason.value if ended else None,
-            "usage": {"input_tokens": read, "output_tokens": made, "total_tokens": read + made},
+            "finish_reason": completion.finish_reason.value if completion else None,
+            "usage": {"input_tokens": inputs, "output_tokens": outputs, "total_tokens": inputs + outputs},
         }
 
     def close(self) -> None:

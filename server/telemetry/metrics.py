@@ -36,19 +36,21 @@ class EngineFigures:
 
 def engine_metrics(engine: EngineFigures) -> Iterator[Metric]:
     """Yield the metrics of ``engine``, without those of its stages while ``engine.figures`` is None."""
-    yield GaugeMetricFamily("sonant_engine_up", "Whether the engine answers and its models make audio.", int(engine.up))
+    yield GaugeMetricFamily(
+        "sonant_engine_up", "1 if the engine responds and its models produce audio, else 0.", int(engine.up)
+    )
     yield _restarts(engine.restarts)
     figures = engine.figures
     if figures is None:
         return
-    yield GaugeMetricFamily("sonant_talker_slots_used", "Utterances that the talker speaks.", figures["talker_slots"])
+    yield GaugeMetricFamily("sonant_talker_slots_used", "Utterances in the talker's slots.", figures["talker_slots"])
     yield GaugeMetricFamily(
         "sonant_talker_waiting", "Utterances that wait for a slot of the talker.", figures["talker_waiting"]
     )
     yield GaugeMetricFamily("sonant_code2wav_rows_used", "Utterances that Code2Wav decodes.", figures["code2wav_rows"])
     yield SummaryMetricFamily(
         "sonant_talker_batch_size",
-        "Utterances in a step of the talker; its sum is the frames made.",
+        "Utterances in a step of the talker; the sum is the number of generated frames.",
         figures["talker_steps"],
         figures["talker_step_rows"],
     )
@@ -65,8 +67,8 @@ def engine_metrics(engine: EngineFigures) -> Iterator[Metric]:
 def _restarts(counts: Mapping[str, int]) -> Metric:
     restarts = CounterMetricFamily(
         "sonant_engine_restarts",
-        "Engine processes that were replaced because they ended (crashed), did not answer or load in time (stalled), "
-        "or made no audio (failed).",
+        "Engine processes that were replaced because they exited (crashed), did not respond or load in time (stalled), "
+        "or produced no audio (failed).",
         labels=["reason"],
     )
     for reason, count in counts.items():
@@ -76,7 +78,7 @@ def _restarts(counts: Mapping[str, int]) -> Metric:
 
 def _ring_fill(figures: Mapping[str, int]) -> Metric:
     fill = GaugeMetricFamily(
-        "sonant_ring_fill_ratio", "How full the shared-memory ring between two stages is.", labels=["link"]
+        "sonant_ring_fill_ratio", "Used fraction of the shared-memory ring between two stages.", labels=["link"]
     )
     for link in _LINKS:
         fill.add_metric([link], figures[f"{link}_ring_used"] / max(1, figures[f"{link}_ring_size"]))
@@ -86,7 +88,7 @@ def _ring_fill(figures: Mapping[str, int]) -> Metric:
 def _cache_lookups(figures: Mapping[str, int]) -> Metric:
     lookups = CounterMetricFamily(
         "sonant_cache_lookups",
-        "Recordings whose voice (reference), or whose decoder state (context), was at hand or had to be made.",
+        "Cache lookups of a recording's voice (reference) or decoder state (context), by result (hit or miss).",
         labels=["cache", "result"],
     )
     for cache in _CACHES:
@@ -109,35 +111,35 @@ class Metrics:
         self._engine = _EngineCollector()
         registry.register(self._engine)
         ProcessCollector(registry=registry)
-        Gauge("sonant_info", "The version that runs.", ["version"], registry=registry).labels(version()).set(1)
-        running = Gauge("sonant_requests_running", "Speech requests whose turn has come.", registry=registry)
+        Gauge("sonant_info", "The running version.", ["version"], registry=registry).labels(version()).set(1)
+        running = Gauge("sonant_requests_running", "Running speech requests.", registry=registry)
         running.set_function(lambda: admission.running)
-        waiting = Gauge("sonant_requests_waiting", "Speech requests in line.", registry=registry)
+        waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", registry=registry)
         waiting.set_function(lambda: admission.waiting)
-        self._requests = Counter(
-            "sonant_requests", "Speech requests that are over.", ["outcome", "task"], registry=registry
-        )
-        open_sessions = Gauge("sonant_live_sessions_open", "Live sessions now.", registry=registry)
+        self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", "task"], registry=registry)
+        open_sessions = Gauge("sonant_live_sessions_open", "Open live sessions.", registry=registry)
         open_sessions.set_function(lambda: len(sessions))
-        body_bytes = Gauge("sonant_body_bytes", "Bytes of request bodies that are held now.", registry=registry)
+        body_bytes = Gauge("sonant_body_bytes", "Bytes of request bodies in memory.", registry=registry)
         body_bytes.set_function(lambda: bodies.used)
-        self._sessions = Counter("sonant_live_sessions", "Live sessions that are over.", ["outcome"], registry=registry)
-        self._seconds = self._histogram("sonant_request_seconds", "From a request to its end.", _DURATIONS)
+        self._sessions = Counter("sonant_live_sessions", "Ended live sessions.", ["outcome"], registry=registry)
+        self._seconds = self._histogram("sonant_request_seconds", "Duration of a request in seconds.", _DURATIONS)
         self._first_audio = self._histogram(
-            "sonant_time_to_first_audio_seconds", "Until the first bytes of audio could leave.", _LATENCIES
+            "sonant_time_to_first_audio_seconds", "Seconds from a request to its first audio.", _LATENCIES
         )
         self._onset = self._histogram(
-            "sonant_audible_onset_seconds", "Until somebody who plays from the first byte hears a sound.", _LATENCIES
+            "sonant_audible_onset_seconds",
+            "Seconds from a request to the first audible sound, for a client that plays from the first byte.",
+            _LATENCIES,
         )
         self._factor = self._histogram(
-            "sonant_real_time_factor", "Seconds spent waiting for the engine for a second of audio.", _FACTORS
+            "sonant_real_time_factor", "Seconds of waiting for the engine per second of audio.", _FACTORS
         )
-        self._audio = Counter("sonant_audio_seconds", "Seconds of speech made.", ["task"], registry=registry)
-        self._characters = Counter("sonant_characters", "Characters of text accepted.", ["task"], registry=registry)
+        self._audio = Counter("sonant_audio_seconds", "Seconds of synthesized speech.", ["task"], registry=registry)
+        self._characters = Counter("sonant_characters", "Characters of accepted text.", ["task"], registry=registry)
         self._underruns = Counter(
-            "sonant_underruns", "Gaps that a listener who plays from the first byte would hear.", registry=registry
+            "sonant_underruns", "Buffer underruns of a client that plays from the first byte.", registry=registry
         )
-        self._dry = Counter("sonant_underrun_seconds", "The length of those gaps.", registry=registry)
+        self._dry = Counter("sonant_underrun_seconds", "Seconds of these underruns.", registry=registry)
 
     def ended(self, record: RequestRecord) -> None:
         """Count a finished speech request.

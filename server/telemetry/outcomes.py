@@ -19,21 +19,21 @@ _Key = tuple[str | None, str]
 class Outcomes:
     """The records of requests in flight, and of requests that ended within the last hour.
 
-    most: maximum number of ended requests kept; the oldest is evicted first.
-    share: maximum fraction of ``most`` for one client. Above it the client's own oldest request is evicted, so one
+    limit: maximum number of ended requests kept; the oldest is evicted first.
+    share: maximum fraction of ``limit`` for one client. Above it the client's own oldest request is evicted, so one
         client cannot evict the requests of all others.
     """
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic, *, share: float = 1.0) -> None:
-        self._most = most
-        self._most_of_client = max(1, int(most * share))
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic, *, share: float = 1.0) -> None:
+        self._limit = limit
+        self._limit_of_client = max(1, int(limit * share))
         self._clock = clock
         self._running: dict[_Key, RequestRecord] = {}
         self._ended: OrderedDict[_Key, tuple[float, RequestRecord]] = OrderedDict()
         self._clients: dict[str, OrderedDict[_Key, None]] = {}
 
-    def begun(self, record: RequestRecord) -> None:
-        """Add a request that has just arrived. It replaces a running request with the same owner and id."""
+    def add_running(self, record: RequestRecord) -> None:
+        """Add a request that has arrived. It replaces a running request with the same owner and id."""
         self._running[record.owner, record.id] = record
 
     def ended(self, record: RequestRecord) -> None:
@@ -48,9 +48,9 @@ class Outcomes:
         self._ended[key] = now, record
         own = self._clients.setdefault(record.client, OrderedDict())
         own[key] = None
-        if len(own) > self._most_of_client:
+        if len(own) > self._limit_of_client:
             self._forget(next(iter(own)))
-        if len(self._ended) > self._most:
+        if len(self._ended) > self._limit:
             self._forget(next(iter(self._ended)))
         self._expire(now)
 

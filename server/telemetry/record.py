@@ -20,37 +20,38 @@ class Playback:
         self.underruns = 0
         self.dry_seconds = 0.0
         self._clock = clock
-        self._runs_dry: float | None = None
+        self._empty_at: float | None = None
+        """When the player's buffer runs empty; None before the first audio."""
 
-    def gave(self, seconds: float) -> None:
+    def add_audio(self, seconds: float) -> None:
         """Record that ``seconds`` of audio are sent now."""
         now = self._clock()
-        if self._runs_dry is None:
-            self._runs_dry = now
-        elif now > self._runs_dry:
+        if self._empty_at is None:
+            self._empty_at = now
+        elif now > self._empty_at:
             self.underruns += 1
-            self.dry_seconds += now - self._runs_dry
-            self._runs_dry = now
-        self._runs_dry += seconds
+            self.dry_seconds += now - self._empty_at
+            self._empty_at = now
+        self._empty_at += seconds
 
-    def held_up(self, seconds: float) -> None:
+    def add_backpressure(self, seconds: float) -> None:
         """Exclude ``seconds`` that the server waited for a slow reader (back-pressure).
 
         The client has audio in its buffer during that time, so the wait is not an underrun.
         """
-        if self._runs_dry is not None:
-            self._runs_dry += seconds
+        if self._empty_at is not None:
+            self._empty_at += seconds
 
 
-Fact = str | int | float
+FieldValue = str | int | float
 WEBSOCKET = "WS"
 """The ``method`` of a live session's record."""
 
 _SPEECH = "/v1/audio/speech"
 _SPEECH_REQUESTS = frozenset({("POST", _SPEECH), ("POST", f"{_SPEECH}/batch"), (WEBSOCKET, f"{_SPEECH}/stream")})
-_LONGEST_METHOD = 16
-_LONGEST_PATH = 256
-_LONGEST_FAILURE = 256
+_MAX_METHOD = 16
+_MAX_PATH = 256
+_MAX_FAILURE = 256
 _EVICTIONS = frozenset({"client_too_slow", "seat_recalled"})
 """Error codes of requests that were evicted in favor of another one. Their stream may have started with status 200."""
 _OUTCOMES = {
@@ -63,8 +64,9 @@ _OUTCOMES = {
 
 @dataclass(slots=True)
 class RequestRecord:
-    """The record of one request or utterance. The routes fill in its fields as they learn them.
+    """The record of one request or utterance, for the log, metrics, traces and outcomes.
 
+    The code that handles the request sets its fields as they become known, and does not read results from them.
     Records are kept for an hour after their requests end, so method and path are truncated when the record is created.
 
     traceparent: the client's W3C trace context.
@@ -103,10 +105,10 @@ class RequestRecord:
     parts: int = 0
 
     def __post_init__(self) -> None:
-        self.method = shown(self.method, _LONGEST_METHOD)
-        self.path = shown(self.path, _LONGEST_PATH)
+        self.method = shown(self.method, _MAX_METHOD)
+        self.path = shown(self.path, _MAX_PATH)
 
-    def of_part(self, number: int) -> RequestRecord:
+    def part_record(self, number: int) -> RequestRecord:
         """Return a new record for one utterance of this request, with the id ``{id}.{number}``."""
         name = f"{self.id}.{number}"
         return RequestRecord(name, self.method, self.path, self.traceparent, self.client, self.owner, part=True)
@@ -152,23 +154,23 @@ class RequestRecord:
         """
         return self.engine_seconds / self.audio_seconds if self.samples and self.method != WEBSOCKET else None
 
-    def sounded(self, silence: float) -> None:
+    def set_first_audio(self, silence: float) -> None:
         """Record that the first audible audio is available now, after ``silence`` seconds of silent samples."""
         self.first_audio = time.monotonic() - self.started
         self.onset = self.first_audio + silence / self.speed
 
-    def gave(self, samples: int) -> None:
+    def add_samples(self, samples: int) -> None:
         """Record that ``samples`` samples are sent now."""
         self.samples += samples
         if self.playback is not None:
-            self.playback.gave(samples / SAMPLE_RATE / self.speed)
+            self.playback.add_audio(samples / SAMPLE_RATE / self.speed)
 
-    def held_up(self, seconds: float) -> None:
+    def add_backpressure(self, seconds: float) -> None:
         """Record that the server waited ``seconds`` for a slow reader (back-pressure)."""
         if self.playback is not None:
-            self.playback.held_up(seconds)
+            self.playback.add_backpressure(seconds)
 
-    def includes(self, part: RequestRecord) -> None:
+    def add_part(self, part: RequestRecord) -> None:
         """Add the finished utterance ``part`` to the totals of this request.
 
         The task is that of the first utterance. The voice is set only while all utterances use the same one.
@@ -185,13 +187,13 @@ class RequestRecord:
     def failed(self, error: BaseException) -> None:
         """Record that the request ended with ``error``, before or after its status line was sent."""
         failure = failure_of(error)
-        self.failure = failure.code or shown(failure.message, _LONGEST_FAILURE)
+        self.failure = failure.code or shown(failure.message, _MAX_FAILURE)
         self.param = failure.param
         if failure.status == CLIENT_DISCONNECTED:
             self.status = CLIENT_DISCONNECTED
 
-    def settled(self, error: BaseException | None) -> None:
-        """Set the final status of something without an HTTP status line: an utterance or a live session.
+    def set_status(self, error: BaseException | None) -> None:
+        """Set the final status of an utterance or a live session, which has no HTTP status line.
 
         The status is that of ``error``, or 200 if it is None.
         """
@@ -199,9 +201,9 @@ class RequestRecord:
             self.failed(error)
         self.status = 200 if error is None else failure_of(error).status
 
-    def facts(self) -> dict[str, Fact]:
+    def fields(self) -> dict[str, FieldValue]:
         """Return the fields for logs, traces and the outcome API, in a fixed order, without unset ones."""
-        facts = {
+        fields = {
             "id": self.id,
             "status": self.status,
             "outcome": self.outcome,
@@ -218,8 +220,8 @@ class RequestRecord:
             "error": self.failure,
             "param": self.param,
         }
-        return {name: _rounded(fact) for name, fact in facts.items() if fact is not None}
+        return {name: _rounded(value) for name, value in fields.items() if value is not None}
 
 
-def _rounded(fact: Fact) -> Fact:
-    return round(fact, 3) if isinstance(fact, float) else fact
+def _rounded(value: FieldValue) -> FieldValue:
+    return round(value, 3) if isinstance(value, float) else value

@@ -20,11 +20,11 @@ log = logging.getLogger("sonant.requests")
 
 _HEADER = "X-Request-Id"
 _HEADER_BYTES = _HEADER.lower().encode()
-_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_LONGEST_TRACE = 128
+_VALID_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_MAX_TRACE = 128
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _SWITCHED = 101
-_DRAWN_AT_ONCE = 256
+_IDS_PER_READ = 256
 
 
 class RequestLog:
@@ -34,9 +34,9 @@ class RequestLog:
     after that the live session reports its own errors.
     """
 
-    def __init__(self, app: ASGIApp, journal: RequestObservers) -> None:
+    def __init__(self, app: ASGIApp, observers: RequestObservers) -> None:
         self._app = app
-        self._journal = journal
+        self._observers = observers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI connection."""
@@ -44,7 +44,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        trace = headers.get("traceparent", "")[:_LONGEST_TRACE]
+        trace = headers.get("traceparent", "")[:_MAX_TRACE]
         method = scope.get("method", WEBSOCKET)
         record = RequestRecord(_request_id(headers), method, scope["path"], trace, client_of(scope))
         scope.setdefault("state", {})["record"] = record
@@ -63,35 +63,35 @@ class RequestLog:
         except (Exception, asyncio.CancelledError) as error:
             stopped = isinstance(error, asyncio.CancelledError)
             if not stopped:
-                log.exception("id=%s an unexpected failure", record.id)
+                log.exception("id=%s unexpected error", record.id)
             record.failed(error)
             if not started:
                 await failure_of(error).response()(scope, receive, send_with_id)
             if stopped:
                 raise
         finally:
-            self._journal.ended(record)
+            self._observers.complete(record)
 
 
 def _request_id(headers: Headers) -> str:
     given = headers.get(_HEADER, "")
-    return given if _SANE_ID.fullmatch(given) else new_request_id()
+    return given if _VALID_ID.fullmatch(given) else new_request_id()
 
 
 def new_request_id() -> str:
     """Return a random id for a request without a valid ``X-Request-Id`` header."""
-    return f"req_{next(_drawn)}"
+    return f"req_{next(_ids)}"
 
 
-def _draw() -> Iterator[str]:
+def _generate_ids() -> Iterator[str]:
     """Yield ids of 32 random hexadecimal digits.
 
     Random bytes are read for many ids at once, because the system call costs more than making an id.
     """
     while True:
-        digits = secrets.token_hex(16 * _DRAWN_AT_ONCE)
+        digits = secrets.token_hex(16 * _IDS_PER_READ)
         for start in range(0, len(digits), 32):
             yield digits[start : start + 32]
 
 
-_drawn = _draw()
+_ids = _generate_ids()

@@ -20,7 +20,7 @@ from server.version import version
 
 _EXPORT_SECONDS = 3.0
 """Export timeout. It bounds how long a collector that does not answer delays shutdown."""
-_OUR_FAULT = frozenset({"failed", "timed_out", "unavailable"})
+_SERVER_ERRORS = frozenset({"failed", "timed_out", "unavailable"})
 
 
 class Tracing:
@@ -39,13 +39,13 @@ class Tracing:
             f"{record.method} {record.path}",
             context=TraceContextTextMapPropagator().extract({"traceparent": record.traceparent}),
             kind=SpanKind.SERVER,
-            attributes={f"sonant.{name}": fact for name, fact in record.facts().items()},
+            attributes={f"sonant.{name}": value for name, value in record.fields().items()},
             start_time=started,
         )
         for event, seconds in (("first_audio", record.first_audio), ("onset", record.onset)):
             if seconds is not None:
                 span.add_event(event, timestamp=started + _nanoseconds(seconds))
-        if record.outcome in _OUR_FAULT:
+        if record.outcome in _SERVER_ERRORS:
             span.set_status(StatusCode.ERROR, record.failure)
         span.end(started + _nanoseconds(record.seconds))
 

@@ -10,7 +10,7 @@ from server.voices.pacing import paced
 from server.voices.stored_voice import StoredVoice, VoiceHeader
 
 _OBJECT = "audio.voice"
-_SERIALIZED_AT_ONCE = 100
+_CARDS_PER_PAUSE = 100
 
 
 def built_in_card(speaker: str, created_at: int) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def card_list(cards: list[dict[str, Any]]) -> bytes:
     """
     first, last = (cards[0]["id"], cards[-1]["id"]) if cards else (None, None)
     ends = json.dumps({"first_id": first, "last_id": last, "has_more": False})
-    data = ", ".join(map(json.dumps, paced(cards, _SERIALIZED_AT_ONCE)))
+    data = ", ".join(map(json.dumps, paced(cards, _CARDS_PER_PAUSE)))
     return f'{{"object": "list", "data": [{data}], {ends[1:]}'.encode()
 
 

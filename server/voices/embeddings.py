@@ -22,11 +22,11 @@ def embedding_fault(embedding: NDArray[np.float32]) -> str | None:
     if not np.isfinite(embedding).all():
         return "a value is not finite"
     norm = float(np.linalg.norm(embedding.astype(np.float64)))
-    return f"its L2 norm is {norm:.3g}; at most {MAX_NORM:g} is accepted, and real voices have about 1 to 100"
+    return f"its L2 norm must be at most {MAX_NORM:g}, got {norm:.3g}; real voices have about 1 to 100"
 
 
-_ROUNDS = 200
-_SETTLED = 1e-12
+_MAX_ITERATIONS = 200
+_CONVERGED_ANGLE = 1e-12
 _OPPOSITE = 1e-6
 
 
@@ -41,33 +41,33 @@ def blend(embeddings: Sequence[NDArray[np.float32]], weights: Sequence[float]) -
     Raises BlendError when no weight is above 0, an embedding is all zeros, or two embeddings point in opposite
     directions.
     """
-    taken = [(embedding, weight) for embedding, weight in zip(embeddings, weights, strict=True) if weight > 0]
-    if not taken:
-        raise BlendError("no weight is above 0")
-    if len(taken) == 1:
-        return taken[0][0]
-    points = np.stack([embedding for embedding, _ in taken]).astype(np.float64)
+    weighted = [(embedding, weight) for embedding, weight in zip(embeddings, weights, strict=True) if weight > 0]
+    if not weighted:
+        raise BlendError("at least one weight must be above 0")
+    if len(weighted) == 1:
+        return weighted[0][0]
+    points = np.stack([embedding for embedding, _ in weighted]).astype(np.float64)
     lengths = np.linalg.norm(points, axis=1)
     if not lengths.all():
         raise BlendError("an embedding is all zeros")
-    shares = np.array([weight for _, weight in taken])
+    shares = np.array([weight for _, weight in weighted])
     shares = shares / shares.max()
     shares = shares / shares.sum()
     mean = _mean_direction(points / lengths[:, None], shares)
-    between: NDArray[np.float32] = (mean * (shares @ lengths)).astype(np.float32)
-    return between
+    blended: NDArray[np.float32] = (mean * (shares @ lengths)).astype(np.float32)
+    return blended
 
 
 def _mean_direction(directions: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     mean = shares @ directions
     length = np.linalg.norm(mean)
     if length < _OPPOSITE or (directions @ mean).min() < (_OPPOSITE - 1) * length:
-        raise BlendError("two embeddings oppose each other")
+        raise BlendError("two embeddings point in opposite directions")
     mean = mean / length
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ITERATIONS):
         step = shares @ _tangents(mean, directions)
         angle = np.linalg.norm(step)
-        if angle < _SETTLED:
+        if angle < _CONVERGED_ANGLE:
             break
         mean = np.cos(angle) * mean + np.sin(angle) * step / angle
         mean = mean / np.linalg.norm(mean)
@@ -85,7 +85,7 @@ def _tangents(mean: NDArray[np.float64], directions: NDArray[np.float64]) -> NDA
     return tangents
 
 
-def weighted(text: str) -> tuple[str, float]:
+def parse_weighted(text: str) -> tuple[str, float]:
     """Parse ``NAME:WEIGHT``, or ``NAME`` with a weight of 1. Raises ValueError for a negative or infinite weight."""
     name, _, weight = text.rpartition(":")
     try:
@@ -93,5 +93,5 @@ def weighted(text: str) -> tuple[str, float]:
     except ValueError:
         return text, 1.0
     if not name or not 0 <= share < float("inf"):
-        raise ValueError(f"{text}: must be NAME or NAME:WEIGHT, the weight at least 0")
+        raise ValueError(f"a voice must be NAME or NAME:WEIGHT with a weight of at least 0, got '{text}'")
     return name, share

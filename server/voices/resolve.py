@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.client.client import EngineClient
+from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo, Voice
-from server.api.requests import VoiceShare
 from server.errors import ApiError, shown
+from server.request_models.voices import VoiceShare
 from server.settings import Settings
 from server.voices.embeddings import BlendError, blend, embedding_fault
 from server.voices.store import VoiceStore
@@ -36,64 +36,112 @@ OPENAI_VOICES = frozenset(
 )
 """Voice names of the OpenAI API. Unmodified OpenAI clients send them, so they are always accepted."""
 
-_MOST_LISTED = 50
+_MAX_LISTED = 50
+"""Maximum number of voice names in an error message."""
 
 
-async def find_voice(
-    name: str | None, info: EngineInfo, settings: Settings, param: str = "voice", owner: str | None = None
-) -> str | StoredVoice | None:
-    """Return the built-in speaker or the stored voice called ``name``, ignoring case.
+class ModelVoices:
+    """The voices of one model: the speakers of its checkpoint, the stored voices, and the names that select them.
 
-    No name selects the default voice. So does an OpenAI name that is not mapped to an existing voice.
-    Returns None when the default is requested but there is none, as with checkpoints that only clone.
-    Raises ApiError 404 ``voice_not_found``, which lists the known voices, and ApiError for an unreadable stored voice.
+    Methods take ``owner``, the id of an API key. It sees its own stored voices and the shared ones.
 
-    param: the request field that errors name.
-    owner: the id of an API key. It sees its own stored voices and the shared ones.
+    several_keys: whether several API keys are configured. Each then has its own voices and a share of the places, and
+    cannot change a voice that other keys may use.
     """
-    speakers = {speaker.lower(): speaker for speaker in info.speakers}
-    store = VoiceStore(settings.voices, owner)
-    for meaning in _meanings(name, info, settings):
-        if meaning in speakers:
-            return speakers[meaning]
-        if meaning in OPENAI_VOICES:
-            continue
-        if (stored := await asyncio.to_thread(store.get, meaning)) is not None:
-            return stored
-    default = settings.default_voice
-    if default is None and not info.speakers and (name is None or name.strip().lower() in OPENAI_VOICES):
-        return None
-    raise await voice_not_found(default or "" if name is None else name, info, store, param)
 
+    def __init__(self, engine: Engine, settings: Settings, *, several_keys: bool = False) -> None:
+        self._engine = engine
+        self._settings = settings.voices
+        self._several_keys = several_keys
+        self._key_share = settings.limits.client_share if several_keys else None
+        self._default = None if settings.default_voice is None else settings.default_voice.lower()
+        self._aliases = {alias.lower(): voice.lower() for alias, voice in settings.voice_aliases.items()}
 
-def _meanings(name: str | None, info: EngineInfo, settings: Settings) -> Iterator[str]:
-    """Yield candidate voice names in lower case; the first one that exists is used."""
-    if name is not None:
-        asked = name.strip().lower()
-        yield asked
-        aliases = {alias.lower(): voice.lower() for alias, voice in settings.voice_aliases.items()}
-        if asked in aliases:
-            yield aliases[asked]
-        if asked not in OPENAI_VOICES:
-            return
-    if settings.default_voice is not None:
-        yield settings.default_voice.lower()
-    elif info.speakers:
-        yield info.speakers[0].lower()
+    def store(self, owner: str | None) -> VoiceStore:
+        """Return the store of the voices that ``owner`` sees."""
+        return VoiceStore(self._settings, owner, self._key_share, protect_shared=self._several_keys)
 
+    def speaker(self, name: str) -> str | None:
+        """Return the checkpoint's spelling of a built-in speaker, or None. Ignores case."""
+        return next((speaker for speaker in self._engine.info.speakers if speaker.lower() == name.lower()), None)
 
-def reserved_names(info: EngineInfo, settings: Settings) -> frozenset[str]:
-    """Return the lower-case names of OpenAI voices, built-in speakers and aliases: they cannot be stored or deleted."""
-    speakers = {speaker.lower() for speaker in info.speakers}
-    return OPENAI_VOICES | speakers | {alias.lower() for alias in settings.voice_aliases}
+    async def find(self, name: str | None, owner: str | None, param: str = "voice") -> str | StoredVoice | None:
+        """Return the built-in speaker or the stored voice called ``name``, ignoring case.
 
+        No name selects the default voice. So does an OpenAI name that is not mapped to an existing voice.
+        Returns None when the default is requested but there is none, as with checkpoints that only clone.
+        Raises ApiError 404 ``voice_not_found``, which lists the known voices, and ApiError for an unreadable stored
+        voice. param: the request field that errors name.
+        """
+        store = self.store(owner)
+        for candidate in self._candidates(name):
+            if (speaker := self.speaker(candidate)) is not None:
+                return speaker
+            if candidate in OPENAI_VOICES:
+                continue
+            if (stored := await asyncio.to_thread(store.get, candidate)) is not None:
+                return stored
+        is_default = name is None or name.strip().lower() in OPENAI_VOICES
+        if is_default and self._default is None and not self._engine.info.speakers:
+            return None
+        raise await self.not_found(self._default or "" if name is None else name, owner, param)
 
-async def voice_not_found(name: str, info: EngineInfo, store: VoiceStore, param: str = "voice") -> ApiError:
-    """Return the 404 error for an unknown voice name, with a list of the known ones."""
-    known = [*info.speakers, *await asyncio.to_thread(store.names)]
-    listed = ", ".join(known[:_MOST_LISTED]) + (", ..." if len(known) > _MOST_LISTED else "")
-    message = f"There is no voice '{shown(name)}'. Voices: {listed or 'none'}."
-    return ApiError(message, status=404, param=param, code="voice_not_found")
+    def _candidates(self, name: str | None) -> Iterator[str]:
+        """Yield candidate voice names in lower case; the first one that exists is used."""
+        if name is not None:
+            given = name.strip().lower()
+            yield given
+            if given in self._aliases:
+                yield self._aliases[given]
+            if given not in OPENAI_VOICES:
+                return
+        if self._default is not None:
+            yield self._default
+        elif self._engine.info.speakers:
+            yield self._engine.info.speakers[0].lower()
+
+    def reserved_names(self) -> frozenset[str]:
+        """Return the names, in lower case, under which no voice can be stored: of OpenAI voices, speakers and aliases.
+
+        With several keys also the default voice and the voices that aliases select: other keys use them without
+        naming them, so no key may choose how they sound.
+        """
+        reserved = OPENAI_VOICES | {speaker.lower() for speaker in self._engine.info.speakers} | self._aliases.keys()
+        if self._several_keys:
+            reserved |= {*self._aliases.values()} | ({self._default} if self._default is not None else set())
+        return reserved
+
+    async def not_found(self, name: str, owner: str | None, param: str) -> ApiError:
+        """Return the 404 error for an unknown voice name, with a list of the known ones."""
+        known = [*self._engine.info.speakers, *await asyncio.to_thread(self.store(owner).names)]
+        listed = ", ".join(known[:_MAX_LISTED]) + (", ..." if len(known) > _MAX_LISTED else "")
+        message = f"voice '{shown(name)}' does not exist; available voices: {listed or 'none'}"
+        return ApiError(message, status=404, param=param, code="voice_not_found")
+
+    async def blended(self, shares: Sequence[VoiceShare], owner: str | None) -> NDArray[np.float32]:
+        """Return the blended embedding of several voices: built-in, stored, or given as embeddings.
+
+        Raises ApiError or EngineError.
+        """
+        check_cloning(self._engine.info, "voices")
+        embeddings = [await self._embedding_of_share(share, owner) for share in shares]
+        try:
+            embedding = blend(embeddings, [share.weight for share in shares])
+        except BlendError as error:
+            raise ApiError(f"voices cannot be blended: {error}", param="voices") from None
+        if (fault := embedding_fault(embedding)) is not None:
+            raise ApiError(f"the blend of voices is not a usable embedding: {fault}", param="voices")
+        return embedding
+
+    async def _embedding_of_share(self, share: VoiceShare, owner: str | None) -> NDArray[np.float32]:
+        if share.speaker_embedding is not None:
+            return embedding_of(share.speaker_embedding, self._engine.info, "voices")
+        found = await self.find(share.voice, owner, "voices")
+        if isinstance(found, StoredVoice):
+            return voice_of(found, self._engine.info, x_vector_only=True, param="voices").embedding
+        if found is None:
+            raise await self.not_found(share.voice or "", owner, "voices")
+        return (await self._engine.speaker_voice(found)).embedding
 
 
 def embedding_of(values: list[float], info: EngineInfo, param: str = "speaker_embedding") -> NDArray[np.float32]:
@@ -105,10 +153,10 @@ def embedding_of(values: list[float], info: EngineInfo, param: str = "speaker_em
     with np.errstate(over="ignore"):
         embedding = np.asarray(values, np.float32)
     if len(embedding) != info.embedding_width:
-        message = f"Invalid '{param}': an embedding of {len(embedding)} numbers; {info.embedding_width} are needed."
+        message = f"{param}: an embedding must have {info.embedding_width} numbers for this model, got {len(embedding)}"
         raise ApiError(message, param=param)
     if (fault := embedding_fault(embedding)) is not None:
-        raise ApiError(f"Invalid '{param}': the embedding cannot be used: {fault}.", param=param)
+        raise ApiError(f"{param} is not a usable embedding: {fault}", param=param)
     return embedding
 
 
@@ -121,47 +169,22 @@ def voice_of(stored: StoredVoice, info: EngineInfo, *, x_vector_only: bool, para
     check_cloning(info, param)
     if stored.width != info.embedding_width:
         message = (
-            f"The voice '{stored.name}' was made for another checkpoint ({stored.model}): it has {stored.width} "
-            f"numbers, and this one takes {info.embedding_width}."
+            f"voice '{stored.name}' was made for another checkpoint ({stored.model}): its embedding has {stored.width} "
+            f"numbers, and this model needs {info.embedding_width}"
         )
         raise ApiError(message, param=param, code="voice_incompatible")
     return stored.voice(in_context=info.in_context and not x_vector_only)
 
 
-async def blended(
-    shares: Sequence[VoiceShare], engine: EngineClient, settings: Settings, owner: str | None = None
-) -> NDArray[np.float32]:
-    """Return the blended embedding of several voices: built-in, stored by ``owner``, shared, or given as embeddings.
-
-    Raises ApiError or EngineError.
-    """
-    check_cloning(engine.info, "voices")
-    embeddings = [await _embedding_of_share(share, engine, settings, owner) for share in shares]
-    try:
-        embedding = blend(embeddings, [share.weight for share in shares])
-    except BlendError as error:
-        raise ApiError(f"Invalid 'voices': {error}.", param="voices") from None
-    if (fault := embedding_fault(embedding)) is not None:
-        raise ApiError(f"Invalid 'voices': their blend cannot be used: {fault}.", param="voices")
-    return embedding
-
-
 def check_cloning(info: EngineInfo, param: str) -> None:
     """Raise ApiError when the checkpoint does not support voice cloning."""
     if "Base" not in info.tasks:
-        message = f"Not supported '{param}': this checkpoint does {', '.join(info.tasks)} and clones no voice."
+        message = f"{param} is not supported: this model does not clone voices; it supports {', '.join(info.tasks)}"
         raise ApiError(message, param=param, code="unsupported_task")
 
 
-async def _embedding_of_share(
-    share: VoiceShare, engine: EngineClient, settings: Settings, owner: str | None
-) -> NDArray[np.float32]:
-    if share.speaker_embedding is not None:
-        return embedding_of(share.speaker_embedding, engine.info, "voices")
-    found = await find_voice(share.voice, engine.info, settings, "voices", owner)
-    if isinstance(found, StoredVoice):
-        return voice_of(found, engine.info, x_vector_only=True, param="voices").embedding
-    if found is None:
-        message = f"There is no voice '{shown(share.voice or '')}'."
-        raise ApiError(message, status=404, param="voices", code="voice_not_found")
-    return (await engine.speaker_voice(found)).embedding
+def check_in_context(info: EngineInfo) -> None:
+    """Raise ApiError when the checkpoint cannot use the transcript of a reference recording."""
+    if not info.in_context:
+        message = "ref_text is not supported: this model clones from the speaker embedding alone; omit ref_text"
+        raise ApiError(message, param="ref_text", code="unsupported_task")

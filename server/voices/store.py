@@ -61,18 +61,27 @@ class VoiceStore:
 
     owner: the id of an API key. It sees its own voices and the shared ones; its own take precedence.
     share: maximum fraction of ``max_voices`` that one owner may store, including shared voices; None: no limit.
+    protect_shared: whether the owner can delete only those shared voices that it stored itself.
     """
 
-    def __init__(self, settings: VoiceSettings, owner: str | None = None, share: float | None = None) -> None:
+    def __init__(
+        self,
+        settings: VoiceSettings,
+        owner: str | None = None,
+        share: float | None = None,
+        *,
+        protect_shared: bool = False,
+    ) -> None:
         self._folder = settings.folder
         self._own = self._folder / _KEYS / owner if owner is not None else None
         self._owner = owner
-        self._most = settings.max_voices
-        self._most_of_owner = None if share is None else max(1, int(share * settings.max_voices))
+        self._max_voices = settings.max_voices
+        self._max_of_owner = None if share is None else max(1, int(share * settings.max_voices))
+        self._protect_shared = protect_shared
 
     def names(self) -> list[str]:
         """Return the sorted names of all voices that the owner sees. Raises ApiError."""
-        with _plainly("read"):
+        with _storage_errors("read"):
             return sorted({name for folder in self._visible for name in _names_in(folder)})
 
     def headers(self) -> list[VoiceHeader]:
@@ -94,7 +103,7 @@ class VoiceStore:
         try:
             return self._find(read_voice, name)
         except VoiceFileError as error:
-            message = f"The stored voice '{name}' cannot be read: {error}."
+            message = f"the file of stored voice '{name}' cannot be used: {error}; delete the voice and store it again"
             raise ApiError(message, status=500, param="voice", code="voice_unreadable") from None
 
     def add(self, voice: StoredVoice) -> None:
@@ -102,76 +111,83 @@ class VoiceStore:
 
         Raises ApiError when the name is taken, a limit is reached, or the folder cannot be written.
         """
-        with _plainly("written"):
-            place = self._place(shared=voice.shared)
-            for folder in (self._folder, place.parent, place):
+        with _storage_errors("written"):
+            target = self._folder_for(shared=voice.shared)
+            for folder in (self._folder, target.parent, target):
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    _keep(folder.parent)
-            self._sweep()
-            self._write(voice, place)
+                    _sync_folder(folder.parent)
+            self._delete_abandoned()
+            self._write(voice, target)
 
     def check_room(self, name: str, *, shared: bool = True) -> None:
         """Check that a voice of that name can be stored.
 
         Raises ApiError when the name is taken, a limit is reached, or the folder cannot be read.
         """
-        with _plainly("read"):
-            if name in _names_in(self._place(shared=shared)):
+        with _storage_errors("read"):
+            if name in _names_in(self._folder_for(shared=shared)):
                 raise name_taken(name)
             shared_names = _names_in(self._folder)
-            if len(shared_names) + sum(map(len, map(_names_in, self._owners()))) >= self._most:
-                message = f"All {self._most} places for stored voices are taken; delete one first."
+            if len(shared_names) + sum(map(len, map(_names_in, self._key_folders()))) >= self._max_voices:
+                message = f"at most {self._max_voices} voices can be stored (voices.max_voices); delete one first"
                 raise ApiError(message, status=409, code="voice_limit_reached")
             self._check_share(shared_names)
 
     def remove(self, name: str) -> bool:
-        """Delete the voice of that name. Return whether it existed. Raises ApiError."""
+        """Delete the voice of that name, the owner's own before a shared one. Return whether it existed.
+
+        Raises ApiError; 403 for a protected shared voice.
+        """
         if not is_name(name):
             return False
-        with _plainly("written"):
-            for folder in self._visible:
-                with suppress(FileNotFoundError):
-                    _path(folder, name).unlink()
-                    _keep(folder)
-                    return True
-        return False
+        with _storage_errors("written"):
+            if self._own is not None and _delete(self._own, name):
+                return True
+            if not self._protect_shared:
+                return _delete(self._folder, name)
+            if not _path(self._folder, name).exists():
+                return False
+            with self._locked():  # the name cannot pass to a voice of another key between check and deletion
+                if not self._stored_by_owner(name):
+                    raise _not_owner(name)
+                return _delete(self._folder, name)
 
     @property
     def _visible(self) -> list[Path]:
         """The folders with the voices that the owner sees, its own first."""
         return [self._folder] if self._own is None else [self._own, self._folder]
 
-    def _place(self, *, shared: bool) -> Path:
+    def _folder_for(self, *, shared: bool) -> Path:
         """Return the folder for a new voice. Raises ValueError for a private voice without an owner."""
         if shared:
             return self._folder
         if self._own is None:
-            raise ValueError("without a key every voice is shared")
+            raise ValueError("a private voice needs an owner, got None")
         return self._own
 
-    def _owners(self) -> list[Path]:
+    def _key_folders(self) -> list[Path]:
         """Return the folders of all API keys that have stored private voices."""
         with suppress(FileNotFoundError), os.scandir(self._folder / _KEYS) as entries:
             return [Path(entry.path) for entry in entries if entry.is_dir()]
         return []
 
     def _check_share(self, shared_names: list[str]) -> None:
-        if self._most_of_owner is None or self._own is None:
+        if self._max_of_owner is None or self._own is None:
             return
-        own = len(_names_in(self._own))
-        if own + len(shared_names) >= self._most_of_owner:  # only now read which shared voices it has stored
-            own += sum(self._stored_by_owner(name) for name in shared_names)
-        if own >= self._most_of_owner:
+        count = len(_names_in(self._own))
+        if count + len(shared_names) >= self._max_of_owner:  # only now read which shared voices it has stored
+            count += sum(self._stored_by_owner(name) for name in shared_names)
+        if count >= self._max_of_owner:
             message = (
-                f"This key has stored {own} voices, and one key may store {self._most_of_owner} of the {self._most} "
-                "places (limits.client_share); delete one first."
+                f"one API key can store at most {self._max_of_owner} of the {self._max_voices} voices "
+                f"(limits.client_share), and this key has stored {count}; delete one first"
             )
             raise ApiError(message, status=409, code="voice_limit_reached")
 
     def _stored_by_owner(self, name: str) -> bool:
         with suppress(OSError, VoiceFileError):
-            return read_header(_path(self._folder, name)).maker == self._owner
+            return self._owner is not None and read_header(_path(self._folder, name)).maker == self._owner
         return False
 
     def _find(self, read: _Reader[T], name: str) -> T | None:
@@ -179,14 +195,14 @@ class VoiceStore:
         for folder in self._visible:
             path = _path(folder, name)
             try:
-                with _plainly("read"), suppress(FileNotFoundError):
+                with _storage_errors("read"), suppress(FileNotFoundError):
                     return read(path, shared=folder is self._folder)
             except VoiceFileError as error:
                 log.warning("%s: %s", path, error)
                 raise
         return None
 
-    def _write(self, voice: StoredVoice, place: Path) -> None:
+    def _write(self, voice: StoredVoice, target: Path) -> None:
         """Write the voice to a temporary file and link it to its name.
 
         Unlike a rename, a hard link never replaces a file: of two concurrent writers exactly one succeeds.
@@ -197,18 +213,18 @@ class VoiceStore:
                 file.write(voice.to_bytes())
                 file.flush()
                 os.fsync(descriptor)
-            with self._alone():
+            with self._locked():
                 self.check_room(voice.name, shared=voice.shared)
-                os.link(unfinished, _path(place, voice.name))
+                os.link(unfinished, _path(target, voice.name))
         except FileExistsError:
             raise name_taken(voice.name) from None
         finally:
             Path(unfinished).unlink(missing_ok=True)
-        _keep(place)
+        _sync_folder(target)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock that keeps other threads and processes from adding voices.
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the folder, so that no other thread or process adds a voice.
 
         The kernel releases the lock when its holder dies.
         """
@@ -219,7 +235,7 @@ class VoiceStore:
         finally:
             os.close(descriptor)
 
-    def _sweep(self) -> None:
+    def _delete_abandoned(self) -> None:
         """Delete the unfinished files of writers that were killed."""
         oldest = time.time() - _ABANDONED_SECONDS
         for path in self._folder.glob(f".*{UNFINISHED}"):
@@ -244,7 +260,34 @@ def _names_in(folder: Path) -> list[str]:
 
 def name_taken(name: str) -> ApiError:
     """Return the error for a voice name that already exists."""
-    return ApiError(f"There is a voice '{name}' already.", status=409, param="name", code="voice_exists")
+    message = f"voice '{name}' exists already; choose another name, or delete the voice first"
+    return ApiError(message, status=409, param="name", code="voice_exists")
+
+
+def name_reserved(name: str) -> ApiError:
+    """Return the error for a name that a voice cannot be stored under."""
+    message = (
+        f"name '{name}' is reserved: built-in voices, OpenAI's voices and the server's configuration use such names; "
+        "choose another name"
+    )
+    return ApiError(message, status=409, param="name", code="voice_exists")
+
+
+def _not_owner(name: str) -> ApiError:
+    message = (
+        f"voice '{name}' is shared and was not stored with this API key; only the key that stored it can delete it"
+    )
+    return ApiError(message, status=403, param="voice_id", code="voice_not_owned")
+
+
+def _delete(folder: Path, name: str) -> bool:
+    """Delete the file of a voice. Return whether it existed. Raises OSError."""
+    try:
+        _path(folder, name).unlink()
+    except FileNotFoundError:
+        return False
+    _sync_folder(folder)
+    return True
 
 
 def _lock(descriptor: int) -> None:
@@ -255,13 +298,13 @@ def _lock(descriptor: int) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise TimeoutError("another writer holds the lock") from None
+                raise TimeoutError(f"another writer held the lock for more than {_LOCK_SECONDS:g} s") from None
             time.sleep(_LOCK_RETRY_SECONDS)
         else:
             return
 
 
-def _keep(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Sync the folder to disk, so that its entries survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -271,11 +314,11 @@ def _keep(folder: Path) -> None:
 
 
 @contextmanager
-def _plainly(done: str) -> Iterator[None]:
-    """Convert an OSError to ApiError 500 and log its reason."""
+def _storage_errors(action: str) -> Iterator[None]:
+    """Convert an OSError to ApiError 500 and log its reason. action: "read" or "written"."""
     try:
         yield
     except OSError as error:
-        log.error("the stored voices cannot be %s: %s", done, error)
-        message = f"The stored voices of this server cannot be {done}."
+        log.error("voices.folder cannot be %s: %s", action, error)
+        message = f"the stored voices of this server cannot be {action}; the server's log says why"
         raise ApiError(message, status=500, code="voice_storage_failed") from None

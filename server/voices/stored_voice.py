@@ -1,7 +1,7 @@
 """A stored voice and its safetensors file.
 
 Tensors: ``embedding`` float32 [width] and, for in-context cloning, ``codes`` int16 [frames, 16]. All other fields are
-metadata. Files whose ``format`` is not ours are rejected.
+metadata. Files with another ``format`` are rejected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_HEADER = 64 * 1024
 """Maximum header size in bytes: twice the longest texts, at six bytes per JSON-escaped character."""
 _FIRST_READ = 16 * 1024
 """Size of the first read in bytes. It covers the header of nearly every voice."""
-_LATEST = 2**53
+_MAX_TIME = 2**53
 _KEY_ID_LENGTH = 16
 
 
@@ -134,9 +134,9 @@ class StoredVoice:
         try:
             tensors = load(data)
         except (SafetensorError, ValueError) as error:
-            raise VoiceFileError(f"not a whole voice: {error}") from None
+            raise VoiceFileError(f"it is not a valid safetensors file: {error}") from None
         if "embedding" not in tensors:
-            raise VoiceFileError("it has no embedding")
+            raise VoiceFileError("tensor 'embedding' is missing")
         embedding, codes = tensors["embedding"], tensors.get("codes")
         _check_tensors(embedding, codes)
         return StoredVoice(name=name, embedding=embedding, codes=codes, shared=shared, **texts)
@@ -151,7 +151,7 @@ def read_voice(path: Path, *, shared: bool = True) -> StoredVoice:
     with _opened(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise VoiceFileError("too large for a voice")
+        raise VoiceFileError(f"it is larger than {_MAX_BYTES} bytes")
     return StoredVoice.from_bytes(data, path.name.removesuffix(SUFFIX), shared=shared)
 
 
@@ -170,14 +170,14 @@ def read_header(path: Path, *, shared: bool = True) -> VoiceHeader:
         ends = [8 + length]
         width, at = _layout(fields, "embedding", "F32", 1, 4, ends)
         if not 1 <= width <= MAX_WIDTH:
-            raise VoiceFileError(f"an embedding of {width} numbers")
+            raise VoiceFileError(f"the embedding must have 1 to {MAX_WIDTH} numbers, got {width}")
         if "codes" in fields:
             _layout(fields, "codes", "I16", 2, 2 * CODEBOOKS, ends)
         if max(ends) != size:
-            raise VoiceFileError("not a whole voice: its length is not that of its tensors")
+            raise VoiceFileError(f"its tensors need {max(ends)} bytes, got a file of {size} bytes")
         numbers = os.pread(descriptor, 4 * width, at)
     if len(numbers) != 4 * width:
-        raise VoiceFileError("not a whole voice: it ends early")
+        raise VoiceFileError("it is truncated")
     _check_embedding(np.frombuffer(numbers, np.float32))
     name = path.name.removesuffix(SUFFIX)
     return VoiceHeader(name=name, width=width, in_context="codes" in fields, shared=shared, **texts)
@@ -193,7 +193,7 @@ def _opened(path: Path) -> Iterator[tuple[int, int]]:
     with file:
         size = os.fstat(file.fileno()).st_size
         if size > _MAX_BYTES:
-            raise VoiceFileError("too large for a voice")
+            raise VoiceFileError(f"it is larger than {_MAX_BYTES} bytes")
         yield file.fileno(), size
 
 
@@ -201,15 +201,15 @@ def _header(prefix: bytes, data: bytes) -> dict[str, Any]:
     """Parse the JSON header of a safetensors file: tensors by name, and the metadata. Raises VoiceFileError."""
     length = int.from_bytes(prefix, "little")
     if not 0 < length <= _MAX_HEADER:
-        raise VoiceFileError(f"not a whole voice: a header of {length} bytes, at most {_MAX_HEADER} are read")
+        raise VoiceFileError(f"its header must have 1 to {_MAX_HEADER} bytes, got {length}")
     if len(prefix) < 8 or len(data) < length:
-        raise VoiceFileError("not a whole voice: it ends early")
+        raise VoiceFileError("it is truncated")
     try:
         fields = json.loads(data[:length])
     except (ValueError, RecursionError):
-        raise VoiceFileError("not a whole voice: its header is not JSON") from None
+        raise VoiceFileError("its header is not valid JSON") from None
     if not isinstance(fields, dict):
-        raise VoiceFileError("not a whole voice: its header is not an object")
+        raise VoiceFileError("its header is not a JSON object")
     return fields
 
 
@@ -217,13 +217,13 @@ def _texts(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata as keyword arguments for StoredVoice and VoiceHeader. Raises VoiceFileError."""
     texts = fields.get("__metadata__")
     if not isinstance(texts, dict) or texts.get("format") != _FORMAT:
-        raise VoiceFileError("another kind of file")
+        raise VoiceFileError(f"its metadata field 'format' is not '{_FORMAT}'")
     try:
         origin, created_at = _ORIGINS[texts["origin"]], int(texts["created_at"])
     except (KeyError, TypeError, ValueError):
-        raise VoiceFileError("its origin or date is not valid") from None
-    if not 0 <= created_at < _LATEST or "model" not in texts:
-        raise VoiceFileError("its date is not valid, or it names no model")
+        raise VoiceFileError("its metadata field 'origin' or 'created_at' is missing or invalid") from None
+    if not 0 <= created_at < _MAX_TIME or "model" not in texts:
+        raise VoiceFileError("its metadata field 'created_at' is out of range, or 'model' is missing")
     return {
         "origin": origin,
         "created_at": created_at,
@@ -234,14 +234,14 @@ def _texts(fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(texts: dict[str, Any], name: str, most: int) -> str | None:
+def _text(texts: dict[str, Any], name: str, max_length: int) -> str | None:
     text = texts.get(name)
     if text is None:
         return None
     if not isinstance(text, str):
-        raise VoiceFileError(f"its {name} is not a text")
-    if len(text) > most:
-        raise VoiceFileError(f"its {name} has {len(text)} characters; at most {most} are accepted")
+        raise VoiceFileError(f"its metadata field '{name}' is not a string")
+    if len(text) > max_length:
+        raise VoiceFileError(f"its {name} must have at most {max_length} characters, got {len(text)}")
     return text
 
 
@@ -256,24 +256,28 @@ def _layout(
         tensor = fields[name]
         shape, (begin, end) = tensor["shape"], tensor["data_offsets"]
         rows = int(shape[0])
-        whole = tensor["dtype"] == dtype and shape == [rows, CODEBOOKS][:dimensions]
-        whole = whole and isinstance(begin, int) and begin >= 0 and end - begin == rows * row_bytes
+        valid = tensor["dtype"] == dtype and shape == [rows, CODEBOOKS][:dimensions]
+        valid = valid and isinstance(begin, int) and begin >= 0 and end - begin == rows * row_bytes
     except (KeyError, TypeError, ValueError, IndexError):
-        whole = False
-    if not whole:
-        raise VoiceFileError(f"its {name} is not as it should be")
+        valid = False
+    if not valid:
+        raise VoiceFileError(f"tensor '{name}' is missing, or its dtype, shape or offsets are wrong")
     ends.append(ends[0] + end)
     return rows, ends[0] + begin
 
 
 def _check_tensors(embedding: NDArray[np.generic], codes: NDArray[np.generic] | None) -> None:
     if embedding.dtype != np.float32 or embedding.ndim != 1 or not 1 <= embedding.size <= MAX_WIDTH:
-        raise VoiceFileError("its embedding is not a row of float32 numbers")
+        raise VoiceFileError(
+            f"tensor 'embedding' must be float32 [width], got {embedding.dtype} {list(embedding.shape)}"
+        )
     _check_embedding(embedding.astype(np.float32, copy=False))
     if codes is not None and (codes.dtype != np.int16 or codes.ndim != 2 or codes.shape[1] != CODEBOOKS):
-        raise VoiceFileError(f"its codes are not int16 frames of {CODEBOOKS}")
+        raise VoiceFileError(
+            f"tensor 'codes' must be int16 [frames, {CODEBOOKS}], got {codes.dtype} {list(codes.shape)}"
+        )
 
 
 def _check_embedding(embedding: NDArray[np.float32]) -> None:
     if (fault := embedding_fault(embedding)) is not None:
-        raise VoiceFileError(f"its embedding cannot be used: {fault}")
+        raise VoiceFileError(f"its embedding is not usable: {fault}")

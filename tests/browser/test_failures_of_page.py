@@ -28,7 +28,7 @@ def test_a_field_at_fault_is_not_hidden(playground: Playground) -> None:
     page.get_by_label("Seed").fill("-1")
     page.get_by_text("Options").click()
     playground.speak()
-    expect(playground.failure).to_contain_text("Invalid 'seed'")
+    expect(playground.failure).to_contain_text("seed must be")
     expect(page.get_by_label("Seed")).to_be_visible()
 
 

@@ -97,5 +97,5 @@ def test_stored_voices_are_offered(playground: Playground, speaking: Serving) ->
     expect(playground.speak_button).to_be_visible()
     httpx.delete(f"{speaking.url}/v1/audio/voices/both").raise_for_status()
     playground.speak(HELLO)
-    expect(playground.failure).to_contain_text("There is no voice 'both'")
+    expect(playground.failure).to_contain_text("voice 'both' does not exist")
     expect(playground.failure).to_contain_text("status 404 · code voice_not_found · field voice")

@@ -12,7 +12,7 @@ from benchmarks.lib.resources import ResourceUsage, resource_usage
 from tests.fuzz.replies import Finding
 from tests.fuzz.target import TIMEOUT, Target
 
-_SUSPECT = re.compile(r"Traceback|unexpected failure|Fatal|\bERROR\b|\bCRITICAL\b|never retrieved|Segmentation")
+_SUSPECT = re.compile(r"Traceback|unexpected error|Fatal|\bERROR\b|\bCRITICAL\b|never retrieved|Segmentation")
 _VOICE_OR_LOCK = re.compile(r"[a-z0-9_-]{1,64}\.safetensors|\.lock")
 _POOL_THREADS = 8
 """Threads that thread pools may still start: each pool grows to its maximum when it is first busy."""

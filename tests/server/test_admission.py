@@ -98,14 +98,14 @@ class Clock:
 
 
 def spoken(admission: Admission, clock: Clock, seconds: float) -> None:
-    with admission.seat("a") as seat:
-        seat.ready()
+    with admission.ticket("a") as ticket:
+        ticket.request_turn()
         clock.now += seconds
-        seat.spoken = True
+        ticket.completed = True
 
 
 def refusal(admission: Admission, client: str = "a") -> ApiError:
-    with pytest.raises(ApiError) as refused, admission.seat(client):
+    with pytest.raises(ApiError) as refused, admission.ticket(client):
         pass
     return refused.value
 
@@ -117,15 +117,15 @@ def test_the_busier_and_the_slower_the_later_one_is_told_to_come_back() -> None:
         spoken(admission, clock, seconds)
     with ExitStack() as held:
         for _ in range(5):
-            held.enter_context(admission.seat("a")).ready()
+            held.enter_context(admission.ticket("a")).request_turn()
         assert (admission.running, admission.waiting) == (2, 3)
         assert refusal(admission).retry_after == 20  # four turns of 10 s, two at a time
-    assert admission.taken == 0
+    assert admission.admitted == 0
 
 
 def test_before_anything_is_measured_one_may_come_back_soon() -> None:
     admission = Admission(1, 0, Clock())
-    with admission.seat("a"):
+    with admission.ticket("a"):
         assert 1 <= refusal(admission).retry_after <= 5
 
 
@@ -134,7 +134,7 @@ def test_nobody_is_sent_away_for_less_than_a_second_or_more_than_two_minutes() -
         clock = Clock()
         admission = Admission(1, 0, clock)
         spoken(admission, clock, seconds)
-        with admission.seat("a"):
+        with admission.ticket("a"):
             assert refusal(admission).retry_after == told
 
 
@@ -143,20 +143,20 @@ def test_what_fails_at_once_says_nothing_about_how_long_speech_takes() -> None:
     admission = Admission(1, 0, clock)
     spoken(admission, clock, 10.0)
     for _ in range(10):
-        with pytest.raises(ValueError, match="no such voice"), admission.seat("a") as seat:
-            seat.ready()
+        with pytest.raises(ValueError, match="no such voice"), admission.ticket("a") as ticket:
+            ticket.request_turn()
             raise ValueError("no such voice")
-        with admission.seat("a") as left:
-            left.ready()
-    with admission.seat("a") as seat:
-        seat.ready()
+        with admission.ticket("a") as left:
+            left.request_turn()
+    with admission.ticket("a") as ticket:
+        ticket.request_turn()
         assert refusal(admission).retry_after == 10
 
 
 def test_after_the_doors_are_closed_only_those_inside_go_on() -> None:
     admission = Admission(1, 5, Clock())
-    with admission.seat("a"), admission.seat("a") as next_in_line:
+    with admission.ticket("a"), admission.ticket("a") as next_in_line:
         admission.close()
         assert refusal(admission).code == "draining"
-        assert next_in_line.started is None
-    assert admission.taken == 0
+        assert next_in_line.started_at is None
+    assert admission.admitted == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from server.api.requests import SpeechBody
+from server.request_models.speech import SpeechBody
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, speech
 

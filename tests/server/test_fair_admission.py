@@ -1,4 +1,4 @@
-"""Which client gets the next free seat, and which one loses its seat to those who wait."""
+"""Which client gets the next free slot, and which one loses its slot to those who wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishR
 from server.errors import ApiError
 from server.http.clients import client_quota
 from server.live.utterance import LiveStream
-from server.synthesis.admission import Admission, Seat
+from server.synthesis.admission import Admission
+from server.synthesis.admission_ticket import AdmissionTicket
 from tests.server.test_admission import Clock, refusal
 
 FRAME = 0.08
@@ -31,16 +32,16 @@ def held() -> Iterator[ExitStack]:
         yield held
 
 
-def enter(admission: Admission, held: ExitStack, client: str) -> tuple[Seat, ExitStack]:
-    """A seat whose turn may come, and the stack that gives it back."""
+def enter(admission: Admission, held: ExitStack, client: str) -> tuple[AdmissionTicket, ExitStack]:
+    """A ticket whose turn may come, and the stack that gives it back."""
     stack = held.enter_context(ExitStack())
-    seat = stack.enter_context(admission.seat(client))
-    seat.ready()
-    return seat, stack
+    ticket = stack.enter_context(admission.ticket(client))
+    ticket.request_turn()
+    return ticket, stack
 
 
-def running(seat: Seat) -> bool:
-    return seat.started is not None
+def running(ticket: AdmissionTicket) -> bool:
+    return ticket.started_at is not None
 
 
 def test_the_next_seat_goes_to_the_client_that_has_the_fewest(held: ExitStack) -> None:
@@ -52,7 +53,7 @@ def test_the_next_seat_goes_to_the_client_that_has_the_fewest(held: ExitStack) -
     started = []
     for stack in (third, first, second):
         stack.close()
-        started.append([running(seat) for seat in (*more_of_a, more_of_b, *of_c)])
+        started.append([running(ticket) for ticket in (*more_of_a, more_of_b, *of_c)])
     assert started == [
         [False, False, False, True, False, False],  # b has none, and came before c
         [False, False, False, True, True, False],  # c has none, a still one
@@ -71,18 +72,18 @@ def test_a_client_may_fill_its_share_of_the_queue_and_leaves_room_for_others(hel
         enter(admission, held, "a")
     refused = refusal(admission, "a")
     assert (refused.status, refused.code) == (429, "rate_limit_exceeded")
-    assert "One client may have 8 of the 10 places in the queue" in refused.message
+    assert "8 of 10 places" in refused.message
     for _ in range(2):
         enter(admission, held, "b")
-    assert "All 12 places" in refusal(admission, "b").message
+    assert "2 requests run and 10 wait" in refusal(admission, "b").message
 
 
 def test_a_seat_is_not_held_by_a_request_that_prepares(held: ExitStack) -> None:
     admission = Admission(1, 3)
-    prepares = held.enter_context(admission.seat("a"))
+    prepares = held.enter_context(admission.ticket("a"))
     ready, stack = enter(admission, held, "a")
     assert running(ready)
-    prepares.ready()
+    prepares.request_turn()
     assert not running(prepares)
     stack.close()
     assert running(prepares)
@@ -91,9 +92,9 @@ def test_a_seat_is_not_held_by_a_request_that_prepares(held: ExitStack) -> None:
 def test_a_request_keeps_its_place_while_it_prepares(held: ExitStack) -> None:
     admission = Admission(1, 3)
     _, stack = enter(admission, held, "a")
-    early = held.enter_context(admission.seat("a"))
+    early = held.enter_context(admission.ticket("a"))
     late, _ = enter(admission, held, "a")
-    early.ready()
+    early.request_turn()
     stack.close()
     assert (running(early), running(late)) == (True, False)
 
@@ -114,53 +115,53 @@ def test_who_keeps_the_engine_waiting_is_evicted_only_while_others_wait(clock: C
     admission = contended(clock)
     blocked, _ = enter(admission, held, "a")
     busy, _ = enter(admission, held, "b")
-    blocked.gave(5.0)
-    blocked.client_blocks()
+    blocked.add_audio(5.0)
+    blocked.begin_client_wait()
     clock.now += 3600.0
-    admission.relieve()
+    admission.evict_for_waiting()
     assert not blocked.evicted
     enter(admission, held, "c")
-    admission.relieve()
+    admission.evict_for_waiting()
     assert (blocked.evicted, busy.evicted) == (True, False)
 
 
 def test_the_allowance_is_the_audio_given_and_the_contended_wait(clock: Clock, held: ExitStack) -> None:
     admission = contended(clock, running=1)
-    seat, _ = enter(admission, held, "a")
+    ticket, _ = enter(admission, held, "a")
     enter(admission, held, "b")
-    seat.gave(5.0)
-    seat.client_blocks()
+    ticket.add_audio(5.0)
+    ticket.begin_client_wait()
     clock.now += 15.0
-    admission.relieve()
-    assert not seat.evicted
+    admission.evict_for_waiting()
+    assert not ticket.evicted
     clock.now += 0.1
-    admission.relieve()
-    assert seat.evicted
+    admission.evict_for_waiting()
+    assert ticket.evicted
 
 
 def test_a_paced_listener_of_a_fast_engine_is_never_evicted(clock: Clock, held: ExitStack) -> None:
     admission = contended(clock, running=1)
-    seat, _ = enter(admission, held, "a")
+    ticket, _ = enter(admission, held, "a")
     enter(admission, held, "b")
     for _ in range(1000):  # the engine takes no time, and each second of audio is taken in a second
-        seat.gave(1.0)
-        seat.client_blocks()
+        ticket.add_audio(1.0)
+        ticket.begin_client_wait()
         clock.now += 1.0
-        admission.relieve()
-        seat.client_resumes()
-    assert not seat.evicted
+        admission.evict_for_waiting()
+        ticket.end_client_wait()
+    assert not ticket.evicted
 
 
 def test_no_more_seats_are_taken_than_are_waited_for(clock: Clock, held: ExitStack) -> None:
     admission = contended(clock, running=3)
     slow = [enter(admission, held, "a")[0] for _ in range(3)]
-    for seat in slow:
-        seat.client_blocks()
+    for ticket in slow:
+        ticket.begin_client_wait()
         clock.now += 20.0
     enter(admission, held, "b")
     for _ in range(3):
-        admission.relieve()
-    assert [seat.evicted for seat in slow] == [True, False, False]  # the one that waited longest
+        admission.evict_for_waiting()
+    assert [ticket.evicted for ticket in slow] == [True, False, False]  # the one that waited longest
 
 
 def test_a_client_beyond_its_share_gives_a_seat_back_to_one_that_waits_long(clock: Clock, held: ExitStack) -> None:
@@ -171,34 +172,34 @@ def test_a_client_beyond_its_share_gives_a_seat_back_to_one_that_waits_long(cloc
         clock.now += 1.0
     enter(admission, held, "a")
     clock.now += 100.0
-    admission.relieve()
-    assert not any(seat.evicted for seat in seats)  # only the same client waits
+    admission.evict_for_waiting()
+    assert not any(ticket.evicted for ticket in seats)  # only the same client waits
     enter(admission, held, "b")
     clock.now += 59.0
-    admission.relieve()
-    assert not any(seat.evicted for seat in seats)
+    admission.evict_for_waiting()
+    assert not any(ticket.evicted for ticket in seats)
     clock.now += 1.0
-    admission.relieve()
-    admission.relieve()
-    assert [seat.evicted for seat in seats] == [False, False, False, True]
+    admission.evict_for_waiting()
+    admission.evict_for_waiting()
+    assert [ticket.evicted for ticket in seats] == [False, False, False, True]
 
 
 async def test_a_pause_while_nobody_waited_is_forgiven_when_others_come() -> None:
     clock = Clock()
     admission = contended(clock, running=1)
-    with admission.seat("a") as seat:
-        await seat.turn()
-        seat.client_blocks()
+    with admission.ticket("a") as ticket:
+        await ticket.wait_for_turn()
+        ticket.begin_client_wait()
         clock.now += 40.0
         waiting = asyncio.create_task(next_turn(admission))
         await asyncio.sleep(0)
-        assert not seat.evicted
+        assert not ticket.evicted
         clock.now += 9.0
-        admission.relieve()
-        assert not seat.evicted
+        admission.evict_for_waiting()
+        assert not ticket.evicted
         clock.now += 2.0
-        admission.relieve()
-        assert seat.evicted
+        admission.evict_for_waiting()
+        assert ticket.evicted
     async with asyncio.timeout(10.0):
         await waiting
 
@@ -207,22 +208,22 @@ async def test_an_evicted_holder_is_told_why_and_the_next_one_runs() -> None:
     clock = Clock()
     admission = contended(clock, running=1)
     waiting = asyncio.create_task(next_turn(admission))
-    with pytest.raises(ApiError) as told, admission.seat("a") as seat, seat.evictable():
-        await seat.turn()
+    with pytest.raises(ApiError) as told, admission.ticket("a") as ticket, ticket.evictable():
+        await ticket.wait_for_turn()
         await asyncio.sleep(0)  # from here on the other request waits
-        seat.client_blocks()
+        ticket.begin_client_wait()
         clock.now += 60.0
         await asyncio.Event().wait()
     assert (told.value.status, told.value.code) == (408, "client_too_slow")
     assert "10 s are allowed" in told.value.message
     async with asyncio.timeout(10.0):
         await waiting
-    assert admission.taken == 0
+    assert admission.admitted == 0
 
 
 async def next_turn(admission: Admission) -> None:
-    with admission.seat("b") as seat:
-        await seat.turn()
+    with admission.ticket("b") as ticket:
+        await ticket.wait_for_turn()
 
 
 class Talker:
@@ -252,13 +253,13 @@ async def evicted(bursts: list[tuple[int, float]], token_seconds: float, pace: f
     """Whether live text of this pace loses its seat while another request waits."""
     admission = contended(clock, running=1)
     with ExitStack() as held:
-        seat, _ = enter(admission, held, "a")
+        ticket, _ = enter(admission, held, "a")
         enter(admission, held, "b")
-        stream = LiveStream(Talker(clock, bursts, token_seconds, pace), seat, complete=False)
+        stream = LiveStream(Talker(clock, bursts, token_seconds, pace), ticket, complete=False)
         async for chunk in stream:
-            admission.relieve()
-            seat.gave(len(chunk.samples) / SAMPLE_RATE)
-        return seat.evicted
+            admission.evict_for_waiting()
+            ticket.add_audio(len(chunk.samples) / SAMPLE_RATE)
+        return ticket.evicted
 
 
 @pytest.mark.parametrize("pace", [0.05, 0.8, 1.9], ids=["fast engine", "real time", "half of real time"])
@@ -277,10 +278,10 @@ async def test_text_that_trickles_loses_its_seat(tokens: int, pause: float, cloc
 
 async def test_waits_after_all_text_was_sent_are_the_engines(clock: Clock) -> None:
     admission = contended(clock, running=1)
-    with admission.seat("a") as seat:
-        seat.ready()
-        stream = LiveStream(Talker(clock, [(50, 0.0)], 10.0, 0.0), seat, complete=False)
+    with admission.ticket("a") as ticket:
+        ticket.request_turn()
+        stream = LiveStream(Talker(clock, [(50, 0.0)], 10.0, 0.0), ticket, complete=False)
         stream.finish()
         async for _ in stream:
             pass
-        assert seat.arrears(clock.now) == 0.0
+        assert ticket.client_lag(clock.now) == 0.0

@@ -128,7 +128,7 @@ def test_audio_in_time_is_no_underrun() -> None:
     clock = Clock()
     playback = Playback(clock)
     for _ in range(5):
-        playback.gave(0.5)
+        playback.add_audio(0.5)
         clock.now += 0.5
     assert (playback.underruns, playback.dry_seconds) == (0, 0.0)
 
@@ -136,11 +136,11 @@ def test_audio_in_time_is_no_underrun() -> None:
 def test_a_late_chunk_is_an_underrun_as_long_as_it_was_late() -> None:
     clock = Clock()
     playback = Playback(clock)
-    playback.gave(0.25)
+    playback.add_audio(0.25)
     clock.now += 0.5
-    playback.gave(0.25)
+    playback.add_audio(0.25)
     clock.now += 0.25
-    playback.gave(1.0)
+    playback.add_audio(1.0)
     assert (playback.underruns, playback.dry_seconds) == (1, 0.25)
 
 
@@ -148,8 +148,8 @@ def test_a_slow_listener_has_audio_in_hand_and_does_not_run_dry() -> None:
     clock = Clock()
     playback = Playback(clock)
     for _ in range(3):
-        playback.gave(0.5)
+        playback.add_audio(0.5)
         clock.now += 10.0
-        playback.held_up(10.0)
+        playback.add_backpressure(10.0)
     assert playback.underruns == 0
     assert math.isclose(playback.dry_seconds, 0.0)

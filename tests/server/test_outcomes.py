@@ -70,7 +70,7 @@ def test_an_hour_later_it_is_forgotten() -> None:
     clock = Clock()
     outcomes = Outcomes(10, clock)
     record = RequestRecord("one", "POST", SPEECH)
-    outcomes.begun(record)
+    outcomes.add_running(record)
     assert outcomes.find("one") is record
     outcomes.ended(record)
     clock.now += KEPT_SECONDS - 1
@@ -89,8 +89,8 @@ def test_memory_is_bounded_and_the_oldest_is_forgotten_first() -> None:
 def test_of_two_requests_with_one_id_the_last_counts() -> None:
     outcomes = Outcomes(5)
     first, second = RequestRecord("same", "POST", SPEECH), RequestRecord("same", "POST", SPEECH)
-    outcomes.begun(first)
-    outcomes.begun(second)
+    outcomes.add_running(first)
+    outcomes.add_running(second)
     outcomes.ended(first)
     assert outcomes.find("same") is second
     outcomes.ended(second)

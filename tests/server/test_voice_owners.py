@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from websockets.sync.client import connect
 
 from server.http.keys import Keys, key_id
+from server.voices.config import VoiceSettings
+from server.voices.store import VoiceStore
+from server.voices.stored_voice import StoredVoice
 from tests.server.commands import ran
 from tests.server.live_client import live_url
 from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
@@ -43,9 +47,10 @@ def clients(guarded: Serving) -> Iterator[tuple[httpx.Client, httpx.Client]]:
     """One with each key. No stored voice is left behind."""
     with client_of(guarded, KEYS[0]) as anna, client_of(guarded, KEYS[1]) as bert:
         yield anna, bert
-        for client in (anna, bert):
-            while names := stored(client):
-                client.delete(f"{VOICES}/{names[0]}").raise_for_status()
+        for client in (anna, bert, anna, bert):  # a key's own voice hides a shared one of the same name
+            for name in stored(client):
+                client.delete(f"{VOICES}/{name}")
+        assert not stored(anna) + stored(bert)
 
 
 def stored(client: httpx.Client) -> list[str]:
@@ -124,8 +129,54 @@ def test_a_shared_voice_is_everybodys(clients: tuple[httpx.Client, httpx.Client]
     for client in clients:
         assert stored(client) == ["common", "mixed"]
         assert client.post(SPEECH, json=speech(voice="mixed")).status_code == 200
+    anna.delete(f"{VOICES}/common").raise_for_status()
+    assert stored(bert) == ["mixed"]
+
+
+def test_a_shared_voice_is_deleted_only_by_the_key_that_stored_it(clients: tuple[httpx.Client, httpx.Client]) -> None:
+    anna, bert = clients
+    made(store(anna, "common", shared="true"))
+    response = bert.delete(f"{VOICES}/common")
+    assert refused(response) == (403, "voice_id", "voice_not_owned")
+    assert "'common'" in response.json()["error"]["message"]
+    assert refused(store(bert, "common", -0.1, shared="true")) == (409, "name", "voice_exists")
+    assert client_sees(anna, "common") == client_sees(bert, "common")
+    made(store(bert, "common", -0.1))
     bert.delete(f"{VOICES}/common").raise_for_status()
-    assert stored(anna) == ["mixed"]
+    assert refused(bert.delete(f"{VOICES}/common")) == (403, "voice_id", "voice_not_owned")
+    anna.delete(f"{VOICES}/common").raise_for_status()
+    assert refused(bert.delete(f"{VOICES}/common")) == (404, "voice_id", "voice_not_found")
+
+
+def client_sees(client: httpx.Client, name: str) -> tuple[dict[str, Any], bytes]:
+    """The card of a voice, and speech with it."""
+    return client.get(f"{VOICES}/{name}").json(), client.post(SPEECH, json=speech(voice=name)).content
+
+
+def test_no_key_deletes_a_shared_voice_that_was_stored_without_a_key(
+    guarded: Serving, clients: tuple[httpx.Client, httpx.Client]
+) -> None:
+    folder = guarded.folder / "voices"
+    operators = VoiceStore(VoiceSettings(folder=folder))
+    operators.add(StoredVoice("of-operator", "blend", 1, "pocket", np.array(embedding(clients[0]), np.float32)))
+    for client in clients:
+        assert refused(client.delete(f"{VOICES}/of-operator")) == (403, "voice_id", "voice_not_owned")
+        assert stored(client) == ["of-operator"]
+    assert operators.remove("of-operator")
+
+
+def test_no_key_chooses_the_voices_that_others_get_without_naming_them(pocket: Path, tmp_path: Path) -> None:
+    """Neither the default voice nor the target of an alias, also while there is no such voice."""
+    (tmp_path / "keys.txt").write_text("\n".join(KEYS))
+    names = {"default_voice": "House", "voice_aliases": {"alloy": "Brand"}}
+    config = write_config(tmp_path, pocket, keys_file="keys.txt", **names)
+    with Serving(config) as server, client_of(server.ready(), KEYS[0]) as client:
+        for name in ("house", "brand"):
+            for shared in ("false", "true"):
+                assert refused(store(client, name, shared=shared)) == (409, "name", "voice_exists")
+            blend = {"voices": [{"voice": "ryan"}], "name": name}
+            assert refused(client.post(f"{VOICES}/blend", json=blend)) == (409, "name", "voice_exists")
+        made(store(client, "other"))
 
 
 def test_its_own_voice_is_found_before_a_shared_one(clients: tuple[httpx.Client, httpx.Client]) -> None:

@@ -74,10 +74,10 @@ def test_the_same_voice_twice_is_that_voice() -> None:
 @pytest.mark.parametrize(
     ("embeddings", "weights", "reason"),
     [
-        ([voice(1), voice(2)], [0, 0], "no weight"),
+        ([voice(1), voice(2)], [0, 0], "at least one weight"),
         ([voice(1), np.zeros(WIDTH, np.float32)], [1, 1], "all zeros"),
-        ([voice(1), -voice(1)], [1, 1], "oppose"),
-        ([voice(1), -2 * voice(1)], [2, 1], "oppose"),
+        ([voice(1), -voice(1)], [1, 1], "opposite"),
+        ([voice(1), -2 * voice(1)], [2, 1], "opposite"),
     ],
 )
 def test_where_nothing_lies_between_it_says_so(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-_UNSEEN = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+_INVISIBLE = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
 """Unicode categories of invisible characters: spaces, line and paragraph separators, controls, zero-width ones."""
 
 
 def has_visible_text(text: str) -> bool:
     """Return whether any character of ``text`` is visible."""
-    return any(unicodedata.category(character) not in _UNSEEN for character in text)
+    return any(unicodedata.category(character) not in _INVISIBLE for character in text)

@@ -1,0 +1,38 @@
+"""Parses JSON objects that clients send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from pydantic_core import from_json
+
+from server.errors import ApiError, shown_value
+
+T = TypeVar("T")
+
+_LARGE_BYTES = 64 * 1024
+"""Larger bodies are parsed off the event loop."""
+_MAX_COMMAS = 100_000
+"""No valid request has this many values. The parser holds the GIL while it creates them, even in another thread."""
+
+
+def parse_json_object(raw: bytes) -> dict[str, object]:
+    """Parse ``raw`` as a JSON object. Raises ApiError 400 or 413."""
+    commas = raw.count(b",")
+    if commas > _MAX_COMMAS:
+        message = f"the body must have at most {_MAX_COMMAS} values, got more than {commas}"
+        raise ApiError(message, status=413, code="request_too_large")
+    try:
+        fields = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise ApiError(f"the body is not valid JSON: {error}", code="invalid_json") from None
+    if not isinstance(fields, dict):
+        raise ApiError(f"the body must be a JSON object, got {shown_value(fields)}", code="invalid_json")
+    return fields
+
+
+async def parse_body(parse: Callable[[bytes], T], raw: bytes) -> T:
+    """Return ``parse(raw)``. Runs it in a thread if ``raw`` is large."""
+    return await asyncio.to_thread(parse, raw) if len(raw) > _LARGE_BYTES else parse(raw)

@@ -1,0 +1,176 @@
+"""The body of a speech request, validated field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
+from server.errors import ApiError
+from server.request_models.base import Name, RequestModel, validated
+from server.request_models.visible_text import has_visible_text
+from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
+from server.settings import Limits
+
+ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+StreamFormat = Literal["audio", "sse"]
+TaskType = Literal["CustomVoice", "VoiceDesign", "Base"]
+
+_MIN_TEMPERATURE = 0.01
+"""Lowest temperature above 0. Below it, scaled logits overflow float32."""
+
+
+def _greedy_or_warm(temperature: float) -> float:
+    if 0 < temperature < _MIN_TEMPERATURE:
+        message = "Input should be 0 (greedy) or at least {least}"
+        raise PydanticCustomError("temperature", message, {"least": _MIN_TEMPERATURE})
+    return temperature
+
+
+_TEMPERATURES = {
+    "anyOf": [{"type": "number", "const": 0}, {"type": "number", "minimum": _MIN_TEMPERATURE, "maximum": 10}]
+}
+Temperature = Annotated[
+    float,
+    Field(ge=0, le=10, description="0: greedy"),
+    AfterValidator(_greedy_or_warm),
+    WithJsonSchema({**_TEMPERATURES, "description": "0: greedy"}),
+]
+TopK = Annotated[int, Field(ge=-1, le=2**31 - 1)]
+TopP = Annotated[float, Field(gt=0, le=1)]
+SOURCE_FIELDS = ("ref_audio", "speaker_embedding", "voices")
+"""The fields with which a request brings its own voice; at most one of them is given."""
+
+
+class SamplingFields(RequestModel):
+    """Sampling parameters of the codes; the checkpoint has the defaults."""
+
+    temperature: Temperature | None = None
+    top_k: TopK | None = Field(None, description="0 or -1: no limit")
+    top_p: TopP | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.1, le=10)] | None = None
+    subtalker_temperature: Temperature | None = None
+    subtalker_top_k: TopK | None = None
+    subtalker_top_p: TopP | None = None
+    max_new_tokens: Annotated[int, Field(ge=2, le=2**31 - 1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the parameters that were given, by name."""
+        fields = {name: getattr(self, name) for name in SamplingFields.model_fields}
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class SpeechBody(SamplingFields):
+    """``POST /v1/audio/speech``."""
+
+    input: Annotated[str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"})]
+    model: Name | None = None
+    voice: VoiceName | None = None
+    instructions: str | None = None
+    response_format: ResponseFormat = "mp3"
+    stream_format: StreamFormat = "audio"
+    stream: bool = True
+    task_type: TaskType | None = None
+    language: Name = "auto"
+    ref_audio: str | None = Field(
+        None, description="a recording to clone: a data: or http(s) URL, or a file in an allowed folder"
+    )
+    ref_text: str | None = Field(None, description="transcript of ref_audio")
+    x_vector_only_mode: bool = False
+    speaker_embedding: Embedding | None = None
+    voices: VoiceShares | None = Field(None, description="voices to blend")
+    speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
+    sample_rate: Annotated[int, Field(ge=8_000, le=48_000)] = SAMPLE_RATE
+    split: Literal["none", "sentence"] = Field(
+        "none", description="sentence: synthesize long text sentence by sentence, as one stream"
+    )
+    non_streaming_mode: bool | None = Field(
+        None, description="true: the whole text precedes the first frame; false: one text token is added to each frame"
+    )
+    initial_codec_chunk_frames: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="accepted for compatibility and ignored; the scheduler sizes the chunks"
+    )
+    extra_params: SamplingFields = Field(default_factory=SamplingFields)
+
+    @model_validator(mode="after")
+    def _blank_transcript_is_none(self) -> Self:
+        if self.ref_text is not None and not has_visible_text(self.ref_text):
+            object.__setattr__(self, "ref_text", None)
+        return self
+
+    @property
+    def voice_sources(self) -> list[str]:
+        """The given fields among ``SOURCE_FIELDS``."""
+        return [name for name in SOURCE_FIELDS if getattr(self, name) is not None]
+
+    @property
+    def text_layout(self) -> TextLayout | None:
+        """How the prompt arranges the text; None uses the default of the task."""
+        if self.non_streaming_mode is None:
+            return None
+        return "full" if self.non_streaming_mode else "streaming"
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """The sampling parameters. Top-level fields take precedence over those of ``extra_params``."""
+        given = {**self.extra_params.given(), **self.given()}
+        for name in ("top_k", "subtalker_top_k"):
+            if given.get(name) == -1:
+                given[name] = 0
+        return SamplingParams(**given)
+
+
+def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] = ()) -> SpeechBody:
+    """Validate the body of a speech request. Raises ApiError with the name of the first invalid field.
+
+    ignored: fields to drop, ``ignored_fields`` of the settings.
+    """
+    dropped = set(ignored)
+    kept = {name: value for name, value in fields.items() if name not in dropped}
+    if isinstance(kept.get("extra_params"), dict):
+        kept["extra_params"] = {k: v for k, v in kept["extra_params"].items() if k not in dropped}
+    body = validated(SpeechBody, kept)
+    _check_texts(body, limits)
+    _check_combinations(body)
+    return body
+
+
+def _check_texts(body: SpeechBody, limits: Limits) -> None:
+    long = body.split != "none" and body.stream
+    texts = {
+        "input": (body.input, limits.max_split_chars if long else limits.max_input_chars),
+        "instructions": (body.instructions, limits.max_instructions_chars),
+        "ref_text": (body.ref_text, limits.max_input_chars),
+    }
+    for name, (text, limit) in texts.items():
+        if text is not None:
+            check_length(name, text, limit)
+    if not has_visible_text(body.input):
+        raise ApiError("input must have a visible character, got only white space", param="input")
+
+
+def check_length(name: str, text: str, limit: int) -> None:
+    """Raise ApiError if the field ``name`` has more than ``limit`` characters."""
+    if len(text) > limit:
+        message = f"{name} must have at most {limit} characters, got {len(text)}"
+        raise ApiError(message, param=name, code="string_above_max_length")
+
+
+def _check_combinations(body: SpeechBody) -> None:
+    sources = body.voice_sources
+    if len(sources) > 1:
+        message = f"only one of {', '.join(SOURCE_FIELDS)} may be given, got {' and '.join(sources)}"
+        raise ApiError(message, param=sources[1])
+    check_shares(body.voices or ())
+    if body.stream_format == "sse" and not body.stream:
+        raise ApiError("stream_format 'sse' requires stream true, got false", param="stream_format")
+    if body.ref_text is not None and body.ref_audio is None:
+        raise ApiError(
+            "ref_text is the transcript of ref_audio, which is missing: add ref_audio, or omit ref_text",
+            param="ref_audio",
+            code="missing_required_parameter",
+        )
