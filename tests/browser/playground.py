@@ -13,7 +13,7 @@ import soundfile as sf
 from numpy.typing import NDArray
 from playwright.sync_api import Locator, Page, expect
 
-from tests.server.serving import PATIENCE, Serving
+from tests.server.serving import TIMEOUT, Serving
 
 HELLO = "Hello there."
 LONG = "And so it went on, from one day to the next, and nobody could say when it would end. " * 40
@@ -74,7 +74,7 @@ class Playground:
 def run(line: str, folder: Path, **variables: str) -> NDArray[np.int16]:
     """What the curl line saves, pasted into a shell."""
     (folder / "line.sh").write_text(line)
-    subprocess.run(["sh", "line.sh"], cwd=folder, env=variables or None, check=True, timeout=PATIENCE)
+    subprocess.run(["sh", "line.sh"], cwd=folder, env=variables or None, check=True, timeout=TIMEOUT)
     samples, rate = sf.read(io.BytesIO((folder / "speech.wav").read_bytes()), dtype="int16")
     assert rate == 24_000
     return samples

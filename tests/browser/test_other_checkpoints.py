@@ -16,7 +16,7 @@ def test_a_described_voice(page: Page, checkpoints: UntrainedCheckpoints, tmp_pa
         playground = Playground(page).at(server.ready())
         expect(page.get_by_role("radio")).to_have_count(0)
         page.get_by_role("textbox", name="The voice, described").fill("A deep and calm voice.")
-        body = playground.asked()
+        body = playground.send_speech()
         assert body.pop("seed") >= 0
         assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}
 

@@ -76,7 +76,7 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
     page.get_by_label("Sentence by sentence").check()
     page.get_by_role("textbox", name="Manner").fill("Calm.")
     asked = {"voice": "george", "language": "english", "speed": 1.25, "seed": 7, "split": "sentence"}
-    assert playground.asked("Hello.") == {
+    assert playground.send_speech("Hello.") == {
         "input": "Hello.",
         "response_format": "pcm",
         "instructions": "Calm.",
@@ -85,7 +85,7 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
 
 
 def test_without_a_seed_each_utterance_is_a_new_one(playground: Playground) -> None:
-    first = playground.asked()["seed"]
+    first = playground.send_speech()["seed"]
     playground.page.keyboard.press("Escape")
     expect(playground.speak_button).to_be_visible()
-    assert playground.asked()["seed"] != first
+    assert playground.send_speech()["seed"] != first

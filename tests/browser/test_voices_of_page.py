@@ -46,7 +46,7 @@ def test_voices_join_and_leave_a_blend(playground: Playground) -> None:
     expect(rows).to_have_count(1)
     expect(page.get_by_role("button", name="Add a voice")).to_be_focused()
     expect(page.get_by_role("button", name="Remove")).to_be_hidden()
-    assert playground.asked()["voices"] == [{"voice": "emma", "weight": 0.5}]
+    assert playground.send_speech()["voices"] == [{"voice": "emma", "weight": 0.5}]
 
 
 @pytest.mark.parametrize("transcript", ["This is how I sound today.", ""], ids=["in context", "the voice alone"])
@@ -93,7 +93,7 @@ def test_stored_voices_are_offered(playground: Playground, speaking: Serving) ->
         blend = {"name": "both", "voices": [{"voice": "ava"}, {"voice": "adam"}]}
         client.post("/v1/audio/voices/blend", json=blend).raise_for_status()
     playground.at(speaking).page.get_by_label("Name").select_option("both")
-    assert playground.asked()["voice"] == "both"
+    assert playground.send_speech()["voice"] == "both"
     expect(playground.speak_button).to_be_visible()
     httpx.delete(f"{speaking.url}/v1/audio/voices/both").raise_for_status()
     playground.speak(HELLO)

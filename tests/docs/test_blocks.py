@@ -12,7 +12,7 @@ from server.settings import load_settings
 from tests.docs.blocks import BLOCKS, KNOWN, PAGES, ROOT, RUN, Block
 from tests.docs.conftest import Reader
 from tests.docs.reading import PATIENCE
-from tests.server.hearing import CONTENT_TYPES, hear
+from tests.server.hearing import CONTENT_TYPES, decode_audio
 
 pytestmark = pytest.mark.timeout(PATIENCE + 20)
 
@@ -51,6 +51,6 @@ def test_whatever_a_page_saves_or_plays_can_be_heard(page: Path, reader: Reader)
     for file in reader(page).folder.iterdir():
         kind = file.suffix.removeprefix(".")
         if kind in CONTENT_TYPES:
-            samples, rate = hear(file.read_bytes(), kind)
+            samples, rate = decode_audio(file.read_bytes(), kind)
             assert len(samples) > rate / 4, file.name
             assert np.abs(samples).max() > 0.01, file.name

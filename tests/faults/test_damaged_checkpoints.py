@@ -18,7 +18,7 @@ from engine.client.client import EngineClient
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import CheckpointError
 from engine.protocol.request import SamplingParams, SpeechRequest
-from tests.server.serving import PATIENCE, Serving, write_config
+from tests.server.serving import TIMEOUT, Serving, write_config
 
 MODEL, CODEC = "model.safetensors", "speech_tokenizer/model.safetensors"
 
@@ -74,7 +74,7 @@ def test_one_flipped_bit_is_served_where_checksums_are_off(folder: Path) -> None
 def test_a_server_does_not_start_with_a_damaged_codec(folder: Path, tmp_path: Path) -> None:
     flip(folder / CODEC, 8 * (folder / CODEC).stat().st_size - 1)
     with Serving(write_config(tmp_path, folder)) as server:
-        assert server.process.wait(PATIENCE) == 1
+        assert server.process.wait(TIMEOUT) == 1
     assert [line for line in server.lines if f"{folder / CODEC} is damaged" in line]
 
 
@@ -128,7 +128,7 @@ async def test_a_running_engine_does_not_notice_what_becomes_of_its_files(folder
     engine = EngineClient(EngineConfig(model=str(folder), device="cpu", threads=1, talker=TalkerConfig(slots=2)))
     await engine.start()
     try:
-        info = await engine.wait_ready(PATIENCE)
+        info = await engine.wait_ready(TIMEOUT)
         speaker, other = info.speakers[:2]
         before = await spoken(engine, speaker)
         for name in FILES:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from benchmarks.lib.processes import Processes
-from tests.server.serving import PATIENCE, Serving, endless, streamed, write_config
+from tests.server.serving import TIMEOUT, Serving, endless, streamed, write_config
 
 STALL_SECONDS = 3
 HANG_ON_SIGUSR1 = """
@@ -56,7 +56,7 @@ def hang_engine(server: Serving) -> Processes:
 
 
 def assert_gone(*processes: psutil.Process) -> None:
-    _, alive = psutil.wait_procs(processes, PATIENCE)
+    _, alive = psutil.wait_procs(processes, TIMEOUT)
     assert not alive
 
 
@@ -68,7 +68,7 @@ def test_a_crash_of_the_http_process_breaks_its_streams_and_no_later_connection(
         assert next(pieces)
         before.http.send_signal(signal.SIGSEGV)
         list(pieces)
-    assert httpx.get(f"{fragile.url}/health", timeout=PATIENCE).status_code == 200
+    assert httpx.get(f"{fragile.url}/health", timeout=TIMEOUT).status_code == 200
     fragile.wait_for(rf"HTTP process \(pid {before.http.pid}\) was killed by SIGSEGV; restarting it in \d+\.\d s")
     assert_gone(before.http, *before.engine)
     fragile.until_ready()
@@ -78,7 +78,7 @@ def test_an_http_process_that_hangs_is_killed_and_restarted(fragile: Serving) ->
     fragile.until_ready()
     before = fragile.processes()
     before.http.suspend()
-    assert httpx.get(f"{fragile.url}/health", timeout=PATIENCE).status_code == 200
+    assert httpx.get(f"{fragile.url}/health", timeout=TIMEOUT).status_code == 200
     fragile.wait_for(rf"HTTP process \(pid {before.http.pid}\) sent no heartbeat for {STALL_SECONDS} s; killing it")
     assert_gone(before.http, *before.engine)
 

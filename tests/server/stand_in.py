@@ -1,4 +1,4 @@
-"""A speech server and a player that stand in for the real ones around scripts/tts-stream."""
+"""Stand-ins for the speech server and the player that scripts/tts-stream uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 FIRST = b"\x00\x01" * 20
 REST = bytes(range(256)) * 40
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 PLAYER = f"""#!{sys.executable}
 import os, sys, urllib.request
@@ -27,7 +27,7 @@ tell("/played", audio)
 
 @dataclass
 class StandIn:
-    """A speech server that answers as it is told and remembers what it was asked."""
+    """A speech server with a configured response that records its requests."""
 
     url: str = ""
     status: int = 200
@@ -85,10 +85,10 @@ def handler_of(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.chunk(FIRST)
             if stand_in.waits_for_player:
-                stand_in.heard_in_time = stand_in.heard.wait(PATIENCE)
+                stand_in.heard_in_time = stand_in.heard.wait(TIMEOUT)
             if stand_in.never_ends:
                 with suppress(ConnectionError):
-                    self.connection.settimeout(PATIENCE)
+                    self.connection.settimeout(TIMEOUT)
                     self.connection.recv(1)
                 stand_in.client_left.set()
                 self.close_connection = True

@@ -1,4 +1,4 @@
-"""Clients that leave: what they held is free again."""
+"""Client disconnects release all resources of a request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.server.serving import SPEECH, Serving, busy, endless, streamed
 
 @pytest.mark.parametrize("kind", ["pcm", "mp3"])
 @pytest.mark.parametrize("form", ["audio", "sse"])
-def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str, kind: str) -> None:
-    name = f"leaver-{form}-{kind}"
-    asked = endless(stream_format=form, response_format=kind)
-    with serving.client() as client, streamed(client, asked, **{"X-Request-Id": name}) as response:
+def test_a_disconnect_during_streaming_cancels_and_is_logged(serving: Serving, form: str, kind: str) -> None:
+    name = f"disconnected-{form}-{kind}"
+    body = endless(stream_format=form, response_format=kind)
+    with serving.client() as client, streamed(client, body, **{"X-Request-Id": name}) as response:
         pieces = response.iter_raw()
         assert next(pieces)
         assert busy(serving.stats()) > 0
@@ -29,24 +29,24 @@ def test_leaving_midway_cancels_and_is_logged(serving: Serving, form: str, kind:
         ("clone", {"stream": False, "ref_audio": data_url(tone(20)), "ref_text": "one two three"}),
     ],
 )
-def test_leaving_before_the_status_line_cancels_too(serving: Serving, name: str, fields: dict) -> None:
-    with serving.asked(endless(**fields), f"early-{name}"):
+def test_a_disconnect_before_the_status_line_cancels(serving: Serving, name: str, fields: dict) -> None:
+    with serving.send_speech(endless(**fields), f"early-{name}"):
         serving.until(busy)
     serving.wait_for(rf"id=early-{name} status=499")
     serving.until_idle()
 
 
-def test_others_hear_the_same_whoever_leaves(serving: Serving) -> None:
+def test_a_disconnect_does_not_change_the_audio_of_others(serving: Serving) -> None:
     with serving.client() as client:
-        asked = endless(max_new_tokens=60)
-        alone = client.post(SPEECH, json=asked).content
-        with serving.client() as leaver, streamed(leaver, endless(seed=1)) as left:
-            leaving = left.iter_raw()
-            assert next(leaving)
-            with streamed(client, asked) as response:
+        body = endless(max_new_tokens=60)
+        alone = client.post(SPEECH, json=body).content
+        with serving.client() as other, streamed(other, endless(seed=1)) as disconnected:
+            other_pieces = disconnected.iter_raw()
+            assert next(other_pieces)
+            with streamed(client, body) as response:
                 pieces = response.iter_raw()
-                heard = [next(pieces)]
-                left.close()
-                heard.extend(pieces)
-    assert b"".join(heard) == alone
+                received = [next(pieces)]
+                disconnected.close()
+                received.extend(pieces)
+    assert b"".join(received) == alone
     serving.until_idle()

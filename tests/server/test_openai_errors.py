@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.server.openai_sdk import ASKED, KINDS, OURS, Sdk, closed, sdk_for, settled
+from tests.server.openai_sdk import EXTRA_BODY, KINDS, REQUEST, Sdk, close_sdk, resolve, sdk_for
 from tests.server.recordings import tone, wav
 from tests.server.serving import Serving, endless, streamed, write_config
 
@@ -39,13 +39,13 @@ def narrow(narrow_config: Path) -> Iterator[Serving]:
 async def sdk(request: pytest.FixtureRequest, narrow: Serving) -> AsyncIterator[Sdk]:
     client = sdk_for(request.param, narrow, api_key=KEY)
     yield client
-    await closed(client)
+    await close_sdk(client)
 
 
 async def refused(kind: type[openai.APIStatusError], call: Any, *values: Any, **fields: Any) -> openai.APIStatusError:
     """The exception that a call ends in."""
     with pytest.raises(kind) as error:
-        await settled(call(*values, **fields))
+        await resolve(call(*values, **fields))
     assert error.value.message
     assert error.value.request_id
     return error.value
@@ -66,18 +66,18 @@ async def refused(kind: type[openai.APIStatusError], call: Any, *values: Any, **
     ],
 )
 async def test_a_bad_value_names_its_field(sdk: Sdk, fields: dict[str, Any], param: str, code: str) -> None:
-    error = await refused(openai.BadRequestError, sdk.audio.speech.create, **{**ASKED, **fields})
+    error = await refused(openai.BadRequestError, sdk.audio.speech.create, **{**REQUEST, **fields})
     assert (error.type, error.param, error.code) == ("invalid_request_error", param, code)
 
 
 async def test_an_unknown_voice_is_not_found_and_the_others_are_listed(sdk: Sdk) -> None:
-    error = await refused(openai.NotFoundError, sdk.audio.speech.create, **{**ASKED, "voice": "nobody"})
+    error = await refused(openai.NotFoundError, sdk.audio.speech.create, **{**REQUEST, "voice": "nobody"})
     assert (error.code, error.param) == ("voice_not_found", "voice")
     assert "vivian" in error.message
 
 
 async def test_an_unknown_model_is_not_found(sdk: Sdk) -> None:
-    error = await refused(openai.NotFoundError, sdk.audio.speech.create, **{**ASKED, "model": "tts-9"})
+    error = await refused(openai.NotFoundError, sdk.audio.speech.create, **{**REQUEST, "model": "tts-9"})
     assert (error.code, error.param) == ("model_not_found", "model")
     assert (await refused(openai.NotFoundError, sdk.models.retrieve, "tts-9")).code == "model_not_found"
 
@@ -88,12 +88,14 @@ async def test_a_model_cannot_be_deleted(sdk: Sdk) -> None:
 
 async def test_a_wrong_key_is_an_authentication_error(sdk: Sdk) -> None:
     stranger = sdk.with_options(api_key="another")
-    assert (await refused(openai.AuthenticationError, stranger.audio.speech.create, **ASKED)).code == "invalid_api_key"
+    assert (
+        await refused(openai.AuthenticationError, stranger.audio.speech.create, **REQUEST)
+    ).code == "invalid_api_key"
 
 
 async def test_a_body_that_is_too_large_is_refused(sdk: Sdk) -> None:
     body = {"ref_audio": "data:audio/wav;base64," + "A" * (17 * 1024 * 1024)}
-    error = await refused(openai.APIStatusError, sdk.audio.speech.create, **ASKED, extra_body=body)
+    error = await refused(openai.APIStatusError, sdk.audio.speech.create, **REQUEST, extra_body=body)
     assert (error.status_code, error.code) == (413, "request_too_large")
 
 
@@ -128,7 +130,7 @@ async def occupied(narrow: Serving) -> AsyncIterator[None]:
 
 async def test_a_full_server_is_a_rate_limit_error_that_says_when_to_come_back(sdk: Sdk, narrow: Serving) -> None:
     async with occupied(narrow):
-        error = await refused(openai.RateLimitError, sdk.audio.speech.create, **ASKED, extra_body=OURS)
+        error = await refused(openai.RateLimitError, sdk.audio.speech.create, **REQUEST, extra_body=EXTRA_BODY)
     assert (error.type, error.code) == ("rate_limit_error", "rate_limit_exceeded")
     assert int(error.response.headers["retry-after"]) > 0
 
@@ -136,7 +138,7 @@ async def test_a_full_server_is_a_rate_limit_error_that_says_when_to_come_back(s
 async def test_a_client_that_asks_again_is_heard_when_there_is_a_place(sdk: Sdk, narrow: Serving) -> None:
     name = f"again-{type(sdk).__name__}"
     create = sdk.with_options(max_retries=5).audio.speech.with_raw_response.create
-    fields = {**ASKED, "extra_body": OURS, "extra_headers": {"X-Request-Id": name}}
+    fields = {**REQUEST, "extra_body": EXTRA_BODY, "extra_headers": {"X-Request-Id": name}}
     async with occupied(narrow):
         thread = asyncio.to_thread(create, **fields) if isinstance(sdk, openai.OpenAI) else create(**fields)
         asking = asyncio.create_task(thread)
@@ -148,9 +150,9 @@ async def test_a_client_that_asks_again_is_heard_when_there_is_a_place(sdk: Sdk,
 
 async def test_a_client_that_waits_no_longer_leaves_nothing_running(sdk: Sdk, narrow: Serving) -> None:
     narrow.until_idle()
-    asked = {**ASKED, "extra_body": {**endless(), "stream": False, "response_format": "wav"}, "timeout": 0.5}
+    asked = {**REQUEST, "extra_body": {**endless(), "stream": False, "response_format": "wav"}, "timeout": 0.5}
     with pytest.raises(openai.APITimeoutError):
-        await settled(sdk.audio.speech.create(**asked))
+        await resolve(sdk.audio.speech.create(**asked))
     narrow.until_idle()
 
 
@@ -161,10 +163,10 @@ async def test_a_server_that_stops_is_an_error_of_the_server(narrow_config: Path
             server.process.terminate()
             await asyncio.to_thread(server.wait_for, "1 utterance is being finished")
             for sdk in clients:
-                error = await refused(openai.InternalServerError, sdk.audio.speech.create, **ASKED)
+                error = await refused(openai.InternalServerError, sdk.audio.speech.create, **REQUEST)
                 assert (error.status_code, error.code) == (503, "draining")
                 assert int(error.response.headers["retry-after"]) > 0
-                await closed(sdk)
+                await close_sdk(sdk)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,5 +176,5 @@ async def test_no_server_is_a_connection_error(kind: str) -> None:
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}/v1"
         sdk = KINDS[kind](base_url=url, api_key="any", max_retries=0)
         with pytest.raises(openai.APIConnectionError):
-            await settled(sdk.audio.speech.create(**ASKED))
-        await closed(sdk)
+            await resolve(sdk.audio.speech.create(**REQUEST))
+        await close_sdk(sdk)

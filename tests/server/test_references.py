@@ -15,7 +15,7 @@ from server.errors import ApiError
 from server.references.decoders import decode_reference
 from server.references.library import read_data_url
 from server.settings import Limits
-from tests.server.spoilt import refused
+from tests.server.spoilt import count_refusals
 
 LIMITS = Limits()
 MOST = LIMITS.reference_max_bytes
@@ -173,4 +173,4 @@ def damaged(data: bytes) -> Iterator[bytes]:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3", "AIFF"])
 def test_a_corrupt_header_is_a_recording_within_bounds_or_a_refusal(kind: str) -> None:
-    assert refused(damaged(audio(tone(1.2, 8_000), 8_000, kind)), LIMITS) > 20
+    assert count_refusals(damaged(audio(tone(1.2, 8_000), 8_000, kind)), LIMITS) > 20

@@ -16,7 +16,7 @@ import soundfile as sf
 
 from tests.server.origins import drip, endless, origin, page, redirect
 from tests.server.recordings import RATE, data_url, tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 
 OPEN, CLOSED = "127.0.0.1", "127.0.0.2"
 SAMPLES = tone(1.7)
@@ -42,7 +42,7 @@ def fetching(pocket: Path, folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 async def http(fetching: Serving) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=fetching.url, timeout=PATIENCE) as client:
+    async with httpx.AsyncClient(base_url=fetching.url, timeout=TIMEOUT) as client:
         yield client
 
 
@@ -118,7 +118,7 @@ async def test_a_file_elsewhere_is_refused(http: httpx.AsyncClient, folder: Path
 async def test_a_server_as_it_comes_fetches_nothing_private(serving: Serving) -> None:
     async with (
         origin({"/voice.wav": page(wav(SAMPLES))}) as here,
-        httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as client,
+        httpx.AsyncClient(base_url=serving.url, timeout=TIMEOUT) as client,
     ):
         for host in (OPEN, "localhost", "[::ffff:127.0.0.1]", "2130706433"):
             error = await refused(client, f"http://{host}:{here.port}/voice.wav")
@@ -152,7 +152,7 @@ async def test_one_recording_is_encoded_once_however_many_bring_it(http: httpx.A
 async def test_who_leaves_is_no_longer_fetched_for(fetching: Serving, http: httpx.AsyncClient) -> None:
     async with origin({"/drip": drip()}) as here:
         asking = asyncio.create_task(http.post(SPEECH, json=speech(ref_audio=f"http://{OPEN}:{here.port}/drip")))
-        await here.asked.wait()
+        await here.requested.wait()
         asking.cancel()
         await asyncio.wait({asking})
         await here.left.wait()

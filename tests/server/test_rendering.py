@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from server.audio.encoders import FORMATS, Encoder, Format
 from server.audio.pipeline import Rendering
-from tests.server.hearing import hear
+from tests.server.hearing import decode_audio
 
 PATIENCE = 30.0
 BLOCK = np.zeros(1920, np.int16)
@@ -108,7 +108,7 @@ async def test_files_made_side_by_side_do_not_mix(threads: ThreadPoolExecutor) -
         parts = [await rendering.encode(np.full(1920, level, np.int16)) for _ in range(20)]
         data = b"".join([*parts, await rendering.finish()])
         rendering.close()
-        return hear(data, "flac")[0]
+        return decode_audio(data, "flac")[0]
 
     levels = range(0, 32_000, 2_000)
     for level, heard in zip(levels, await asyncio.gather(*map(made, levels)), strict=True):

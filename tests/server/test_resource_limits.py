@@ -20,9 +20,18 @@ from websockets.sync.client import connect as connect_websocket
 
 from benchmarks.lib.processes import http_process
 from tests.server.live_client import live_url
-from tests.server.raw_http import connect, error, exchange, hold, is_closed, parse, read_all, read_answer
+from tests.server.raw_http import (
+    connect,
+    exchange,
+    hold_request,
+    is_closed,
+    parse,
+    parse_error,
+    read_all,
+    read_response,
+)
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, write_config
 from tests.server.test_http_framing import CLOSE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
@@ -78,7 +87,7 @@ def upload(server: Serving, seconds: float) -> tuple[int, bytes]:
 
 
 def live(server: Serving) -> ClientConnection:
-    return connect_websocket(live_url(server), open_timeout=PATIENCE, close_timeout=0.1)
+    return connect_websocket(live_url(server), open_timeout=TIMEOUT, close_timeout=0.1)
 
 
 def client_frame(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
@@ -87,7 +96,7 @@ def client_frame(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
 
 def until_held(server: Serving, least: int, most: int = sys.maxsize) -> None:
     """Wait until so many bytes of bodies are counted."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     with server.client() as client:
         while True:
             page = client.get("/metrics").text
@@ -100,7 +109,7 @@ def until_held(server: Serving, least: int, most: int = sys.maxsize) -> None:
 def test_idle_connections_make_room_the_longest_idle_first(small: Serving) -> None:
     with ExitStack() as crowd:
         kept_alive = crowd.enter_context(connect(small, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))
-        assert read_answer(kept_alive)[0] == 200
+        assert read_response(kept_alive)[0] == 200
         silent = [crowd.enter_context(connect(small)) for _ in range(2 * MOST_OF_ONE)]
         assert is_healthy(small)
         assert kept_alive.recv(1) == b""
@@ -111,14 +120,14 @@ def test_idle_connections_make_room_the_longest_idle_first(small: Serving) -> No
 def test_without_an_idle_one_the_next_is_told_that_the_server_is_busy(small: Serving) -> None:
     with ExitStack() as crowd:
         for _ in range(MOST_OF_ONE):
-            crowd.enter_context(hold(small))
+            crowd.enter_context(hold_request(small))
         for request in (b"", HEALTH):
             status, headers, body = exchange(small, request)
-            assert (status, headers["connection"], error(body)["code"]) == (503, "close", "server_busy")
+            assert (status, headers["connection"], parse_error(body)["code"]) == (503, "close", "server_busy")
             assert int(headers["retry-after"]) > 0
         assert is_healthy(small, OTHER)
         for _ in range(MOST - MOST_OF_ONE):
-            crowd.enter_context(hold(small, OTHER))
+            crowd.enter_context(hold_request(small, OTHER))
         assert exchange(small, HEALTH, "127.0.0.3")[0] == 503
     assert is_healthy(small)
 
@@ -138,8 +147,8 @@ def test_half_sent_bodies_are_counted_for_all_and_for_each_client(small: Serving
         until_held(small, 2 * LARGE)
         for source in ("127.0.0.1", OTHER, "127.0.0.3"):
             with connect(small, request_of(LARGE), source) as refused:
-                status, headers, body = read_answer(refused)
-                assert (status, error(body)["code"]) == (503, "server_busy")
+                status, headers, body = read_response(refused)
+                assert (status, parse_error(body)["code"]) == (503, "server_busy")
                 assert int(headers["retry-after"]) > 0
         with small.client() as client:
             assert client.post(SPEECH, json={"input": ""}).status_code == 400
@@ -153,9 +162,9 @@ def test_one_client_has_its_share_of_them(small: Serving) -> None:
     with connect(small, body_of(LARGE)):
         until_held(small, LARGE)
         with connect(small, body_of(LARGE)) as refused:
-            assert read_answer(refused)[0] == 503
+            assert read_response(refused)[0] == 503
         with connect(small, body_of(LARGE) + b" ", OTHER) as other:
-            assert read_answer(other)[0] == 400
+            assert read_response(other)[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -173,9 +182,9 @@ def test_half_sent_messages_are_counted_too(small: Serving, frames: bytes) -> No
         first.socket.sendall(frames)
         until_held(small, LARGE)
         second.socket.sendall(frames)
-        assert error(second.recv(timeout=PATIENCE))["code"] == "server_busy"
+        assert parse_error(second.recv(timeout=TIMEOUT))["code"] == "server_busy"
         with pytest.raises(ConnectionClosedError) as closed:
-            second.recv(timeout=PATIENCE)
+            second.recv(timeout=TIMEOUT)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1013
 
@@ -238,7 +247,7 @@ def test_the_limit_on_open_files_is_raised(small: Serving) -> None:
 def test_a_refused_client_that_goes_on_sending_reads_why(small: Serving) -> None:
     with ExitStack() as crowd:
         for _ in range(MOST_OF_ONE):
-            crowd.enter_context(hold(small))
+            crowd.enter_context(hold_request(small))
         with connect(small, body_of(200_000)) as client:
             client.shutdown(socket.SHUT_WR)
             assert parse(read_all(client))[0] == 503
@@ -247,12 +256,12 @@ def test_a_refused_client_that_goes_on_sending_reads_why(small: Serving) -> None
 def test_an_upload_that_cannot_be_spooled_is_insufficient_storage(small: Serving) -> None:
     """What is above 1 MB goes to a temporary file."""
     seconds = 34.0  # 1.1 MB, which is too long for a voice, as the server says once it has it
-    assert error(upload(small, seconds)[1])["code"] == "reference_too_long"
+    assert parse_error(upload(small, seconds)[1])["code"] == "reference_too_long"
     folder = small.folder / "temporary"
     folder.rmdir()
     folder.touch()
     status, body = upload(small, seconds)
-    assert (status, error(body)["code"]) == (507, "insufficient_storage")
+    assert (status, parse_error(body)["code"]) == (507, "insufficient_storage")
     small.wait_for("an upload could not be stored temporarily: ")
     assert not any("Traceback" in line for line in small.lines)
     assert upload(small, 1.6)[0] == 200

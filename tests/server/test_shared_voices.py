@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_voices import SAID, SAMPLE, VOICES, made, post, refused, spoken
 
@@ -100,7 +100,7 @@ def test_a_server_killed_in_the_middle_of_a_voice_leaves_nothing_of_it(pair: tup
     assert sorted(stored(other)) == ["anna", "before"]
     with other.client() as client:
         assert client.post(SPEECH, json=speech(voice="anna")).content
-    _, alive = psutil.wait_procs([killed.http, *killed.engine], PATIENCE)
+    _, alive = psutil.wait_procs([killed.http, *killed.engine], TIMEOUT)
     assert not alive
     mortal.until_ready()
     assert sorted(stored(mortal)) == ["anna", "before"]

@@ -75,9 +75,9 @@ def test_the_first_chunk_leaves_before_the_last_frame_is_made(serving: Serving, 
 
 def test_a_listener_that_does_not_read_stalls_nobody(serving: Serving, client: httpx.Client) -> None:
     alone = client.post(SPEECH, json=speech()).content
-    with serving.asked(endless(), "idler", window=4096) as unread:
+    with serving.send_speech(endless(), "idler", window=4096) as unread:
         assert unread.recv(12) == b"HTTP/1.1 200"
-        serving.until_at_rest()
+        serving.until_engine_idle()
         assert busy(serving.stats()) > 0
         assert client.post(SPEECH, json=speech()).content == alone
         assert busy(serving.stats()) > 0

@@ -11,11 +11,11 @@ import openai
 import pytest
 
 from server.long_text.speech import seed_of
-from tests.server.hearing import CONTENT_TYPES, hear, padding
+from tests.server.hearing import CONTENT_TYPES, decode_audio, max_padding
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_events import events
+from tests.server.test_events import parse_events
 from tests.support.random_checkpoint import write_checkpoint
 
 SENTENCES = ["Good morning to all of you.", "This is the second of them.", "And here it comes to an end."]
@@ -52,26 +52,26 @@ def test_the_same_seed_gives_the_same_bytes_streamed_or_whole(client: httpx.Clie
 def test_all_sentences_are_in_one_valid_file(client: httpx.Client, kind: str) -> None:
     made = client.post(SPEECH, json=split(response_format=kind))
     assert made.headers["content-type"] == CONTENT_TYPES[kind]
-    samples, rate = hear(made.content, kind)
+    samples, rate = decode_audio(made.content, kind)
     expected = len(SENTENCES) * FRAMES * 1920 * rate // 24_000
-    assert expected <= len(samples) <= expected + padding(kind, rate)
+    assert expected <= len(samples) <= expected + max_padding(kind, rate)
 
 
 def test_speed_and_rate_are_those_of_the_whole(client: httpx.Client) -> None:
     made = client.post(SPEECH, json=split(speed=2.0, sample_rate=16_000, response_format="wav"))
-    samples, rate = hear(made.content, "wav")
+    samples, rate = decode_audio(made.content, "wav")
     assert rate == 16_000
     assert len(samples) / rate == pytest.approx(len(SENTENCES) * FRAMES * 0.08 / 2, abs=0.05)
 
 
 def test_the_usage_is_that_of_all_sentences(client: httpx.Client) -> None:
     with streamed(client, split(stream_format="sse")) as response:
-        *deltas, done = events(response.iter_lines())
+        *deltas, done = parse_events(response.iter_lines())
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
     assert done["finish_reason"] == "length"
     assert done["usage"]["output_tokens"] == len(SENTENCES) * FRAMES
     with streamed(client, endless(input=SENTENCES[0], max_new_tokens=6, stream_format="sse")) as response:
-        *_, alone = events(response.iter_lines())
+        *_, alone = parse_events(response.iter_lines())
     assert done["usage"]["input_tokens"] > 2 * alone["usage"]["input_tokens"]
 
 
@@ -127,9 +127,9 @@ def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 def test_a_slow_listener_of_a_book_holds_one_seat_and_at_most_two_sentences(narrow: Serving) -> None:
     asked = endless(input=TEXT * 50, split="sentence", max_new_tokens=30)
-    with narrow.asked(asked, "slow-reader", window=4096) as connection:
+    with narrow.send_speech(asked, "slow-reader", window=4096) as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
-        narrow.until_at_rest()
+        narrow.until_engine_idle()
         stats = narrow.stats()
         assert stats["requests"] == 1
         assert stats["engine"]["talker_slots"] + stats["engine"]["talker_waiting"] <= 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech, write_config
+from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
 
 service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
@@ -53,7 +53,7 @@ def collector() -> Iterator[Collector]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 def test_each_speech_request_is_a_span_of_its_clients_trace(pocket: Path, tmp_path: Path, collector: Collector) -> None:
@@ -64,7 +64,7 @@ def test_each_speech_request_is_a_span_of_its_clients_trace(pocket: Path, tmp_pa
             client.post(SPEECH, json=speech(voice="nobody"), headers={"traceparent": "nonsense", "X-Request-Id": "no"})
         server.wait_for("id=no ")
         server.process.terminate()
-        assert server.process.wait(PATIENCE) == 0
+        assert server.process.wait(TIMEOUT) == 0
     spoken, refused = collector.spans
     assert (spoken.trace_id.hex(), spoken.parent_span_id.hex()) == (TRACE, PARENT)
     told = {each.key: each.value for each in spoken.attributes}
@@ -83,14 +83,14 @@ def test_a_collector_that_is_not_there_harms_nobody(pocket: Path, tmp_path: Path
         with server.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 200
         server.process.terminate()
-        assert server.process.wait(PATIENCE) == 0
+        assert server.process.wait(TIMEOUT) == 0
 
 
 def test_without_the_packages_a_server_that_should_trace_says_what_is_missing(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, tracing=True)
     without = "import sys; sys.modules['opentelemetry.sdk'] = None; from server.cli.main import main; main()"
     command = [sys.executable, "-c", without, "serve", "--config", str(config), "--port", "0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 1
     assert "sonant[otel]" in done.stderr
     assert "Traceback" not in done.stderr

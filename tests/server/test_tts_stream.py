@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.stand_in import FIRST, PATIENCE, PLAYER, REST, StandIn, handler_of
+from tests.server.stand_in import FIRST, PLAYER, REST, TIMEOUT, StandIn, handler_of
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "tts-stream"
 TOOLS = ("awk", "bash", "cat", "curl", "head", "mkfifo", "mktemp", "rm", "sed", "tr")
@@ -30,7 +30,7 @@ def stand_in() -> Iterator[StandIn]:
         thread.start()
         yield told
         server.shutdown()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def run(environment: dict[str, str], *arguments: str, text: str = "") -> subproc
         input=text.encode(),
         env=environment,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert not list(Path(environment["TMPDIR"]).iterdir()), "a temporary folder was left behind"
     return result
@@ -242,16 +242,16 @@ def test_stopping_it_stops_the_player_and_the_request(stand_in: StandIn, environ
     stand_in.never_ends = True
     script = subprocess.Popen([SCRIPT, "hello"], env=environment, start_new_session=True)
     try:
-        assert stand_in.heard.wait(PATIENCE)
+        assert stand_in.heard.wait(TIMEOUT)
         if way == "ctrl-c":
             os.killpg(script.pid, signal.SIGINT)
         else:
             script.terminate()
-        assert script.wait(PATIENCE) == {"ctrl-c": 130, "terminate": 143}[way]
-        assert stand_in.client_left.wait(PATIENCE)
+        assert script.wait(TIMEOUT) == {"ctrl-c": 130, "terminate": 143}[way]
+        assert stand_in.client_left.wait(TIMEOUT)
         with pytest.raises(ProcessLookupError):
             os.kill(stand_in.player, 0)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(script.pid, signal.SIGKILL)
-        script.wait(PATIENCE)
+        script.wait(TIMEOUT)

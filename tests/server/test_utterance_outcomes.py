@@ -6,20 +6,31 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from tests.server.live_client import TEXT, hear, hear_first, hear_to_event, live_url, refusal, say, session, tell, write
-from tests.server.serving import PATIENCE, SPEECH, STEADY, Serving, busy, endless, speech
+from tests.server.live_client import (
+    TEXT,
+    live_url,
+    receive_error,
+    receive_first_audio,
+    receive_until_event,
+    receive_utterance,
+    send_messages,
+    send_text,
+    send_utterance,
+    session,
+)
+from tests.server.serving import LOOPING, SPEECH, TIMEOUT, Serving, busy, endless, speech
 from tests.server.test_bad_input import check
-from tests.server.test_metrics import Grown
+from tests.server.test_metrics import MetricIncrease
 from tests.server.test_outcomes import outcome
 
 TASK = {"task": "CustomVoice"}
 
 
 def test_a_live_utterance_is_looked_up_like_a_request(serving: Serving, client: httpx.Client) -> None:
-    with session(serving, "chat", **STEADY, max_new_tokens=26) as socket:
+    with session(serving, "chat", **LOOPING, max_new_tokens=26) as socket:
         for _ in range(2):
-            say(socket, TEXT)
-            _, (start, _) = hear(socket)
+            send_utterance(socket, TEXT)
+            _, (start, _) = receive_utterance(socket)
         assert start["request_id"] == "chat.1"
         serving.wait_for("id=chat.1 ")
         found = outcome(client, "chat.1")
@@ -44,22 +55,22 @@ def test_its_id_comes_with_the_handshake(serving: Serving) -> None:
     with session(serving, "named") as socket:
         assert socket.response is not None
         assert socket.response.headers["X-Request-Id"] == "named"
-    with connect(live_url(serving), open_timeout=PATIENCE) as socket:
+    with connect(live_url(serving), open_timeout=TIMEOUT) as socket:
         assert socket.response is not None
         assert socket.response.headers["X-Request-Id"].startswith("req_")
 
 
 def test_live_utterances_are_counted_like_requests(serving: Serving) -> None:
-    grown = Grown(serving)
-    with session(serving, "counted", **STEADY, max_new_tokens=26) as socket:
+    grown = MetricIncrease(serving)
+    with session(serving, "counted", **LOOPING, max_new_tokens=26) as socket:
         for _ in range(2):
-            say(socket, TEXT)
-            hear(socket)
-        grown.look()
+            send_utterance(socket, TEXT)
+            receive_utterance(socket)
+        grown.update()
         assert grown("live_sessions_open") == 1
     serving.wait_for("id=counted status=101")
     serving.stats()
-    grown.look()
+    grown.update()
     assert grown("live_sessions_open") == 0
     assert grown("live_sessions_total", outcome="completed") == 1
     assert grown("requests_total", outcome="completed", **TASK) == 2
@@ -73,25 +84,25 @@ def test_live_utterances_are_counted_like_requests(serving: Serving) -> None:
 
 def test_an_utterance_that_its_client_cancels_is_complete(serving: Serving, client: httpx.Client) -> None:
     with session(serving, "barged", max_new_tokens=2000) as socket:
-        write(socket)
-        hear_first(socket)
+        send_text(socket)
+        receive_first_audio(socket)
         assert outcome(client, "barged.0")["outcome"] == "running"
-        tell(socket, {"type": "cancel"})
-        hear_to_event(socket)
+        send_messages(socket, {"type": "cancel"})
+        receive_until_event(socket)
         found = outcome(client, "barged.0")
     assert (found["outcome"], found["finish"]) == ("completed", "cancelled")
     assert found["audio"] > 0
 
 
 def test_an_utterance_whose_listener_vanishes_is_left(serving: Serving, client: httpx.Client) -> None:
-    grown = Grown(serving)
+    grown = MetricIncrease(serving)
     with session(serving, "vanished", max_new_tokens=2000) as socket:
-        write(socket)
-        hear_first(socket)
+        send_text(socket)
+        receive_first_audio(socket)
         socket.socket.close()
     serving.wait_for("id=vanished status=499 outcome=client_left")
     assert [outcome(client, name)["outcome"] for name in ("vanished", "vanished.0")] == ["client_left"] * 2
-    grown.look()
+    grown.update()
     assert grown("requests_total", outcome="client_left", **TASK) == 1
     assert grown("live_sessions_total", outcome="client_left") == 1
 
@@ -103,8 +114,8 @@ def test_an_utterance_whose_listener_vanishes_is_left(serving: Serving, client: 
 def test_what_ends_a_session_ends_what_it_says(serving: Serving, client: httpx.Client, wrong: dict, code: str) -> None:
     name = f"wrong-{code}"
     with session(serving, name, max_new_tokens=2000) as socket:
-        tell(socket, {"type": "input.text", "text": "One two"}, wrong)
-        assert refusal(socket)["code"] == code
+        send_messages(socket, {"type": "input.text", "text": "One two"}, wrong)
+        assert receive_error(socket)["code"] == code
     serving.wait_for(f"id={name} status=400")
     for part in (name, f"{name}.0"):
         found = outcome(client, part)
@@ -113,23 +124,23 @@ def test_what_ends_a_session_ends_what_it_says(serving: Serving, client: httpx.C
 
 def test_an_utterance_that_never_began_has_an_end_too(serving: Serving, client: httpx.Client) -> None:
     with session(serving, "stillborn") as socket:
-        tell(socket, {"type": "input.text", "text": "a" * 5000})
-        assert refusal(socket)["code"] == "string_above_max_length"
+        send_messages(socket, {"type": "input.text", "text": "a" * 5000})
+        assert receive_error(socket)["code"] == "string_above_max_length"
     serving.wait_for("id=stillborn status=400")
     assert outcome(client, "stillborn.0")["outcome"] == "refused"
 
 
 def test_a_voice_that_is_not_there_is_the_utterances_failure(serving: Serving, client: httpx.Client) -> None:
     with session(serving, "nobody", voice="nobody") as socket:
-        write(socket)
-        assert refusal(socket)["code"] == "voice_not_found"
+        send_text(socket)
+        assert receive_error(socket)["code"] == "voice_not_found"
     serving.wait_for("id=nobody status=404")
     found = outcome(client, "nobody.0")
     assert (found["status"], found["outcome"], found["param"]) == (404, "refused", "voice")
 
 
 def test_each_item_of_a_batch_is_looked_up_and_counted_like_a_request(serving: Serving, client: httpx.Client) -> None:
-    grown = Grown(serving)
+    grown = MetricIncrease(serving)
     good = endless(max_new_tokens=26, voice="ryan")
     items = [good, speech(voice="nobody"), good, speech(speed=9)]
     answer = client.post(f"{SPEECH}/batch", json={"items": items}, headers={"X-Request-Id": "lot"}).json()
@@ -146,7 +157,7 @@ def test_each_item_of_a_batch_is_looked_up_and_counted_like_a_request(serving: S
         assert "underruns" not in each
     whole = outcome(client, "lot")
     assert (whole["outcome"], whole["voice"], whole["audio"]) == ("completed", "ryan", 4.0)
-    grown.look()
+    grown.update()
     assert grown("requests_total", outcome="completed", **TASK) == 2
     assert grown("requests_total", outcome="completed", task="unknown") == 0
     assert grown("requests_total", outcome="refused", task="unknown") == 2
@@ -155,18 +166,18 @@ def test_each_item_of_a_batch_is_looked_up_and_counted_like_a_request(serving: S
 
 
 def test_a_batch_that_is_refused_as_a_whole_counts_as_one(serving: Serving, client: httpx.Client) -> None:
-    grown = Grown(serving)
+    grown = MetricIncrease(serving)
     refused = client.post(f"{SPEECH}/batch", json={"items": []}, headers={"X-Request-Id": "none"})
     check(refused, 400, "items", "invalid_value")
     serving.wait_for("id=none ")
-    grown.look()
+    grown.update()
     assert grown("requests_total", outcome="refused", task="unknown") == 1
     assert client.get(f"{SPEECH}/none.0").status_code == 404
 
 
 def test_when_its_client_leaves_no_item_of_a_batch_stays_open(serving: Serving, client: httpx.Client) -> None:
     items = [endless()] * 8
-    with serving.asked({"items": items}, "lost", path=f"{SPEECH}/batch"):
+    with serving.send_speech({"items": items}, "lost", path=f"{SPEECH}/batch"):
         serving.until(busy)
         assert outcome(client, "lost.7")["outcome"] == "running"
     serving.wait_for("id=lost status=499")

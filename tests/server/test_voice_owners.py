@@ -13,9 +13,9 @@ import pytest
 from websockets.sync.client import connect
 
 from server.http.keys import Keys, key_id
-from tests.server.commands import ran
+from tests.server.commands import run_module
 from tests.server.live_client import live_url
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 from tests.server.test_voices import VOICES, cards, made, post, refused
 
 KEYS = ("key-of-anna", "key-of-bert")
@@ -35,7 +35,7 @@ def guarded(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def client_of(server: Serving, key: str) -> httpx.Client:
-    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE)
+    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT)
 
 
 @pytest.fixture
@@ -94,12 +94,12 @@ def test_the_voice_of_a_key_is_none_for_anothers_live_session(
     kinds = []
     for key in KEYS:
         head = {"Authorization": f"Bearer {key}"}
-        with connect(live_url(guarded), additional_headers=head, open_timeout=PATIENCE) as live:
+        with connect(live_url(guarded), additional_headers=head, open_timeout=TIMEOUT) as live:
             config = {"type": "session.config", "voice": "private", "response_format": "pcm", "max_new_tokens": 4}
             live.send(json.dumps(config))
             live.send(json.dumps({"type": "input.text", "text": "Hello there. "}))
             live.send(json.dumps({"type": "input.done"}))
-            event = json.loads(live.recv(timeout=PATIENCE))
+            event = json.loads(live.recv(timeout=TIMEOUT))
         kinds.append(event.get("error", event).get("code"))
     assert kinds == [None, "voice_not_found"]
 
@@ -171,7 +171,7 @@ def test_the_command_shares_unless_it_is_told_not_to(
     anna, bert = clients
     server = {"SONANT_SERVER": guarded.url, "SONANT_API_KEY": KEYS[0]}
     for name, *flags in (["common"], ["private", "--private"]):
-        done = ran("server.cli", "voices", "blend", "ryan", "serena", "--name", name, *flags, **server)
+        done = run_module("server.cli", "voices", "blend", "ryan", "serena", "--name", name, *flags, **server)
         assert done.returncode == 0, done.stderr
     assert (stored(anna), stored(bert)) == (["common", "private"], ["common"])
 

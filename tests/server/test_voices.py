@@ -17,7 +17,7 @@ from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 from tests.server.recordings import data_url, tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech
 
 VOICES = "/v1/audio/voices"
 SAMPLE = wav(tone(1.6))
@@ -249,7 +249,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_form_is_no_failure(serving: Ser
         f"POST {VOICES} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: {FORM}\r\n"
         "X-Request-Id: half-a-form\r\nContent-Length: 1000\r\n\r\n"
     )
-    with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
+    with socket.create_connection((address.hostname, address.port), TIMEOUT) as connection:
         connection.sendall(head.encode() + PART)
     serving.wait_for(r"id=half-a-form status=499")
     assert not any("Traceback" in line for line in serving.lines)

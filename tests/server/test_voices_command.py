@@ -15,9 +15,9 @@ import pytest
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice, read_voice
-from tests.server.commands import ran
+from tests.server.commands import run_module
 from tests.server.recordings import data_url, tone, wav
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech
+from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech
 
 VOICES = "/v1/audio/voices"
 SAID = "one two three"
@@ -39,7 +39,7 @@ def _no_voices_left(client: httpx.Client) -> Iterator[None]:
 
 
 def voices(serving: Serving, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return ran("server.cli", "voices", *arguments, SONANT_SERVER=serving.url)
+    return run_module("server.cli", "voices", *arguments, SONANT_SERVER=serving.url)
 
 
 def test_a_voice_is_added_listed_and_deleted(serving: Serving, client: httpx.Client, recording: Path) -> None:
@@ -97,7 +97,7 @@ def stored(tmp_path: Path) -> dict[str, Path]:
 
 def test_files_are_blended_as_the_server_blends(stored: dict[str, Path], client: httpx.Client, tmp_path: Path) -> None:
     output = tmp_path / "mixed.safetensors"
-    done = ran("scripts.blend_speakers", f"{stored['anna']}:0.7", f"{stored['bert']}:0.3", "-o", output)
+    done = run_module("scripts.blend_speakers", f"{stored['anna']}:0.7", f"{stored['bert']}:0.3", "-o", output)
     assert done.returncode == 0, done.stderr
     mixed = read_voice(output)
     shares = [
@@ -114,7 +114,7 @@ def test_a_blend_that_cannot_be_written_whole_is_not_there(stored: dict[str, Pat
     output = tmp_path / "mixed.safetensors"
     blending = [sys.executable, "-m", "scripts.blend_speakers", stored["anna"], stored["bert"], "-o", output]
     no_room = ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", *map(str, blending)]
-    done = subprocess.run(no_room, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(no_room, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert (done.returncode, done.stderr) == (1, f"blend_speakers: {output}: File too large\n")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -130,7 +130,7 @@ def test_files_that_cannot_be_blended_are_named(stored: dict[str, Path], tmp_pat
         ([stored["anna"], "-o", tmp_path / "Mixed.safetensors"], "NAME.safetensors"),
         ([stored["anna"], "-o", stored["bert"]], "bert.safetensors"),
     ):
-        done = ran("scripts.blend_speakers", *arguments)
+        done = run_module("scripts.blend_speakers", *arguments)
         assert done.returncode == 1
         assert reason in done.stderr and done.stderr.count("\n") == 1
         assert not output.exists()

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from server.cli.main import app
-from tests.server.commands import ran
+from tests.server.commands import run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving, speech
 
@@ -21,7 +21,7 @@ SAID = "Hello there."
 
 
 def bench(server: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return ran("server.cli", "bench", *arguments, SONANT_SERVER=server)
+    return run_module("server.cli", "bench", *arguments, SONANT_SERVER=server)
 
 
 @pytest.fixture
