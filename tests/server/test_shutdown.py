@@ -1,4 +1,4 @@
-"""How ``sonant serve`` ends."""
+"""Graceful shutdown of ``sonant serve``."""
 
 from __future__ import annotations
 
@@ -35,61 +35,61 @@ from tests.server.test_bad_input import check
 from tests.server.test_events import parse_events
 from tests.server.test_live_refusals import parse_error, refused_handshake
 
-RESTART = 1012
-FORMS = ("audio", "sse")
+SERVICE_RESTART = 1012
+STREAM_FORMATS = ("audio", "sse")
 
 
-def unblemished(server: Serving) -> bool:
-    """Whether it ended well, with nothing in its log that looks like a fault."""
-    ended = server.process.wait(TIMEOUT)
-    return ended == 0 and not [line for line in server.lines if re.search("Traceback|Exception|Error|Abort", line)]
+def exited_cleanly(server: Serving) -> bool:
+    """Whether the process exited with 0 and logged no error."""
+    exit_code = server.process.wait(TIMEOUT)
+    return exit_code == 0 and not [line for line in server.lines if re.search("Traceback|Exception|Error|Abort", line)]
 
 
-def test_serve_stops_quietly_when_it_is_interrupted_and_leaves_no_process(pocket: Path, tmp_path: Path) -> None:
+def test_sigint_stops_quietly_and_leaves_no_process(pocket: Path, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, pocket)).ready() as server:
         family = server.processes().all
         server.process.send_signal(signal.SIGINT)
-        assert unblemished(server)
+        assert exited_cleanly(server)
     gone, alive = psutil.wait_procs(family, TIMEOUT)
     assert not alive
     assert len(gone) == len(family)
 
 
-def test_what_is_being_said_is_said_to_its_end(pocket: Path, tmp_path: Path) -> None:
-    """Also live, where the client is told then that this was the end; half a request does not delay the stop.
+def test_running_utterances_are_completed_before_the_stop(pocket: Path, tmp_path: Path) -> None:
+    """Also live ones, whose clients then receive an error "stopped". An incomplete request does not delay the stop.
 
     SIGTERM goes to every process of the service, and must count once.
     """
-    asked = endless(max_new_tokens=150)
+    body = endless(max_new_tokens=150)
     config = write_config(tmp_path, pocket, limits={"drain_seconds": 3600})
-    with Serving(config).ready() as server, ExitStack() as held:
-        clients = [held.enter_context(server.client()) for _ in range(2)]
-        alone = clients[0].post(SPEECH, json=asked).content
-        half = held.enter_context(server.send_speech({}, "half", of=0.5))
-        live, idle = (held.enter_context(session(server, **LOOPING, max_new_tokens=150)) for _ in range(2))
+    with Serving(config).ready() as server, ExitStack() as stack:
+        clients = [stack.enter_context(server.client()) for _ in range(2)]
+        alone = clients[0].post(SPEECH, json=body).content
+        half = stack.enter_context(server.send_speech({}, "half", of=0.5))
+        live, idle = (stack.enter_context(session(server, **LOOPING, max_new_tokens=150)) for _ in range(2))
         streams = [
-            held.enter_context(streamed(client, {**asked, "stream_format": form})).iter_raw()
-            for client, form in zip(clients, FORMS, strict=True)
+            stack.enter_context(streamed(client, {**body, "stream_format": form})).iter_raw()
+            for client, form in zip(clients, STREAM_FORMATS, strict=True)
         ]
-        heard = [next(pieces) for pieces in streams]
+        first_pieces = [next(pieces) for pieces in streams]
         send_utterance(live, TEXT)
         start = receive_first_audio(live)
         for process in server.processes().all:  # as a service manager does
             process.terminate()
         server.wait_for(r"3 utterances are being finished; Ctrl-C stops now")
-        for form, first, pieces in zip(FORMS, heard, streams, strict=True):
+        for form, first, pieces in zip(STREAM_FORMATS, first_pieces, streams, strict=True):
             assert audio_of(first + b"".join(pieces), form) == alone
         rest, events = receive_utterance(live)
         assert events[-1]["type"] == "audio.done"
         assert len(start + rest) == events[-1]["usage"]["output_tokens"] * 1920 * 2
         for each in (live, idle):
-            assert receive_error(each, RESTART)["code"] == "stopped"
+            assert receive_error(each, SERVICE_RESTART)["code"] == "stopped"
         assert half.recv(12) == b""
-        assert unblemished(server)
+        assert exited_cleanly(server)
 
 
 def audio_of(body: bytes, form: str) -> bytes:
-    """The audio of a complete body; an event stream must have ended well."""
+    """The audio of a complete body; asserts that an event stream ended with its done event."""
     if form == "audio":
         return body
     *deltas, last = parse_events(body.decode().splitlines())
@@ -97,7 +97,7 @@ def audio_of(body: bytes, form: str) -> bytes:
     return b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
 
 
-def test_a_server_told_to_stop_says_so_until_the_last_one_has_ended(pocket: Path, tmp_path: Path) -> None:
+def test_a_draining_server_refuses_requests_until_the_last_one_ends(pocket: Path, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, pocket)).ready() as server, server.client() as client:
         with server.send_speech(endless(), "last", window=4096) as connection:
             assert connection.recv(12) == b"HTTP/1.1 200"
@@ -112,7 +112,7 @@ def test_a_server_told_to_stop_says_so_until_the_last_one_has_ended(pocket: Path
     server.wait_for(r"id=last status=499")
 
 
-def test_whoever_waited_in_line_is_served_before_the_stop(pocket: Path, tmp_path: Path) -> None:
+def test_queued_requests_are_served_before_the_stop(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, limits={"max_running": 1})
     with Serving(config).ready() as server, server.client() as client:
         alone = client.post(SPEECH, json=speech()).content
@@ -131,8 +131,8 @@ def test_whoever_waited_in_line_is_served_before_the_stop(pocket: Path, tmp_path
 
 
 @contextmanager
-def deaf(server: Serving) -> Iterator[None]:
-    """A live session that speaks to a client who reads nothing, not even that it is over."""
+def stalled_session(server: Serving) -> Iterator[None]:
+    """A live session whose client reads nothing, not even the close frame."""
     client = ClientProtocol(parse_uri(live_url(server)))
     client.send_request(client.connect())
     with socket.socket() as connection:
@@ -148,51 +148,51 @@ def deaf(server: Serving) -> Iterator[None]:
         yield
 
 
-def test_what_does_not_end_in_time_is_broken_off(pocket: Path, tmp_path: Path) -> None:
+def test_utterances_that_exceed_the_drain_time_are_cancelled(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, limits={"drain_seconds": 0.5})
     with Serving(config).ready() as server, server.send_speech(endless(), "long", window=4096) as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
-        with deaf(server), session(server, "live", **LOOPING, max_new_tokens=4000) as live:
+        with stalled_session(server), session(server, "live", **LOOPING, max_new_tokens=4000) as live:
             send_text(live)
             receive_first_audio(live)
             server.until(lambda stats: stats["requests"] == 3)
             server.process.terminate()
             server.wait_for(r"3 utterances are broken off")
-            assert receive_error(live, RESTART)["code"] == "stopped"
-            assert unblemished(server)
+            assert receive_error(live, SERVICE_RESTART)["code"] == "stopped"
+            assert exited_cleanly(server)
     for name in ("long", "live", "live.0"):
         server.wait_for(rf"id={name} .*error=stopped")
 
 
-@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_stops_everything_at_once(pocket: Path, tmp_path: Path, told: signal.Signals) -> None:
-    with Serving(write_config(tmp_path, pocket)).ready() as server, ExitStack() as held:
-        whole = held.enter_context(server.send_speech(endless(stream=False), "whole"))
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_stops_at_once(pocket: Path, tmp_path: Path, signal_number: signal.Signals) -> None:
+    with Serving(write_config(tmp_path, pocket)).ready() as server, ExitStack() as stack:
+        whole = stack.enter_context(server.send_speech(endless(stream=False), "whole"))
         live, late = (
-            held.enter_context(session(server, name, **LOOPING, max_new_tokens=4000)) for name in ("cut", "late")
+            stack.enter_context(session(server, name, **LOOPING, max_new_tokens=4000)) for name in ("cut", "late")
         )
         send_text(live)
         receive_first_audio(live)
         streams = []
-        for form in FORMS:
-            client = held.enter_context(server.client())
-            response = held.enter_context(streamed(client, endless(stream_format=form), **{"X-Request-Id": form}))
+        for form in STREAM_FORMATS:
+            client = stack.enter_context(server.client())
+            response = stack.enter_context(streamed(client, endless(stream_format=form), **{"X-Request-Id": form}))
             streams.append(response.iter_raw())
             assert next(streams[-1])
         server.until(lambda stats: stats["requests"] == 4)
-        server.process.send_signal(told)
+        server.process.send_signal(signal_number)
         server.wait_for(r"4 utterances are being finished")
-        turned_away = refused_handshake(server)
-        assert (turned_away.status_code, parse_error(turned_away)["code"]) == (503, "draining")
-        assert int(turned_away.headers["Retry-After"]) > 0
+        refused = refused_handshake(server)
+        assert (refused.status_code, parse_error(refused)["code"]) == (503, "draining")
+        assert int(refused.headers["Retry-After"]) > 0
         send_text(late)
-        assert receive_error(late, RESTART)["code"] == "draining"
-        server.process.send_signal(told)
+        assert receive_error(late, SERVICE_RESTART)["code"] == "draining"
+        server.process.send_signal(signal_number)
         for pieces in streams:
             with pytest.raises(httpx.RemoteProtocolError):
                 list(pieces)
         assert whole.recv(12) == b"HTTP/1.1 503"
-        assert receive_error(live, RESTART)["code"] == "stopped"
-        assert unblemished(server)
-    for name in (*FORMS, "whole", "cut", "cut.0"):
+        assert receive_error(live, SERVICE_RESTART)["code"] == "stopped"
+        assert exited_cleanly(server)
+    for name in (*STREAM_FORMATS, "whole", "cut", "cut.0"):
         server.wait_for(rf"id={name} .*error=stopped")

@@ -1,6 +1,6 @@
-"""The parts of uvicorn and h11 that ``HttpConnection`` and ``WebSocketConnection`` rely on.
+"""The internals of uvicorn and h11 that ``HttpConnection`` and ``WebSocketConnection`` rely on.
 
-They are not public. Where a new uvicorn changes one, this says which, and the tests of what it is for say the rest.
+They are not public. If a new uvicorn changes one, this test names it; other tests cover the behavior.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ HOOKS = [
 
 
 async def _app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Does nothing."""
+    """An application that does nothing."""
 
 
 @pytest.mark.parametrize(("owner", "names"), HOOKS, ids=lambda each: getattr(each, "__name__", ""))
-def test_the_methods_that_are_overridden_or_called_exist(owner: type, names: list[str]) -> None:
+def test_overridden_and_called_methods_exist(owner: type, names: list[str]) -> None:
     assert [name for name in names if not callable(getattr(owner, name, None))] == []
 
 
-async def test_a_connection_has_the_attributes_that_are_read() -> None:
+async def test_a_connection_has_the_attributes_that_the_server_reads() -> None:
     table, budget = ConnectionTable(16, 1.0), BodyBudget(1024, 1.0)
     config = uvicorn.Config(_app, log_config=None)
     http = connections(1.0, table)(config, ServerState(), {})
@@ -48,13 +48,13 @@ async def test_a_connection_has_the_attributes_that_are_read() -> None:
         assert [name for name in names if name not in vars(connection)] == []
 
 
-def test_each_response_is_sent_by_the_connection_and_the_application_that_were_replaced() -> None:
+def test_responses_use_the_replaced_connection_and_application() -> None:
     source = inspect.getsource(H11Protocol.handle_events)
     for used in ("app = self.app", "scope=self.scope", "conn=self.conn", "on_response=self.on_response_complete"):
         assert used in source
-    written = inspect.getsource(RequestResponseCycle)
+    source_of_cycle = inspect.getsource(RequestResponseCycle)
     for name in ("scope", "response_started", "response_complete", "disconnected", "message_event"):
-        assert f"self.{name} = " in written
+        assert f"self.{name} = " in source_of_cycle
 
 
 def test_h11_writes_every_event_through_the_method_that_adds_trailers() -> None:
