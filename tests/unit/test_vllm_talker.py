@@ -1,4 +1,4 @@
-"""Who makes a frame and who stands, around a core that numbers each request's frames and is a step behind."""
+"""The vLLM talker decides which streams are paused; the core is a stub that runs one step behind."""
 
 from types import SimpleNamespace
 
@@ -17,14 +17,14 @@ EOS = 9_999
 SAMPLING = Sampling(Draws(0.0, 0, 1.0), Draws(0.0, 0, 1.0), 1.0, 1000, 1)
 
 
-class Core:
-    """Every step each request that does not stand draws its next number; ``last``: the one with which it ends."""
+class StubCore:
+    """Each step gives every request that is not paused its next number; ``last``: the number that ends a request."""
 
     def __init__(self, last=100):
         self.requests, self.drawn, self.last = {}, [], last
 
-    def pause(self, standing):
-        self.standing = standing
+    def pause(self, paused):
+        self.paused_requests = paused
 
     def add(self, utterance):
         length = len(utterance.prompt.text)
@@ -41,9 +41,9 @@ class Core:
         return bool(self.drawn)
 
     def step(self):
-        standing, (drawn, self.drawn) = self.standing(), (self.drawn, [])
+        paused, (drawn, self.drawn) = self.paused_requests(), (self.drawn, [])
         for request in list(self.requests.values()):
-            if request.key in standing:
+            if request.key in paused:
                 continue
             request.num_computed_tokens += 1
             frame = request.num_computed_tokens - request.num_prompt_tokens
@@ -61,7 +61,7 @@ def prompt(text):
 
 @pytest.fixture
 def core():
-    return Core()
+    return StubCore()
 
 
 @pytest.fixture
@@ -74,26 +74,26 @@ def frames(outputs):
 
 
 def run(talker, steps, held=frozenset()):
-    """stream -> the numbers handed out in so many steps."""
-    heard = {}
+    """stream -> the numbers returned in ``steps`` steps."""
+    numbers = {}
     for _ in range(steps):
         for stream, number in frames(talker.step(held)).items():
-            heard.setdefault(stream, []).append(number)
-    return heard
+            numbers.setdefault(stream, []).append(number)
+    return numbers
 
 
-def test_a_held_stream_stands_while_others_go_on_and_then_misses_nothing(talker):
+def test_a_blocked_stream_pauses_while_others_continue_and_misses_nothing(talker):
     for stream in (1, 2):
         talker.admit(stream, prompt(3), SAMPLING)
     assert run(talker, 4) == {1: [0, 1, 2], 2: [0, 1, 2]}
     assert run(talker, 5, held=frozenset({1})) == {2: [3, 4, 5, 6, 7]}
-    heard = run(talker, 6)
-    assert heard[1] == list(range(3, 3 + len(heard[1])))
-    assert len(heard[1]) >= 5
-    assert heard[2] == list(range(8, 14))
+    numbers = run(talker, 6)
+    assert numbers[1] == list(range(3, 3 + len(numbers[1])))
+    assert len(numbers[1]) >= 5
+    assert numbers[2] == list(range(8, 14))
 
 
-def test_when_all_are_held_there_is_nothing_to_do(talker):
+def test_if_all_streams_are_blocked_there_is_nothing_to_run(talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
     run(talker, 2, held=frozenset({1}))
@@ -101,7 +101,7 @@ def test_when_all_are_held_there_is_nothing_to_do(talker):
     assert talker.runnable(frozenset())
 
 
-def test_an_utterance_stands_until_the_text_beside_its_next_frame_is_known(talker):
+def test_an_utterance_pauses_until_the_text_of_its_next_frame_is_known(talker):
     talker.admit(1, prompt(2), SAMPLING, text_open=True)
     talker.admit(2, prompt(2), SAMPLING)
     assert run(talker, 8) == {1: [0, 1, 2], 2: [0, 1, 2, 3, 4, 5, 6]}
@@ -111,7 +111,7 @@ def test_an_utterance_stands_until_the_text_beside_its_next_frame_is_known(talke
     assert run(talker, 4)[1] == [4, 5, 6]
 
 
-def test_an_end_follows_the_last_frame_also_of_a_stream_that_was_held(core, talker):
+def test_the_end_follows_the_last_frame_even_of_a_blocked_stream(core, talker):
     core.last = 2
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
@@ -122,7 +122,7 @@ def test_an_end_follows_the_last_frame_also_of_a_stream_that_was_held(core, talk
     assert not talker.runnable(frozenset())
 
 
-def test_what_is_cancelled_while_it_is_held_leaves_nothing(core, talker):
+def test_cancelling_a_blocked_stream_leaves_nothing(core, talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 2)
     run(talker, 2, held=frozenset({1}))

@@ -1,4 +1,4 @@
-"""Codes drawn with parameters on the device are those of the native sampler."""
+"""Codes sampled with parameters on the device equal those of the native sampler."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ DRAWS = [
 ]
 
 
-def on_device(draws):
+def row_draws(draws):
     return RowDraws(
         torch.tensor([each.temperature for each in draws]),
         torch.tensor([each.top_k for each in draws]),
@@ -27,7 +27,7 @@ def on_device(draws):
 
 
 @pytest.mark.parametrize("kind", ["any", "tied", "forbidden"])
-def test_codes_equal_the_native_samplers(kind):
+def test_codes_equal_the_native_sampler(kind):
     generator = torch.Generator().manual_seed(5)
     rows = DRAWS * 40
     logits = torch.randn(len(rows), 300, generator=generator) * 3
@@ -37,14 +37,14 @@ def test_codes_equal_the_native_samplers(kind):
         logits[:, 200:] = float("-inf")
     uniform = torch.rand(len(rows), generator=generator, dtype=torch.float64)
     expected = Sampler(rows, torch.device("cpu"))(logits, uniform)
-    assert torch.equal(draw(logits, on_device(rows), uniform), expected)
+    assert torch.equal(draw(logits, row_draws(rows), uniform), expected)
 
 
-def test_a_row_draws_the_same_in_any_batch():
+def test_a_row_gives_the_same_code_in_any_batch():
     generator = torch.Generator().manual_seed(6)
     logits = torch.randn(len(DRAWS), 300, generator=generator)
     uniform = torch.rand(len(DRAWS), generator=generator, dtype=torch.float64)
-    together = draw(logits, on_device(DRAWS), uniform)
+    together = draw(logits, row_draws(DRAWS), uniform)
     for row, each in enumerate(DRAWS):
-        alone = draw(logits[row : row + 1], on_device([each]), uniform[row : row + 1])
+        alone = draw(logits[row : row + 1], row_draws([each]), uniform[row : row + 1])
         assert alone == together[row]
