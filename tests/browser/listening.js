@@ -1,4 +1,4 @@
-// Runs in a page before its own code: remembers the samples that are given to Web Audio, and how loud it plays.
+// Runs in a page before its own code: records the samples passed to Web Audio and the playback level.
 window.heard = { samples: [], loudest: 0, now: 0, taps: [] };
 
 const start = AudioBufferSourceNode.prototype.start;
@@ -21,7 +21,7 @@ const block = new Float32Array(2048);
 setInterval(() => {
   heard.now = 0;
   for (const tap of heard.taps) {
-    if (tap.context.state !== "running") continue; // plays nothing
+    if (tap.context.state !== "running") continue; // not playing
     tap.getFloatTimeDomainData(block);
     heard.now = Math.max(heard.now, ...block.map(Math.abs));
   }

@@ -6,7 +6,7 @@ from engine.talker.sampling import uniforms
 
 
 def test_known_values():
-    """A published test vector of SplitMix64: for seed 0 the first outputs are 0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4."""
+    """Published test vector of SplitMix64: for seed 0 the first outputs are 0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4."""
     seeds, frames = torch.tensor([0, 1, -1, 2**63 - 1]), torch.tensor([0, 0, 5, 8191])
     drawn = uniforms(seeds, frames, 16)
     assert drawn.shape == (4, 16)

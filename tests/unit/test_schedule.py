@@ -105,7 +105,7 @@ def test_non_streaming_utterances_are_decoded_last_in_large_chunks():
 
 
 def simulate(schedule, count, frame_every, batch_takes):
-    """Simulate streams that start together; return the time of the first chunk and the worst later lateness, in seconds.
+    """Simulate streams that start together; return the time of the first chunk and the worst later lateness in seconds.
 
     frame_every: seconds per frame of each stream; batch_takes: (streams, frames) -> seconds.
     """
