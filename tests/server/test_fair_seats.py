@@ -32,7 +32,7 @@ from tests.server.live_client import (
 )
 from tests.server.serving import LOOPING, SPEECH, TIMEOUT, Serving, busy, endless, speech, write_config
 from tests.server.test_admission import Clock
-from tests.server.test_admission import receive_error as refused
+from tests.server.test_admission import refusal as refused
 from tests.server.test_bad_input import check
 
 MAX_RUNNING = 2

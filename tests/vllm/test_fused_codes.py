@@ -1,4 +1,4 @@
-"""The Triton launches draw what plain torch draws: interpreted, or with TEST_DEVICE=cuda on the GPU that is there."""
+"""The Triton kernels of the code predictor match plain torch: interpreted, or on a GPU with TEST_DEVICE=cuda."""
 
 import pytest
 import torch
@@ -23,38 +23,38 @@ TILES = {
     "down": {8: Tile(16, 32, 16, 2, 3)},
     "head": {16: Tile(16, 32, 16, 2, 4)},
 }
-"""For the passes of 5 rows: of 10, and then of 5. Of 9 the first, of 18, is cuBLAS's."""
+"""Tiles for the passes of 5 rows: the first has 10 rows, the others 5. With 9 rows, the first pass (18) uses cuBLAS."""
 
 
 @pytest.mark.parametrize(("rows", "talker_hidden"), [(1, 96), (5, 96), (3, 128)])
 def test_codebooks_1_to_15(rows, talker_hidden):
     weights = random_weights(SMALL, vocab=100, books=4, talker_hidden=talker_hidden, dtype=torch.float32, device=DEVICE)
-    codes, twin = TritonCodes(weights, 8), ReferencePredictor(weights, 8)
+    codes, reference = TritonCodes(weights, 8), ReferencePredictor(weights, 8)
     for seed in range(2):
-        asked = question(weights, rows, seed=seed, mixed=True)
-        drawn, embedding = codes(**asked)
-        twins, twins_embedding, _ = twin.run(**asked)
-        assert torch.equal(drawn, twins)
-        torch.testing.assert_close(embedding, twins_embedding)
-        forced = twins.flip(0).contiguous()
-        codes(**asked, forced=forced)
-        assert relative(codes.logits[:, :rows].transpose(0, 1), twin.run(**asked, forced=forced)[2]) < 1e-5
+        inputs = question(weights, rows, seed=seed, mixed=True)
+        drawn, embedding = codes(**inputs)
+        reference_codes, reference_embedding, _ = reference.run(**inputs)
+        assert torch.equal(drawn, reference_codes)
+        torch.testing.assert_close(embedding, reference_embedding)
+        forced = reference_codes.flip(0).contiguous()
+        codes(**inputs, forced=forced)
+        assert relative(codes.logits[:, :rows].transpose(0, 1), reference.run(**inputs, forced=forced)[2]) < 1e-5
 
 
 @pytest.mark.parametrize("rows", [5, 9])
-def test_products_that_share_out_their_columns(rows):
-    """In float32, as on the GPU only bfloat16 has them: the same codes, and logits but for the order of sums."""
+def test_products_with_split_columns(rows):
+    """In float32, although only bfloat16 uses them on a GPU: the same codes, and logits up to the order of sums."""
     weights = random_weights(TILED, vocab=96, books=3, talker_hidden=64, dtype=torch.float32, device=DEVICE)
-    codes, twin = TritonCodes(weights, 16, TILES), ReferencePredictor(weights, 16)
-    asked = question(weights, rows, mixed=True)
-    twins, _, logits = twin.run(**asked)
-    assert torch.equal(codes(**asked)[0], twins)
-    codes(**asked, forced=twins)
+    codes, reference = TritonCodes(weights, 16, TILES), ReferencePredictor(weights, 16)
+    inputs = question(weights, rows, mixed=True)
+    reference_codes, _, logits = reference.run(**inputs)
+    assert torch.equal(codes(**inputs)[0], reference_codes)
+    codes(**inputs, forced=reference_codes)
     assert relative(codes.logits[:, :rows].transpose(0, 1), logits) < 1e-5
 
 
 def test_codebook_0():
-    """In three frames: two in which nothing may end, and one in which it may; codes drawn before are penalised."""
+    """Three frames: two in which the utterance may not end, and one in which it may. Previous codes are penalized."""
     talker = architecture(SMALL, vocab=100, books=16, talker_hidden=96)
     plain, fused = (slots_of(talker) for _ in range(2))
     generator = torch.Generator().manual_seed(8)
@@ -62,17 +62,17 @@ def test_codebook_0():
     for frame in range(3):
         logits = torch.randn(len(rows), talker.vocab, generator=generator)
         logits[: 2 + frame, talker.ids.eos] += 20
-        want = PlainFirstCodes(plain)(logits.to(DEVICE), rows)
-        got = FusedFirstCodes(fused)(logits.to(DEVICE), rows)
-        assert torch.equal(got.codes, want.codes)
-        assert (want.codes == talker.ids.eos).any() == (frame == 2)
-        for one, other in zip((*got.draws, *got.chance), (*want.draws, *want.chance), strict=True):
+        expected = PlainFirstCodes(plain)(logits.to(DEVICE), rows)
+        result = FusedFirstCodes(fused)(logits.to(DEVICE), rows)
+        assert torch.equal(result.codes, expected.codes)
+        assert (expected.codes == talker.ids.eos).any() == (frame == 2)
+        for one, other in zip((*result.draws, *result.chance), (*expected.draws, *expected.chance), strict=True):
             assert torch.equal(one, other)
         assert torch.equal(fused.rules.seen, plain.rules.seen)
         assert torch.equal(fused.drawn, plain.drawn)
 
 
-def test_the_launches_can_be_tried_out():
+def test_the_kernels_pass_their_self_check():
     weights = random_weights(SMALL, vocab=100, books=4, talker_hidden=128, dtype=torch.float32, device=DEVICE)
     for rows in (1, 8):
         self_check(TritonCodes(weights, 8), rows, weights)
@@ -85,13 +85,13 @@ def test_the_launches_can_be_tried_out():
 def slots_of(talker):
     slots = Slots(SLOTS, 64, talker, text_pad=0, device=DEVICE, dtype=torch.float32)
     generator = torch.Generator().manual_seed(9)
-    whole = torch.randint(0, 60, (SLOTS, 3), generator=generator)
-    whole[:, 0] = torch.randint(-(2**62), 2**62, (SLOTS,), generator=generator)
-    whole[::3, 1] = 0
-    real = torch.rand(SLOTS, 5, generator=generator) * 0.9 + 0.1
-    real[:, 0] += 1
-    real[1::3, 1] = 0
-    real[::2, 2] = 1
+    int_params = torch.randint(0, 60, (SLOTS, 3), generator=generator)
+    int_params[:, 0] = torch.randint(-(2**62), 2**62, (SLOTS,), generator=generator)
+    int_params[::3, 1] = 0
+    float_params = torch.rand(SLOTS, 5, generator=generator) * 0.9 + 0.1
+    float_params[:, 0] += 1
+    float_params[1::3, 1] = 0
+    float_params[::2, 2] = 1
     at = torch.arange(SLOTS).to(DEVICE)
-    slots.join(at, torch.zeros_like(at), whole.to(DEVICE), real.to(DEVICE))
+    slots.join(at, torch.zeros_like(at), int_params.to(DEVICE), float_params.to(DEVICE))
     return slots
