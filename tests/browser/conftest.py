@@ -60,7 +60,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     """A new browser profile."""
     with browser.new_context(permissions=["clipboard-read", "clipboard-write", "microphone"]) as context:
         context.set_default_timeout(20_000)
-        context.add_init_script(path=Path(__file__).with_name("listening.js"))
+        context.add_init_script(path=Path(__file__).with_name("audio_tap.js"))
         yield context
 
 

@@ -17,7 +17,7 @@ import pytest
 import soundfile as sf
 
 from tests.docs.blocks import ROOT
-from tests.docs.reading import TIMEOUT, PageRun, run_page
+from tests.docs.page_runner import TIMEOUT, PageRun, run_page
 from tests.server.serving import Serving
 
 RECORDING = ROOT / "docs" / "samples" / "clone1-reference.ogg"

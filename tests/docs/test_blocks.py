@@ -11,8 +11,8 @@ import yaml
 from server.settings import load_settings
 from tests.docs.blocks import BLOCKS, KNOWN, PAGES, ROOT, RUN, Block
 from tests.docs.conftest import PageRunner
-from tests.docs.reading import TIMEOUT
-from tests.server.hearing import CONTENT_TYPES, decode_audio
+from tests.docs.page_runner import TIMEOUT
+from tests.server.audio_decoding import CONTENT_TYPES, decode_audio
 
 pytestmark = pytest.mark.timeout(TIMEOUT + 20)
 

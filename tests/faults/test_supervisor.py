@@ -24,14 +24,14 @@ def say(line):
     os.write(2, f"{line}\\n".encode())
 
 async def serve(heartbeat, stops):
-    told = asyncio.Queue()
-    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, told.put_nowait, None)
+    stop_signals = asyncio.Queue()
+    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, stop_signals.put_nowait, None)
     beating = asyncio.create_task(heartbeat.run())
     await asyncio.sleep(0)
     say(f"front {os.getpid()}")
     for number in range(stops):
-        await told.get()
-        say(f"told {number + 1}")
+        await stop_signals.get()
+        say(f"stop signal {number + 1}")
 
 def front(heartbeat, stops=1):
     asyncio.run(serve(heartbeat, stops))
@@ -164,9 +164,9 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
         for number in range(stops):
             os.write(master, b"\x03")
             if number + 1 < stops:
-                command.wait_for(f"told {number + 1}")
+                command.wait_for(f"stop signal {number + 1}")
         code, printed = command.wait_for_exit()
-        assert (code, printed) == (0, f"told {stops}\n")
+        assert (code, printed) == (0, f"stop signal {stops}\n")
     finally:
         os.close(master)
         os.close(terminal)

@@ -32,7 +32,7 @@ def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     config = write_config(
         tmp_path_factory.mktemp("config"),
         pocket,
-        voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "somebody of another checkpoint"},
+        voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "speaker of another checkpoint"},
         default_voice="serena",
         own_names=["voice.intranet"],
     )

@@ -18,10 +18,10 @@ from tests.server.test_bad_input import check
 
 
 @pytest.fixture(scope="module")
-def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def one_at_a_time(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server that runs one request at a time and queues two."""
     limits = {"max_running": 1, "max_waiting": 2, "client_share": 1.0}
-    config = write_config(tmp_path_factory.mktemp("narrow"), pocket, limits=limits)
+    config = write_config(tmp_path_factory.mktemp("one-at-a-time"), pocket, limits=limits)
     with Serving(config) as server:
         yield server.ready()
 
@@ -35,57 +35,57 @@ def until_requests(server: Serving, count: int) -> None:
     server.until(lambda stats: stats["requests"] == count)
 
 
-def test_the_queue_is_first_in_first_out_and_bounded(narrow: Serving) -> None:
-    with ThreadPoolExecutor(2) as clients, narrow.client() as client, streamed(client, endless()) as response:
+def test_the_queue_is_first_in_first_out_and_bounded(one_at_a_time: Serving) -> None:
+    with ThreadPoolExecutor(2) as clients, one_at_a_time.client() as client, streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
         waiting = []
         for place, name in enumerate(["first-in-line", "second-in-line"], 2):
-            waiting.append(clients.submit(post, narrow, name, speech()))
-            until_requests(narrow, place)
-        refused = post(narrow, "too-many", speech())
+            waiting.append(clients.submit(post, one_at_a_time, name, speech()))
+            until_requests(one_at_a_time, place)
+        refused = post(one_at_a_time, "too-many", speech())
         error = check(refused, 429, None, "rate_limit_exceeded")
         assert error["type"] == "rate_limit_error"
         assert int(refused.headers["retry-after"]) >= 1
         response.close()
         assert [each.result().status_code for each in waiting] == [200, 200]
-    narrow.wait_for("id=second-in-line ")
-    ended = [line for line in narrow.lines if "-in-line status=200 outcome=completed" in line]
+    one_at_a_time.wait_for("id=second-in-line ")
+    ended = [line for line in one_at_a_time.lines if "-in-line status=200 outcome=completed" in line]
     assert ["first-in-line" in line for line in ended] == [True, False]
-    narrow.until_idle()
+    one_at_a_time.until_idle()
 
 
-def test_a_client_that_leaves_the_queue_frees_its_place(narrow: Serving) -> None:
-    with narrow.client() as client, streamed(client, endless()) as response:
+def test_a_client_that_leaves_the_queue_frees_its_place(one_at_a_time: Serving) -> None:
+    with one_at_a_time.client() as client, streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
-        with narrow.send_speech(speech(), "leaves-the-line"):
-            until_requests(narrow, 2)
-        narrow.wait_for("id=leaves-the-line status=499 outcome=client_left")
-        until_requests(narrow, 1)
-    narrow.until_idle()
+        with one_at_a_time.send_speech(speech(), "leaves-the-line"):
+            until_requests(one_at_a_time, 2)
+        one_at_a_time.wait_for("id=leaves-the-line status=499 outcome=client_left")
+        until_requests(one_at_a_time, 1)
+    one_at_a_time.until_idle()
 
 
-def test_an_invalid_request_is_refused_without_queueing(narrow: Serving) -> None:
-    with narrow.client() as client, streamed(client, endless()) as response:
+def test_an_invalid_request_is_refused_without_queueing(one_at_a_time: Serving) -> None:
+    with one_at_a_time.client() as client, streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
-        check(post(narrow, "wrong", speech(voice="nobody")), 404, "voice", "voice_not_found")
-    narrow.until_idle()
+        check(post(one_at_a_time, "wrong", speech(voice="nobody")), 404, "voice", "voice_not_found")
+    one_at_a_time.until_idle()
 
 
-def test_a_batch_requeues_between_its_items(narrow: Serving) -> None:
+def test_a_batch_requeues_between_its_items(one_at_a_time: Serving) -> None:
     items = [endless(max_new_tokens=60)] * 8
-    with ThreadPoolExecutor(1) as clients, narrow.client() as client:
+    with ThreadPoolExecutor(1) as clients, one_at_a_time.client() as client:
         headers = {"X-Request-Id": "many"}
         batch = clients.submit(client.post, f"{SPEECH}/batch", json={"items": items}, headers=headers)
-        narrow.until(busy)
-        assert post(narrow, "one", speech()).status_code == 200
+        one_at_a_time.until(busy)
+        assert post(one_at_a_time, "one", speech()).status_code == 200
         assert batch.result().json()["succeeded"] == len(items)
-    narrow.wait_for("id=many ")
-    ended = re.findall(r"id=(\S+) status=200 outcome=completed", "\n".join(narrow.lines))
+    one_at_a_time.wait_for("id=many ")
+    ended = re.findall(r"id=(\S+) status=200 outcome=completed", "\n".join(one_at_a_time.lines))
     assert ended.index("one") < ended.index("many.7") < ended.index("many")
-    narrow.until_idle()
+    one_at_a_time.until_idle()
 
 
 class Clock:

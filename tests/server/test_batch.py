@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.hearing import CONTENT_TYPES
+from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
@@ -96,10 +96,10 @@ def test_an_invalid_batch_is_a_400(client: httpx.Client, body: dict, param: str,
 
 
 @pytest.fixture(scope="module")
-def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def two_at_a_time(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server that runs two requests, queues one, and limits the size of batches."""
     limits = {"max_running": 2, "max_waiting": 1, "max_batch_bytes": 100_000, "max_batch_items": 8}
-    with Serving(write_config(tmp_path_factory.mktemp("narrow"), pocket, limits=limits)) as server:
+    with Serving(write_config(tmp_path_factory.mktemp("two-at-a-time"), pocket, limits=limits)) as server:
         yield server.ready()
 
 
@@ -107,49 +107,49 @@ def long_batch() -> dict[str, Any]:
     return {"items": [endless(max_new_tokens=4000, response_format="mp3")] * 8}
 
 
-def test_a_batch_leaves_room_for_single_requests(narrow: Serving) -> None:
-    with narrow.send_speech(long_batch(), "crowds-nobody-out", path=BATCH):
-        narrow.until(busy)
-        assert narrow.stats()["requests"] == 1
-        with narrow.client() as client:
+def test_a_batch_leaves_room_for_single_requests(two_at_a_time: Serving) -> None:
+    with two_at_a_time.send_speech(long_batch(), "long-batch", path=BATCH):
+        two_at_a_time.until(busy)
+        assert two_at_a_time.stats()["requests"] == 1
+        with two_at_a_time.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 200
-    narrow.wait_for("id=crowds-nobody-out status=499")
-    narrow.until_idle()
+    two_at_a_time.wait_for("id=long-batch status=499")
+    two_at_a_time.until_idle()
 
 
-def test_a_disconnect_cancels_the_whole_batch(narrow: Serving) -> None:
-    with narrow.send_speech(long_batch(), "left-behind", path=BATCH):
-        narrow.until(busy)
-    narrow.wait_for("id=left-behind status=499 outcome=client_left")
-    narrow.until_idle()
-    with narrow.client() as client:
+def test_a_disconnect_cancels_the_whole_batch(two_at_a_time: Serving) -> None:
+    with two_at_a_time.send_speech(long_batch(), "left-behind", path=BATCH):
+        two_at_a_time.until(busy)
+    two_at_a_time.wait_for("id=left-behind status=499 outcome=client_left")
+    two_at_a_time.until_idle()
+    with two_at_a_time.client() as client:
         assert audio_of(post(client, [speech()])["results"][0])
 
 
-def test_a_full_server_refuses_the_whole_batch(narrow: Serving) -> None:
+def test_a_full_server_refuses_the_whole_batch(two_at_a_time: Serving) -> None:
     with (
-        narrow.client() as first,
-        narrow.client() as second,
-        narrow.client() as third,
+        two_at_a_time.client() as first,
+        two_at_a_time.client() as second,
+        two_at_a_time.client() as third,
         ThreadPoolExecutor(1) as clients,
     ):
         with streamed(first, endless()) as one, streamed(second, endless()) as two:
             streams = [one.iter_raw(), two.iter_raw()]
             assert all(next(pieces) for pieces in streams)
             waiting = clients.submit(third.post, SPEECH, json=speech())
-            narrow.until(lambda stats: stats["requests"] == 3)
-            with narrow.client() as client:
+            two_at_a_time.until(lambda stats: stats["requests"] == 3)
+            with two_at_a_time.client() as client:
                 refused = client.post(BATCH, json={"items": [speech()]})
             check(refused, 429, None, "rate_limit_exceeded")
             assert int(refused.headers["retry-after"]) >= 1
         assert waiting.result().status_code == 200
-    narrow.until_idle()
+    two_at_a_time.until_idle()
 
 
-def test_the_output_of_a_batch_is_bounded(narrow: Serving) -> None:
+def test_the_output_of_a_batch_is_bounded(two_at_a_time: Serving) -> None:
     item = endless(max_new_tokens=30)
-    with narrow.client() as client:
+    with two_at_a_time.client() as client:
         first, second = post(client, [{**item, "max_new_tokens": 20}, item])["results"]
         assert len(audio_of(first)) == 19 * 1920 * 2
         assert second["error"]["code"] == "batch_too_large"
-    narrow.until_idle()
+    two_at_a_time.until_idle()

@@ -15,8 +15,8 @@ from server.errors import ApiError
 from server.references.decoders import decode_reference
 from server.settings import Limits
 from tests.server.containers import FRAGMENTED, KINDS, encode_recording, encode_video, repeat_packets
+from tests.server.corrupt_recordings import count_refusals
 from tests.server.serving import SPEECH, speech
-from tests.server.spoilt import count_refusals
 from tests.server.test_bad_input import check
 
 LIMITS = Limits()

@@ -20,8 +20,8 @@ import soundfile as sf
 
 from server.cli.serve import _listen
 from server.settings import load_settings
+from tests.server.audio_decoding import decode_audio
 from tests.server.commands import run_module
-from tests.server.hearing import decode_audio
 from tests.server.recordings import tone, wav
 from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
 

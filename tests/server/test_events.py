@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from server.synthesis.streaming import with_pings
-from tests.server.hearing import CONTENT_TYPES
+from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
 
 

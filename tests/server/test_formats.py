@@ -15,7 +15,7 @@ from engine.protocol.request import SAMPLE_RATE
 from engine.protocol.samples import to_float32, to_int16
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
-from tests.server.hearing import CONTENT_TYPES, decode_audio, max_padding
+from tests.server.audio_decoding import CONTENT_TYPES, decode_audio, max_padding
 
 KINDS = sorted(FORMATS)
 CODEC_FRAME = 0.08

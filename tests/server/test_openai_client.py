@@ -9,7 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.server.hearing import CONTENT_TYPES, decode_audio
+from tests.server.audio_decoding import CONTENT_TYPES, decode_audio
 from tests.server.openai_sdk import EXTRA_BODY, REQUEST, Sdk, close_sdk, events_of, resolve, sdk_for, streamed_bytes
 from tests.server.serving import SPEECH, Serving, endless, speech
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.hearing import CONTENT_TYPES
+from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, endless, speech, streamed
 from tests.server.test_bad_input import check
 

@@ -31,11 +31,11 @@ async def respond(size: int, budget: BodyBudget, send: Send, grace: float = 60.0
 
 @pytest.mark.parametrize("size", [0, SMALL, SMALL + 1, LARGE])
 async def test_a_body_is_sent_completely_in_small_pieces(size: int) -> None:
-    budget, sent, held = BodyBudget(10 * LARGE, 1.0), [], []
+    budget, sent, budget_used = BodyBudget(10 * LARGE, 1.0), [], []
 
     async def send(message: Message) -> None:
         sent.append(message)
-        held.append(budget.held)
+        budget_used.append(budget.held)
 
     await respond(size, budget, send)
     start, *bodies = sent
@@ -44,7 +44,7 @@ async def test_a_body_is_sent_completely_in_small_pieces(size: int) -> None:
     assert max(len(each["body"]) for each in bodies) <= SMALL
     assert [each.get("more_body", False) for each in bodies] == [True] * (len(bodies) - 1) + [False]
     assert budget.held == 0
-    assert max(held) == (size if size > SMALL else 0)
+    assert max(budget_used) == (size if size > SMALL else 0)
 
 
 async def test_a_body_beyond_the_budget_is_a_503() -> None:

@@ -15,7 +15,7 @@ from server.errors import ApiError
 from server.references.decoders import decode_reference
 from server.references.library import read_data_url
 from server.settings import Limits
-from tests.server.spoilt import count_refusals
+from tests.server.corrupt_recordings import count_refusals
 
 LIMITS = Limits()
 MAX_BYTES = LIMITS.reference_max_bytes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from server.audio.encoders import FORMATS, Encoder, Format
 from server.audio.pipeline import Rendering
-from tests.server.hearing import decode_audio
+from tests.server.audio_decoding import decode_audio
 
 TIMEOUT = 30.0
 BLOCK = np.zeros(1920, np.int16)

@@ -100,10 +100,10 @@ def until_held(server: Serving, min_bytes: int, most: int = sys.maxsize) -> None
     with server.client() as client:
         while True:
             page = client.get("/metrics").text
-            held = float(page.partition("\nsonant_body_bytes ")[2].partition("\n")[0])
-            if min_bytes <= held <= most:
+            counted = float(page.partition("\nsonant_body_bytes ")[2].partition("\n")[0])
+            if min_bytes <= counted <= most:
                 return
-            assert time.monotonic() < deadline, f"{held} bytes are held"
+            assert time.monotonic() < deadline, f"{counted} bytes are counted"
 
 
 def test_a_new_connection_evicts_the_longest_idle_one(small_limits: Serving) -> None:

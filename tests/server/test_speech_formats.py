@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile as sf
 
-from tests.server.hearing import CONTENT_TYPES, decode_audio, max_padding
+from tests.server.audio_decoding import CONTENT_TYPES, decode_audio, max_padding
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
 
 CODEC_FRAME = 0.08

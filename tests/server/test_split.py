@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from server.long_text.speech import seed_of
-from tests.server.hearing import CONTENT_TYPES, decode_audio, max_padding
+from tests.server.audio_decoding import CONTENT_TYPES, decode_audio, max_padding
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check

@@ -76,7 +76,7 @@ def test_plays_before_the_server_has_finished(stand_in: StandIn, environment: di
     stand_in.waits_for_player = True
     result = run(environment, "hello")
     assert result.returncode == 0, result.stderr
-    assert stand_in.heard_in_time
+    assert stand_in.started_in_time
     assert stand_in.played == FIRST + REST
 
 
@@ -186,7 +186,7 @@ def test_an_error_of_the_server_is_printed_and_never_played(
     assert message in result.stderr.decode()
     assert "404" in result.stderr.decode()
     assert result.stdout == b""
-    assert not stand_in.heard.is_set()
+    assert not stand_in.player_started.is_set()
     assert not (tmp_path / "speech.wav").exists()
 
 
@@ -195,7 +195,7 @@ def test_a_response_that_is_not_audio_is_not_played(stand_in: StandIn, environme
     result = run(environment, "hello")
     assert result.returncode == 1
     assert b"text/html" in result.stderr
-    assert not stand_in.heard.is_set()
+    assert not stand_in.player_started.is_set()
 
 
 def test_an_unreachable_server_is_an_error(environment: dict[str, str]) -> None:
@@ -242,7 +242,7 @@ def test_stopping_the_script_stops_the_player_and_the_request(
     stand_in.never_ends = True
     script = subprocess.Popen([SCRIPT, "hello"], env=environment, start_new_session=True)
     try:
-        assert stand_in.heard.wait(TIMEOUT)
+        assert stand_in.player_started.wait(TIMEOUT)
         if way == "ctrl-c":
             os.killpg(script.pid, signal.SIGINT)
         else:

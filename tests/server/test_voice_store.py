@@ -146,7 +146,7 @@ def test_concurrent_writers_keep_the_voice_limit(folder: Path, max_voices: int) 
 
 
 def test_processes_that_share_a_folder_keep_the_voice_limit(store: VoiceStore, folder: Path) -> None:
-    commands = [[*WRITER, folder, "crowd", name, "13"] for name in ("a", "b", "c")]
+    commands = [[*WRITER, folder, "store-ten", name, "13"] for name in ("a", "b", "c")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with ExitStack() as stack:
         writers = [stack.enter_context(subprocess.Popen(command, cwd=ROOT, **pipes)) for command in commands]

@@ -5,7 +5,7 @@ Modes:
     halfway: kill itself with half a file written.
     each line [OWNER]: run "add", "remove" and "replace" of a shared voice, or of the owner's, in child processes, each
         killed before another line of the store. Print the operation after each kill, and wait for a line on stdin.
-    crowd NAME MAX: store ten voices of its own in a folder limited to MAX voices, and print how many succeeded.
+    store-ten NAME MAX: store ten voices in a folder limited to MAX voices, and print how many succeeded.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def write_forever(store: VoiceStore) -> None:
         store.add(voice(name, mark))
 
 
-def crowd(store: VoiceStore, name: str) -> int:
+def store_ten(store: VoiceStore, name: str) -> int:
     """Store ten voices and return how many succeeded."""
     stored = 0
     for number in range(10):
@@ -142,15 +142,15 @@ def crowd(store: VoiceStore, name: str) -> int:
 
 def main() -> None:
     folder, mode, *more = sys.argv[1:]
-    settings = VoiceSettings(folder=Path(folder), max_voices=int(more[1]) if mode == "crowd" else 1000)
+    settings = VoiceSettings(folder=Path(folder), max_voices=int(more[1]) if mode == "store-ten" else 1000)
     owner = more[0] if mode == "each line" and more else None
     store = VoiceStore(settings, owner)
     if mode == "each line":
         kill_at_each_line(store, Path(folder), shared=owner is None)
-    elif mode == "crowd":
+    elif mode == "store-ten":
         print("ready", flush=True)
         sys.stdin.readline()
-        print(crowd(store, more[0]), flush=True)
+        print(store_ten(store, more[0]), flush=True)
     else:
         print("writing", flush=True)
         if mode == "halfway":

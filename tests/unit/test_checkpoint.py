@@ -13,7 +13,7 @@ from engine.checkpoint.layout import codec_shapes, model_shapes
 from engine.checkpoint.strict_json import Keys
 from tests.support.random_checkpoint import VARIANTS
 from tests.unit import published
-from tests.unit.spoiling import open_error, rewrite
+from tests.unit.corrupt_checkpoint import open_error, rewrite
 
 MODEL, CODEC = "model.safetensors", "speech_tokenizer/model.safetensors"
 CONFIG = "config.json"

@@ -12,7 +12,7 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.checkpoint.strict_json import Keys
 from engine.errors import CheckpointError
 from tests.unit import published
-from tests.unit.spoiling import open_error, rewrite
+from tests.unit.corrupt_checkpoint import open_error, rewrite
 
 CONFIG, CODEC_CONFIG = "config.json", "speech_tokenizer/config.json"
 

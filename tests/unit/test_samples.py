@@ -26,7 +26,7 @@ def test_chunks_decoded_together_are_sent_separately():
     samples = rng.integers(-32767, 32768, (3, 3 * 1920), np.int16)[:, : 2 * 1920]
     codes = rng.integers(0, 2048, (3, 2, 16), np.int16)
     payloads = AudioChunk.all_to_bytes(samples, codes)
-    for payload, heard, drawn in zip(payloads, samples, codes, strict=True):
+    for payload, expected_samples, expected_codes in zip(payloads, samples, codes, strict=True):
         chunk = AudioChunk.from_bytes(payload, frames=2)
-        assert np.array_equal(chunk.samples, heard)
-        assert np.array_equal(chunk.codes, drawn)
+        assert np.array_equal(chunk.samples, expected_samples)
+        assert np.array_equal(chunk.codes, expected_codes)

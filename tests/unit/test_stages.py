@@ -48,10 +48,10 @@ class ScriptedTalker:
         if stream in self.streams:
             self.streams.remove(stream)
 
-    def runnable(self, held):
-        return any(stream not in held for stream in self.streams)
+    def runnable(self, blocked):
+        return any(stream not in blocked for stream in self.streams)
 
-    def step(self, held):
+    def step(self, blocked):
         if self.steps and self.steps.popleft() == "fail":
             raise RuntimeError("the device is broken")
         ending, self.streams = self.streams, []

@@ -65,10 +65,10 @@ class Talker:
     def cancel(self, stream):
         pass
 
-    def runnable(self, held):
+    def runnable(self, blocked):
         return True
 
-    def step(self, held):
+    def step(self, blocked):
         ended, self._streams = self._streams, []
         return [TalkerOutput(stream, None, FinishReason.STOP) for stream in ended]
 

@@ -73,11 +73,11 @@ def frames(outputs):
     return {each.stream: int(each.codes[0]) for each in outputs if each.codes is not None}
 
 
-def run(talker, steps, held=frozenset()):
+def run(talker, steps, blocked=frozenset()):
     """stream -> the numbers returned in ``steps`` steps."""
     numbers = {}
     for _ in range(steps):
-        for stream, number in frames(talker.step(held)).items():
+        for stream, number in frames(talker.step(blocked)).items():
             numbers.setdefault(stream, []).append(number)
     return numbers
 
@@ -86,7 +86,7 @@ def test_a_blocked_stream_pauses_while_others_continue_and_misses_nothing(talker
     for stream in (1, 2):
         talker.admit(stream, prompt(3), SAMPLING)
     assert run(talker, 4) == {1: [0, 1, 2], 2: [0, 1, 2]}
-    assert run(talker, 5, held=frozenset({1})) == {2: [3, 4, 5, 6, 7]}
+    assert run(talker, 5, blocked=frozenset({1})) == {2: [3, 4, 5, 6, 7]}
     numbers = run(talker, 6)
     assert numbers[1] == list(range(3, 3 + len(numbers[1])))
     assert len(numbers[1]) >= 5
@@ -96,7 +96,7 @@ def test_a_blocked_stream_pauses_while_others_continue_and_misses_nothing(talker
 def test_if_all_streams_are_blocked_there_is_nothing_to_run(talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
-    run(talker, 2, held=frozenset({1}))
+    run(talker, 2, blocked=frozenset({1}))
     assert not talker.runnable(frozenset({1}))
     assert talker.runnable(frozenset())
 
@@ -115,7 +115,7 @@ def test_the_end_follows_the_last_frame_even_of_a_blocked_stream(core, talker):
     core.last = 2
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
-    run(talker, 3, held=frozenset({1}))
+    run(talker, 3, blocked=frozenset({1}))
     outputs = [output for _ in range(3) for output in talker.step(frozenset())]
     assert outputs[-1].finish is FinishReason.STOP
     assert talker.free_slots == 3
@@ -125,7 +125,7 @@ def test_the_end_follows_the_last_frame_even_of_a_blocked_stream(core, talker):
 def test_cancelling_a_blocked_stream_leaves_nothing(core, talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 2)
-    run(talker, 2, held=frozenset({1}))
+    run(talker, 2, blocked=frozenset({1}))
     talker.cancel(1)
     assert (talker.free_slots, core.requests) == (3, {})
     assert not talker.runnable(frozenset())

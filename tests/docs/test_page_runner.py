@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.docs.blocks import blocks_of
-from tests.docs.reading import run_page
+from tests.docs.page_runner import run_page
 
 PAGE = """\
 ```sh

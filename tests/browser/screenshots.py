@@ -1,4 +1,4 @@
-"""The screenshots of the playground in the docs: ``python -m tests.browser.pictures docs/images``.
+"""The screenshots of the playground in the docs: ``python -m tests.browser.screenshots docs/images``.
 
 Taken with the packaged Chromium, so that the fonts are the same on every machine.
 """
