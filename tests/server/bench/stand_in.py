@@ -66,7 +66,7 @@ class StandIn:
 
     answer: Answer
     url: str = ""
-    request: list[ReceivedRequest] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     in_flight: int = 0
     max_in_flight: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
