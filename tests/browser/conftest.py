@@ -1,4 +1,4 @@
-"""A real browser, on the page of a real server that speaks with the checkpoint that ships."""
+"""A real browser and the playground page of a real server with the shipped checkpoint."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tests.browser.playground import Playground
 from tests.server.serving import ROOT, Serving, write_config
 
 POCKET = ROOT / "models" / "pocket"
-ELSEWHERE = "sonant.test"
+OTHER_NAME = "sonant.test"
 FLAGS = [
     "--disable-gpu",
     "--use-fake-device-for-media-stream",
     "--use-fake-ui-for-media-stream",
-    f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1",
+    f"--host-resolver-rules=MAP {OTHER_NAME} 127.0.0.1",
 ]
-"""A microphone that hears a beep each second, and may be used; a name of this server that is not localhost."""
+"""A fake microphone that beeps each second, with permission to use it; a name of this server that is not localhost."""
 
 expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test may have to wait until the browser is fetched."""
+    """The first browser test may have to wait for the download of the browser."""
     visits = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
     for first in visits[:1]:
         first.add_marker(pytest.mark.timeout(600))
 
 
-@pytest.fixture(scope="package")  # its event loop must be gone where other tests begin: this folder is a package
+@pytest.fixture(scope="package")  # the browser's event loop must end before tests of other packages start
 def browser() -> Iterator[Browser]:
     try:
         chromium = find_chromium()
@@ -48,25 +48,25 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server that can be listened to."""
-    config = write_config(tmp_path_factory.mktemp("playground"), POCKET, own_names=[ELSEWHERE])
+def pocket_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with the pocket checkpoint."""
+    config = write_config(tmp_path_factory.mktemp("playground"), POCKET, own_names=[OTHER_NAME])
     with Serving(config) as server:
         yield server.ready()
 
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A visitor whom the browser has never seen before."""
+    """A new browser profile."""
     with browser.new_context(permissions=["clipboard-read", "clipboard-write", "microphone"]) as context:
         context.set_default_timeout(20_000)
-        context.add_init_script(path=Path(__file__).with_name("listening.js"))
+        context.add_init_script(path=Path(__file__).with_name("audio_tap.js"))
         yield context
 
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
-    """A tab in which no script may fail, and nothing is kept from running that the page needs."""
+    """A tab; asserts that no script failed and nothing was blocked by the browser."""
     page = context.new_page()
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -76,6 +76,6 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 
 @pytest.fixture
-def playground(page: Page, speaking: Serving) -> Playground:
-    """The page, loaded."""
-    return Playground(page).at(speaking)
+def playground(page: Page, pocket_server: Serving) -> Playground:
+    """The loaded page."""
+    return Playground(page).at(pocket_server)

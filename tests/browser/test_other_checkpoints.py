@@ -1,4 +1,4 @@
-"""The page offers what the checkpoint can do."""
+"""The page offers what the checkpoint supports."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.server.serving import Serving, write_config
 from tests.support.random_checkpoint import RandomCheckpoints
 
 
-def test_a_described_voice(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
+def test_voice_design_shows_a_description_field(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, checkpoints["1b7-voice_design"])) as server:
         playground = Playground(page).at(server.ready())
         expect(page.get_by_role("radio")).to_have_count(0)
         page.get_by_role("textbox", name="Voice description").fill("A deep and calm voice.")
-        body = playground.asked()
+        body = playground.request_body()
         assert body.pop("seed") >= 0
         assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}
 
 
-def test_clones_alone(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
+def test_a_base_checkpoint_offers_only_cloning(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, checkpoints["0b6-base"])) as server:
         Playground(page).at(server.ready())
         for kind in ("Choose", "Clone", "Blend"):

@@ -1,4 +1,4 @@
-"""What the page's player does with pieces that come too fast, too slow, or cut in two."""
+"""The page's audio player with pieces that arrive too fast, too slowly, or split within a sample."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ const second = new Float32Array(24000);
 """
 
 
-def result(playground: Playground, script: str) -> Any:
-    playground.text.click()  # a page makes no sound before it was touched
+def evaluate(playground: Playground, script: str) -> Any:
+    playground.text.click()  # browsers play no audio before a user interacts with the page
     return playground.page.evaluate("async () => {" + IMPORT + script + "}")
 
 
-def test_it_takes_no_more_when_it_is_far_ahead_and_goes_on_when_it_is_not(playground: Playground) -> None:
-    taken, ahead = result(
+def test_the_player_applies_back_pressure_when_it_is_far_ahead(playground: Playground) -> None:
+    taken, ahead = evaluate(
         playground,
         """
         let taken = 0;
@@ -36,8 +36,8 @@ def test_it_takes_no_more_when_it_is_far_ahead_and_goes_on_when_it_is_not(playgr
     assert 29 < ahead < 32
 
 
-def test_a_gap_is_counted_and_is_no_part_of_what_was_played(playground: Playground) -> None:
-    gaps, played = result(
+def test_a_gap_is_counted_and_not_part_of_the_played_time(playground: Playground) -> None:
+    gaps, played = evaluate(
         playground,
         """
         const tenth = second.slice(0, 2400);
@@ -55,8 +55,8 @@ def test_a_gap_is_counted_and_is_no_part_of_what_was_played(playground: Playgrou
     assert abs(played - 0.2) < 1e-6
 
 
-def test_samples_may_be_cut_in_two(playground: Playground) -> None:
-    samples = result(
+def test_samples_may_be_split_across_pieces(playground: Playground) -> None:
+    samples = evaluate(
         playground,
         """
         const reader = new PcmReader();

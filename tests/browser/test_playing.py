@@ -1,4 +1,4 @@
-"""The playground speaks, shows what it does, and stops."""
+"""The playground plays speech, shows its progress, and stops."""
 
 from __future__ import annotations
 
@@ -10,56 +10,54 @@ from subprocess import CalledProcessError
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.playground import AUDIBLE, LONG, Playground, run
+from tests.browser.playground import AUDIBLE, LONG, Playground, run_curl
 from tests.server.serving import Serving, busy
 
 
-def test_it_speaks_and_the_curl_line_says_the_same(playground: Playground, tmp_path: Path) -> None:
+def test_speech_is_played_and_the_curl_command_gives_the_same(playground: Playground, tmp_path: Path) -> None:
     samples = playground.speak_to_the_end('It\'s "100 %" of\n$HOME, `too`.')
     expect(playground.figure("First audio after")).to_have_text(re.compile(r"^\d+ ms$"))
     seconds = f"{len(samples) / 24_000:.1f}"
     expect(playground.figure("Played")).to_have_text(f"{seconds} of {seconds} s")
     expect(playground.figure("Gaps")).to_have_text(re.compile(r"^\d+$"))
-    assert run(playground.copied(), tmp_path).tobytes() == samples.tobytes()
+    assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
 
 
-def test_the_first_sound_is_heard_while_the_rest_is_made_and_stop_ends_both(
-    playground: Playground, speaking: Serving
-) -> None:
+def test_playback_starts_during_synthesis_and_stop_ends_both(playground: Playground, pocket_server: Serving) -> None:
     playground.speak(LONG)
     expect(playground.status).to_have_text("Speaking.")
     expect(playground.figure("Played")).to_have_text(re.compile(r"^(0\.[5-9]|1)"))
     expect(playground.figure("Buffer ahead")).to_have_text(re.compile(r"^\d+\.\d+ s"))
-    assert playground.page.evaluate("heard.loudest") > AUDIBLE
-    assert busy(speaking.stats())
+    assert playground.page.evaluate("audioTap.peak") > AUDIBLE
+    assert busy(pocket_server.stats())
     playground.stop_button.click()
     expect(playground.status).to_have_text("Stopped.")
     expect(playground.speak_button).to_be_focused()
-    speaking.until_idle()
-    playground.page.evaluate("async () => { while (heard.now) await new Promise(requestAnimationFrame); }")
+    pocket_server.until_idle()
+    playground.page.evaluate("async () => { while (audioTap.level) await new Promise(requestAnimationFrame); }")
 
 
-def test_the_curl_line_of_a_long_text_fits_into_a_shell(playground: Playground, tmp_path: Path) -> None:
+def test_the_curl_command_of_a_long_text_fits_into_a_shell(playground: Playground, tmp_path: Path) -> None:
     playground.text.fill("à" * 100_000)
-    line = playground.copied()
+    line = playground.copy_curl()
     with pytest.raises(CalledProcessError):
-        run(line, tmp_path)
+        run_curl(line, tmp_path)
     refusal = json.loads((tmp_path / "speech.wav").read_text())["error"]
     assert "100000 characters; at most 4096" in refusal["message"]
 
 
-def test_the_keyboard_alone_is_enough(playground: Playground) -> None:
+def test_the_page_can_be_used_by_keyboard(playground: Playground) -> None:
     keyboard = playground.page.keyboard
     playground.text.fill(LONG)
     keyboard.press("Control+Enter")
     expect(playground.status).to_have_text("Speaking.")
     keyboard.press("Escape")
     expect(playground.status).to_have_text("Stopped.")
-    reached = []
-    while "Speak" not in reached:
+    focused = []
+    while "Speak" not in focused:
         keyboard.press("Tab")
-        reached.append(playground.page.evaluate("(({ name, innerText }) => name || innerText)(document.activeElement)"))
-    assert reached == ["kind", "voice", "Options", "Speak"]
+        focused.append(playground.page.evaluate("(({ name, innerText }) => name || innerText)(document.activeElement)"))
+    assert focused == ["kind", "voice", "Options", "Speak"]
     keyboard.press("Enter")
     expect(playground.status).to_have_text("Speaking.")
     keyboard.press("Enter")
@@ -75,17 +73,17 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
     page.get_by_label("Seed").fill("7")
     page.get_by_label("Sentence by sentence").check()
     page.get_by_role("textbox", name="Instructions").fill("Calm.")
-    asked = {"voice": "george", "language": "english", "speed": 1.25, "seed": 7, "split": "sentence"}
-    assert playground.asked("Hello.") == {
+    expected = {"voice": "george", "language": "english", "speed": 1.25, "seed": 7, "split": "sentence"}
+    assert playground.request_body("Hello.") == {
         "input": "Hello.",
         "response_format": "pcm",
         "instructions": "Calm.",
-        **asked,
+        **expected,
     }
 
 
-def test_without_a_seed_each_utterance_is_a_new_one(playground: Playground) -> None:
-    first = playground.asked()["seed"]
+def test_without_a_seed_each_utterance_has_a_new_one(playground: Playground) -> None:
+    first = playground.request_body()["seed"]
     playground.page.keyboard.press("Escape")
     expect(playground.speak_button).to_be_visible()
-    assert playground.asked()["seed"] != first
+    assert playground.request_body()["seed"] != first

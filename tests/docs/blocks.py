@@ -1,4 +1,4 @@
-"""The code blocks of the project's pages."""
+"""The code blocks of the documentation pages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RUN = frozenset({"sh", "python", "js"})
 """Languages whose blocks are run."""
 
 KNOWN = RUN | {"yaml", "text"}
-"""yaml: settings, which are validated; text: no code."""
+"""yaml: settings, which are validated; text: not code."""
 
 _MARK = re.compile(r"<!-- not run: (?P<reason>\S.*?) -->\s*")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page. ``line``: of its first line of code; ``reason``: why it is not run, if it is not."""
+    """A code block. ``line``: number of its first line of code; ``reason``: why it is not run, if so."""
 
     page: Path
     line: int
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def name(self) -> str:
-        """Where it stands."""
+        """Page and line."""
         return f"{os.path.relpath(self.page, ROOT)}:{self.line}"
 
 

@@ -1,4 +1,4 @@
-"""A server as the quick start has it, and somebody who reads the pages beside it."""
+"""A server as in the quick start, and a runner for the code blocks of the pages."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ import pytest
 import soundfile as sf
 
 from tests.docs.blocks import ROOT
-from tests.docs.reading import PATIENCE, Reading, read
+from tests.docs.page_runner import TIMEOUT, PageRun, run_page
 from tests.server.serving import Serving
 
 RECORDING = ROOT / "docs" / "samples" / "clone1-reference.ogg"
 TRANSCRIPT = "Two foxes crossed the garden while we were having breakfast."
 PLAYERS = {"ffplay": "pcm", "aplay": "wav"}
-"""What stands in for a loudspeaker keeps what it is given."""
+"""Stand-ins for audio players; they save their input."""
 
 
-class Reader(Protocol):
-    """Reads a page, the first time it is asked to."""
+class PageRunner(Protocol):
+    """Runs the blocks of a page once."""
 
-    def __call__(self, page: Path) -> Reading: ...
+    def __call__(self, page: Path) -> PageRun: ...
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reader's. An answer that is an error is an error of curl."""
+    """The home folder of the page runner. curl fails on error responses."""
     folder = tmp_path_factory.mktemp("home")
     (folder / ".curlrc").write_text("fail-with-body\n")
     programs = folder / "bin"
@@ -48,7 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pages call recording.wav."""
+    """The file recording.wav of the pages."""
     file = tmp_path_factory.mktemp("recording") / "recording.wav"
     sf.write(file, *sf.read(RECORDING))
     return file
@@ -56,29 +56,29 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def recording_url(recording: Path) -> Iterator[str]:
-    """Its address on a web server."""
+    """The recording's URL on a web server."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(recording.parent))) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/{recording.name}"
         server.shutdown()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 @pytest.fixture(scope="session")
 def serving(home: Path) -> Iterator[Serving]:
-    """``make serve``, on a port of its own."""
-    own = {"HOME": str(home), "XDG_DATA_HOME": "", "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]'}
-    with Serving(ROOT / "configs" / "pocket.yaml", **own) as server:
+    """``make serve`` on a free port."""
+    variables = {"HOME": str(home), "XDG_DATA_HOME": "", "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]'}
+    with Serving(ROOT / "configs" / "pocket.yaml", **variables) as server:
         yield server.ready()
 
 
 @pytest.fixture(scope="session")
-def reader(
+def page_runner(
     serving: Serving, home: Path, recording: Path, recording_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Reader:
-    """Reads each page once."""
-    instead = {
+) -> PageRunner:
+    """Runs each page once."""
+    replacements = {
         "https://example.com/recording.wav": recording_url,
         "What is said in it.": TRANSCRIPT,
         "127.0.0.1:8000": serving.url.removeprefix("http://"),
@@ -87,12 +87,12 @@ def reader(
     environment = {"HOME": str(home), "XDG_DATA_HOME": "", "PATH": path, "SONANT_SERVER": serving.url}
 
     @cache
-    def reading(page: Path) -> Reading:
+    def run(page: Path) -> PageRun:
         folder = tmp_path_factory.mktemp(page.stem)
         shutil.copy(recording, folder)
-        return read(page, folder, environment, instead)
+        return run_page(page, folder, environment, replacements)
 
-    return reading
+    return run
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The site that is made of the pages."""
+"""The documentation site that is built from the pages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 from tests.docs.blocks import PAGES, ROOT
 
 FETCHED = {"script": "src", "link": "href", "img": "src", "audio": "src", "source": "src", "iframe": "src"}
-"""What a browser fetches by itself, and the attribute that says from where."""
+"""Elements for which browsers fetch a URL, and the attribute with the URL."""
 
 
-class Fetches(HTMLParser):
-    """Where a page's parts come from."""
+class FetchedUrls(HTMLParser):
+    """The URLs that a browser fetches for a page."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def parts(site: Path) -> Iterator[tuple[Path, str]]:
+def fetched_urls(site: Path) -> Iterator[tuple[Path, str]]:
     for page in site.rglob("*.html"):
-        for address in Fetches(page).found:
+        for address in FetchedUrls(page).found:
             yield page, address
 
 
-def test_every_page_is_in_it_and_can_be_found(site: Path) -> None:
+def test_every_page_is_on_the_site_and_in_its_navigation(site: Path) -> None:
     front = (site / "index.html").read_text()
     for page in PAGES:
         if page.is_relative_to(ROOT / "docs"):
@@ -59,32 +59,32 @@ def test_every_page_is_in_it_and_can_be_found(site: Path) -> None:
             assert f'href="{address}"' in front or page.stem == "index"
 
 
-def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
-    for page, address in parts(site):
+def test_nothing_is_fetched_from_other_hosts(site: Path) -> None:
+    for page, address in fetched_urls(site):
         split = urlsplit(address)
         assert not split.netloc and split.scheme in ("", "data"), f"{page.name}: {address}"
     for style in site.rglob("*.css"):
         assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style.name
 
 
-def test_nothing_is_missing_from_it(site: Path) -> None:
-    for page, address in parts(site):
+def test_every_fetched_file_exists(site: Path) -> None:
+    for page, address in fetched_urls(site):
         split = urlsplit(address)
         start = site if split.path.startswith("/") else page.parent
         assert split.scheme == "data" or (start / unquote(split.path).lstrip("/")).exists(), f"{page.name}: {address}"
 
 
-def test_the_quick_start_is_the_readme_s(site: Path) -> None:
+def test_the_front_page_contains_the_quick_start_of_the_readme(site: Path) -> None:
     assert "scripts/tts-stream" in (site / "index.html").read_text()
 
 
 @pytest.mark.parametrize("file", [*PAGES, ROOT / "docs" / "images" / "architecture.svg"], ids=lambda file: file.name)
-def test_the_files_that_a_page_names_are_there(file: Path) -> None:
+def test_files_named_on_a_page_exist(file: Path) -> None:
     folders = "server|engine|scripts|tests|configs|docs|benchmarks|models"
     for name in re.findall(rf"(?<![\w/.~-])(?:{folders})/[\w./-]*", file.read_text(encoding="utf-8")):
         assert (ROOT / name.rstrip(".")).exists(), name
 
 
-def test_every_picture_is_shown(site: Path) -> None:
-    shown = {Path(address).name for _, address in parts(site)}
+def test_every_image_is_used(site: Path) -> None:
+    shown = {Path(address).name for _, address in fetched_urls(site)}
     assert {file.name for file in (ROOT / "docs" / "images").iterdir()} <= shown

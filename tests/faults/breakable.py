@@ -1,4 +1,4 @@
-"""``python -m tests.faults.breakable serve ...`` is ``sonant serve ...`` with ``broken_worker`` as engine process."""
+"""``python -m tests.faults.breakable serve ...`` runs ``sonant serve ...`` with ``broken_worker`` as engine process."""
 
 from engine import transfer
 from engine.client import process as engine_process

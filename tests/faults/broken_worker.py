@@ -1,6 +1,6 @@
-"""An engine process whose parts fail or hang on demand: ``python -m tests.faults.broken_worker``, as ``engine.worker``.
+"""An engine process with fault injection: ``python -m tests.faults.broken_worker``, like ``engine.worker``.
 
-A file in the folder BROKEN_PARTS breaks the part that it is named after, for as long as it is there:
+A file in the folder BROKEN_PARTS breaks the part it is named after while it exists:
 ``code2wav`` fails every batch, ``encoder`` hangs on the next recording.
 """
 

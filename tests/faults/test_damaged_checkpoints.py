@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, overwritten or truncated: refused when they are loaded, harmless afterwards."""
+"""Checkpoints that are corrupt, overwritten or truncated: refused while loading, harmless afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.client.client import EngineClient
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import CheckpointError
 from engine.protocol.request import SamplingParams, SpeechRequest
-from tests.server.serving import PATIENCE, Serving, write_config
+from tests.server.serving import TIMEOUT, Serving, write_config
 
 MODEL, CODEC = "model.safetensors", "speech_tokenizer/model.safetensors"
 
@@ -46,47 +46,47 @@ def load(folder: Path, *, verify: bool = True) -> None:
 
 @pytest.fixture
 def folder(checkpoints: Mapping[str, Path], tmp_path: Path) -> Path:
-    """A copy of a small random checkpoint, with SHA256SUMS."""
+    """A copy of a small random checkpoint with SHA256SUMS."""
     copy = shutil.copytree(checkpoints["pocket"], tmp_path / "checkpoint")
     write_sums(copy)
     return copy
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_one_flipped_bit_is_refused(folder: Path, seed: int) -> None:
+def test_refuses_one_flipped_bit(folder: Path, seed: int) -> None:
     load(folder)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     file = folder / (MODEL, CODEC, *FILES)[seed % (2 + len(FILES))]
-    flip(file, chance.randrange(8 * file.stat().st_size))
+    flip(file, rng.randrange(8 * file.stat().st_size))
     with pytest.raises(CheckpointError) as refused:
         load(folder)
     assert str(file) in refused.value.message
     assert "\n" not in refused.value.message
 
 
-def test_one_flipped_bit_is_served_where_checksums_are_off(folder: Path) -> None:
+def test_without_verification_a_flipped_bit_is_loaded(folder: Path) -> None:
     flip(folder / MODEL, 8 * (folder / MODEL).stat().st_size - 1)
     load(folder, verify=False)
     with pytest.raises(CheckpointError, match="is damaged: its SHA-256 must be"):
         load(folder)
 
 
-def test_a_server_does_not_start_with_a_damaged_codec(folder: Path, tmp_path: Path) -> None:
+def test_a_server_does_not_start_with_a_corrupt_codec(folder: Path, tmp_path: Path) -> None:
     flip(folder / CODEC, 8 * (folder / CODEC).stat().st_size - 1)
     with Serving(write_config(tmp_path, folder)) as server:
-        assert server.process.wait(PATIENCE) == 1
+        assert server.process.wait(TIMEOUT) == 1
     assert [line for line in server.lines if f"{folder / CODEC} is damaged" in line]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_that_is_listed_is_refused(folder: Path, name: str) -> None:
+def test_refuses_if_a_listed_file_is_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(CheckpointError, match="is missing"):
         load(folder)
 
 
 @pytest.mark.parametrize("line", ["no checksum", f"{'0' * 64}  {MODEL}", "\x00", "00  config.json"])
-def test_sums_that_cannot_be_used_are_refused(folder: Path, line: str) -> None:
+def test_refuses_invalid_checksum_lines(folder: Path, line: str) -> None:
     with (folder / SUMS_FILE).open("a") as file:
         file.write(line + "\n")
     with pytest.raises(CheckpointError, match=f"{SUMS_FILE}, line {len(FILES) + 1}: "):
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_listed_is_loaded_with_a_warning(folder: Path, caplog
 
 
 @pytest.mark.parametrize("name", [MODEL, CODEC])
-def test_a_damaged_blob_of_the_hugging_face_cache_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
+def test_refuses_a_corrupt_blob_of_the_hugging_face_cache(folder: Path, tmp_path: Path, name: str) -> None:
     (folder / SUMS_FILE).unlink()
     (tmp_path / "blobs").mkdir()
     for each in (MODEL, CODEC):
@@ -114,7 +114,7 @@ def test_a_damaged_blob_of_the_hugging_face_cache_is_refused(folder: Path, tmp_p
         load(folder)
 
 
-def test_a_file_replaced_between_opening_and_reading_is_refused(folder: Path) -> None:
+def test_refuses_a_file_replaced_between_opening_and_reading(folder: Path) -> None:
     (folder / SUMS_FILE).unlink()
     checkpoint = open_checkpoint(str(folder))
     shutil.copyfile(folder / MODEL, folder / "new")
@@ -124,20 +124,20 @@ def test_a_file_replaced_between_opening_and_reading_is_refused(folder: Path) ->
 
 
 @pytest.mark.parametrize("damage", ["overwritten", "truncated"])
-async def test_a_running_engine_does_not_notice_what_becomes_of_its_files(folder: Path, damage: str) -> None:
+async def test_a_running_engine_is_unaffected_by_changes_to_its_files(folder: Path, damage: str) -> None:
     engine = EngineClient(EngineConfig(model=str(folder), device="cpu", threads=1, talker=TalkerConfig(slots=2)))
     await engine.start()
     try:
-        info = await engine.wait_ready(PATIENCE)
+        info = await engine.wait_ready(TIMEOUT)
         speaker, other = info.speakers[:2]
-        before = await spoken(engine, speaker)
+        before = await synthesize(engine, speaker)
         for name in FILES:
             with (folder / name).open("r+b") as file:
                 if damage == "truncated":
                     file.truncate(0)
                 else:
                     file.write(bytes(os.stat(file.fileno()).st_size))
-        assert np.array_equal(await spoken(engine, speaker), before)
+        assert np.array_equal(await synthesize(engine, speaker), before)
         assert (await engine.speaker_voice(other)).embedding.any()
         recording = np.sin(np.arange(24_000) / 20).astype(np.float32)
         assert (await engine.encode_reference(recording, 24_000, codes=True)).embedding.any()
@@ -145,6 +145,6 @@ async def test_a_running_engine_does_not_notice_what_becomes_of_its_files(folder
         await engine.close()
 
 
-async def spoken(engine: EngineClient, speaker: str) -> np.ndarray:
+async def synthesize(engine: EngineClient, speaker: str) -> np.ndarray:
     request = SpeechRequest("one two", speaker=speaker, sampling=SamplingParams(seed=5, max_new_tokens=20))
     return np.concatenate([chunk.samples async for chunk in engine.submit(request)])

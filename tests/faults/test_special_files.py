@@ -1,4 +1,4 @@
-"""A FIFO, a device or a directory where a file is expected is refused at once: no test here may hang."""
+"""A FIFO, device or directory in place of a file is refused at once; none of these tests may hang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ kinds = pytest.mark.parametrize("kind", SPECIAL)
 
 @kinds
 @pytest.mark.parametrize("name", [*FILES, SUMS_FILE])
-def test_as_a_file_of_a_checkpoint(checkpoints: Mapping[str, Path], tmp_path: Path, kind: str, name: str) -> None:
+def test_refuses_a_special_file_in_a_checkpoint(
+    checkpoints: Mapping[str, Path], tmp_path: Path, kind: str, name: str
+) -> None:
     folder = shutil.copytree(checkpoints["pocket"], tmp_path / "checkpoint")
     (folder / name).unlink(missing_ok=True)
     SPECIAL[kind](folder / name)
@@ -39,14 +41,14 @@ def test_as_a_file_of_a_checkpoint(checkpoints: Mapping[str, Path], tmp_path: Pa
 
 
 @kinds
-def test_as_the_configuration(tmp_path: Path, kind: str) -> None:
+def test_refuses_a_special_file_as_configuration(tmp_path: Path, kind: str) -> None:
     SPECIAL[kind](tmp_path / "config")
     with pytest.raises(SettingsError, match=f"{tmp_path}/config cannot be read: {kind}, not a regular file"):
         load_settings(tmp_path / "config")
 
 
 @kinds
-def test_as_the_file_of_keys(tmp_path: Path, kind: str) -> None:
+def test_refuses_a_special_file_as_key_file(tmp_path: Path, kind: str) -> None:
     SPECIAL[kind](tmp_path / "keys")
     settings = load_settings(write_config(tmp_path, tmp_path, keys_file="keys"))
     with pytest.raises(SettingsError, match=f"keys_file: {tmp_path}/keys cannot be read: {kind}"):
@@ -54,26 +56,26 @@ def test_as_the_file_of_keys(tmp_path: Path, kind: str) -> None:
 
 
 @kinds
-def test_as_a_stored_voice(tmp_path: Path, kind: str) -> None:
+def test_refuses_a_special_file_as_stored_voice(tmp_path: Path, kind: str) -> None:
     SPECIAL[kind](tmp_path / "anna.safetensors")
     with pytest.raises(VoiceFileError, match=kind):
         read_voice(tmp_path / "anna.safetensors")
 
 
-def huge(path: Path) -> Path:
-    """A sparse file of 1 GB."""
+def write_huge_file(path: Path) -> Path:
+    """Create a sparse file of 1 GB."""
     with path.open("wb") as file:
         file.truncate(1_000_000_000)
     return path
 
 
-def test_a_file_of_a_gigabyte_is_no_configuration(checkpoints: Mapping[str, Path], tmp_path: Path) -> None:
+def test_refuses_huge_files(checkpoints: Mapping[str, Path], tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="larger than the 1048576 bytes"):
-        load_settings(huge(tmp_path / "config"))
-    huge(tmp_path / "keys")
+        load_settings(write_huge_file(tmp_path / "config"))
+    write_huge_file(tmp_path / "keys")
     with pytest.raises(SettingsError, match="larger than the 4194304 bytes"):
         load_keys(load_settings(write_config(tmp_path, tmp_path, keys_file="keys")))
     folder = shutil.copytree(checkpoints["pocket"], tmp_path / "checkpoint")
-    huge(folder / "config.json")
+    write_huge_file(folder / "config.json")
     with pytest.raises(CheckpointError, match=r"config\.json cannot be read: larger than"):
         open_checkpoint(str(folder))

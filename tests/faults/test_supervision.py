@@ -1,4 +1,4 @@
-"""Processes of a real server are killed, crash or hang: the others recover, or end with them."""
+"""Processes of a real server are killed, crash or hang: the others recover or end with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from benchmarks.lib.processes import Processes
-from tests.server.serving import PATIENCE, Serving, endless, streamed, write_config
+from tests.server.serving import TIMEOUT, Serving, endless, streamed, write_config
 
 STALL_SECONDS = 3
 HANG_ON_SIGUSR1 = """
@@ -26,12 +26,12 @@ if "engine.worker" in sys.orig_argv:
 """
 """A ``sitecustomize`` module: on SIGUSR1 the engine process hangs in native code that holds the GIL.
 
-SIGSTOP would not do: the kernel ends stopped processes by itself when their parent ends (orphaned process groups).
+SIGSTOP does not work here: the kernel kills stopped processes when their parent ends (orphaned process groups).
 """
 
 
 @pytest.fixture(scope="module")
-def hanging(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def hang_variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Environment variables of a server whose engine hangs on SIGUSR1."""
     folder = tmp_path_factory.mktemp("hanging")
     (folder / "sitecustomize.py").write_text(HANG_ON_SIGUSR1)
@@ -39,11 +39,13 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def fragile(checkpoints, tmp_path_factory: pytest.TempPathFactory, hanging: dict[str, str]) -> Iterator[Serving]:
-    """A server whose HTTP process may be killed."""
+def disposable(
+    checkpoints, tmp_path_factory: pytest.TempPathFactory, hang_variables: dict[str, str]
+) -> Iterator[Serving]:
+    """A server whose HTTP process tests may kill."""
     limits = {"http_stall_seconds": STALL_SECONDS}
-    config = write_config(tmp_path_factory.mktemp("fragile"), checkpoints["pocket"], limits=limits)
-    with Serving(config, **hanging) as server:
+    config = write_config(tmp_path_factory.mktemp("disposable"), checkpoints["pocket"], limits=limits)
+    with Serving(config, **hang_variables) as server:
         yield server.ready()
 
 
@@ -56,45 +58,47 @@ def hang_engine(server: Serving) -> Processes:
 
 
 def assert_gone(*processes: psutil.Process) -> None:
-    _, alive = psutil.wait_procs(processes, PATIENCE)
+    _, alive = psutil.wait_procs(processes, TIMEOUT)
     assert not alive
 
 
-def test_a_crash_of_the_http_process_breaks_its_streams_and_no_later_connection(fragile: Serving) -> None:
-    fragile.until_ready()
-    before = fragile.processes()
-    with fragile.client() as client, pytest.raises(httpx.TransportError), streamed(client, endless()) as response:
+def test_a_crash_of_the_http_process_breaks_only_its_current_streams(disposable: Serving) -> None:
+    disposable.until_ready()
+    before = disposable.processes()
+    with disposable.client() as client, pytest.raises(httpx.TransportError), streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
         before.http.send_signal(signal.SIGSEGV)
         list(pieces)
-    assert httpx.get(f"{fragile.url}/health", timeout=PATIENCE).status_code == 200
-    fragile.wait_for(rf"HTTP process \(pid {before.http.pid}\) was killed by SIGSEGV; restarting it in \d+\.\d s")
+    assert httpx.get(f"{disposable.url}/health", timeout=TIMEOUT).status_code == 200
+    disposable.wait_for(rf"HTTP process \(pid {before.http.pid}\) was killed by SIGSEGV; restarting it in \d+\.\d s")
     assert_gone(before.http, *before.engine)
-    fragile.until_ready()
+    disposable.until_ready()
 
 
-def test_an_http_process_that_hangs_is_killed_and_restarted(fragile: Serving) -> None:
-    fragile.until_ready()
-    before = fragile.processes()
+def test_a_hanging_http_process_is_killed_and_restarted(disposable: Serving) -> None:
+    disposable.until_ready()
+    before = disposable.processes()
     before.http.suspend()
-    assert httpx.get(f"{fragile.url}/health", timeout=PATIENCE).status_code == 200
-    fragile.wait_for(rf"HTTP process \(pid {before.http.pid}\) sent no heartbeat for {STALL_SECONDS} s; killing it")
+    assert httpx.get(f"{disposable.url}/health", timeout=TIMEOUT).status_code == 200
+    disposable.wait_for(rf"HTTP process \(pid {before.http.pid}\) sent no heartbeat for {STALL_SECONDS} s; killing it")
     assert_gone(before.http, *before.engine)
 
 
-def test_a_hung_engine_does_not_outlive_its_http_process(fragile: Serving) -> None:
-    fragile.until_ready()
-    before = hang_engine(fragile)
+def test_a_hanging_engine_does_not_outlive_its_http_process(disposable: Serving) -> None:
+    disposable.until_ready()
+    before = hang_engine(disposable)
     before.http.kill()
     assert_gone(before.http, *before.engine)
-    fragile.until_ready()
+    disposable.until_ready()
 
 
 @pytest.mark.parametrize("state", ["loading", "hung"])
-def test_nothing_outlives_a_killed_supervisor(checkpoints, tmp_path, hanging: dict[str, str], state: str) -> None:
+def test_no_process_outlives_a_killed_supervisor(
+    checkpoints, tmp_path, hang_variables: dict[str, str], state: str
+) -> None:
     engine = {"code2wav": {"placement": "process"}}
-    with Serving(write_config(tmp_path, checkpoints["pocket"], engine=engine), **hanging) as server:
+    with Serving(write_config(tmp_path, checkpoints["pocket"], engine=engine), **hang_variables) as server:
         if state == "hung":
             processes = hang_engine(server.ready())
             processes.http.suspend()
@@ -104,7 +108,7 @@ def test_nothing_outlives_a_killed_supervisor(checkpoints, tmp_path, hanging: di
         assert_gone(*processes.all)
 
 
-def test_a_hung_engine_does_not_hold_up_the_stop(checkpoints, tmp_path) -> None:
+def test_a_hanging_engine_does_not_delay_the_stop(checkpoints, tmp_path) -> None:
     config = write_config(tmp_path, checkpoints["pocket"], limits={"drain_seconds": 0.5})
     with Serving(config).ready() as server, server.client() as client, streamed(client, endless()) as response:
         pieces = response.iter_raw()

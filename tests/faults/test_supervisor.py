@@ -1,4 +1,4 @@
-"""The supervisor alone, with a child that does nothing but what a test asks of it."""
+"""The supervisor alone, with a child process that is scripted by each test."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import time
 import psutil
 import pytest
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
-FRONT = """
+CHILD = """
 import asyncio, os, signal, subprocess, sys, time
 from engine.system.logs import set_up_logging
 from server.http import supervisor
@@ -24,14 +24,14 @@ def say(line):
     os.write(2, f"{line}\\n".encode())
 
 async def serve(heartbeat, stops):
-    told = asyncio.Queue()
-    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, told.put_nowait, None)
+    stop_signals = asyncio.Queue()
+    asyncio.get_running_loop().add_signal_handler(supervisor.STOP_SIGNAL, stop_signals.put_nowait, None)
     beating = asyncio.create_task(heartbeat.run())
     await asyncio.sleep(0)
     say(f"front {os.getpid()}")
     for number in range(stops):
-        await told.get()
-        say(f"told {number + 1}")
+        await stop_signals.get()
+        say(f"stop signal {number + 1}")
 
 def front(heartbeat, stops=1):
     asyncio.run(serve(heartbeat, stops))
@@ -39,15 +39,15 @@ def front(heartbeat, stops=1):
 
 set_up_logging("text")
 """
-"""What every child shares; a test adds its own ``front`` and runs the supervisor."""
+"""Common code of the children; a test adds its own ``front`` and runs the supervisor."""
 
 
-class Command:
+class SupervisorProcess:
     """A supervisor as a process; its standard error is read line by line."""
 
     def __init__(self, script: str, stall: float = 30.0, drain: float = 30.0, **options) -> None:
         run = f"sys.exit(supervisor.Supervisor(front, stall_seconds={stall}, drain_seconds={drain}).run())"
-        command = [sys.executable, "-c", f"{FRONT}\n{script}\n{run}"]
+        command = [sys.executable, "-c", f"{CHILD}\n{script}\n{run}"]
         options = {"stderr": subprocess.PIPE, **options}
         self.process = subprocess.Popen(command, **options)
 
@@ -57,40 +57,42 @@ class Command:
                 return match
         pytest.fail(f"no {pattern!r}")
 
-    def ended(self) -> tuple[int, str]:
-        """The exit code, and what was printed until the end."""
-        _, printed = self.process.communicate(timeout=PATIENCE)
+    def wait_for_exit(self) -> tuple[int, str]:
+        """The exit code, and the remaining output."""
+        _, printed = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, printed.decode()
 
 
-def test_a_child_that_never_serves_is_given_up_after_three_starts() -> None:
-    code, printed = Command("def front(heartbeat): say('start'); os.kill(os.getpid(), signal.SIGKILL)").ended()
+def test_a_child_that_never_serves_is_abandoned_after_three_starts() -> None:
+    code, printed = SupervisorProcess(
+        "def front(heartbeat): say('start'); os.kill(os.getpid(), signal.SIGKILL)"
+    ).wait_for_exit()
     assert (code, printed.count("start\n")) == (1, 3)
     assert re.search(r"was killed by SIGKILL; giving up after 3 failed starts", printed)
 
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_deliberate_exit_ends_the_supervisor_with_the_same_code(code: int) -> None:
-    assert Command(f"def front(heartbeat): say('start'); return {code}").ended() == (code, "start\n")
+    assert SupervisorProcess(f"def front(heartbeat): say('start'); return {code}").wait_for_exit() == (code, "start\n")
 
 
-def test_a_child_whose_engine_was_ready_is_restarted_when_a_later_one_cannot_load() -> None:
-    command = Command("def front(heartbeat):\n    say('start')\n    heartbeat.engine_ready()\n    return 1\n")
+def test_a_child_that_was_ready_once_is_restarted_even_if_it_cannot_load() -> None:
+    command = SupervisorProcess("def front(heartbeat):\n    say('start')\n    heartbeat.engine_ready()\n    return 1\n")
     command.wait_for("ended with exit code 1; restarting it in 0.5 s")
     command.process.terminate()
-    assert command.ended()[0] == 0
+    assert command.wait_for_exit()[0] == 0
 
 
 def test_an_unexpected_exception_is_logged_and_restarts_the_child() -> None:
-    command = Command("def front(heartbeat): raise ValueError('a defect')")
+    command = SupervisorProcess("def front(heartbeat): raise ValueError('a defect')")
     command.wait_for("ValueError: a defect")
     command.wait_for("ended with exit code 70; restarting it in 0.5 s")
     command.process.terminate()
-    assert command.ended()[0] == 0
+    assert command.wait_for_exit()[0] == 0
 
 
-def test_what_a_crashed_child_leaves_behind_is_gone_before_the_next_one_starts() -> None:
-    command = Command(
+def test_orphans_of_a_crashed_child_are_killed_before_the_next_start() -> None:
+    command = SupervisorProcess(
         "serve_front = front\n"
         "def front(heartbeat):\n"
         "    if 'STARTED' in os.environ: return serve_front(heartbeat)\n"
@@ -103,23 +105,23 @@ def test_what_a_crashed_child_leaves_behind_is_gone_before_the_next_one_starts()
     command.wait_for("was killed by SIGKILL; restarting")
     assert not orphan.is_running()
     command.process.terminate()
-    assert command.ended()[0] == 0
+    assert command.wait_for_exit()[0] == 0
 
 
 def test_a_child_that_does_not_stop_is_killed() -> None:
-    command = Command(
+    command = SupervisorProcess(
         "supervisor._STOP_GRACE_S = 0.2\nserve_front = front\ndef front(heartbeat): serve_front(heartbeat, stops=9)",
         drain=0,
     )
     command.wait_for("front")
     command.process.terminate()
-    code, printed = command.ended()
+    code, printed = command.wait_for_exit()
     assert code == 1
     assert re.search(r"did not end within .* s; killing it", printed)
 
 
-def test_a_hung_child_prints_where_it_hangs() -> None:
-    command = Command(
+def test_a_hanging_child_prints_its_stack() -> None:
+    command = SupervisorProcess(
         "serve_front = front\n"
         "async def serve(heartbeat, stops):\n"
         "    asyncio.create_task(heartbeat.run())\n"
@@ -132,11 +134,11 @@ def test_a_hung_child_prints_where_it_hangs() -> None:
     command.wait_for("in hang")
     command.wait_for("was killed by SIGKILL; restarting")
     command.process.terminate()
-    assert command.ended()[0] == 0
+    assert command.wait_for_exit()[0] == 0
 
 
-def test_a_service_that_was_paused_as_a_whole_has_not_hung() -> None:
-    command = Command("", stall=1)
+def test_a_service_suspended_as_a_whole_is_not_hanging() -> None:
+    command = SupervisorProcess("", stall=1)
     front = psutil.Process(int(command.wait_for(r"front (\d+)")[1]))
     command.process.send_signal(signal.SIGSTOP)
     front.suspend()
@@ -144,7 +146,7 @@ def test_a_service_that_was_paused_as_a_whole_has_not_hung() -> None:
     command.process.send_signal(signal.SIGCONT)
     front.resume()
     command.process.terminate()
-    code, printed = command.ended()
+    code, printed = command.wait_for_exit()
     assert (code, "killing" in printed) == (0, False)
 
 
@@ -153,7 +155,7 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
     """Of the terminal's foreground processes only the supervisor receives it, and tells the child."""
     master, terminal = pty.openpty()
     try:
-        command = Command(
+        command = SupervisorProcess(
             "import fcntl, termios\nos.setsid()\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
             f"front.__defaults__ = ({stops},)",
             stdin=terminal,
@@ -162,9 +164,9 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
         for number in range(stops):
             os.write(master, b"\x03")
             if number + 1 < stops:
-                command.wait_for(f"told {number + 1}")
-        code, printed = command.ended()
-        assert (code, printed) == (0, f"told {stops}\n")
+                command.wait_for(f"stop signal {number + 1}")
+        code, printed = command.wait_for_exit()
+        assert (code, printed) == (0, f"stop signal {stops}\n")
     finally:
         os.close(master)
         os.close(terminal)
@@ -172,8 +174,8 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
 
 def test_a_process_whose_parent_has_already_ended_exits_at_once() -> None:
     script = f"from engine.system.process import die_with_parent; die_with_parent({os.getpid()}); print('alive')"
-    child = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE, check=False)
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=TIMEOUT, check=False)
     assert (child.returncode, child.stdout) == (0, b"alive\n")
     other = script.replace(str(os.getpid()), "-1")
-    orphan = subprocess.run([sys.executable, "-c", other], capture_output=True, timeout=PATIENCE, check=False)
+    orphan = subprocess.run([sys.executable, "-c", other], capture_output=True, timeout=TIMEOUT, check=False)
     assert (orphan.returncode, orphan.stdout) == (1, b"")

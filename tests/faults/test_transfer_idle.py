@@ -1,4 +1,4 @@
-"""Waiting costs no processor time."""
+"""Waiting uses no CPU time."""
 
 import json
 import os
@@ -12,7 +12,7 @@ PEER = Path(__file__).with_name("transfer_peer.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PEER.parents[2])}
 
 
-def test_idle_links_use_no_processor_time():
+def test_idle_links_use_no_cpu_time():
     links = [pair(window=8) for _ in range(6)]
     sides = [far for _, far in links]
     words = [side.to_argument() for side in sides]

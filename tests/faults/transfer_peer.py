@@ -1,4 +1,4 @@
-"""The far sides of the transfer tests, as real processes: ``transfer_peer.py ROLE SIDE... [OPTIONS]``."""
+"""The peer processes of the transfer tests: ``transfer_peer.py ROLE SIDE... [OPTIONS]``."""
 
 import argparse
 import json
@@ -8,19 +8,19 @@ import time
 
 from engine.transfer import Kind, Side, Wakeup
 
-PATIENCE = 20.0
-NUMBER = 8
+TIMEOUT = 20.0
+NUMBER_BYTES = 8
 
 
 def wait_for(wakeup, predicate):
-    """A wakeup that does not come for so long is lost, even if the last look then finds something."""
+    """Wait; treat a wakeup that takes the whole timeout as lost, even if the last check then finds something."""
     started = time.monotonic()
-    if not wakeup.wait_for(predicate, PATIENCE) or time.monotonic() - started >= PATIENCE:
+    if not wakeup.wait_for(predicate, TIMEOUT) or time.monotonic() - started >= TIMEOUT:
         raise SystemExit("lost wakeup")
 
 
 class Pauses:
-    """Sleeps now and then and spins in between, so that the two sides meet in every phase."""
+    """Random sleeps and busy loops, so that the two sides meet in every phase."""
 
     def __init__(self, options, seed):
         self._random = random.Random(seed)
@@ -37,12 +37,12 @@ class Pauses:
 
 
 def produce(options):
-    """Sends numbered records round the streams, as credit allows."""
+    """Send numbered records to the streams in turn, as credit allows."""
     wakeup, pauses = Wakeup(), Pauses(options, 1)
     with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
         for stream in range(options.streams):
             endpoint.open(stream)
-        filling = bytes(options.size)
+        padding = bytes(options.size)
         left = [options.records // options.streams] * options.streams
 
         def sendable():
@@ -54,7 +54,7 @@ def produce(options):
             wait_for(wakeup, sendable)
             for stream in range(options.streams):
                 for _ in range(min(left[stream], endpoint.credit(stream))):
-                    endpoint.send(stream, left[stream].to_bytes(NUMBER) + filling, 1)
+                    endpoint.send(stream, left[stream].to_bytes(NUMBER_BYTES) + padding, 1)
                     left[stream] -= 1
                     pauses.maybe()
         for stream in range(options.streams):
@@ -63,7 +63,7 @@ def produce(options):
 
 
 def consume(options):
-    """Takes every record, checks its place, and prints what came of each stream."""
+    """Read every record, check its position, and print the count of each stream."""
     wakeup, pauses = Wakeup(), Pauses(options, 2)
     counts, ended = [0] * options.streams, 0
     with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
@@ -72,8 +72,8 @@ def consume(options):
             for record in endpoint.receive():
                 if record.kind is Kind.DATA:
                     expected = options.records // options.streams - counts[record.stream]
-                    assert int.from_bytes(record.payload[:NUMBER]) == expected
-                    assert len(record.payload) == NUMBER + options.size
+                    assert int.from_bytes(record.payload[:NUMBER_BYTES]) == expected
+                    assert len(record.payload) == NUMBER_BYTES + options.size
                     counts[record.stream] += 1
                     endpoint.release(record.stream, record.units)
                     pauses.maybe()
@@ -84,7 +84,7 @@ def consume(options):
 
 
 def echo(options):
-    """Answers each DATA on a stream of the same number; ends it when asked to."""
+    """Echo each DATA on a stream with the same number; end it on END."""
     wakeup = Wakeup()
     with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
         while endpoint.alive:
@@ -100,7 +100,7 @@ def echo(options):
 
 
 def witness(options):
-    """Tells over the first link, as DATA of stream 0, whatever comes over the second."""
+    """Report on the first link, as DATA of stream 0, everything received on the second."""
     wakeup = Wakeup()
     sides = [Side.from_argument(word).attach(wakeup) for word in options.sides]
     report, watched = sides
@@ -111,12 +111,12 @@ def witness(options):
         wakeup.wait_for(lambda: report.pending() or watched.pending())
         report.receive()
         for record in watched.receive():
-            told = {"stream": record.stream, "kind": record.kind.name, "at": time.monotonic()}
-            report.send(0, json.dumps(told).encode(), 0)
+            event = {"stream": record.stream, "kind": record.kind.name, "at": time.monotonic()}
+            report.send(0, json.dumps(event).encode(), 0)
 
 
 def idle(options):
-    """Waits for nothing on every link for a while, then prints the processor time that took."""
+    """Wait without events on every link, then print the CPU time this took."""
     wakeup = Wakeup()
     sides = [Side.from_argument(word).attach(wakeup) for word in options.sides]
     wait_for(wakeup, lambda: all(endpoint.pending() for endpoint in sides))

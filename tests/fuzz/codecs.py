@@ -27,7 +27,7 @@ from server.settings import Limits
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.recordings import recordings
 from tests.fuzz.replies import Finding
-from tests.server.containers import KINDS, recorded
+from tests.server.containers import KINDS, encode_recording
 from tests.server.recordings import tone
 
 LIMITS = Limits(reference_min_seconds=0.05, reference_max_seconds=1.0, reference_max_bytes=2**20)
@@ -40,7 +40,7 @@ _GROWTH_MIB = 32
 def corpus() -> dict[str, bytes]:
     """Return short valid recordings by format."""
     browser_formats = {
-        name: recorded(tone(_SECONDS * rate / 16_000)[: int(_SECONDS * rate)], container, codec, rate, options)
+        name: encode_recording(tone(_SECONDS * rate / 16_000)[: int(_SECONDS * rate)], container, codec, rate, options)
         for name, (container, codec, rate, options) in KINDS.items()
     }
     return recordings(_SECONDS) | browser_formats

@@ -171,7 +171,8 @@ def _ogg(data: bytes) -> Dissected:
     def join(parts: Sequence[bytes]) -> bytes:
         rest = iter(parts)
         return b"".join(
-            page.of([next(rest) for _ in of_page]).to_bytes() for page, of_page in zip(pages, pieces, strict=True)
+            page.with_packets([next(rest) for _ in of_page]).to_bytes()
+            for page, of_page in zip(pages, pieces, strict=True)
         )
 
     return Dissected(tuple(piece for of_page in pieces for piece in of_page), join)

@@ -1,4 +1,4 @@
-"""What only a GPU can show: ``TEST_DEVICE=cuda python -m pytest tests/gpu``. Elsewhere there is nothing to run."""
+"""Tests that need a GPU: ``TEST_DEVICE=cuda python -m pytest tests/gpu``. Without one, nothing is collected."""
 
 from tests.support.talkers import DEVICE
 

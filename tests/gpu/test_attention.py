@@ -1,4 +1,4 @@
-"""The talker's fused norms and rotation are what they stand for."""
+"""The fused norm and rotary embedding of the talker match plain torch."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ def rotated(heads, cos, sin):
     return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 
 
-def test_queries_and_keys_are_normed_and_rotated():
+def test_queries_and_keys_are_normalized_and_rotated():
     from engine.talker.vllm.model import attend
 
     torch.manual_seed(0)
@@ -37,9 +37,9 @@ def test_queries_and_keys_are_normed_and_rotated():
         k_norm=SimpleNamespace(weight=gains[1]),
         rotary_emb=SimpleNamespace(cos_sin_cache=cache, is_neox_style=True),
     )
-    made = attend(attention, positions, qkv).float()
+    result = attend(attention, positions, qkv).float()
     cos, sin = cache[positions].float()[:, None].chunk(2, -1)
-    wanted = qkv.float().view(ROWS, -1, DIM)
+    expected = qkv.float().view(ROWS, -1, DIM)
     for part, gain in ((slice(0, HEADS), gains[0]), (slice(HEADS, HEADS + KV_HEADS), gains[1])):
-        wanted[:, part] = rotated(F.rms_norm(wanted[:, part], (DIM,), gain.float(), 1e-6), cos, sin)
-    torch.testing.assert_close(made, wanted.flatten(1), rtol=1e-2, atol=1e-2)
+        expected[:, part] = rotated(F.rms_norm(expected[:, part], (DIM,), gain.float(), 1e-6), cos, sin)
+    torch.testing.assert_close(result, expected.flatten(1), rtol=1e-2, atol=1e-2)

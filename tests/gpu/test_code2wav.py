@@ -1,4 +1,4 @@
-"""Code2Wav on a GPU, at the published sizes, against plain torch in float32 on the CPU."""
+"""Code2Wav on a GPU at the published sizes, against plain torch in float32 on the CPU."""
 
 from functools import cache
 
@@ -25,13 +25,13 @@ from tests.support.talkers import DEVICE
 
 FRAMES = 24
 STREAMS = 256
-HALF, WHOLE = 40, 90
-"""How far the error lies below the signal, in decibels: of float16 at least, and of float32."""
+FLOAT16_DB, FLOAT32_DB = 40, 90
+"""Minimum distance of the error below the signal in decibels, for float16 and float32."""
 
 
 @cache
-def truth():
-    """Codes of two streams, and the definition's samples."""
+def reference_output():
+    """Codes of two streams, and their samples from the reference implementation."""
     codes = random_codes(PUBLISHED, 2, FRAMES)
     return codes, decode_streams(reference_decoder(PUBLISHED, 2), codes)
 
@@ -39,64 +39,64 @@ def truth():
 @cache
 def graphed(dtype="float16", streams=STREAMS, chunk=12, batch=256) -> GraphedDecoder:
     config = Code2WavConfig(dtype=dtype, max_chunk_frames=chunk, max_batch_frames=batch)
-    form = choose_backend(config, streams, DEVICE, PUBLISHED)
-    return graphed_decoder(CodecArchitecture(PUBLISHED, None), tensors_of(PUBLISHED), form, DEVICE, streams)
+    backend = choose_backend(config, streams, DEVICE, PUBLISHED)
+    return graphed_decoder(CodecArchitecture(PUBLISHED, None), tensors_of(PUBLISHED), backend, DEVICE, streams)
 
 
-def test_every_captured_batch_makes_the_definitions_samples():
-    codes, samples = truth()
+def test_every_captured_batch_matches_the_reference():
+    codes, samples = reference_output()
     decoder = graphed()
     for streams, frames in decoder._sizes:
-        given = codes[np.arange(streams) % 2, :frames]
-        made = decode_streams(decoder, given)
+        batch_codes = codes[np.arange(streams) % 2, :frames]
+        samples_of_batch = decode_streams(decoder, batch_codes)
         for at in {0, streams // 2, streams - 1}:
-            assert decibels(made[at], samples[at % 2, : frames * 1920]) > HALF, (streams, frames, at)
+            assert decibels(samples_of_batch[at], samples[at % 2, : frames * 1920]) > FLOAT16_DB, (streams, frames, at)
     assert decoder.free_rows == STREAMS
 
 
 @pytest.mark.parametrize("cuts", [tuple(range(1, FRAMES)), (1, 2, 4, 8, 20), (12,)])
 @pytest.mark.parametrize("streams", [2, 3, 21])
-def test_streamed_is_the_whole(streams, cuts):
-    codes, samples = truth()
-    made = decode_streams(graphed(), codes[np.arange(streams) % 2], cuts)
-    assert decibels(made, samples[np.arange(streams) % 2]) > HALF
+def test_streaming_matches_the_reference(streams, cuts):
+    codes, samples = reference_output()
+    decoded = decode_streams(graphed(), codes[np.arange(streams) % 2], cuts)
+    assert decibels(decoded, samples[np.arange(streams) % 2]) > FLOAT16_DB
 
 
-def test_a_reference_is_remembered():
-    codes, samples = truth()
+def test_a_reference_context_is_cached():
+    codes, samples = reference_output()
     decoder = graphed()
-    first, again = (decode_streams(decoder, codes[:1, 19:], context=codes[0, :19]) for _ in range(2))
-    assert decibels(first, samples[:1, 19 * 1920 :]) > HALF
-    assert np.array_equal(first, again)
+    first, cached = (decode_streams(decoder, codes[:1, 19:], context=codes[0, :19]) for _ in range(2))
+    assert decibels(first, samples[:1, 19 * 1920 :]) > FLOAT16_DB
+    assert np.array_equal(first, cached)
     assert decoder.hits and decoder.misses
 
 
-def test_a_stream_does_not_depend_on_its_neighbours():
-    """Bit for bit, in batches of one size, at any place of them, and beside what fills them up."""
+def test_a_stream_is_independent_of_its_neighbors():
+    """Bit-exact in batches of one size, at any position, and next to padding."""
     codes, decoder = random_codes(PUBLISHED, 8, 4, seed=1), graphed()
     together = decode_streams(decoder, codes)
     assert np.array_equal(decode_streams(decoder, codes[::-1]), together[::-1])
     assert np.array_equal(decode_streams(decoder, codes[2:7]), together[2:7])
 
 
-def test_in_float32_samples_differ_by_one_step_of_16_bits():
-    codes, samples = truth()
+def test_float32_samples_differ_by_at_most_one_step_of_16_bits():
+    codes, samples = reference_output()
     decoder = graphed("float32", streams=4, chunk=4, batch=8)
-    made = decode_streams(decoder, codes[:, :10], (1, 2, 4, 8))
-    assert np.abs(np.rint(made * 32767) - to_int16(samples[:, : 10 * 1920])).max() <= 1
+    decoded = decode_streams(decoder, codes[:, :10], (1, 2, 4, 8))
+    assert np.abs(np.rint(decoded * 32767) - to_int16(samples[:, : 10 * 1920])).max() <= 1
 
 
 @torch.inference_mode()
-def test_float32_before_rounding_to_16_bits():
-    codes, samples = truth()
+def test_float32_matches_the_reference_before_rounding_to_16_bits():
+    codes, samples = reference_output()
     weights = RowWeights(tensors_of(PUBLISHED), PUBLISHED, device=DEVICE, dtype=torch.float32)
     memory, decoder = StreamMemory(weights, 2), RowDecoder(weights, TritonOps())
     rows, pieces = torch.tensor([1, 0], device=DEVICE), []
     for piece in np.split(codes[:, :7], (1, 3), axis=1):
         frames = piece.shape[1]
         work = torch.full((Workspace.size(weights, 2, frames),), float("nan"), device=DEVICE)
-        made = torch.empty(2, frames * 1920, device=DEVICE)
-        given = torch.from_numpy(piece.astype(np.int64)).to(DEVICE)
-        decoder.decode(given, rows, memory, Workspace(weights, 2, frames, work), made)
-        pieces.append(made.cpu().numpy())
-    assert decibels(np.concatenate(pieces, axis=1), samples[:, : 7 * 1920]) > WHOLE
+        output = torch.empty(2, frames * 1920, device=DEVICE)
+        chunk_codes = torch.from_numpy(piece.astype(np.int64)).to(DEVICE)
+        decoder.decode(chunk_codes, rows, memory, Workspace(weights, 2, frames, work), output)
+        pieces.append(output.cpu().numpy())
+    assert decibels(np.concatenate(pieces, axis=1), samples[:, : 7 * 1920]) > FLOAT32_DB

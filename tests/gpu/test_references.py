@@ -1,4 +1,4 @@
-"""Reference recordings on a GPU, in captured batches, against plain torch in float32 on the CPU."""
+"""Encoding of reference recordings on a GPU in captured batches, against plain torch in float32 on the CPU."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.support.talkers import DEVICE
 
 SIZES = captured_sizes()
 SHORTER = (MIN_SAMPLES, 31_234, 50 * 1920, 50 * 1920 - 1)
-"""Samples of the recordings that are in a batch beside its longest."""
+"""Lengths in samples of the shorter recordings in a batch."""
 
 
 def published(model, folder: Path) -> SimpleNamespace:
-    """What ReferenceNetworks asks of a checkpoint, at the published sizes."""
+    """The parts of a checkpoint that ReferenceNetworks uses, at the published sizes."""
     speaker = SpeakerEncoderArchitecture(
         mel_dim=128,
         width=2048,
@@ -41,8 +41,10 @@ def published(model, folder: Path) -> SimpleNamespace:
     )
     codec = read_codec(full_size_codec(), folder / "config.json")
     shapes = model_shapes(replace(model, speaker_encoder=speaker)) | codec_shapes(codec)
-    heard = {name: shape for name, shape in shapes.items() if name.startswith(("speaker_encoder.", "encoder."))}
-    write_weights(folder / "model.safetensors", heard, "published", torch.float32)
+    encoder_shapes = {
+        name: shape for name, shape in shapes.items() if name.startswith(("speaker_encoder.", "encoder."))
+    }
+    write_weights(folder / "model.safetensors", encoder_shapes, "published", torch.float32)
     tensors = load_file(folder / "model.safetensors")
 
     def under(prefix: str) -> dict[str, torch.Tensor]:
@@ -53,66 +55,68 @@ def published(model, folder: Path) -> SimpleNamespace:
     )
 
 
-class Pair:
-    """The encoders of a checkpoint on the device, captured, and on the CPU, whose voices are kept."""
+class EncoderPair:
+    """The captured encoders of a checkpoint on the device, and the expected voices from the CPU."""
 
     def __init__(self, checkpoint) -> None:
         self.checkpoint = checkpoint
         self.captured = ReferenceNetworks(checkpoint, DEVICE)
         self.captured.capture(SIZES)
-        self._truth = ReferenceNetworks(checkpoint, torch.device("cpu"))
+        self._reference = ReferenceNetworks(checkpoint, torch.device("cpu"))
         self._voices = {}
 
     def expected(self, length: int):
         """The voice of a recording, and the margins of its codes."""
         if length not in self._voices:
             samples = recording(length)
-            [voice] = self._truth.encode([samples], [True])
-            self._voices[length] = voice, margins(self._truth._speech, samples)
+            [voice] = self._reference.encode([samples], [True])
+            self._voices[length] = voice, margins(self._reference._speech, samples)
         return self._voices[length]
 
 
 @pytest.fixture(scope="module", params=["small", "published"])
-def encoders(request, checkpoints, tmp_path_factory) -> Pair:
+def encoders(request, checkpoints, tmp_path_factory) -> EncoderPair:
     small = open_checkpoint(str(checkpoints["1b7-base"]))
-    return Pair(small if request.param == "small" else published(small.model, tmp_path_factory.mktemp("published")))
+    return EncoderPair(
+        small if request.param == "small" else published(small.model, tmp_path_factory.mktemp("published"))
+    )
 
 
 def lengths_of(size: tuple[int, int]) -> list[int]:
-    """Of recordings that fill a batch."""
+    """Lengths of recordings that fill a batch."""
     count, longest = size
     return [longest, *(SHORTER[row % len(SHORTER)] for row in range(count - 1))]
 
 
-def assert_true(voices, lengths, encoders: Pair) -> None:
+def assert_expected(voices, lengths, encoders: EncoderPair) -> None:
     for voice, length in zip(voices, lengths, strict=True):
         assert_same_voice(voice, *encoders.expected(length))
 
 
 @pytest.mark.parametrize("size", SIZES.all, ids=lambda size: f"{size[0]}x{size[1] // 24_000}s")
-def test_every_captured_batch_makes_the_voices_of_each_recording_alone(encoders, size):
+def test_every_captured_batch_matches_recordings_encoded_alone(encoders, size):
     lengths = lengths_of(size)
     assert SIZES.smallest(len(lengths), max(lengths)) == size
     voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
-    assert_true(voices, lengths, encoders)
+    assert_expected(voices, lengths, encoders)
 
 
-def test_batches_leave_nothing_to_one_another(encoders):
-    """Though they share their memory: a batch makes its recordings' voices after smaller and after larger ones."""
+def test_batches_are_independent(encoders):
+    """They share their memory: each batch is encoded after smaller and after larger ones."""
     for size in [*SIZES.all, *reversed(SIZES.all)]:
         lengths = lengths_of(size)
         voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
-        assert_true(voices, lengths, encoders)
+        assert_expected(voices, lengths, encoders)
 
 
-def test_a_batch_that_is_not_full(encoders):
+def test_a_partial_batch_is_padded(encoders):
     lengths = [*SHORTER, MIN_SAMPLES + 1]
     voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
-    assert_true(voices, lengths, encoders)
+    assert_expected(voices, lengths, encoders)
 
 
-def test_a_thread_of_its_own_while_others_use_the_gpu(encoders):
-    """It is the desk's thread that launches what the main thread captured."""
+def test_encoding_in_a_thread_while_the_main_thread_uses_the_gpu(encoders):
+    """In production, the worker's thread launches graphs captured by the main thread."""
     lengths, voices = lengths_of((4, 8 * 24_000)), []
     batch = [recording(length) for length in lengths]
     done = threading.Event()
@@ -130,18 +134,18 @@ def test_a_thread_of_its_own_while_others_use_the_gpu(encoders):
         matrix = (matrix @ matrix).sigmoid_()
         float(matrix[0, 0])
     assert len(voices) == 5
-    for made in voices:
-        assert_true(made, lengths, encoders)
+    for result in voices:
+        assert_expected(result, lengths, encoders)
 
 
-def test_torch_keeps_nothing_of_what_a_long_recording_took(encoders):
+def test_memory_of_a_long_recording_is_released(encoders):
     encoders.captured.encode([recording(31 * 24_000)], [True])
-    kept = torch.cuda.memory_reserved()
+    reserved = torch.cuda.memory_reserved()
     encoders.captured.encode([recording(45 * 24_000)], [True])
-    assert torch.cuda.memory_reserved() <= kept
+    assert torch.cuda.memory_reserved() <= reserved
 
 
-def test_without_a_batch_for_it_a_recording_is_encoded_alone(encoders):
+def test_without_captured_batches_recordings_are_encoded_alone(encoders):
     plain = ReferenceNetworks(encoders.checkpoint, DEVICE)
     for length in SHORTER:
-        assert_true(plain.encode([recording(length)], [True]), [length], encoders)
+        assert_expected(plain.encode([recording(length)], [True]), [length], encoders)

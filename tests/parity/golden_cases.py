@@ -1,4 +1,4 @@
-"""The reference's answers, and the requests that they answer; golden/README.md says what is in them."""
+"""The outputs of the reference implementation and their requests; golden/README.md describes the files."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ TALKER_CASES = sorted(file.stem for file in FOLDER.glob("*.npz") if file.stem.st
 
 
 def load(name: str) -> dict[str, np.ndarray]:
-    """Every array of one file; a talker case's ``meta`` is a dict."""
+    """Every array of one file; the ``meta`` of a talker case is a dict."""
     with np.load(FOLDER / f"{name}.npz") as file:
         arrays = {key: file[key] for key in file.files}
     if "meta" in arrays:
@@ -21,7 +21,7 @@ def load(name: str) -> dict[str, np.ndarray]:
 
 
 def request_of(golden: dict[str, np.ndarray]) -> SpeechRequest:
-    """The request that a talker case answers; a clone carries the reference's own embedding and codes."""
+    """The request of a talker case; a clone has the reference implementation's embedding and codes."""
     meta = golden["meta"]
     voice = None
     if meta["task"] == "clone":

@@ -1,4 +1,4 @@
-"""Code2Wav makes the reference's samples, whole or in chunks of any size, alone or in a batch."""
+"""Code2Wav matches the reference implementation: complete or in chunks of any size, alone or in a batch."""
 
 import random
 
@@ -23,7 +23,7 @@ def decoder(checkpoints):
 
 
 def decode(decoder, codes, cuts=(), context=None):
-    """Samples of codes [frames, 16], cut into chunks after the frames ``cuts``."""
+    """Samples of codes [frames, 16], decoded in chunks that end after the frames in ``cuts``."""
     row = decoder.begin(context)
     pieces = [decoder.decode([row], chunk[None])[0] for chunk in np.split(codes, cuts) if len(chunk)]
     decoder.end(row)
@@ -34,12 +34,12 @@ def chunkings(frames):
     generator = random.Random(frames)
     yield "one by one", list(range(1, frames))
     yield "fives", list(range(5, frames, 5))
-    yield "a growing schedule", [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    yield "growing chunks", [1, 2, 4, 8, 16, 32, 64, 128, 256]
     yield "random", sorted(generator.sample(range(1, frames), min(frames - 1, 12)))
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 40, 330])
-def test_whole_utterance_equals_the_references(frames, decoder):
+def test_a_complete_utterance_matches_the_reference(frames, decoder):
     golden = golden_cases.load("decoder_only")
     samples = decode(decoder, golden[f"codes_{frames}"].astype(np.int16))
     assert len(samples) == frames * SAMPLES_PER_FRAME
@@ -48,7 +48,7 @@ def test_whole_utterance_equals_the_references(frames, decoder):
 
 @bit_for_bit
 @pytest.mark.parametrize("frames", [7, 40, 330])
-def test_chunks_equal_the_whole_bit_for_bit(frames, decoder):
+def test_chunks_equal_the_complete_utterance_bit_for_bit(frames, decoder):
     codes = golden_cases.load("decoder_only")[f"codes_{frames}"].astype(np.int16)
     whole = decode(decoder, codes)
     for name, cuts in chunkings(frames):
@@ -56,38 +56,38 @@ def test_chunks_equal_the_whole_bit_for_bit(frames, decoder):
 
 
 @bit_for_bit
-def test_streams_of_different_ages_decode_together_as_alone(decoder):
+def test_streams_at_different_positions_decode_in_a_batch_as_alone(decoder):
     golden = golden_cases.load("decoder_only")
     utterances = [golden["codes_330"][start : start + 60].astype(np.int16) for start in (0, 70, 140, 210)]
     alone = [decode(decoder, codes) for codes in utterances]
     ages = [0, 3, 17, 40]
     rows = [decoder.begin(None) for _ in utterances]
-    heard = [[] for _ in utterances]
-    for age, row, codes, pieces in zip(ages, rows, utterances, heard, strict=True):
+    pieces_by_stream = [[] for _ in utterances]
+    for age, row, codes, pieces in zip(ages, rows, utterances, pieces_by_stream, strict=True):
         if age:
             pieces.append(decoder.decode([row], codes[None, :age])[0])
     for step in range(0, 20, 4):
         batch = np.stack([codes[age + step : age + step + 4] for age, codes in zip(ages, utterances, strict=True)])
-        for pieces, samples in zip(heard, decoder.decode(rows, batch), strict=True):
+        for pieces, samples in zip(pieces_by_stream, decoder.decode(rows, batch), strict=True):
             pieces.append(samples)
     for row in rows:
         decoder.end(row)
-    for age, pieces, whole in zip(ages, heard, alone, strict=True):
+    for age, pieces, whole in zip(ages, pieces_by_stream, alone, strict=True):
         assert np.array_equal(np.concatenate(pieces), whole[: (age + 20) * SAMPLES_PER_FRAME])
 
 
 @bit_for_bit
 @pytest.mark.parametrize("reference_frames", [1, 9, 10, 11, 90])
-def test_a_reference_heard_before_equals_decoding_it_too(reference_frames, decoder):
+def test_a_reference_context_equals_decoding_the_reference(reference_frames, decoder):
     codes = golden_cases.load("decoder_only")["codes_330"][:120].astype(np.int16)
     context, rest = codes[:reference_frames], codes[reference_frames:]
     whole = decode(decoder, codes)[reference_frames * SAMPLES_PER_FRAME :]
-    for attempt in ("first time", "from the states kept"):
+    for attempt in ("uncached", "cached"):
         assert np.array_equal(decode(decoder, rest, [3], context), whole), attempt
 
 
 @pytest.mark.parametrize("name", golden_cases.TALKER_CASES)
-def test_waveforms_are_within_1e_4_of_the_references(name, decoder):
+def test_waveforms_match_the_reference_within_1e_4(name, decoder):
     golden = golden_cases.load(name)
     reference = golden.get("ref_codes")
     context = None if reference is None else reference.astype(np.int16)

@@ -1,4 +1,4 @@
-"""The two reference encoders hear what the reference's hear."""
+"""Both encoders of reference recordings match the reference implementation."""
 
 import numpy as np
 import pytest
@@ -17,11 +17,11 @@ from tests.support.reference_voices import log_mel
 from tests.support.talkers import DEVICE
 
 SAFE_MARGIN = 1e-3
-"""A code whose vector was nearer than the next by less may differ, and with it the frame's later codes."""
+"""Minimum distance to the next codeword: with less a code may differ, and all later codes of the frame."""
 
 
 def assert_embeddings_agree(embedding, expected):
-    """Within 1e-5 of the vector's largest value, which here is up to 139: 1e-5 is less than its last bit."""
+    """Relative tolerance of 1e-5: values are up to 139, where an absolute error of 1e-5 is less than the last bit."""
     assert np.abs(embedding - expected).max() < 1e-5 * max(1.0, np.abs(expected).max())
 
 
@@ -33,7 +33,7 @@ def assert_codes_agree(codes, expected, margins):
 
 
 @pytest.mark.parametrize("name", ["1s", "31234", "3s04", "12s"])
-def test_speech_encoder(name, checkpoints):
+def test_the_speech_encoder_matches_the_reference(name, checkpoints):
     golden = golden_cases.load("encoder_only")
     checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
     encoder = SpeechEncoder(checkpoint.codec_tensors("encoder."), checkpoint.codec.encoder, device=DEVICE)
@@ -45,17 +45,17 @@ def test_speech_encoder(name, checkpoints):
 
 @pytest.mark.parametrize("variant", ["0b6-base", "1b7-base"])
 @pytest.mark.parametrize("name", ["2s", "5s"])
-def test_speaker_encoder(variant, name, checkpoints):
+def test_the_speaker_encoder_matches_the_reference(variant, name, checkpoints):
     golden = golden_cases.load("speaker_encoder")
     checkpoint = open_checkpoint(str(checkpoints[variant]))
     encoder = SpeakerEncoder(checkpoint.tensors("speaker_encoder."), checkpoint.model.speaker_encoder, device=DEVICE)
     expected = golden[f"emb_{variant}_{name}"]
     with torch.inference_mode():
-        heard = encoder(torch.from_numpy(golden[f"wav_{name}"])).cpu().numpy()
-    assert_embeddings_agree(heard, expected)
+        embedding = encoder(torch.from_numpy(golden[f"wav_{name}"])).cpu().numpy()
+    assert_embeddings_agree(embedding, expected)
 
 
-def test_mel_frames():
+def test_mel_frames_match_the_reference():
     golden = golden_cases.load("speaker_encoder")
     [name] = [key for key in golden if key.startswith("mel_")]
     samples = torch.from_numpy(golden[name.replace("mel", "wav")])
@@ -63,13 +63,13 @@ def test_mel_frames():
 
 
 @pytest.mark.parametrize("case", [name for name in golden_cases.TALKER_CASES if name.startswith(("icl", "xvec"))])
-def test_a_recording_becomes_the_references_voice(case, checkpoints):
+def test_an_encoded_recording_matches_the_reference(case, checkpoints):
     golden = golden_cases.load(case)
     meta = golden["meta"]
     samples, rate = soundfile.read(golden_cases.FOLDER / f"ref_{meta['ref']}.wav", dtype="float32")
     encoder = ReferenceEncoder(open_checkpoint(str(checkpoints[meta["variant"]])), DEVICE)
-    heard = resample(samples, rate, SAMPLE_RATE)
-    voice = encoder.encode(EncodeRequest(heard, codes="ref_codes" in golden))
+    resampled = resample(samples, rate, SAMPLE_RATE)
+    voice = encoder.encode(EncodeRequest(resampled, codes="ref_codes" in golden))
     assert_embeddings_agree(voice.embedding, golden["spk_embedding"])
     if "ref_codes" in golden:
         assert_codes_agree(voice.codes, golden["ref_codes"], golden["ref_margins"])

@@ -1,7 +1,7 @@
-"""The checkpoint that ships still speaks as it did when it was trained.
+"""The shipped checkpoint still speaks as it did after training.
 
-Sampled codes may differ on another CPU, from the first rounding error that meets a draw's edge on. So the models are
-held to codes that were drawn once, and what is drawn here is held to what any reading of the sentence sounds like.
+Sampled codes may differ on another CPU, once a rounding error decides a draw. So the models are tested with recorded
+codes, and newly sampled speech is compared with what any reading of the sentence sounds like.
 """
 
 import numpy as np
@@ -9,13 +9,13 @@ import pytest
 
 from engine.protocol.request import SAMPLES_PER_FRAME, FinishReason, Voice
 from tests.parity import pocket_speech
-from tests.parity.pocket_speech import CLONES, Pocket, blocks, context_of, hear, requests
+from tests.parity.pocket_speech import CLONES, Pocket, blocks, context_of, measure, requests
 
 with np.load(pocket_speech.EXPECTED) as file:
     EXPECTED = dict(file)
 SPEAKERS = tuple(EXPECTED["speakers"].tolist())
 VOICE = Voice(EXPECTED["reference/embedding"], EXPECTED["reference/codes"].astype(np.int64))
-ASKED = requests(SPEAKERS, VOICE)
+REQUESTS = requests(SPEAKERS, VOICE)
 each_case = pytest.mark.parametrize("name", (*SPEAKERS, *CLONES))
 
 
@@ -25,48 +25,48 @@ def pocket():
 
 
 @pytest.fixture(scope="module")
-def remade(pocket):
-    """The samples of the codes that were drawn once."""
-    return {name: pocket.samples(EXPECTED[f"{name}/codes"], context_of(asked)) for name, asked in ASKED.items()}
+def decoded(pocket):
+    """The samples of the recorded codes."""
+    return {name: pocket.samples(EXPECTED[f"{name}/codes"], context_of(asked)) for name, asked in REQUESTS.items()}
 
 
 @pytest.fixture(scope="module")
-def spoken(pocket):
-    return pocket.speak(ASKED)
+def sampled(pocket):
+    return pocket.speak(REQUESTS)
 
 
-def test_it_is_trained_and_has_these_voices(pocket):
+def test_the_checkpoint_is_trained_and_has_the_expected_speakers(pocket):
     assert pocket.checkpoint.model.trained
     assert pocket.speakers == SPEAKERS
 
 
 @each_case
-def test_codes_sound_as_they_did(name, remade):
-    assert len(remade[name]) == len(EXPECTED[f"{name}/codes"]) * SAMPLES_PER_FRAME
-    distance = np.abs(blocks(remade[name]) - EXPECTED[f"{name}/blocks"]).mean()
+def test_recorded_codes_decode_to_the_expected_spectra(name, decoded):
+    assert len(decoded[name]) == len(EXPECTED[f"{name}/codes"]) * SAMPLES_PER_FRAME
+    distance = np.abs(blocks(decoded[name]) - EXPECTED[f"{name}/blocks"]).mean()
     assert distance < 0.02
 
 
 @each_case
-def test_codes_are_as_likely_as_they_were(name, pocket):
-    surprise = pocket.surprise(ASKED[name], EXPECTED[f"{name}/codes"])
+def test_recorded_codes_have_the_expected_likelihood(name, pocket):
+    surprise = pocket.surprise(REQUESTS[name], EXPECTED[f"{name}/codes"])
     assert surprise == pytest.approx(EXPECTED[f"{name}/surprise"], rel=0.02)
 
 
 @each_case
-def test_a_sentence_is_said(name, pocket, spoken, remade):
-    assert spoken[name].finish is FinishReason.STOP
-    samples = pocket.samples(spoken[name].codes.astype(np.int16), context_of(ASKED[name]))
+def test_sampled_speech_resembles_the_expected_speech(name, pocket, sampled, decoded):
+    assert sampled[name].finish is FinishReason.STOP
+    samples = pocket.samples(sampled[name].codes.astype(np.int16), context_of(REQUESTS[name]))
     assert np.isfinite(samples).all()
-    heard, expected = hear(samples), hear(remade[name])
-    assert heard.silence < 0.3
-    assert heard.seconds == pytest.approx(expected.seconds, rel=0.35)
-    assert heard.loudness == pytest.approx(expected.loudness, abs=4)
-    distance = np.abs(heard.spectrum - expected.spectrum).mean()
+    figures, expected = measure(samples), measure(decoded[name])
+    assert figures.silence < 0.3
+    assert figures.seconds == pytest.approx(expected.seconds, rel=0.35)
+    assert figures.loudness == pytest.approx(expected.loudness, abs=4)
+    distance = np.abs(figures.spectrum - expected.spectrum).mean()
     assert distance < 0.8
 
 
-def test_a_recording_is_heard_as_it_was(pocket):
+def test_a_recording_is_encoded_as_expected(pocket):
     voice = pocket.voice(pocket.samples(EXPECTED["reference/spoken"]))
     norms = np.linalg.norm(voice.embedding) * np.linalg.norm(VOICE.embedding)
     assert voice.embedding @ VOICE.embedding > 0.999 * norms

@@ -1,4 +1,4 @@
-"""Codes are drawn from the distributions that the reference draws from."""
+"""Sampling distributions match the reference implementation."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("case", range(5))
-def test_probabilities_equal_the_references(case):
+def test_probabilities_match_the_reference(case):
     golden = golden_cases.load("sampling")
     temperature, top_k, top_p, penalty = golden[f"par_{case}"].tolist()
     rules = Codebook0Rules(int(golden["vocab"]), int(golden["eos"]), slots=3, device=CPU)

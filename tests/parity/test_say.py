@@ -1,4 +1,4 @@
-"""``sonant say`` from end to end: what it dumps is what the reference makes."""
+"""``sonant say`` end to end: its dump matches the reference implementation."""
 
 import os
 import subprocess
@@ -21,24 +21,24 @@ EXACT = {
     "SONANT_ENGINE__TALKER__ENGINE": "native",
     "SONANT_ENGINE__CODE2WAV__DTYPE": "float32",
 }
-"""What parity is promised of, on a GPU, too, which left to itself would round more."""
+"""The settings for which parity holds; a GPU rounds more by default."""
 
 
 def arguments(meta):
-    given = [meta["text"], "--greedy", "--max-new-tokens", str(meta["max_new_tokens"])]
-    given += ["--text-layout", "full" if meta["non_streaming_mode"] else "streaming"]
+    options = [meta["text"], "--greedy", "--max-new-tokens", str(meta["max_new_tokens"])]
+    options += ["--text-layout", "full" if meta["non_streaming_mode"] else "streaming"]
     for name, flag in FLAGS.items():
         if meta.get(name):
-            given += [flag, meta[name]]
+            options += [flag, meta[name]]
     if "ref" in meta:
-        given += ["--ref-audio", str(golden_cases.FOLDER / f"ref_{meta['ref']}.wav")]
+        options += ["--ref-audio", str(golden_cases.FOLDER / f"ref_{meta['ref']}.wav")]
     if meta.get("x_vector_only_mode"):
-        given.append("--x-vector-only")
-    return given
+        options.append("--x-vector-only")
+    return options
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_dump_is_the_references(name, checkpoints, tmp_path):
+def test_the_dump_matches_the_reference(name, checkpoints, tmp_path):
     golden = golden_cases.load(name)
     meta = golden["meta"]
     files = ["--dump", str(tmp_path / "dump.npz"), "-o", str(tmp_path / "speech.wav")]

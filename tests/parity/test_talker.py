@@ -1,4 +1,4 @@
-"""The native talker makes the reference's frames, from prompts to codes."""
+"""The native talker matches the reference implementation, from prompts to codes."""
 
 import numpy as np
 import pytest
@@ -13,19 +13,19 @@ from tests.support.talkers import native_talker, prepare, speak
 
 @pytest.fixture(scope="module")
 def talkers(checkpoints):
-    made = {}
+    loaded = {}
 
     def talker_of(variant):
-        if variant not in made:
+        if variant not in loaded:
             checkpoint = open_checkpoint(str(checkpoints[variant]))
-            made[variant] = checkpoint, native_talker(checkpoint)
-        return made[variant]
+            loaded[variant] = checkpoint, native_talker(checkpoint)
+        return loaded[variant]
 
     return talker_of
 
 
 @pytest.mark.parametrize("name", golden_cases.TALKER_CASES)
-def test_codes_equal_the_references(name, talkers):
+def test_codes_match_the_reference(name, talkers):
     golden = golden_cases.load(name)
     checkpoint, talker = talkers(golden["meta"]["variant"])
     [spoken] = speak(talker, [prepare(golden_cases.request_of(golden), checkpoint)])
@@ -35,7 +35,7 @@ def test_codes_equal_the_references(name, talkers):
 
 
 class _Recorder:
-    """Between a talker and its code predictor: keeps the logits both made."""
+    """Wraps a talker and its code predictor, and records the logits of both."""
 
     def __init__(self, talker: NativeTalker) -> None:
         self.talker_logits: list[torch.Tensor] = []
@@ -57,14 +57,14 @@ class _Recorder:
 
 
 @pytest.mark.parametrize("name", [n for n in golden_cases.TALKER_CASES if "cp_logits" in golden_cases.load(n)])
-def test_logits_are_within_1e_4_of_the_references(name, checkpoints):
+def test_logits_match_the_reference_within_1e_4(name, checkpoints):
     golden = golden_cases.load(name)
     checkpoint = open_checkpoint(str(checkpoints[golden["meta"]["variant"]]))
     talker = native_talker(checkpoint)
     recorder = _Recorder(talker)
     speak(talker, [prepare(golden_cases.request_of(golden), checkpoint)])
     steps, frames = len(golden["talker_logits"]), len(golden["cp_logits"])
-    heard = torch.stack(recorder.talker_logits[:steps]).cpu().numpy()
+    talker_logits = torch.stack(recorder.talker_logits[:steps]).cpu().numpy()
     predicted = torch.stack(recorder.predictor_logits[: frames * 15]).unflatten(0, (frames, 15)).cpu().numpy()
-    assert np.abs(heard - golden["talker_logits"]).max() < 1e-4
+    assert np.abs(talker_logits - golden["talker_logits"]).max() < 1e-4
     assert np.abs(predicted - golden["cp_logits"]).max() < 1e-4

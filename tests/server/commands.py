@@ -1,4 +1,4 @@
-"""The project's commands, as processes."""
+"""Run the project's commands as subprocesses."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import subprocess
 import sys
 
-from tests.server.serving import PATIENCE, ROOT
+from tests.server.serving import ROOT, TIMEOUT
 
 
-def ran(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """``python -m module`` to its end, with further environment variables."""
+def run_module(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m module`` to completion with additional environment variables."""
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.openai_sdk import KINDS, Sdk, closed, sdk_for
+from tests.server.openai_sdk import KINDS, Sdk, close_sdk, sdk_for
 from tests.server.serving import Serving, write_config
 from tests.support.random_checkpoint import write_checkpoint
 
@@ -23,13 +23,16 @@ def pocket(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The server that most tests share. It must not take another event loop than asyncio's because one is installed."""
+    """The server most tests share.
+
+    ``uvloop`` is a module that fails on import: the server must use asyncio's event loop even if uvloop is installed.
+    """
     stub = tmp_path_factory.mktemp("uvloop")
     (stub / "uvloop.py").write_text("raise RuntimeError('uvloop is not supported')\n")
     config = write_config(
         tmp_path_factory.mktemp("config"),
         pocket,
-        voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "somebody of another checkpoint"},
+        voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "speaker of another checkpoint"},
         default_voice="serena",
         own_names=["voice.intranet"],
     )
@@ -39,14 +42,14 @@ def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def client(serving: Serving) -> Iterator[httpx.Client]:
-    """A plain HTTP client of that server."""
+    """An HTTP client for the shared server."""
     with serving.client() as client:
         yield client
 
 
 @pytest.fixture(params=KINDS)
 async def sdk(request: pytest.FixtureRequest, serving: Serving) -> AsyncIterator[Sdk]:
-    """Each client of the openai package in turn, for that server."""
+    """Each client of the openai package in turn, connected to the shared server."""
     client = sdk_for(request.param, serving)
     yield client
-    await closed(client)
+    await close_sdk(client)

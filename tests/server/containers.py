@@ -1,4 +1,4 @@
-"""Recordings as browsers and telephones make them."""
+"""Recordings in the containers and codecs of browsers and phones."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ KINDS: dict[str, tuple[str, str, int, dict[str, str]]] = {
     "bare AAC": ("adts", "aac", 24_000, {}),
     "AMR": ("amr", "libopencore_amrnb", 8_000, {}),
 }
-"""Container, codec, sample rate, options of the container."""
+"""Container format, codec, sample rate and container options of each kind."""
 
 
-def recorded(samples: NDArray[Any], container: str, codec: str, rate: int, options: dict[str, str]) -> bytes:
-    """A file of float samples: [T], or [channels, T]."""
+def encode_recording(samples: NDArray[Any], container: str, codec: str, rate: int, options: dict[str, str]) -> bytes:
+    """Encode float samples, [T] or [channels, T], into a file."""
     frame = av.AudioFrame.from_ndarray(
         np.atleast_2d(samples).astype(np.float32), "fltp", "mono" if samples.ndim == 1 else "stereo"
     )
@@ -42,8 +42,8 @@ def recorded(samples: NDArray[Any], container: str, codec: str, rate: int, optio
     return file.getvalue()
 
 
-def repeated(data: bytes, container: str, options: dict[str, str], times: int, size: int | None = None) -> bytes:
-    """A file with the packets of ``data`` many times over, cut to ``size`` bytes each, one after the other."""
+def repeat_packets(data: bytes, container: str, options: dict[str, str], times: int, size: int | None = None) -> bytes:
+    """Remux ``data`` with its packets repeated ``times`` times, each truncated to ``size`` bytes."""
     file = io.BytesIO()
     with av.open(io.BytesIO(data)) as source, av.open(file, "w", format=container, options=options) as output:
         stream = source.streams.audio[0]
@@ -58,8 +58,8 @@ def repeated(data: bytes, container: str, options: dict[str, str], times: int, s
     return file.getvalue()
 
 
-def filmed(samples: NDArray[np.float32] | None, rate: int = 48_000) -> bytes:
-    """A camera's recording: pictures, and ``samples`` where there are any."""
+def encode_video(samples: NDArray[np.float32] | None, rate: int = 48_000) -> bytes:
+    """A camera recording: video frames, plus an audio track if ``samples`` is given."""
     file = io.BytesIO()
     with av.open(file, "w", format="matroska") as output:
         pictures = output.add_stream("mpeg4", rate=25, width=64, height=64, pix_fmt="yuv420p")

@@ -1,4 +1,4 @@
-"""A client of live sessions, over the websockets library."""
+"""A client for live sessions, built on the websockets library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.server.serving import PATIENCE, SPEECH, Serving
+from tests.server.serving import SPEECH, TIMEOUT, Serving
 
 TEXT = "One two three four five, she said; it's already ten past nine!"
 CONFIG = {"type": "session.config", "voice": "vivian", "seed": 5, "response_format": "pcm", "max_new_tokens": 40}
@@ -24,62 +24,62 @@ def live_url(serving: Serving, path: str = LIVE) -> str:
 
 @contextmanager
 def session(serving: Serving, name: str | None = None, **config: object) -> Iterator[ClientConnection]:
-    """A session that is configured; ``name`` is its request id."""
+    """Open and configure a live session; ``name`` is its request id."""
     headers = {**serving.headers, **({"X-Request-Id": name} if name else {})}
-    with connect(live_url(serving), open_timeout=PATIENCE, additional_headers=headers) as socket:
-        tell(socket, CONFIG | config)
+    with connect(live_url(serving), open_timeout=TIMEOUT, additional_headers=headers) as socket:
+        send_messages(socket, CONFIG | config)
         yield socket
 
 
-def tell(socket: ClientConnection, *messages: dict[str, Any]) -> None:
+def send_messages(socket: ClientConnection, *messages: dict[str, Any]) -> None:
     for message in messages:
         socket.send(json.dumps(message))
 
 
-def write(socket: ClientConnection, text: str = TEXT) -> None:
-    """Text, and maybe more of it to come."""
-    tell(socket, {"type": "input.text", "text": text})
+def send_text(socket: ClientConnection, text: str = TEXT) -> None:
+    """Send text without ending the utterance."""
+    send_messages(socket, {"type": "input.text", "text": text})
 
 
-def say(socket: ClientConnection, text: str, size: int = 3) -> None:
+def send_utterance(socket: ClientConnection, text: str, size: int = 3) -> None:
     for start in range(0, len(text), size):
-        write(socket, text[start : start + size])
-    tell(socket, {"type": "input.done"})
+        send_text(socket, text[start : start + size])
+    send_messages(socket, {"type": "input.done"})
 
 
-def hear(socket: ClientConnection) -> tuple[bytes, list[dict[str, Any]]]:
-    """The audio until an utterance's end, and the events."""
+def receive_utterance(socket: ClientConnection) -> tuple[bytes, list[dict[str, Any]]]:
+    """The audio up to the end of an utterance, and the events."""
     audio, events = b"", []
     while not events or events[-1]["type"] == "audio.start":
-        more, event = hear_to_event(socket)
+        more, event = receive_until_event(socket)
         audio += more
         events.append(event)
     return audio, events
 
 
-def hear_to_event(socket: ClientConnection) -> tuple[bytes, dict[str, Any]]:
-    """The audio until the next event, and that."""
+def receive_until_event(socket: ClientConnection) -> tuple[bytes, dict[str, Any]]:
+    """The audio up to the next event, and the event."""
     audio = b""
-    while isinstance(frame := socket.recv(timeout=PATIENCE), bytes):
+    while isinstance(frame := socket.recv(timeout=TIMEOUT), bytes):
         audio += frame
     return audio, json.loads(frame)
 
 
-def hear_first(socket: ClientConnection) -> bytes:
+def receive_first_audio(socket: ClientConnection) -> bytes:
     """The first audio of an utterance."""
-    assert hear_to_event(socket)[1]["type"] == "audio.start"
-    frame = socket.recv(timeout=PATIENCE)
+    assert receive_until_event(socket)[1]["type"] == "audio.start"
+    frame = socket.recv(timeout=TIMEOUT)
     assert isinstance(frame, bytes)
     return frame
 
 
-def refusal(socket: ClientConnection, code: int = 1008) -> dict[str, Any]:
-    """The error that ends a session, which is then closed with ``code``."""
-    _, event = hear_to_event(socket)
+def receive_error(socket: ClientConnection, code: int = 1008) -> dict[str, Any]:
+    """The error that ends a session; asserts that the server closes it with ``code``."""
+    _, event = receive_until_event(socket)
     while event["type"] != "error":
-        _, event = hear_to_event(socket)
+        _, event = receive_until_event(socket)
     with pytest.raises(ConnectionClosed) as closed:
-        socket.recv(timeout=PATIENCE)
+        socket.recv(timeout=TIMEOUT)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == code
     assert sorted(event["error"]) == ["code", "message", "param", "type"]

@@ -14,7 +14,7 @@ _MAX_SEGMENTS = 255
 
 @dataclass(frozen=True)
 class Page:
-    """One page of a stream. kind: flags, 1 continued, 2 first, 4 last."""
+    """One Ogg page. kind: flags; 1 continued, 2 first, 4 last."""
 
     kind: int
     granule: int
@@ -24,7 +24,7 @@ class Page:
     body: bytes
 
     def to_bytes(self) -> bytes:
-        """The page with its checksum."""
+        """Serialize the page with its checksum."""
         fields = self.kind, self.granule, self.serial, self.number
         head = _HEAD.pack(b"OggS", 0, *fields, 0, len(self.segments)) + self.segments
         sum_at = _HEAD.size - 5
@@ -32,7 +32,7 @@ class Page:
         return head[:sum_at] + checksum + head[sum_at + 4 :] + self.body
 
     def packets(self) -> list[bytes]:
-        """The packets in the page, the first and the last of which may be pieces."""
+        """The packets of the page; the first and the last may be incomplete."""
         packets, start, size = [], 0, 0
         for number, segment in enumerate(self.segments):
             size += segment
@@ -41,9 +41,9 @@ class Page:
                 start, size = start + size, 0
         return packets
 
-    def of(self, packets: Sequence[bytes]) -> Page:
-        """This page with other packets; where the last one goes on in the next page, it still does."""
-        segments, body = laced(packets)
+    def with_packets(self, packets: Sequence[bytes]) -> Page:
+        """A copy of this page with other packets; a last packet that continues on the next page still does."""
+        segments, body = lace_packets(packets)
         if self.segments.endswith(b"\xff"):
             segments = segments.rstrip(bytes(range(255)))
             body = body[: sum(segments)]
@@ -51,7 +51,7 @@ class Page:
 
 
 def crc32(data: bytes) -> int:
-    """Ogg's CRC-32: zlib's polynomial, bits from the other end, no inversion."""
+    """Ogg's CRC-32: zlib's polynomial, bits reflected, no inversion."""
     reflected = zlib.crc32(data.translate(_REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{reflected:032b}"[::-1], 2)
 
@@ -67,18 +67,18 @@ def pages(data: bytes) -> Iterator[Page]:
         yield Page(kind, granule, serial, number, segments, data[start:at])
 
 
-def laced(packets: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Segment table and body of a page with whole ``packets``; what does not fit into a page is cut off."""
+def lace_packets(packets: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Segment table and body of a page with complete ``packets``; whatever exceeds one page is cut off."""
     table = b"".join(b"\xff" * (len(packet) // 255) + bytes([len(packet) % 255]) for packet in packets)
     table = table[:_MAX_SEGMENTS]
     return table, b"".join(packets)[: sum(table)]
 
 
 def stream(packets_by_page: Sequence[Sequence[bytes]], granules: Sequence[int]) -> bytes:
-    """A file of one logical stream, the pages as given."""
+    """A file with one logical stream and the given pages."""
     last = len(packets_by_page) - 1
-    made = []
+    encoded_pages = []
     for number, (packets, granule) in enumerate(zip(packets_by_page, granules, strict=True)):
         kind = (2 if number == 0 else 0) | (4 if number == last else 0)
-        made.append(Page(kind, granule, 1, number, *laced(packets)).to_bytes())
-    return b"".join(made)
+        encoded_pages.append(Page(kind, granule, 1, number, *lace_packets(packets)).to_bytes())
+    return b"".join(encoded_pages)

@@ -1,4 +1,4 @@
-"""Web servers that hold recordings, and some that mean harm."""
+"""Web servers that serve recordings, including malicious ones."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Origin:
-    """A server whose pages are given by path. heads: what it was sent; left: a client has broken off."""
+    """A server with one response for each path. heads: requests received; left: set when a client disconnects early."""
 
     pages: dict[str, Answer]
     port: int = 0
     heads: list[str] = field(default_factory=list)
     left: asyncio.Event = field(default_factory=asyncio.Event)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    requested: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one answer."""
+        """Serve one connection with one response."""
         with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             self.heads.append(head)
-            self.asked.set()
+            self.requested.set()
             await self.pages[head.split(" ")[1]](writer)
             await writer.drain()
             writer.close()
@@ -43,18 +43,18 @@ async def origin(
     port: int = 0,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Origin]:
-    """A server of ``pages`` at a loopback address."""
-    here = Origin(pages or {})
-    server = await asyncio.start_server(here.serve, address, port, ssl=tls)
-    here.port = server.sockets[0].getsockname()[1]
+    """A server of ``pages`` on a loopback address."""
+    origin_server = Origin(pages or {})
+    server = await asyncio.start_server(origin_server.serve, address, port, ssl=tls)
+    origin_server.port = server.sockets[0].getsockname()[1]
     try:
-        yield here
+        yield origin_server
     finally:
         server.close()
 
 
 def page(body: bytes = b"", status: str = "200 OK", **headers: str) -> Answer:
-    """A whole answer."""
+    """A complete response."""
     given = {"Content-Length": str(len(body)), **{name.replace("_", "-"): value for name, value in headers.items()}}
 
     async def answer(writer: asyncio.StreamWriter) -> None:
@@ -64,12 +64,12 @@ def page(body: bytes = b"", status: str = "200 OK", **headers: str) -> Answer:
 
 
 def redirect(location: str, status: str = "302 Found") -> Answer:
-    """An answer that sends the client elsewhere."""
+    """A redirect to ``location``."""
     return page(b"elsewhere", status, Location=location)
 
 
 def raw(data: bytes) -> Answer:
-    """Bytes that need not be HTTP."""
+    """Arbitrary bytes, possibly not HTTP."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -78,7 +78,7 @@ def raw(data: bytes) -> Answer:
 
 
 def endless(status: str = "200 OK", **headers: str) -> Answer:
-    """A body that has no end, as fast as it is taken."""
+    """A response body without end, sent as fast as the client reads."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(_head(status, headers))
@@ -90,7 +90,7 @@ def endless(status: str = "200 OK", **headers: str) -> Answer:
 
 
 def drip(head: bytes | None = None) -> Answer:
-    """One byte at a time for ever: of a body, or of ``head`` and then of headers."""
+    """One byte at a time, forever: of a body, or of ``head`` and further headers."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(_head("200 OK", {}) if head is None else head)

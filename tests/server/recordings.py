@@ -1,4 +1,4 @@
-"""Recordings for cloning."""
+"""Synthetic recordings for voice cloning."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ RATE = 16_000
 
 
 def tone(seconds: float) -> NDArray[np.float32]:
-    """A voice, as far as an encoder is concerned."""
+    """A modulated tone that the voice encoders accept as a voice."""
     time = np.arange(int(seconds * RATE)) / RATE
     return (0.3 * np.sin(2 * np.pi * (180 + 40 * np.sin(9 * time)) * time)).astype(np.float32)
 
 
 def wav(samples: NDArray[np.float32]) -> bytes:
-    """A WAV file."""
+    """Encode as a WAV file."""
     file = io.BytesIO()
     sf.write(file, samples, RATE, format="WAV")
     return file.getvalue()
 
 
 def data_url(samples: NDArray[np.float32]) -> str:
-    """The file as a request carries it."""
+    """The WAV file as a data URL for ``ref_audio``."""
     return "data:audio/wav;base64," + base64.b64encode(wav(samples)).decode()

@@ -1,4 +1,4 @@
-"""A real `sonant serve` process, and what tests ask of it."""
+"""A real `sonant serve` process and helpers to query it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ import yaml
 from benchmarks.lib.processes import Processes, processes
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+TIMEOUT = 60.0
 SPEECH = "/v1/audio/speech"
 
 
 class Serving:
-    """A server process. Its log is read as it is written, so that tests wait for lines and not for time."""
+    """A server process. Its log is collected as it is written, so tests wait for log lines instead of sleeping."""
 
     program = ("-m", "server.cli")
-    """What Python runs as ``sonant``."""
+    """Python's arguments for ``sonant``."""
 
     def __init__(self, config: Path, *flags: str, **variables: str) -> None:
         command = [sys.executable, *self.program, "serve", "--config", str(config), "--port", "0", *flags]
@@ -47,7 +47,7 @@ class Serving:
         )
         self.lines: list[str] = []
         self.headers: dict[str, str] = {}
-        self._news = threading.Condition()
+        self._log_changed = threading.Condition()
         self._ended = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -56,26 +56,26 @@ class Serving:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            with self._news:
+            with self._log_changed:
                 self.lines.append(line.rstrip("\n"))
-                self._news.notify_all()
-        with self._news:
+                self._log_changed.notify_all()
+        with self._log_changed:
             self._ended = True
-            self._news.notify_all()
+            self._log_changed.notify_all()
 
-    def wait_for(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
-        """The first match in the log, from its beginning, as soon as there is one."""
+    def wait_for(self, pattern: str, timeout: float = TIMEOUT) -> re.Match[str]:
+        """The first match in the log, past or future."""
         found: list[re.Match[str]] = []
         seen = 0
 
-        def look() -> bool:
+        def search() -> bool:
             nonlocal seen
             new, seen = self.lines[seen:], len(self.lines)
             found.extend(match for line in new if (match := re.search(pattern, line)))
             return bool(found) or self._ended
 
-        with self._news:
-            self._news.wait_for(look, patience)
+        with self._log_changed:
+            self._log_changed.wait_for(search, timeout)
         assert found, f"no {pattern!r} in the server's log:\n" + "\n".join(self.lines)
         return found[0]
 
@@ -85,37 +85,37 @@ class Serving:
         return self
 
     def processes(self) -> Processes:
-        """The server's processes by their role, as soon as the engine process exists."""
+        """The server's processes by role; waits for the engine process."""
         return processes(self.process.pid)
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers=self.headers, timeout=PATIENCE)
+        return httpx.Client(base_url=self.url, headers=self.headers, timeout=TIMEOUT)
 
     def stats(self) -> dict[str, Any]:
-        """What the whole pipeline says of itself."""
+        """The statistics of the whole pipeline, from ``/ready``."""
         with self.client() as client:
             stats: dict[str, Any] = client.get("/ready").raise_for_status().json()
         return stats
 
     def until(self, condition: Any) -> dict[str, Any]:
-        """The first stats that fulfil the condition."""
-        deadline = time.monotonic() + PATIENCE
+        """Poll the stats until ``condition`` holds, and return them."""
+        deadline = time.monotonic() + TIMEOUT
         while not condition(stats := self.stats()):
-            assert time.monotonic() < deadline, f"never so: {stats}"
+            assert time.monotonic() < deadline, f"condition never met: {stats}"
             time.sleep(0.02)
         return stats
 
     def until_ready(self) -> None:
-        """Wait until the pipeline moves, also again after the engine was lost."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until ``/ready`` answers 200, also after an engine restart."""
+        deadline = time.monotonic() + TIMEOUT
         with self.client() as client:
             while client.get("/ready").status_code != 200:
                 assert time.monotonic() < deadline, "\n".join(self.lines)
                 time.sleep(0.02)
 
     def until_not_ready(self, code: str | None, client: httpx.Client | None = None) -> None:
-        """Wait until ``/ready`` answers 503, with this code unless it is None."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until ``/ready`` answers 503, with this error code unless it is None."""
+        deadline = time.monotonic() + TIMEOUT
         with self.client() if client is None else nullcontext(client) as asking:
             while (answer := asking.get("/ready")).status_code != 503:
                 assert time.monotonic() < deadline, "\n".join(self.lines)
@@ -126,22 +126,22 @@ class Serving:
         """Wait until no request, slot or decoder row is in use."""
         return self.until(lambda stats: not busy(stats))
 
-    def until_at_rest(self) -> None:
-        """Wait until the engine does nothing: every listener's window is full, or nobody is there."""
+    def until_engine_idle(self) -> None:
+        """Wait until the engine uses no CPU: every stream is paused by back-pressure, or no request is left."""
         family = self.processes().engine
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         used = -1.0
         while used != (used := sum(sum(process.cpu_times()[:2]) for process in family)):
-            assert time.monotonic() < deadline, "the engine never rests"
+            assert time.monotonic() < deadline, "the engine never becomes idle"
             time.sleep(0.5)
 
     @contextmanager
-    def asked(
+    def send_speech(
         self, body: dict[str, Any], name: str, window: int | None = None, path: str = SPEECH, of: float = 1.0
     ) -> Iterator[socket.socket]:
-        """A connection on which a speech request was sent and of whose answer nothing is read.
+        """Send a speech request and read nothing of its response.
 
-        ``window``: bytes that the system may take for the listener meanwhile; ``of``: how much of it is sent.
+        ``window``: receive buffer in bytes; ``of``: fraction of the request to send.
         """
         data = json.dumps(body).encode()
         address = urlsplit(self.url)
@@ -150,7 +150,7 @@ class Serving:
             f"X-Request-Id: {name}\r\nContent-Length: {len(data)}\r\n\r\n"
         )
         with socket.socket() as connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(TIMEOUT)
             if window:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
             connection.connect((address.hostname, address.port))
@@ -166,26 +166,26 @@ class Serving:
     ) -> None:
         self.process.terminate()
         try:
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
             raise
         finally:
-            self._reader.join(PATIENCE)
+            self._reader.join(TIMEOUT)
             assert self.process.stdout is not None
             self.process.stdout.close()
 
 
 def busy(stats: dict[str, Any]) -> int:
-    """Requests, slots and decoder rows in use."""
+    """The number of requests, slots and decoder rows in use."""
     engine = stats["engine"]
     names = ("talker_slots", "talker_waiting", "code2wav_rows")
     return int(stats["requests"]) + sum(int(engine[name]) for name in names)
 
 
 def write_config(folder: Path, checkpoint: Path, **settings: Any) -> Path:
-    """A configuration file for ``checkpoint``."""
+    """Write a configuration file for ``checkpoint``."""
     engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, **settings.pop("engine", {})}
     path = folder / "sonant.yaml"
     voices = {"folder": str(folder / "voices"), **settings.pop("voices", {})}
@@ -194,21 +194,21 @@ def write_config(folder: Path, checkpoint: Path, **settings: Any) -> Path:
 
 
 def speech(**fields: Any) -> dict[str, Any]:
-    """The body of a short, repeatable request."""
+    """The body of a short, reproducible request."""
     return {"input": "Hello there.", "response_format": "pcm", "seed": 7, "max_new_tokens": 24, **fields}
 
 
-STEADY = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1}
-"""What was said once is likelier ever after."""
+LOOPING = {"temperature": 0, "subtalker_temperature": 0, "repetition_penalty": 0.1}
+"""Sampling parameters that repeat tokens: generation never reaches the end token by itself."""
 
 
 def endless(**fields: Any) -> dict[str, Any]:
-    """The body of a request that speaks for minutes if it is let."""
-    return speech(**{**STEADY, "max_new_tokens": 4000, **fields})
+    """The body of a request that speaks for minutes unless it is stopped."""
+    return speech(**{**LOOPING, "max_new_tokens": 4000, **fields})
 
 
 @contextmanager
 def streamed(client: httpx.Client, body: dict[str, Any], **headers: str) -> Iterator[httpx.Response]:
-    """A speech request whose answer is read piece by piece."""
+    """Send a speech request and read the response piece by piece."""
     with client.stream("POST", SPEECH, json=body, headers=headers) as response:
         yield response

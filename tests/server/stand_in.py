@@ -1,4 +1,4 @@
-"""A speech server and a player that stand in for the real ones around scripts/tts-stream."""
+"""Stand-ins for the speech server and the player that scripts/tts-stream uses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 FIRST = b"\x00\x01" * 20
 REST = bytes(range(256)) * 40
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 PLAYER = f"""#!{sys.executable}
 import os, sys, urllib.request
 tell = lambda path, body: urllib.request.urlopen(os.environ["STAND_IN"] + path, body, timeout=20).close()
 audio = os.read(0, 65536)
-tell("/heard", " ".join([str(os.getpid()), *sys.argv[1:]]).encode())
+tell("/first-audio", " ".join([str(os.getpid()), *sys.argv[1:]]).encode())
 while more := os.read(0, 65536):
     audio += more
 tell("/played", audio)
@@ -27,7 +27,7 @@ tell("/played", audio)
 
 @dataclass
 class StandIn:
-    """A speech server that answers as it is told and remembers what it was asked."""
+    """A speech server with a configured response that records its requests."""
 
     url: str = ""
     status: int = 200
@@ -42,8 +42,8 @@ class StandIn:
     player: int = 0
     player_arguments: list[str] = field(default_factory=list)
     played: bytes | None = None
-    heard_in_time: bool = False
-    heard: threading.Event = field(default_factory=threading.Event)
+    started_in_time: bool = False
+    player_started: threading.Event = field(default_factory=threading.Event)
     client_left: threading.Event = field(default_factory=threading.Event)
 
 
@@ -53,10 +53,10 @@ def handler_of(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.path == "/heard":
+            if self.path == "/first-audio":
                 pid, *stand_in.player_arguments = body.decode().split(" ")
                 stand_in.player = int(pid)
-                stand_in.heard.set()
+                stand_in.player_started.set()
                 self.answer(200, "text/plain", b"")
             elif self.path == "/played":
                 stand_in.played = body
@@ -85,10 +85,10 @@ def handler_of(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.chunk(FIRST)
             if stand_in.waits_for_player:
-                stand_in.heard_in_time = stand_in.heard.wait(PATIENCE)
+                stand_in.started_in_time = stand_in.player_started.wait(TIMEOUT)
             if stand_in.never_ends:
                 with suppress(ConnectionError):
-                    self.connection.settimeout(PATIENCE)
+                    self.connection.settimeout(TIMEOUT)
                     self.connection.recv(1)
                 stand_in.client_left.set()
                 self.close_connection = True

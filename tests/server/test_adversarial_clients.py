@@ -1,6 +1,6 @@
-"""Two hundred clients that nobody would want: everybody else is served as ever, and nothing of them stays.
+"""Two hundred adversarial clients: others are served as before, and no resource stays in use.
 
-For ten minutes, and with figures: ``python -m benchmarks.http.soak``.
+For ten minutes and with measurements: ``python -m benchmarks.http.soak``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.server.serving import PATIENCE, SPEECH, Serving, busy, endless, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, busy, endless, speech, write_config
 
 HEAD = f"POST {SPEECH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-HALVES = {
+PARTIAL_REQUESTS = {
     "nothing": (b"", None),
     "half a head": (HEAD.encode()[:60], 408),
     "half a handshake": (b"GET /v1/audio/speech/stream HTTP/1.1\r\nUpgrade: websocket\r\n", 408),
@@ -27,75 +27,77 @@ HALVES = {
     "half a chunk": ((HEAD + "Transfer-Encoding: chunked\r\n\r\n40\r\n{").encode(), 408),
     "no HTTP": (bytes(range(256)) + b"\r\n\r\n", 400),
 }
-"""What a client sends before it falls silent, and the status of what it is told then, if anything."""
-PLACES = 4
+"""What a client sends before it goes silent, and the status of the error it then receives, if any."""
+MAX_RUNNING = 4
 STALLED = 2
 
 
 @pytest.fixture(scope="module")
-def impatient(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server that gives up soon."""
-    limits = {"request_seconds": 2.0, "stalled_seconds": 2.0, "live_idle_seconds": 4.0, "max_running": PLACES}
-    config = write_config(tmp_path_factory.mktemp("impatient"), pocket, limits=limits, default_voice="serena")
+def short_timeouts(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with short timeouts."""
+    limits = {"request_seconds": 2.0, "stalled_seconds": 2.0, "live_idle_seconds": 4.0, "max_running": MAX_RUNNING}
+    config = write_config(tmp_path_factory.mktemp("short-timeouts"), pocket, limits=limits, default_voice="serena")
     with Serving(config) as server:
         yield server.ready()
 
 
-def silent(server: Serving, data: bytes) -> socket.socket:
-    """A client that sends ``data`` and nothing more."""
+def silent_client(server: Serving, data: bytes) -> socket.socket:
+    """Connect, send ``data``, and send nothing more."""
     url = urlsplit(server.url)
-    client = socket.create_connection((url.hostname, url.port), PATIENCE)
+    client = socket.create_connection((url.hostname, url.port), TIMEOUT)
     client.sendall(data)
     return client
 
 
-def told(client: socket.socket) -> bytes:
-    """All that the server says until it hangs up."""
-    said = b""
+def read_until_closed(client: socket.socket) -> bytes:
+    """Everything the server sends until it closes the connection."""
+    received = b""
     while data := client.recv(65_536):
-        said += data
-    return said
+        received += data
+    return received
 
 
-def session(server: Serving) -> ClientConnection:
-    """A live session of a client that does not wait to be let go."""
-    return connect(server.url.replace("http", "ws", 1) + f"{SPEECH}/stream", open_timeout=PATIENCE, close_timeout=0.1)
+def open_live_session(server: Serving) -> ClientConnection:
+    """A live session whose client does not wait for the closing handshake."""
+    return connect(server.url.replace("http", "ws", 1) + f"{SPEECH}/stream", open_timeout=TIMEOUT, close_timeout=0.1)
 
 
-def spoken(server: Serving) -> bytes:
+def synthesize(server: Serving) -> bytes:
     with server.client() as client:
         return client.post(SPEECH, json=speech(max_new_tokens=40)).raise_for_status().content
 
 
-def opened(server: Serving) -> int:
-    """Open files of all processes."""
+def open_files(server: Serving) -> int:
+    """Open files of all server processes."""
     return sum(each.num_fds() for each in server.processes().all)
 
 
-def test_others_hear_the_same_beside_two_hundred_of_them(impatient: Serving) -> None:
-    alone = spoken(impatient)
-    impatient.until_idle()
-    held = opened(impatient)
-    with ExitStack() as crowd:
+def test_two_hundred_adversarial_clients_do_not_change_the_audio_of_others(short_timeouts: Serving) -> None:
+    alone = synthesize(short_timeouts)
+    short_timeouts.until_idle()
+    files_before = open_files(short_timeouts)
+    with ExitStack() as clients:
         for number in range(STALLED):
-            crowd.enter_context(impatient.asked(endless(), f"stalled-{number}", window=4096))
-        impatient.until(busy)
-        halves = list(HALVES.values())
+            clients.enter_context(short_timeouts.send_speech(endless(), f"stalled-{number}", window=4096))
+        short_timeouts.until(busy)
+        partial_requests = list(PARTIAL_REQUESTS.values())
         for number in range(200 - STALLED):
-            crowd.enter_context(silent(impatient, halves[number % len(halves)][0]))
-        assert [spoken(impatient) for _ in range(3)] == [alone] * 3
+            clients.enter_context(silent_client(short_timeouts, partial_requests[number % len(partial_requests)][0]))
+        assert [synthesize(short_timeouts) for _ in range(3)] == [alone] * 3
     for number in range(STALLED):
-        impatient.wait_for(rf"id=stalled-{number} status=499")
-    impatient.until_idle()
-    impatient.until(lambda _: opened(impatient) <= held)
-    assert spoken(impatient) == alone
+        short_timeouts.wait_for(rf"id=stalled-{number} status=499")
+    short_timeouts.until_idle()
+    short_timeouts.until(lambda _: open_files(short_timeouts) <= files_before)
+    assert synthesize(short_timeouts) == alone
 
 
-@pytest.mark.parametrize("name", HALVES)
-def test_the_server_hangs_up_on_a_client_that_stops_in_the_middle(impatient: Serving, name: str) -> None:
-    data, status = HALVES[name]
-    with silent(impatient, data) as client:
-        head, _, body = told(client).partition(b"\r\n\r\n")
+@pytest.mark.parametrize("name", PARTIAL_REQUESTS)
+def test_the_server_disconnects_a_client_that_stops_in_the_middle_of_a_request(
+    short_timeouts: Serving, name: str
+) -> None:
+    data, status = PARTIAL_REQUESTS[name]
+    with silent_client(short_timeouts, data) as client:
+        head, _, body = read_until_closed(client).partition(b"\r\n\r\n")
     if status is None:
         assert head == b""
         return
@@ -105,39 +107,39 @@ def test_the_server_hangs_up_on_a_client_that_stops_in_the_middle(impatient: Ser
     assert sorted(error) == ["code", "message", "param", "type"]
 
 
-def test_a_byte_now_and_then_is_no_request_either(impatient: Serving) -> None:
-    with silent(impatient, HALVES["half a body"][0]) as client:
+def test_a_request_that_trickles_in_byte_by_byte_times_out(short_timeouts: Serving) -> None:
+    with silent_client(short_timeouts, PARTIAL_REQUESTS["half a body"][0]) as client:
         client.settimeout(0.05)
-        said = b""
-        while not said:
+        received = b""
+        while not received:
             try:
                 client.sendall(b"a")
-                said = client.recv(65_536)
+                received = client.recv(65_536)
             except TimeoutError:
                 continue
-    assert b" 408 " in said
+    assert b" 408 " in received
 
 
-def test_a_request_that_follows_another_must_end_too(impatient: Serving) -> None:
-    with silent(impatient, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as client:
+def test_a_second_request_on_a_connection_times_out_too(short_timeouts: Serving) -> None:
+    with silent_client(short_timeouts, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as client:
         assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK")
         client.sendall(b"GET /hea")
-        assert b"HTTP/1.1 408 " in told(client)
+        assert b"HTTP/1.1 408 " in read_until_closed(client)
 
 
-def test_a_session_may_last_longer_than_a_request_may_take(impatient: Serving) -> None:
-    with session(impatient) as live:
-        with silent(impatient, b"") as other:
+def test_a_live_session_may_outlast_the_request_timeout(short_timeouts: Serving) -> None:
+    with open_live_session(short_timeouts) as live:
+        with silent_client(short_timeouts, b"") as other:
             live.send(json.dumps({"type": "session.config", "response_format": "pcm", "max_new_tokens": 8}))
-            assert told(other) == b""
+            assert read_until_closed(other) == b""
         live.send(json.dumps({"type": "input.text", "text": "Hello there, you. "}))
-        assert json.loads(live.recv(timeout=PATIENCE))["type"] == "audio.start"
+        assert json.loads(live.recv(timeout=TIMEOUT))["type"] == "audio.start"
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x81\xfe\x10\x00\0\0\0\0{"], ids=["silent", "half a frame"])
-def test_a_live_session_must_say_something(impatient: Serving, frame: bytes) -> None:
-    with session(impatient) as live:
+def test_an_idle_live_session_is_closed(short_timeouts: Serving, frame: bytes) -> None:
+    with open_live_session(short_timeouts) as live:
         live.socket.sendall(frame)
-        assert json.loads(live.recv(timeout=PATIENCE))["error"]["code"] == "session_idle"
+        assert json.loads(live.recv(timeout=TIMEOUT))["error"]["code"] == "session_idle"
         with pytest.raises(ConnectionClosed):
-            live.recv(timeout=PATIENCE)
+            live.recv(timeout=TIMEOUT)

@@ -1,4 +1,4 @@
-"""The first sound."""
+"""Detection of the first audio."""
 
 from __future__ import annotations
 
@@ -27,49 +27,49 @@ async def chunks(*blocks: NDArray[np.int16]) -> AsyncIterator[AudioChunk]:
         yield AudioChunk(block, np.zeros((len(block) // FRAME, 16), np.int16))
 
 
-async def heard(*blocks: NDArray[np.int16], trim: bool = False) -> list[NDArray[np.int16]]:
+async def collect(*blocks: NDArray[np.int16], trim: bool = False) -> list[NDArray[np.int16]]:
     return [block async for block in from_first_audio(chunks(*blocks), trim)]
 
 
-async def test_nothing_comes_before_the_first_sound_and_nothing_is_lost() -> None:
+async def test_silence_is_joined_with_the_first_audio_and_no_sample_is_lost() -> None:
     blocks = [quiet(FRAME), quiet(FRAME), noise(FRAME), quiet(FRAME), noise(FRAME)]
-    items = await heard(*blocks)
+    items = await collect(*blocks)
     assert [len(item) for item in items] == [3 * FRAME, FRAME, FRAME]
     assert np.concatenate(items).tobytes() == np.concatenate(blocks).tobytes()
 
 
-async def test_trimmed_silence_leaves_a_short_pre_roll() -> None:
+async def test_trimming_keeps_a_short_pre_roll() -> None:
     first = quiet(FRAME)
     first[-100:] = noise(100) // 2 + 20_000
-    items = await heard(quiet(FRAME), first, noise(FRAME), trim=True)
+    items = await collect(quiet(FRAME), first, noise(FRAME), trim=True)
     assert [len(item) for item in items] == [PRE_ROLL + 100, FRAME]
 
 
-async def test_speech_after_a_silent_lead_begins_just_before_it_can_be_heard() -> None:
-    """Digital silence, then a breath of noise below -60 dBFS, then a tone that swells: as speech begins."""
+async def test_trimming_removes_faint_noise_up_to_the_pre_roll() -> None:
+    """Digital silence, then noise below -60 dBFS, then a tone that fades in, as speech begins."""
     time = np.arange(SAMPLE_RATE // 2) / SAMPLE_RATE
     swelling = (16_000 * np.minimum(1, 8 * time) * np.sin(2 * np.pi * 150 * time)).astype(np.int16)
     whole = np.concatenate([np.zeros(3 * FRAME, np.int16), noise(2 * FRAME) // 1000, swelling])
     blocks = np.split(whole, range(FRAME, len(whole), FRAME))
-    trimmed = np.concatenate(await heard(*blocks, trim=True))
+    trimmed = np.concatenate(await collect(*blocks, trim=True))
     dropped = whole[: len(whole) - len(trimmed)]
     assert whole.tobytes().endswith(trimmed.tobytes())
     assert 4 * FRAME < len(dropped) < 5 * FRAME + SAMPLE_RATE // 10
     assert np.abs(dropped).max() <= AUDIBLE
     assert np.abs(trimmed[:PRE_ROLL]).max() <= AUDIBLE < np.abs(trimmed[PRE_ROLL])
-    assert np.concatenate(await heard(*blocks)).tobytes() == whole.tobytes()
+    assert np.concatenate(await collect(*blocks)).tobytes() == whole.tobytes()
 
 
-async def test_trimming_takes_nothing_from_a_sound_at_the_beginning() -> None:
+async def test_trimming_removes_nothing_if_audio_starts_immediately() -> None:
     loud = noise(FRAME) // 2 + 20_000
-    assert (await heard(loud, trim=True))[0].tobytes() == loud.tobytes()
+    assert (await collect(loud, trim=True))[0].tobytes() == loud.tobytes()
 
 
 @pytest.mark.parametrize("trim", [False, True])
-async def test_silence_to_the_end_is_delivered_whole(trim: bool) -> None:
-    items = await heard(quiet(FRAME), quiet(FRAME), trim=trim)
+async def test_a_silent_stream_is_delivered_completely(trim: bool) -> None:
+    items = await collect(quiet(FRAME), quiet(FRAME), trim=trim)
     assert [len(item) for item in items] == [2 * FRAME]
 
 
-async def test_no_chunk_gives_no_item() -> None:
-    assert await heard() == []
+async def test_no_chunks_give_no_items() -> None:
+    assert await collect() == []

@@ -1,4 +1,4 @@
-"""Everything a client can get wrong: each with its status, its ``param`` and its ``code``."""
+"""Invalid requests: each with its status, ``param`` and ``code``."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
 
 
 def check(response: httpx.Response, status: int, param: str | None, code: str) -> dict[str, Any]:
-    """The one error shape, and in it what is expected."""
+    """Assert status, ``param``, ``code`` and the common error format; return the error."""
     body = response.json()
     assert (response.status_code, body["error"]["param"], body["error"]["code"]) == (status, param, code), body
     assert list(body) == ["error"]
@@ -137,7 +137,7 @@ def check(response: httpx.Response, status: int, param: str | None, code: str) -
 
 
 @pytest.mark.parametrize(("fields", "param", "code"), BAD_FIELDS, ids=lambda value: str(value)[:60])
-def test_a_bad_field_is_a_400_that_names_it(
+def test_an_invalid_field_is_a_400_that_names_it(
     client: httpx.Client, fields: dict[str, Any], param: str, code: str
 ) -> None:
     error = check(client.post(SPEECH, json=speech(**fields)), 400, param, code)
@@ -149,7 +149,7 @@ def test_a_missing_input_is_named(client: httpx.Client) -> None:
     check(client.post(SPEECH, json={}), 400, "input", "missing_required_parameter")
 
 
-def test_an_unknown_voice_is_told_the_voices_there_are(client: httpx.Client) -> None:
+def test_an_unknown_voice_is_a_404_that_lists_the_voices(client: httpx.Client) -> None:
     for name in ("nobody", "", "../../etc/passwd"):
         error = check(client.post(SPEECH, json=speech(voice=name)), 404, "voice", "voice_not_found")
         assert "vivian" in error["message"]
@@ -157,7 +157,7 @@ def test_an_unknown_voice_is_told_the_voices_there_are(client: httpx.Client) -> 
     check(client.post(SPEECH, json=speech(voice={"id": "nobody"})), 404, "voice", "voice_not_found")
 
 
-def test_an_unknown_model_is_told_which_there_is(client: httpx.Client) -> None:
+def test_an_unknown_model_is_a_404_that_names_the_model(client: httpx.Client) -> None:
     error = check(client.post(SPEECH, json=speech(model="gpt-9")), 404, "model", "model_not_found")
     assert "pocket" in error["message"]
 
@@ -180,12 +180,12 @@ def test_an_unknown_model_is_told_which_there_is(client: httpx.Client) -> None:
     ],
     ids=lambda value: repr(value[:30]),
 )
-def test_a_body_that_is_no_json_object_is_a_400(client: httpx.Client, content: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_a_400(client: httpx.Client, content: bytes) -> None:
     response = client.post(SPEECH, content=content, headers={"Content-Type": "application/json"})
     check(response, 400, None, "invalid_json")
 
 
-def test_of_a_long_unknown_name_the_beginning_is_told(client: httpx.Client) -> None:
+def test_a_long_unknown_field_name_is_truncated_in_the_error(client: httpx.Client) -> None:
     response = client.post(SPEECH, json=speech(**{"x" * 100_000: 1}))
     check(response, 400, "x" * 64 + "...", "unknown_parameter")
     assert len(response.content) < 500
@@ -200,14 +200,14 @@ def test_of_a_long_unknown_name_the_beginning_is_told(client: httpx.Client) -> N
     ],
     ids=["lists", "fields", "nested fields"],
 )
-def test_a_body_of_very_many_values_is_refused_unparsed(client: httpx.Client, values: bytes) -> None:
+def test_a_body_with_too_many_values_is_refused_before_parsing(client: httpx.Client, values: bytes) -> None:
     content = b'{"input": "a", "response_format": "pcm", ' + values + b"}"
     response = client.post(SPEECH, content=content, headers={"Content-Type": "application/json"})
     check(response, 413, None, "request_too_large")
 
 
-def test_of_many_faults_one_is_looked_at() -> None:
-    """Each error would be an object with its message: 100,000 of them are seconds."""
+def test_validation_stops_at_the_first_error() -> None:
+    """Each error is an object with a message: 100,000 of them take seconds."""
     for fields in (
         {"voices": [[]] * 60},
         {"speaker_embedding": ["x"] * 10_000},
@@ -220,7 +220,7 @@ def test_of_many_faults_one_is_looked_at() -> None:
         assert refusal.value.error_count() == 1
 
 
-def test_a_number_too_large_for_a_float_is_not_finite(client: httpx.Client) -> None:
+def test_refuses_numbers_that_overflow_a_float(client: httpx.Client) -> None:
     for field in (b'"speed": 1e400', b'"temperature": 1e999', b'"speaker_embedding": [1e400]'):
         content = b'{"input": "a", "response_format": "pcm", ' + field + b"}"
         response = client.post(SPEECH, content=content, headers={"Content-Type": "application/json"})
@@ -233,7 +233,7 @@ def test_another_content_type_is_a_415(client: httpx.Client, kind: str) -> None:
     check(response, 415, None, "unsupported_media_type")
 
 
-def test_a_body_that_is_not_said_to_be_json_is_a_415(client: httpx.Client) -> None:
+def test_a_missing_content_type_is_a_415(client: httpx.Client) -> None:
     check(client.post(SPEECH, content=json.dumps(speech()).encode()), 415, None, "unsupported_media_type")
 
 
@@ -242,7 +242,7 @@ def test_a_compressed_body_is_a_415(client: httpx.Client) -> None:
     assert client.post(SPEECH, json=speech(), headers={"Content-Encoding": "identity"}).status_code == 200
 
 
-def test_json_by_any_of_its_names_is_read(client: httpx.Client) -> None:
+def test_accepts_all_json_media_types(client: httpx.Client) -> None:
     content = json.dumps(speech(max_new_tokens=4)).encode()
     for kind in ("application/json; charset=utf-8", "Application/JSON", "application/problem+json"):
         assert client.post(SPEECH, content=content, headers={"Content-Type": kind}).status_code == 200
@@ -253,7 +253,7 @@ def test_an_unknown_route_is_a_404(client: httpx.Client) -> None:
         check(client.get(path), 404, None, "not_found")
 
 
-def test_a_wrong_method_is_a_405_that_names_the_right_one(client: httpx.Client) -> None:
+def test_a_wrong_method_is_a_405_that_names_the_allowed_one(client: httpx.Client) -> None:
     response = client.get(SPEECH)
     check(response, 405, None, "method_not_allowed")
     assert response.headers["allow"] == "POST"

@@ -1,4 +1,4 @@
-"""What a client sends is echoed, logged and kept at a bounded length."""
+"""Client input is truncated in errors, logs and stored outcomes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from engine.system.logs import JsonFormatter, TextFormatter
 from server.telemetry.outcomes import Outcomes
 from server.telemetry.record import WEBSOCKET, RequestRecord
 from tests.server.live_client import live_url
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech
 from tests.server.test_voices import FORM, VOICES
 
 LONG = "x" * 40_000
-LONGEST_ANSWER = 1000
-LONGEST_LINE = 2000
+MAX_ANSWER = 1000
+MAX_LINE = 2000
 
 
-def answered(serving: Serving, data: bytes) -> str:
-    """The body of the answer to raw bytes."""
+def raw_exchange(serving: Serving, data: bytes) -> str:
+    """Send raw bytes and return the body of the answer."""
     url = urlsplit(serving.url)
-    with socket.create_connection((url.hostname, url.port), PATIENCE) as connection:
+    with socket.create_connection((url.hostname, url.port), TIMEOUT) as connection:
         connection.sendall(data)
-        said = b""
+        received = b""
         while piece := connection.recv(65_536):
-            said += piece
-    return said.partition(b"\r\n\r\n")[2].decode()
+            received += piece
+    return received.partition(b"\r\n\r\n")[2].decode()
 
 
 def check_bounded(serving: Serving, answer: str, request_id: str) -> None:
-    """An error answer, and the line of its request, are short."""
+    """Assert that an error answer and the log line of its request are short."""
     assert set(json.loads(answer)["error"]) == {"message", "type", "param", "code"}
-    assert len(answer) < LONGEST_ANSWER
+    assert len(answer) < MAX_ANSWER
     line = serving.wait_for(rf".*id={request_id} .*").group()
-    assert len(line) < LONGEST_LINE
+    assert len(line) < MAX_LINE
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def check_bounded(serving: Serving, answer: str, request_id: str) -> None:
     ],
     ids=["done", "cancel", "text", "config", "nested", "model", "type"],
 )
-def test_names_in_a_live_message_are_cut(
+def test_truncates_names_in_live_messages(
     serving: Serving, message: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     name = f"cut-live-{request.node.callspec.id}"
-    with connect(live_url(serving), additional_headers={"X-Request-Id": name}, open_timeout=PATIENCE) as live:
+    with connect(live_url(serving), additional_headers={"X-Request-Id": name}, open_timeout=TIMEOUT) as live:
         live.send(json.dumps(message))
-        event = json.loads(live.recv(timeout=PATIENCE))
+        event = json.loads(live.recv(timeout=TIMEOUT))
     assert event["type"] == "error"
     check_bounded(serving, json.dumps({"error": event["error"]}), name)
 
@@ -81,7 +81,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", BODIES)
-def test_names_in_a_body_are_cut(serving: Serving, client: httpx.Client, case: str) -> None:
+def test_truncates_names_in_json_bodies(serving: Serving, client: httpx.Client, case: str) -> None:
     path, body = BODIES[case]
     response = client.post(path, json=body, headers={"X-Request-Id": f"cut-{case}"})
     assert response.status_code in (400, 404)
@@ -93,7 +93,7 @@ def test_names_in_a_body_are_cut(serving: Serving, client: httpx.Client, case: s
     [f'name="{LONG}"', f'name="{LONG}"; filename="a"', f'name="name"; filename="{LONG}"'],
     ids=["field", "file", "filename"],
 )
-def test_names_in_a_form_are_cut(
+def test_truncates_names_in_forms(
     serving: Serving, client: httpx.Client, part: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"cut-form-{request.node.callspec.id}"
@@ -114,34 +114,34 @@ def test_names_in_a_form_are_cut(
     ],
     ids=lambda value: value if value.startswith("cut") else "",
 )
-def test_paths_and_methods_are_cut(serving: Serving, line: str, name: str) -> None:
+def test_truncates_paths_and_methods(serving: Serving, line: str, name: str) -> None:
     head = f"{line}\r\nHost: localhost\r\nX-Request-Id: {name}\r\nConnection: close\r\n\r\n"
-    check_bounded(serving, answered(serving, head.encode()), name)
+    check_bounded(serving, raw_exchange(serving, head.encode()), name)
 
 
-def test_headers_of_a_handshake_are_cut(serving: Serving) -> None:
+def test_truncates_handshake_headers(serving: Serving) -> None:
     head = (
         f"GET {SPEECH}/stream HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {LONG}\r\n\r\n"
     )
-    assert len(answered(serving, head.encode())) < 6000
+    assert len(raw_exchange(serving, head.encode())) < 6000
 
 
-def test_what_is_kept_of_a_request_is_bounded() -> None:
+def test_the_record_of_a_request_is_bounded() -> None:
     record = RequestRecord("one", LONG, f"{SPEECH}/{LONG}")
     record.failed(ValueError(LONG))
     assert len(record.method) + len(record.path) + len(record.failure or "") < 700
 
 
 @pytest.mark.parametrize("path", [f"{SPEECH}/one", f"{SPEECH}/{LONG}", f"{SPEECH}x"])
-def test_only_requests_for_speech_are_kept(path: str) -> None:
+def test_only_speech_requests_have_outcomes(path: str) -> None:
     assert not RequestRecord("one", "POST", path).is_speech
     assert not RequestRecord("one", WEBSOCKET, path).is_speech
     for method, known in (("POST", SPEECH), ("POST", f"{SPEECH}/batch"), (WEBSOCKET, f"{SPEECH}/stream")):
         assert RequestRecord("one", method, known).is_speech
 
 
-def test_one_client_cannot_evict_the_outcomes_of_another() -> None:
+def test_a_client_cannot_evict_the_outcomes_of_another() -> None:
     outcomes = Outcomes(10, share=0.5)
     outcomes.ended(RequestRecord("mine", "POST", SPEECH, client="10.0.0.1"))
     for number in range(30):
@@ -152,7 +152,7 @@ def test_one_client_cannot_evict_the_outcomes_of_another() -> None:
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
-def test_an_entry_of_the_log_is_bounded_and_keeps_the_error(formatter: logging.Formatter) -> None:
+def test_a_log_entry_is_bounded_and_keeps_the_error(formatter: logging.Formatter) -> None:
     try:
         raise ValueError(LONG * 100 + " is the reason")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which requests count as one client's."""
+"""How clients are identified: by key, address or network."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ from server.http.clients import client_of
         ({"client": ("192.0.2.7", 5000), "state": {}}, "192.0.2.7"),
     ],
 )
-def test_client_of_a_scope(scope: dict, client: str) -> None:
+def test_identifies_the_client_of_a_scope(scope: dict, client: str) -> None:
     assert client_of(scope) == client

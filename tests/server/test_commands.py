@@ -1,4 +1,4 @@
-"""``sonant serve``, ``say`` and ``doctor``, as processes."""
+"""``sonant serve``, ``say`` and ``doctor`` as processes."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ import soundfile as sf
 
 from server.cli.serve import _listen
 from server.settings import load_settings
-from tests.server.commands import ran
-from tests.server.hearing import hear
+from tests.server.audio_decoding import decode_audio
+from tests.server.commands import run_module
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech, write_config
+from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
 
-STEADY = ["--seed", "7", "--max-new-tokens", "24"]
-
-
-def sonant(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return ran("server.cli", *arguments, **variables)
+SAMPLING = ["--seed", "7", "--max-new-tokens", "24"]
 
 
-def sonants(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Several, two at a time."""
-    with ThreadPoolExecutor(2) as running:
-        return dict(zip(commands, running.map(lambda command: sonant(*command), commands.values()), strict=True))
+def run_sonant(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return run_module("server.cli", *arguments, **variables)
+
+
+def run_all(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Run several commands, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(commands, pool.map(lambda command: run_sonant(*command), commands.values()), strict=True))
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Shorter than what the wire takes."""
+    """A recording shorter than the API accepts."""
     path = tmp_path_factory.mktemp("recordings") / "short.wav"
     path.write_bytes(wav(tone(0.7)))
     return path
 
 
-def dumped(path: Path) -> dict[str, Any]:
+def load_dump(path: Path) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
-def test_say_writes_what_the_server_would_send(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
+def test_say_writes_the_audio_of_the_server(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
     output = tmp_path / "said.wav"
-    done = sonant("say", "Hello there.", "-o", output, "--model", pocket, "--voice", "Serena", *STEADY)
+    done = run_sonant("say", "Hello there.", "-o", output, "--model", pocket, "--voice", "Serena", *SAMPLING)
     assert done.returncode == 0, done.stderr
     samples, rate = sf.read(output, dtype="int16")
     assert rate == 24_000
@@ -62,24 +62,24 @@ def test_say_writes_what_the_server_would_send(pocket: Path, tmp_path: Path, cli
     assert not done.stdout
 
 
-def test_the_ending_of_what_is_said_picks_its_format(pocket: Path, tmp_path: Path) -> None:
+def test_say_selects_the_format_by_the_file_extension(pocket: Path, tmp_path: Path) -> None:
     kinds = {"said.mp3": "mp3", "SAID.OGG": "opus", "said.flac": "flac"}
-    common = ["say", "Hello there.", "--model", pocket, "--speed", "2", "--sample-rate", "16000", *STEADY]
-    done = sonants({name: [*common, "-o", tmp_path / name, "--dump", tmp_path / f"{name}.npz"] for name in kinds})
+    common = ["say", "Hello there.", "--model", pocket, "--speed", "2", "--sample-rate", "16000", *SAMPLING]
+    done = run_all({name: [*common, "-o", tmp_path / name, "--dump", tmp_path / f"{name}.npz"] for name in kinds})
     for name, kind in kinds.items():
         assert done[name].returncode == 0, done[name].stderr
-        heard, rate = hear((tmp_path / name).read_bytes(), kind)
+        decoded, rate = decode_audio((tmp_path / name).read_bytes(), kind)
         assert rate == 16_000
-        said = dumped(tmp_path / f"{name}.npz")["wav"]
-        assert len(heard) / rate == pytest.approx(len(said) / 24_000 / 2, abs=0.08)
+        dumped = load_dump(tmp_path / f"{name}.npz")["wav"]
+        assert len(decoded) / rate == pytest.approx(len(dumped) / 24_000 / 2, abs=0.08)
 
 
-def test_a_dump_of_a_clone_has_its_voice(pocket: Path, tmp_path: Path, recording: Path) -> None:
-    common = ["say", "Hello.", "--model", pocket, "--ref-audio", recording, "--ref-text", "one two", *STEADY]
+def test_the_dump_of_a_clone_contains_its_voice(pocket: Path, tmp_path: Path, recording: Path) -> None:
+    common = ["say", "Hello.", "--model", pocket, "--ref-audio", recording, "--ref-text", "one two", *SAMPLING]
     options = {"in context": [], "embedding only": ["--x-vector-only"]}
-    done = sonants({name: [*common, "--dump", tmp_path / f"{name}.npz", *more] for name, more in options.items()})
+    done = run_all({name: [*common, "--dump", tmp_path / f"{name}.npz", *more] for name, more in options.items()})
     assert [each.returncode for each in done.values()] == [0, 0], done
-    in_context, embedding_only = (dumped(tmp_path / f"{name}.npz") for name in options)
+    in_context, embedding_only = (load_dump(tmp_path / f"{name}.npz") for name in options)
     assert in_context["ref_codes"].shape == (9, 16)
     assert in_context["ref_codes"].dtype == np.int64
     assert "ref_codes" not in embedding_only
@@ -87,12 +87,12 @@ def test_a_dump_of_a_clone_has_its_voice(pocket: Path, tmp_path: Path, recording
     np.testing.assert_array_equal(in_context["spk_embedding"], embedding_only["spk_embedding"])
 
 
-def test_a_dump_has_codes_and_samples_by_the_text_layout(pocket: Path, tmp_path: Path) -> None:
-    common = ["say", "Hello there, all of you.", "--model", pocket, "--greedy", *STEADY]
+def test_the_dump_contains_codes_and_samples_for_each_text_layout(pocket: Path, tmp_path: Path) -> None:
+    common = ["say", "Hello there, all of you.", "--model", pocket, "--greedy", *SAMPLING]
     layouts = ("streaming", "full")
-    done = sonants({each: [*common, "--dump", tmp_path / f"{each}.npz", "--text-layout", each] for each in layouts})
+    done = run_all({each: [*common, "--dump", tmp_path / f"{each}.npz", "--text-layout", each] for each in layouts})
     assert [each.returncode for each in done.values()] == [0, 0], done
-    arrays, full = (dumped(tmp_path / f"{layout}.npz") for layout in layouts)
+    arrays, full = (load_dump(tmp_path / f"{layout}.npz") for layout in layouts)
     assert not np.array_equal(arrays["codes"], full["codes"])
     frames = len(arrays["codes"])
     assert sorted(arrays) == ["codes", "wav"]
@@ -101,18 +101,18 @@ def test_a_dump_has_codes_and_samples_by_the_text_layout(pocket: Path, tmp_path:
     assert 0 < frames <= 23
 
 
-def test_a_long_text_is_said_sentence_by_sentence(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
+def test_say_splits_a_long_text_into_sentences(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
     text = "Good morning to all of you. This is the second of them. And here it comes to an end."
     output, dump = tmp_path / "said.wav", tmp_path / "said.npz"
-    common = ["-o", output, "--dump", dump, "--model", pocket, "--voice", "Serena", *STEADY]
-    done = sonant("say", text, "--split", *common)
+    common = ["-o", output, "--dump", dump, "--model", pocket, "--voice", "Serena", *SAMPLING]
+    done = run_sonant("say", text, "--split", *common)
     assert done.returncode == 0, done.stderr
     samples, _ = sf.read(output, dtype="int16")
     assert samples.tobytes() == client.post(SPEECH, json=speech(input=text, split="sentence")).content
-    assert len(dumped(dump)["codes"]) * 1920 == len(samples) > 24 * 1920, "more than one sentence may have"
+    assert len(load_dump(dump)["codes"]) * 1920 == len(samples) > 24 * 1920, "more than the limit of one sentence"
 
 
-UNSAYABLE = {
+FAILING_ARGUMENTS = {
     "--voice nobody": "nobody",
     "--language klingon": "klingon",
     "--top-p 1.5": "top_p",
@@ -126,88 +126,88 @@ UNSAYABLE = {
     "--dump /proc/nothing.npz": "/proc/nothing.npz",
     "--model ./no/such/checkpoint": "no/such/checkpoint",
 }
-"""Arguments, and what is told of them."""
+"""Arguments, and a part of the error message."""
 
 
 @pytest.fixture(scope="module")
-def unsaid(
+def failed_runs(
     pocket: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, dict[str, subprocess.CompletedProcess[str]]]:
-    """Where nothing may have been written, and how each of them ended."""
-    output = tmp_path_factory.mktemp("unsaid") / "said.wav"
+    """The output path, which must not exist afterwards, and the result of each command."""
+    output = tmp_path_factory.mktemp("failed") / "said.wav"
     common = ["say", "Hello.", "--model", pocket, "-o", output]
-    return output, sonants({arguments: [*common, *arguments.split()] for arguments in UNSAYABLE})
+    return output, run_all({arguments: [*common, *arguments.split()] for arguments in FAILING_ARGUMENTS})
 
 
-@pytest.mark.parametrize("arguments", UNSAYABLE)
-def test_what_cannot_be_said_is_one_line_and_exit_code_1(
-    unsaid: tuple[Path, dict[str, subprocess.CompletedProcess[str]]], arguments: str
+@pytest.mark.parametrize("arguments", FAILING_ARGUMENTS)
+def test_a_failing_say_prints_one_line_and_exits_with_1(
+    failed_runs: tuple[Path, dict[str, subprocess.CompletedProcess[str]]], arguments: str
 ) -> None:
-    done = unsaid[1][arguments]
+    done = failed_runs[1][arguments]
     assert done.returncode == 1, done.stderr
     *_, last = done.stderr.splitlines()
     assert last.startswith("sonant say: ")
-    assert UNSAYABLE[arguments] in last
+    assert FAILING_ARGUMENTS[arguments] in last
     assert "Traceback" not in done.stderr
-    assert not unsaid[0].exists()
+    assert not failed_runs[0].exists()
 
 
-def test_wrong_usage_is_exit_code_2() -> None:
+def test_wrong_usage_exits_with_2() -> None:
     wrong = {
-        "nothing to say": ["say"],
-        "nowhere to say it": ["say", "Hello."],
-        "no number": ["say", "Hello.", "-o", "x.wav", "--top-k", "many"],
-        "no format": ["say", "Hello.", "-o", "x.mp4"],
-        "no command": ["sing"],
-        "an argument too many": ["serve", "x"],
+        "no text": ["say"],
+        "no output": ["say", "Hello."],
+        "not a number": ["say", "Hello.", "-o", "x.wav", "--top-k", "many"],
+        "unknown format": ["say", "Hello.", "-o", "x.mp4"],
+        "unknown command": ["sing"],
+        "extra argument": ["serve", "x"],
     }
-    assert {name: done.returncode for name, done in sonants(wrong).items()} == dict.fromkeys(wrong, 2)
+    assert {name: done.returncode for name, done in run_all(wrong).items()} == dict.fromkeys(wrong, 2)
 
 
 def test_serve_names_an_unknown_setting(pocket: Path, tmp_path: Path) -> None:
-    done = sonant("serve", "--config", write_config(tmp_path, pocket, colour="blue"))
+    done = run_sonant("serve", "--config", write_config(tmp_path, pocket, colour="blue"))
     assert (done.returncode, done.stderr.strip()) == (1, "sonant serve: colour: unknown setting")
 
 
-def test_serve_names_an_address_that_is_taken(pocket: Path, tmp_path: Path, serving: Serving) -> None:
+def test_serve_names_an_address_in_use(pocket: Path, tmp_path: Path, serving: Serving) -> None:
     port = serving.url.rpartition(":")[2]
-    done = sonant("serve", "--config", write_config(tmp_path, pocket), "--port", port)
+    done = run_sonant("serve", "--config", write_config(tmp_path, pocket), "--port", port)
     assert done.returncode == 1
     assert port in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_serve_ends_when_the_checkpoint_cannot_be_loaded(tmp_path: Path) -> None:
+def test_serve_exits_if_the_checkpoint_cannot_be_loaded(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    done = sonant("serve", "--config", write_config(tmp_path, tmp_path / "empty"), "--port", "0")
+    done = run_sonant("serve", "--config", write_config(tmp_path, tmp_path / "empty"), "--port", "0")
     assert done.returncode == 1
     assert "config.json" in done.stderr
 
 
 def test_doctor_reports_on_this_machine() -> None:
-    done = sonant("doctor")
+    done = run_sonant("doctor")
     assert done.returncode == 0, done.stderr
     assert "torch" in done.stdout
 
 
-def test_doctor_stops_quietly_when_it_is_interrupted() -> None:
+def test_doctor_exits_quietly_when_interrupted() -> None:
     command = [sys.executable, "-m", "server.cli", "doctor"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as doctor:
         family = psutil.Process(doctor.pid)
         while not family.children():
             assert doctor.poll() is None
         doctor.send_signal(signal.SIGINT)
-        _, told = doctor.communicate(timeout=PATIENCE)
-    assert (doctor.returncode, told) == (130, "")
+        _, errors = doctor.communicate(timeout=TIMEOUT)
+    assert (doctor.returncode, errors) == (130, "")
 
 
-def test_the_version_is_told() -> None:
-    done = sonant("--version")
+def test_prints_the_version() -> None:
+    done = run_sonant("--version")
     assert (done.returncode, done.stdout) == (0, f"sonant {version('sonant')}\n")
 
 
-def test_connections_are_told_not_to_wait_for_more(tmp_path: Path) -> None:
-    """Or every reply is 40 ms late."""
+def test_connections_set_tcp_nodelay(tmp_path: Path) -> None:
+    """Without it, replies are 40 ms late."""
     settings = load_settings(flags={"engine": {"model": "org/model"}, "port": 0})
     with _listen(settings) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""The API's description holds: what it says of every answer is so, whatever is asked.
+"""Every response conforms to the API's OpenAPI description.
 
 More examples: make pytest ARGS='tests/server/test_description.py --hypothesis-profile=thorough --timeout=0'
 """
@@ -15,7 +15,7 @@ from schemathesis.checks import allow_header_conformance, negative_data_rejectio
 
 from server.app import create_app
 from server.settings import DEFAULT_CONFIG, load_settings
-from tests.server.serving import PATIENCE, Serving, write_config
+from tests.server.serving import TIMEOUT, Serving, write_config
 
 THOROUGH = settings.get_current_profile_name() == "thorough"
 EXAMPLES = settings().max_examples if THOROUGH else 10
@@ -25,18 +25,18 @@ api = schemathesis.openapi.from_dict(DESCRIPTION)
 
 
 @pytest.fixture(scope="module")
-def short_spoken(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server whose utterances are short, so that many can be asked for."""
-    config = write_config(tmp_path_factory.mktemp("described"), pocket, engine={"talker": {"context": 64}})
+def short_context(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with a short context, which keeps utterances short."""
+    config = write_config(tmp_path_factory.mktemp("short-context"), pocket, engine={"talker": {"context": 64}})
     with Serving(config) as server:
         yield server.ready()
 
 
-def unsayable(case: schemathesis.Case) -> list[schemathesis.CheckFunction]:
-    """Checks of what a description cannot say.
+def excluded_checks(case: schemathesis.Case) -> list[schemathesis.CheckFunction]:
+    """Checks that a schema cannot express.
 
-    Rules between fields are beyond a schema, a batch answers 200 for items that are wrong, and a voice or a request
-    may be called "blend".
+    Rules between fields are beyond a schema, a batch answers 200 even if items are invalid, and a voice or a request
+    may be named "blend".
     """
     last = case.path.rpartition("/")[2]
     batch = [negative_data_rejection] if last == "batch" else []
@@ -47,25 +47,25 @@ def unsayable(case: schemathesis.Case) -> list[schemathesis.CheckFunction]:
 @pytest.mark.timeout(600)
 @api.parametrize()
 @settings(deadline=None, derandomize=not THOROUGH, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_every_answer_is_as_described(case: schemathesis.Case, short_spoken: Serving) -> None:
-    case.call_and_validate(base_url=short_spoken.url, timeout=PATIENCE, excluded_checks=unsayable(case))
+def test_every_response_conforms_to_the_description(case: schemathesis.Case, short_context: Serving) -> None:
+    case.call_and_validate(base_url=short_context.url, timeout=TIMEOUT, excluded_checks=excluded_checks(case))
 
 
-def test_the_server_shows_this_description(short_spoken: Serving) -> None:
-    with short_spoken.client() as client:
+def test_the_server_publishes_the_description(short_context: Serving) -> None:
+    with short_context.client() as client:
         assert client.get("/openapi.json").json() == DESCRIPTION
 
 
 @pytest.mark.parametrize("path", DESCRIPTION["paths"])
-def test_every_route_says_how_it_fails(path: str) -> None:
+def test_every_route_documents_its_errors(path: str) -> None:
     for operation in DESCRIPTION["paths"][path].values():
-        failures = {status: told for status, told in operation["responses"].items() if status != "200"}
+        failures = {status: response for status, response in operation["responses"].items() if status != "200"}
         assert "500" in failures
-        for told in failures.values():
-            assert told["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
+        for response in failures.values():
+            assert response["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
 
 
-def test_with_keys_it_says_what_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_keys_configured_the_description_marks_protected_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SONANT_API_KEY", "some-secret")
     description = create_app(load_settings(DEFAULT_CONFIG)).openapi()
     assert description["components"]["securitySchemes"]["key"]["scheme"] == "bearer"

@@ -1,4 +1,4 @@
-"""Work ends with its client, and nothing else does."""
+"""A client's disconnect cancels its own work and nothing else."""
 
 import asyncio
 from contextlib import suppress
@@ -10,13 +10,13 @@ from server.http.disconnect import cancel_on_disconnect
 
 
 class Client:
-    """Leaves when it is told to."""
+    """A client that disconnects on request."""
 
     def __init__(self) -> None:
-        self.gone = asyncio.Event()
+        self.disconnected = asyncio.Event()
 
     async def receive(self):
-        await self.gone.wait()
+        await self.disconnected.wait()
         return {"type": "http.disconnect"}
 
 
@@ -25,7 +25,7 @@ async def client() -> Client:
     return Client()
 
 
-async def test_work_that_ends_first_has_its_result(client: Client) -> None:
+async def test_work_that_finishes_first_returns_its_result(client: Client) -> None:
     async def work() -> int:
         await asyncio.sleep(0)
         return 7
@@ -33,29 +33,29 @@ async def test_work_that_ends_first_has_its_result(client: Client) -> None:
     assert await cancel_on_disconnect(client.receive, work()) == 7
 
 
-async def test_work_is_broken_off_when_the_client_leaves(client: Client) -> None:
-    broken_off = []
+async def test_a_disconnect_cancels_the_work(client: Client) -> None:
+    cancelled = []
 
     async def work() -> None:
-        asyncio.get_running_loop().call_soon(client.gone.set)
+        asyncio.get_running_loop().call_soon(client.disconnected.set)
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
-            broken_off.append(True)
+            cancelled.append(True)
             raise
 
     with pytest.raises(ClientDisconnected):
         await cancel_on_disconnect(client.receive, work())
-    assert broken_off
+    assert cancelled
     assert asyncio.current_task().cancelling() == 0
 
 
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_client_that_leaves_as_the_work_ends_breaks_off_nothing_else(client: Client, turns: int) -> None:
+@pytest.mark.parametrize("iterations", range(6))
+async def test_a_disconnect_as_the_work_finishes_cancels_nothing_else(client: Client, iterations: int) -> None:
     async def work() -> int:
         await asyncio.sleep(0)
-        client.gone.set()
-        for _ in range(turns):
+        client.disconnected.set()
+        for _ in range(iterations):
             await asyncio.sleep(0)
         return 7
 
@@ -66,26 +66,26 @@ async def test_a_client_that_leaves_as_the_work_ends_breaks_off_nothing_else(cli
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_whoever_cancels_the_request_is_not_told_that_its_client_left(client: Client) -> None:
-    begun = asyncio.Event()
+async def test_cancellation_of_the_request_is_not_reported_as_a_disconnect(client: Client) -> None:
+    started = asyncio.Event()
 
     async def work() -> None:
-        begun.set()
+        started.set()
         await asyncio.get_running_loop().create_future()
 
     request = asyncio.create_task(cancel_on_disconnect(client.receive, work()))
-    await begun.wait()
+    await started.wait()
     request.cancel()
     with pytest.raises(asyncio.CancelledError):
         await request
     assert request.cancelled()
 
 
-async def test_work_that_is_late_when_the_client_leaves_has_lost_its_client(client: Client) -> None:
+async def test_work_that_times_out_during_a_disconnect_raises_either_error(client: Client) -> None:
     async def work() -> None:
         async with asyncio.timeout(None) as deadline:
             deadline.reschedule(asyncio.get_running_loop().time())
-            client.gone.set()
+            client.disconnected.set()
             await asyncio.get_running_loop().create_future()
 
     with pytest.raises((ClientDisconnected, TimeoutError)):

@@ -1,4 +1,4 @@
-"""Speech as server-sent events, read by a plain HTTP client."""
+"""Speech as server-sent events, read with a plain HTTP client."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from server.synthesis.events import with_pings
-from tests.server.hearing import CONTENT_TYPES
+from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
 
 
-def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Each event's data, once its name has been found to be its type."""
+def parse_events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The data of each event; asserts that the event name equals its type."""
     name = None
     for line in lines:
         if line.startswith("event: "):
@@ -29,11 +29,11 @@ def events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", CONTENT_TYPES)
-def test_the_deltas_are_the_bytes_of_the_raw_stream(client: httpx.Client, kind: str) -> None:
+def test_the_deltas_equal_the_raw_stream(client: httpx.Client, kind: str) -> None:
     with streamed(client, speech(response_format=kind, stream_format="sse")) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["x-sample-rate"] == "24000"
-        *deltas, done = events(response.iter_lines())
+        *deltas, done = parse_events(response.iter_lines())
     raw = client.post(SPEECH, json=speech(response_format=kind)).content
     assert len(deltas) > 1
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
@@ -41,7 +41,7 @@ def test_the_deltas_are_the_bytes_of_the_raw_stream(client: httpx.Client, kind: 
     assert done["type"] == "speech.audio.done"
 
 
-async def test_pings_that_are_closed_early_leave_nothing_at_work() -> None:
+async def test_closing_a_ping_stream_ends_the_wrapped_stream() -> None:
     ended = []
 
     async def never() -> AsyncIterator[bytes]:
@@ -59,7 +59,7 @@ async def test_pings_that_are_closed_early_leave_nothing_at_work() -> None:
 
 def test_the_usage_counts_text_tokens_and_frames(client: httpx.Client) -> None:
     with streamed(client, endless(max_new_tokens=10, stream_format="sse")) as response:
-        *_, done = events(response.iter_lines())
+        *_, done = parse_events(response.iter_lines())
     usage = done["usage"]
     assert done["finish_reason"] == "length"
     assert usage["output_tokens"] == 9
@@ -67,16 +67,16 @@ def test_the_usage_counts_text_tokens_and_frames(client: httpx.Client) -> None:
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_the_first_delta_leaves_before_the_last_frame_is_made(serving: Serving, client: httpx.Client) -> None:
+def test_the_first_delta_is_sent_before_the_last_frame_is_generated(serving: Serving, client: httpx.Client) -> None:
     with streamed(client, endless(stream_format="sse")) as response:
-        heard = events(response.iter_lines())
-        assert next(heard)["type"] == "speech.audio.delta"
+        received = parse_events(response.iter_lines())
+        assert next(received)["type"] == "speech.audio.delta"
         assert busy(serving.stats()) > 0
-        assert next(heard)["type"] == "speech.audio.delta"
+        assert next(received)["type"] == "speech.audio.delta"
     serving.until_idle()
 
 
-def test_a_request_that_fails_before_the_first_sound_has_a_status_and_no_events(client: httpx.Client) -> None:
+def test_a_request_that_fails_before_the_first_audio_gets_a_status_and_no_events(client: httpx.Client) -> None:
     response = client.post(SPEECH, json=speech(stream_format="sse", language="klingon"))
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/json"

@@ -1,4 +1,4 @@
-"""Which client gets the next free slot, and which one loses its slot to those who wait."""
+"""Admission between clients: which one runs slot, and which one is slot for others that wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from server.synthesis.admission_ticket import AdmissionTicket
 from tests.server.test_admission import Clock, refusal
 
 FRAME = 0.08
-"""Seconds of audio that a token of live text is worth."""
+"""Seconds of audio per live text token."""
 
 
 @pytest.fixture
@@ -27,76 +27,76 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def held() -> Iterator[ExitStack]:
-    with ExitStack() as held:
-        yield held
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
-def enter(admission: Admission, held: ExitStack, client: str) -> tuple[AdmissionTicket, ExitStack]:
-    """A ticket whose turn may come, and the stack that gives it back."""
-    stack = held.enter_context(ExitStack())
-    ticket = stack.enter_context(admission.ticket(client))
+def queue_request(admission: Admission, stack: ExitStack, client: str) -> tuple[AdmissionTicket, ExitStack]:
+    """Queue ticket request that is ready to run; closing the returned stack releases it."""
+    own_stack = stack.enter_context(ExitStack())
+    ticket = own_stack.enter_context(admission.ticket(client))
     ticket.request_turn()
-    return ticket, stack
+    return ticket, own_stack
 
 
-def running(ticket: AdmissionTicket) -> bool:
+def is_running(ticket: AdmissionTicket) -> bool:
     return ticket.started_at is not None
 
 
-def test_the_next_seat_goes_to_the_client_that_has_the_fewest(held: ExitStack) -> None:
+def test_the_next_place_goes_to_the_client_with_the_fewest_running_requests(stack: ExitStack) -> None:
     admission = Admission(3, 20)
-    (_, first), (_, second), (_, third) = (enter(admission, held, client) for client in "aab")
-    more_of_a = [enter(admission, held, "a")[0] for _ in range(3)]
-    more_of_b = enter(admission, held, "b")[0]
-    of_c = [enter(admission, held, "c")[0] for _ in range(2)]
+    (_, first), (_, second), (_, third) = (queue_request(admission, stack, client) for client in "aab")
+    more_of_a = [queue_request(admission, stack, "a")[0] for _ in range(3)]
+    more_of_b = queue_request(admission, stack, "b")[0]
+    of_c = [queue_request(admission, stack, "c")[0] for _ in range(2)]
     started = []
-    for stack in (third, first, second):
-        stack.close()
-        started.append([running(ticket) for ticket in (*more_of_a, more_of_b, *of_c)])
+    for admitted in (third, first, second):
+        admitted.close()
+        started.append([is_running(ticket) for ticket in (*more_of_a, more_of_b, *of_c)])
     assert started == [
-        [False, False, False, True, False, False],  # b has none, and came before c
-        [False, False, False, True, True, False],  # c has none, a still one
-        [True, False, False, True, True, False],  # a has none left
+        [False, False, False, True, False, False],  # b runs none, and came before c
+        [False, False, False, True, True, False],  # c runs none, a still runs one
+        [True, False, False, True, True, False],  # a runs none
     ]
 
 
-def test_one_client_runs_on_every_seat_while_no_other_waits(held: ExitStack) -> None:
+def test_one_client_uses_all_places_if_no_other_waits(stack: ExitStack) -> None:
     admission = Admission(8, 8, share=0.8)
-    assert all(running(enter(admission, held, "a")[0]) for _ in range(8))
+    assert all(is_running(queue_request(admission, stack, "a")[0]) for _ in range(8))
 
 
-def test_a_client_may_fill_its_share_of_the_queue_and_leaves_room_for_others(held: ExitStack) -> None:
+def test_a_client_may_fill_only_its_share_of_the_queue(stack: ExitStack) -> None:
     admission = Admission(2, 10, share=0.8)
     for _ in range(2 + 8):
-        enter(admission, held, "a")
+        queue_request(admission, stack, "a")
     refused = refusal(admission, "a")
     assert (refused.status, refused.code) == (429, "rate_limit_exceeded")
     assert "8 of 10 places" in refused.message
     for _ in range(2):
-        enter(admission, held, "b")
+        queue_request(admission, stack, "b")
     assert "2 requests run and 10 wait" in refusal(admission, "b").message
 
 
-def test_a_seat_is_not_held_by_a_request_that_prepares(held: ExitStack) -> None:
+def test_a_preparing_request_does_not_run(stack: ExitStack) -> None:
     admission = Admission(1, 3)
-    prepares = held.enter_context(admission.ticket("a"))
-    ready, stack = enter(admission, held, "a")
-    assert running(ready)
+    prepares = stack.enter_context(admission.ticket("a"))
+    ready, running_request = queue_request(admission, stack, "a")
+    assert is_running(ready)
     prepares.request_turn()
-    assert not running(prepares)
-    stack.close()
-    assert running(prepares)
+    assert not is_running(prepares)
+    running_request.close()
+    assert is_running(prepares)
 
 
-def test_a_request_keeps_its_place_while_it_prepares(held: ExitStack) -> None:
+def test_a_request_keeps_its_place_in_the_queue_while_it_prepares(stack: ExitStack) -> None:
     admission = Admission(1, 3)
-    _, stack = enter(admission, held, "a")
-    early = held.enter_context(admission.ticket("a"))
-    late, _ = enter(admission, held, "a")
+    _, running_request = queue_request(admission, stack, "a")
+    early = stack.enter_context(admission.ticket("a"))
+    late, _ = queue_request(admission, stack, "a")
     early.request_turn()
-    stack.close()
-    assert (running(early), running(late)) == (True, False)
+    running_request.close()
+    assert (is_running(early), is_running(late)) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -107,28 +107,28 @@ def test_a_share_is_rounded_up_and_leaves_one_place(places: int, share: float, m
     assert client_quota(places, share) == most
 
 
-def contended(clock: Clock, running: int = 2) -> Admission:
+def fair_admission(clock: Clock, running: int = 2) -> Admission:
     return Admission(running, 10, clock, share=0.8, contended_wait=10.0, recall_after=60.0)
 
 
-def test_who_keeps_the_engine_waiting_is_evicted_only_while_others_wait(clock: Clock, held: ExitStack) -> None:
-    admission = contended(clock)
-    blocked, _ = enter(admission, held, "a")
-    busy, _ = enter(admission, held, "b")
+def test_a_blocked_request_is_evicted_only_if_others_wait(clock: Clock, stack: ExitStack) -> None:
+    admission = fair_admission(clock)
+    blocked, _ = queue_request(admission, stack, "a")
+    busy, _ = queue_request(admission, stack, "b")
     blocked.add_audio(5.0)
     blocked.begin_client_wait()
     clock.now += 3600.0
     admission.evict_for_waiting()
     assert not blocked.evicted
-    enter(admission, held, "c")
+    queue_request(admission, stack, "c")
     admission.evict_for_waiting()
     assert (blocked.evicted, busy.evicted) == (True, False)
 
 
-def test_the_allowance_is_the_audio_given_and_the_contended_wait(clock: Clock, held: ExitStack) -> None:
-    admission = contended(clock, running=1)
-    ticket, _ = enter(admission, held, "a")
-    enter(admission, held, "b")
+def test_a_client_may_block_for_the_audio_it_received_plus_the_contended_wait(clock: Clock, stack: ExitStack) -> None:
+    admission = fair_admission(clock, running=1)
+    ticket, _ = queue_request(admission, stack, "a")
+    queue_request(admission, stack, "b")
     ticket.add_audio(5.0)
     ticket.begin_client_wait()
     clock.now += 15.0
@@ -139,11 +139,11 @@ def test_the_allowance_is_the_audio_given_and_the_contended_wait(clock: Clock, h
     assert ticket.evicted
 
 
-def test_a_paced_listener_of_a_fast_engine_is_never_evicted(clock: Clock, held: ExitStack) -> None:
-    admission = contended(clock, running=1)
-    ticket, _ = enter(admission, held, "a")
-    enter(admission, held, "b")
-    for _ in range(1000):  # the engine takes no time, and each second of audio is taken in a second
+def test_a_real_time_reader_of_a_fast_engine_is_never_evicted(clock: Clock, stack: ExitStack) -> None:
+    admission = fair_admission(clock, running=1)
+    ticket, _ = queue_request(admission, stack, "a")
+    queue_request(admission, stack, "b")
+    for _ in range(1000):  # the engine takes no time, and the client reads one second of audio per second
         ticket.add_audio(1.0)
         ticket.begin_client_wait()
         clock.now += 1.0
@@ -152,29 +152,29 @@ def test_a_paced_listener_of_a_fast_engine_is_never_evicted(clock: Clock, held: 
     assert not ticket.evicted
 
 
-def test_no_more_seats_are_taken_than_are_waited_for(clock: Clock, held: ExitStack) -> None:
-    admission = contended(clock, running=3)
-    slow = [enter(admission, held, "a")[0] for _ in range(3)]
+def test_only_as_many_requests_are_evicted_as_wait(clock: Clock, stack: ExitStack) -> None:
+    admission = fair_admission(clock, running=3)
+    slow = [queue_request(admission, stack, "a")[0] for _ in range(3)]
     for ticket in slow:
         ticket.begin_client_wait()
         clock.now += 20.0
-    enter(admission, held, "b")
+    queue_request(admission, stack, "b")
     for _ in range(3):
         admission.evict_for_waiting()
-    assert [ticket.evicted for ticket in slow] == [True, False, False]  # the one that waited longest
+    assert [ticket.evicted for ticket in slow] == [True, False, False]  # the one that blocked longest
 
 
-def test_a_client_beyond_its_share_gives_a_seat_back_to_one_that_waits_long(clock: Clock, held: ExitStack) -> None:
-    admission = contended(clock, running=4)
+def test_a_client_beyond_its_share_is_evicted_after_another_waits_long(clock: Clock, stack: ExitStack) -> None:
+    admission = fair_admission(clock, running=4)
     seats = []
     for _ in range(4):
-        seats.append(enter(admission, held, "a")[0])
+        seats.append(queue_request(admission, stack, "a")[0])
         clock.now += 1.0
-    enter(admission, held, "a")
+    queue_request(admission, stack, "a")
     clock.now += 100.0
     admission.evict_for_waiting()
-    assert not any(ticket.evicted for ticket in seats)  # only the same client waits
-    enter(admission, held, "b")
+    assert not any(ticket.evicted for ticket in seats)  # only requests of the same client wait
+    queue_request(admission, stack, "b")
     clock.now += 59.0
     admission.evict_for_waiting()
     assert not any(ticket.evicted for ticket in seats)
@@ -184,9 +184,9 @@ def test_a_client_beyond_its_share_gives_a_seat_back_to_one_that_waits_long(cloc
     assert [ticket.evicted for ticket in seats] == [False, False, False, True]
 
 
-async def test_a_pause_while_nobody_waited_is_forgiven_when_others_come() -> None:
+async def test_blocking_before_others_wait_does_not_count() -> None:
     clock = Clock()
-    admission = contended(clock, running=1)
+    admission = fair_admission(clock, running=1)
     with admission.ticket("a") as ticket:
         await ticket.wait_for_turn()
         ticket.begin_client_wait()
@@ -204,18 +204,18 @@ async def test_a_pause_while_nobody_waited_is_forgiven_when_others_come() -> Non
         await waiting
 
 
-async def test_an_evicted_holder_is_told_why_and_the_next_one_runs() -> None:
+async def test_an_evicted_request_raises_the_reason_and_the_next_one_runs() -> None:
     clock = Clock()
-    admission = contended(clock, running=1)
+    admission = fair_admission(clock, running=1)
     waiting = asyncio.create_task(next_turn(admission))
-    with pytest.raises(ApiError) as told, admission.ticket("a") as ticket, ticket.evictable():
+    with pytest.raises(ApiError) as error, admission.ticket("a") as ticket, ticket.evictable():
         await ticket.wait_for_turn()
         await asyncio.sleep(0)  # from here on the other request waits
         ticket.begin_client_wait()
         clock.now += 60.0
         await asyncio.Event().wait()
-    assert (told.value.status, told.value.code) == (408, "client_too_slow")
-    assert "10 s are allowed" in told.value.message
+    assert (error.value.status, error.value.code) == (408, "client_too_slow")
+    assert "10 s are allowed" in error.value.message
     async with asyncio.timeout(10.0):
         await waiting
     assert admission.admitted == 0
@@ -227,12 +227,12 @@ async def next_turn(admission: Admission) -> None:
 
 
 class Talker:
-    """The speech of text that comes ``tokens`` at a time, each burst ``pause`` seconds after the one before."""
+    """The speech of live text that arrives in bursts of ``tokens``, each ``pause`` seconds after the previous one."""
 
     completion = Completion(FinishReason.STOP, 1, 1)
 
     def __init__(self, clock: Clock, bursts: list[tuple[int, float]], token_seconds: float, pace: float) -> None:
-        """token_seconds: between tokens of a burst; pace: seconds that the engine takes for a second of audio."""
+        """token_seconds: time between the tokens of a burst; pace: engine time per second of audio, in seconds."""
         self._clock, self._bursts, self._token, self._pace = clock, bursts, token_seconds, pace
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
@@ -246,15 +246,15 @@ class Talker:
             written += pause
 
     def cancel(self) -> None:
-        """There is nothing to free."""
+        """Nothing to release."""
 
 
-async def evicted(bursts: list[tuple[int, float]], token_seconds: float, pace: float, clock: Clock) -> bool:
-    """Whether live text of this pace loses its seat while another request waits."""
-    admission = contended(clock, running=1)
+async def is_evicted(bursts: list[tuple[int, float]], token_seconds: float, pace: float, clock: Clock) -> bool:
+    """Whether live text with these bursts is evicted while another request waits."""
+    admission = fair_admission(clock, running=1)
     with ExitStack() as held:
-        ticket, _ = enter(admission, held, "a")
-        enter(admission, held, "b")
+        ticket, _ = queue_request(admission, held, "a")
+        queue_request(admission, held, "b")
         stream = LiveStream(Talker(clock, bursts, token_seconds, pace), ticket, complete=False)
         async for chunk in stream:
             admission.evict_for_waiting()
@@ -264,20 +264,20 @@ async def evicted(bursts: list[tuple[int, float]], token_seconds: float, pace: f
 
 @pytest.mark.parametrize("pace", [0.05, 0.8, 1.9], ids=["fast engine", "real time", "half of real time"])
 @pytest.mark.parametrize("rate", [20.0, 50.0])
-async def test_a_language_model_that_pauses_keeps_its_seat(rate: float, pace: float, clock: Clock) -> None:
-    """Three seconds without a token after every two seconds of them, for minutes."""
-    assert not await evicted([(round(2 * rate), 3.0)] * 30, 1 / rate, pace, clock)
+async def test_live_text_with_pauses_of_a_language_model_is_not_evicted(rate: float, pace: float, clock: Clock) -> None:
+    """Three seconds without tokens after every two seconds of tokens, for minutes."""
+    assert not await is_evicted([(round(2 * rate), 3.0)] * 30, 1 / rate, pace, clock)
 
 
 @pytest.mark.parametrize(
     ("tokens", "pause"), [(1, 40.0), (2, 9.0), (1, 0.5), (10, 20.0)], ids=["40 s", "9 s", "half a second", "20 s"]
 )
-async def test_text_that_trickles_loses_its_seat(tokens: int, pause: float, clock: Clock) -> None:
-    assert await evicted([(tokens, pause)] * 60, 0.02, 0.05, clock)
+async def test_live_text_that_trickles_is_evicted(tokens: int, pause: float, clock: Clock) -> None:
+    assert await is_evicted([(tokens, pause)] * 60, 0.02, 0.05, clock)
 
 
-async def test_waits_after_all_text_was_sent_are_the_engines(clock: Clock) -> None:
-    admission = contended(clock, running=1)
+async def test_waits_after_the_last_text_are_attributed_to_the_engine(clock: Clock) -> None:
+    admission = fair_admission(clock, running=1)
     with admission.ticket("a") as ticket:
         ticket.request_turn()
         stream = LiveStream(Talker(clock, [(50, 0.0)], 10.0, 0.0), ticket, complete=False)

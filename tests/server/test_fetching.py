@@ -1,4 +1,4 @@
-"""Fetching recordings from servers that nobody vouches for."""
+"""Fetching recordings from untrusted servers."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from server.references.fetch import Fetcher, SystemResolver
 from tests.server.origins import Answer, drip, endless, origin, page, raw, redirect
 from tests.server.serving import ROOT
 
-OPEN, CLOSED = "127.0.0.1", "127.0.0.2"
+PERMITTED, PRIVATE = "127.0.0.1", "127.0.0.2"
 """An address that the settings permit, and a private one that they do not."""
-MOST = 1_000_000
+MAX_BYTES = 1_000_000
 REFUSED, FAILED = "reference_url_refused", "reference_fetch_failed"
 
 
-class Names:
-    """A name server whose answers may change from one question to the next."""
+class Resolver:
+    """A name resolver whose answers may change between lookups."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append(host)
+        self.lookups.append(host)
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-def fetcher(names: Names | None = None, tls: ssl.SSLContext | None = None, **settings: object) -> Fetcher:
-    rules = ReferenceSettings.model_validate({"private_hosts": (OPEN,), "fetch_seconds": 20, **settings})
-    return Fetcher(rules, MOST, names or Names([OPEN]), tls)
+def fetcher(names: Resolver | None = None, tls: ssl.SSLContext | None = None, **settings: object) -> Fetcher:
+    rules = ReferenceSettings.model_validate({"private_hosts": (PERMITTED,), "fetch_seconds": 20, **settings})
+    return Fetcher(rules, MAX_BYTES, names or Resolver([PERMITTED]), tls)
 
 
 async def refusal(url: str, by: Fetcher | None = None) -> ApiError:
@@ -50,7 +50,7 @@ async def refusal(url: str, by: Fetcher | None = None) -> ApiError:
     return caught.value
 
 
-async def test_a_file_comes_as_it_is() -> None:
+async def test_a_file_is_fetched_unchanged() -> None:
     data = bytes(range(256)) * 100
     async with origin({"/voice.wav?x=1": page(data)}) as here:
         assert await fetcher().fetch(f"http://voices.example:{here.port}/voice.wav?x=1") == data
@@ -58,13 +58,15 @@ async def test_a_file_comes_as_it_is() -> None:
     assert f"host: voices.example:{here.port}" in head.lower()
 
 
-async def test_nothing_of_this_server_goes_along(monkeypatch: pytest.MonkeyPatch, tmp_path_factory) -> None:
+async def test_requests_carry_no_credentials_cookies_or_proxy_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory
+) -> None:
     folder = tmp_path_factory.mktemp("home")
     (folder / ".netrc").write_text("default login someone password secret\n")
     monkeypatch.setenv("NETRC", str(folder / ".netrc"))
-    async with origin(address=CLOSED) as proxy:
+    async with origin(address=PRIVATE) as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, f"http://{CLOSED}:{proxy.port}")
+            monkeypatch.setenv(name, f"http://{PRIVATE}:{proxy.port}")
         pages = {"/a": page(b"", "302 Found", Location="/b", Set_Cookie="session=1; Path=/"), "/b": page(b"file")}
         async with origin(pages) as here:
             assert await fetcher().fetch(f"http://voices.example:{here.port}/a") == b"file"
@@ -76,16 +78,16 @@ async def test_nothing_of_this_server_goes_along(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
-async def test_redirects_are_followed(status: str) -> None:
+async def test_follows_redirects(status: str) -> None:
     async with origin({"/a": redirect("b", status), "/b": redirect("//other.example/c")}) as here:
         here.pages["/b"] = redirect(f"//other.example:{here.port}/c", status)
         here.pages["/c"] = page(b"file")
-        names = Names([OPEN])
+        names = Resolver([PERMITTED])
         assert await fetcher(names).fetch(f"http://voices.example:{here.port}/a") == b"file"
-    assert names.asked == ["voices.example", "voices.example", "other.example"]
+    assert names.lookups == ["voices.example", "voices.example", "other.example"]
 
 
-async def test_three_redirects_and_no_more() -> None:
+async def test_follows_at_most_three_redirects() -> None:
     pages = {f"/{n}": redirect(f"/{n - 1}") for n in range(1, 5)}
     async with origin({**pages, "/0": page(b"file")}) as here:
         assert await fetcher().fetch(f"http://a.example:{here.port}/3") == b"file"
@@ -94,46 +96,46 @@ async def test_three_redirects_and_no_more() -> None:
     assert "3 times" in error.message
 
 
-async def test_a_redirect_to_a_private_address_is_not_followed() -> None:
-    async with origin(address=CLOSED) as inside, origin() as here:
+async def test_does_not_follow_a_redirect_to_a_private_address() -> None:
+    async with origin(address=PRIVATE) as inside, origin() as here:
         here.pages["/a"] = redirect(f"http://inside.example:{inside.port}/secret")
-        error = await refusal(f"http://a.example:{here.port}/a", fetcher(Names([OPEN], [CLOSED])))
+        error = await refusal(f"http://a.example:{here.port}/a", fetcher(Resolver([PERMITTED], [PRIVATE])))
     assert error.code == REFUSED
     assert (len(here.heads), inside.heads) == (1, [])
 
 
-async def test_a_name_that_changes_its_answer_is_asked_once_for_each_connection() -> None:
-    async with origin({"/a": page(b"file")}) as here, origin(address=CLOSED, port=here.port) as inside:
-        names = Names([OPEN], [CLOSED])
+async def test_a_host_is_resolved_once_for_each_connection() -> None:
+    async with origin({"/a": page(b"file")}) as here, origin(address=PRIVATE, port=here.port) as inside:
+        names = Resolver([PERMITTED], [PRIVATE])
         assert await fetcher(names).fetch(f"http://rebound.example:{here.port}/a") == b"file"
-        assert names.asked == ["rebound.example"]
+        assert names.lookups == ["rebound.example"]
         error = await refusal(f"http://rebound.example:{here.port}/a", fetcher(names))
     assert error.code == REFUSED
     assert inside.heads == []
 
 
-async def test_a_name_that_changes_its_answer_between_redirects_is_refused() -> None:
-    async with origin({"/a": redirect("/b")}) as here, origin(address=CLOSED, port=here.port) as inside:
-        error = await refusal(f"http://rebound.example:{here.port}/a", fetcher(Names([OPEN], [CLOSED])))
+async def test_refuses_a_host_that_rebinds_between_redirects() -> None:
+    async with origin({"/a": redirect("/b")}) as here, origin(address=PRIVATE, port=here.port) as inside:
+        error = await refusal(f"http://rebound.example:{here.port}/a", fetcher(Resolver([PERMITTED], [PRIVATE])))
     assert error.code == REFUSED
     assert inside.heads == []
 
 
-async def test_one_private_address_among_several_is_enough() -> None:
+async def test_refuses_a_host_if_any_of_its_addresses_is_private() -> None:
     async with origin({"/a": page(b"file")}) as here:
-        error = await refusal(f"http://mixed.example:{here.port}/a", fetcher(Names([OPEN, CLOSED])))
+        error = await refusal(f"http://mixed.example:{here.port}/a", fetcher(Resolver([PERMITTED, PRIVATE])))
     assert (error.code, here.heads) == (REFUSED, [])
 
 
-async def test_the_next_address_is_tried_where_one_cannot_be_reached() -> None:
+async def test_tries_the_next_address_if_one_is_unreachable() -> None:
     async with origin({"/a": page(b"file")}) as here:
-        by = fetcher(Names([CLOSED, OPEN]), private_hosts=(OPEN, CLOSED))
+        by = fetcher(Resolver([PRIVATE, PERMITTED]), private_hosts=(PERMITTED, PRIVATE))
         assert await by.fetch(f"http://two.example:{here.port}/a") == b"file"
 
 
-async def test_a_name_without_an_address_and_a_private_one_look_the_same() -> None:
-    unknown = await refusal("http://unknown.internal/a", fetcher(Names([])))
-    private = await refusal("http://payroll.internal/a", fetcher(Names(["10.1.2.3"])))
+async def test_an_unknown_name_and_a_private_one_get_the_same_error() -> None:
+    unknown = await refusal("http://unknown.internal/a", fetcher(Resolver([])))
+    private = await refusal("http://payroll.internal/a", fetcher(Resolver(["10.1.2.3"])))
     assert (unknown.message, unknown.code) == (private.message, private.code)
     assert "10.1.2.3" not in private.message
 
@@ -142,20 +144,20 @@ async def test_a_name_without_an_address_and_a_private_one_look_the_same() -> No
     "host",
     ["127.0.0.2", "2130706434", "0x7f.2", "127.2", "[::ffff:127.0.0.2]", "[::1]", "0.0.0.0", "[::]", "169.254.169.254"],
 )
-async def test_an_address_is_known_in_every_spelling(host: str) -> None:
-    async with origin({"/a": page(b"file")}, address=CLOSED) as inside:
-        by = Fetcher(ReferenceSettings(), MOST, SystemResolver())
+async def test_recognizes_an_address_in_every_notation(host: str) -> None:
+    async with origin({"/a": page(b"file")}, address=PRIVATE) as inside:
+        by = Fetcher(ReferenceSettings(), MAX_BYTES, SystemResolver())
         assert (await refusal(f"http://{host}:{inside.port}/a", by)).code == REFUSED
     assert inside.heads == []
 
 
 @pytest.mark.parametrize("host", ["a" * 70 + ".example", "a..example", "nowhere.invalid", "-"])
-async def test_a_name_that_cannot_be_looked_up_is_refused(host: str) -> None:
-    error = await refusal(f"http://{host}/a", Fetcher(ReferenceSettings(), MOST, SystemResolver()))
+async def test_refuses_a_name_that_cannot_be_resolved(host: str) -> None:
+    error = await refusal(f"http://{host}/a", Fetcher(ReferenceSettings(), MAX_BYTES, SystemResolver()))
     assert error.code == REFUSED
 
 
-NAMES_THAT_NEVER_ANSWER = """
+HANGING_LOOKUPS = """
 import asyncio, socket, threading
 from server.references.fetch import SystemResolver
 started = threading.Semaphore(0)
@@ -176,8 +178,8 @@ asyncio.run(main())
 """
 
 
-def test_names_that_never_answer_are_few_at_once_and_hold_up_no_end() -> None:
-    command = [sys.executable, "-c", NAMES_THAT_NEVER_ANSWER]
+def test_hanging_lookups_are_bounded_and_do_not_delay_exit() -> None:
+    command = [sys.executable, "-c", HANGING_LOOKUPS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "8 True\n"
 
@@ -200,7 +202,7 @@ def test_names_that_never_answer_are_few_at_once_and_hold_up_no_end() -> None:
         "http://a.example/\r\nX-More: 1",
     ],
 )
-async def test_what_is_not_a_plain_address_is_refused(url: str) -> None:
+async def test_refuses_urls_that_are_not_plain_http_addresses(url: str) -> None:
     error = await refusal(url)
     assert error.code == REFUSED
     assert "secret" not in error.message
@@ -210,23 +212,23 @@ async def test_what_is_not_a_plain_address_is_refused(url: str) -> None:
     "location",
     ["file:///etc/passwd", "ftp://a.example/b", "gopher://a.example/b", "//u:p@a.example/b", "http://[::1", "data:,x"],
 )
-async def test_a_redirect_leads_to_http_addresses_alone(location: str) -> None:
+async def test_follows_redirects_to_http_urls_only(location: str) -> None:
     async with origin({"/a": redirect(location)}) as here:
         assert (await refusal(f"http://a.example:{here.port}/a")).code == REFUSED
     assert len(here.heads) == 1
 
 
-HOSTILE: dict[str, tuple[Callable[[], Answer], str]] = {
+MALICIOUS: dict[str, tuple[Callable[[], Answer], str]] = {
     "endless": (endless, "more than 1000000 bytes"),
     "endless in chunks": (
         lambda: raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"10000\r\n%b\r\n" % bytes(65_536) * 20),
         "more than 1000000 bytes",
     ),
-    "too long by its own word": (lambda: page(b"", Content_Length="1000001"), "more than 1000000 bytes"),
-    "a length beyond numbers": (lambda: page(b"", Content_Length="9" * 5000), "closed the connection early"),
-    "a length that lies": (lambda: page(b"abc", Content_Length="900"), "closed the connection early"),
+    "declared length too large": (lambda: page(b"", Content_Length="1000001"), "more than 1000000 bytes"),
+    "declared length with 5000 digits": (lambda: page(b"", Content_Length="9" * 5000), "closed the connection early"),
+    "wrong declared length": (lambda: page(b"abc", Content_Length="900"), "closed the connection early"),
     "not http": (lambda: raw(b"SSH-2.0-OpenSSH_9.6\r\n" * 3), "closed the connection early"),
-    "nothing": (lambda: raw(b""), "closed the connection early"),
+    "empty response": (lambda: raw(b""), "closed the connection early"),
     "endless headers": (lambda: raw(b"HTTP/1.1 200 OK\r\n" + b"X: " + b"a" * 10**6), "closed the connection early"),
     "a compressed bomb": (
         lambda: page(gzip.compress(bytes(10**8)), Content_Encoding="gzip"),
@@ -234,22 +236,22 @@ HOSTILE: dict[str, tuple[Callable[[], Answer], str]] = {
     ),
     "a redirect with an endless body": (lambda: endless("302 Found", Location="/a"), "3 times"),
     "not found": (lambda: page(b"private words", "404 Not Found"), "status 404"),
-    "a part": (lambda: page(b"abc", "206 Partial Content"), "status 206"),
+    "partial content": (lambda: page(b"abc", "206 Partial Content"), "status 206"),
     "a redirect to nowhere": (lambda: page(b"", "302 Found", Location=""), "3 times"),
-    "a choice": (lambda: page(b"", "300 Multiple Choices", Location="/b"), "status 300"),
+    "multiple choices": (lambda: page(b"", "300 Multiple Choices", Location="/b"), "status 300"),
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-async def test_a_hostile_answer_is_refused(case: str) -> None:
-    make, words = HOSTILE[case]
+@pytest.mark.parametrize("case", MALICIOUS)
+async def test_refuses_a_malicious_response(case: str) -> None:
+    make, words = MALICIOUS[case]
     async with origin({"/a": make()}) as here:
         error = await refusal(f"http://a.example:{here.port}/a")
     assert words in error.message
     assert "private words" not in error.message
 
 
-HTTP = st.lists(
+HTTP_RESPONSES = st.lists(
     st.one_of(
         st.binary(max_size=30),
         st.sampled_from([b"HTTP/1.1 ", b"200 OK", b"302 Found", b"\r\n", b"\r\n\r\n", b"Location: ", b"http://", b":"]),
@@ -259,9 +261,9 @@ HTTP = st.lists(
 ).map(b"".join)
 
 
-@given(start=st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 302 Found\r\nLocation: "]), rest=HTTP)
+@given(start=st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 302 Found\r\nLocation: "]), rest=HTTP_RESPONSES)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_is_answered_is_a_file_or_a_refusal(start: bytes, rest: bytes) -> None:
+def test_every_response_gives_a_file_or_a_refusal(start: bytes, rest: bytes) -> None:
     async def fetch() -> None:
         async with origin({"/a": raw(start + rest)}) as here:
             try:
@@ -273,32 +275,32 @@ def test_whatever_is_answered_is_a_file_or_a_refusal(start: bytes, rest: bytes) 
 
 
 @pytest.mark.parametrize("head", [None, b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 100 Continue\r\n\r\n"])
-async def test_a_slow_drip_is_broken_off(head: bytes | None) -> None:
+async def test_a_slow_drip_times_out(head: bytes | None) -> None:
     async with origin({"/a": drip(head)}) as here:
         error = await refusal(f"http://a.example:{here.port}/a", fetcher(fetch_seconds=0.3))
         assert error.code == FAILED
         await here.left.wait()
 
 
-async def test_a_name_server_that_never_answers_is_not_waited_for() -> None:
-    class Mute(Names):
+async def test_a_hanging_resolver_times_out() -> None:
+    class Mute(Resolver):
         async def __call__(self, host: str, port: int) -> Sequence[str]:
             return await asyncio.get_running_loop().create_future()
 
     assert (await refusal("http://a.example/a", fetcher(Mute([]), fetch_seconds=0.1))).code == FAILED
 
 
-async def test_who_gives_up_closes_the_connection() -> None:
+async def test_cancelling_a_fetch_closes_the_connection() -> None:
     async with origin({"/a": drip()}) as here:
         fetching = asyncio.create_task(fetcher().fetch(f"http://a.example:{here.port}/a"))
-        await here.asked.wait()
+        await here.requested.wait()
         fetching.cancel()
         with pytest.raises(asyncio.CancelledError):
             await fetching
         await here.left.wait()
 
 
-async def test_addresses_can_be_switched_off() -> None:
+async def test_fetching_urls_can_be_disabled() -> None:
     async with origin({"/a": page(b"file")}) as here:
         error = await refusal(f"http://a.example:{here.port}/a", fetcher(fetch_urls=False))
     assert (error.code, here.heads) == ("not_supported", [])
@@ -321,29 +323,29 @@ def client_tls(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-async def test_https_verifies_the_host_and_not_the_address(authority: trustme.CA) -> None:
+async def test_https_verifies_the_host_name(authority: trustme.CA) -> None:
     async with origin({"/a": page(b"file")}, tls=server_tls(authority, "a.example")) as here:
         tls = client_tls(authority)
         assert await fetcher(tls=tls).fetch(f"https://a.example:{here.port}/a") == b"file"
-        for stranger in ("b.example", OPEN):
-            error = await refusal(f"https://{stranger}:{here.port}/a", fetcher(tls=tls))
+        for other in ("b.example", PERMITTED):
+            error = await refusal(f"https://{other}:{here.port}/a", fetcher(tls=tls))
             assert (error.code, "certificate" in error.message) == (FAILED, True)
     assert len(here.heads) == 1
 
 
-async def test_https_is_verified_against_the_usual_authorities(authority: trustme.CA) -> None:
+async def test_https_uses_the_system_certificate_authorities(authority: trustme.CA) -> None:
     async with origin({"/a": page(b"file")}, tls=server_tls(authority, "a.example")) as here:
         assert (await refusal(f"https://a.example:{here.port}/a")).code == FAILED
 
 
-async def test_a_redirect_from_https_to_http_is_refused(authority: trustme.CA) -> None:
+async def test_refuses_a_redirect_from_https_to_http(authority: trustme.CA) -> None:
     async with origin({"/a": page(b"file")}) as plain, origin(tls=server_tls(authority, "a.example")) as safe:
         safe.pages["/a"] = redirect(f"http://a.example:{plain.port}/a")
         error = await refusal(f"https://a.example:{safe.port}/a", fetcher(tls=client_tls(authority)))
     assert (error.code, plain.heads) == (REFUSED, [])
 
 
-async def test_each_host_of_a_redirect_shows_its_own_certificate(authority: trustme.CA) -> None:
+async def test_each_host_of_a_redirect_needs_its_own_certificate(authority: trustme.CA) -> None:
     async with origin({}, tls=server_tls(authority, "a.example")) as here:
         here.pages["/a"] = redirect(f"https://b.example:{here.port}/a")
         error = await refusal(f"https://a.example:{here.port}/a", fetcher(tls=client_tls(authority)))

@@ -1,4 +1,4 @@
-"""Raw audio that was cut at its length limit says so."""
+"""Raw audio reports its finish reason."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.server.raw_http import connect
 from tests.server.serving import SPEECH, Serving, speech
 
 LONG = "Good morning to all of you. I am glad that you could come today."
-NAME = b"x-finish-reason"
+HEADER = b"x-finish-reason"
 
 
-def streamed_answer(serving: Serving, body: dict[str, Any], *extra: tuple[str, str]) -> tuple[h11.Response, list[Any]]:
-    """The head of the answer, and its trailers, as an independent HTTP implementation reads them."""
+def stream_with_h11(serving: Serving, body: dict[str, Any], *extra: tuple[str, str]) -> tuple[h11.Response, list[Any]]:
+    """The head of the response and its trailers, parsed by an independent HTTP implementation."""
     data = json.dumps(body).encode()
     client = h11.Connection(h11.CLIENT)
     headers = [("Host", "x"), ("Content-Type", "application/json"), ("Content-Length", str(len(data))), *extra]
@@ -37,7 +37,7 @@ def streamed_answer(serving: Serving, body: dict[str, Any], *extra: tuple[str, s
 
 
 @pytest.mark.parametrize("fields", [{}, {"split": "sentence", "input": LONG}, {"response_format": "mp3"}])
-def test_a_whole_body_has_a_header(client: httpx.Client, fields: dict[str, Any]) -> None:
+def test_a_complete_response_has_a_header(client: httpx.Client, fields: dict[str, Any]) -> None:
     answer = client.post(SPEECH, json=speech(stream=False, **fields))
     assert answer.status_code == 200
     assert answer.headers["X-Finish-Reason"] == "length"
@@ -45,24 +45,24 @@ def test_a_whole_body_has_a_header(client: httpx.Client, fields: dict[str, Any])
 
 @pytest.mark.parametrize("fields", [{}, {"split": "sentence", "input": LONG}])
 def test_a_stream_has_a_trailer_for_clients_that_accept_it(serving: Serving, fields: dict[str, Any]) -> None:
-    head, trailers = streamed_answer(serving, speech(**fields), ("TE", "deflate;q=0.5, trailers"))
+    head, trailers = stream_with_h11(serving, speech(**fields), ("TE", "deflate;q=0.5, trailers"))
     assert head.status_code == 200
     assert (b"trailer", b"X-Finish-Reason") in list(head.headers)
-    assert trailers == [(NAME, b"length")]
+    assert trailers == [(HEADER, b"length")]
 
 
-def test_others_get_no_trailer(serving: Serving) -> None:
-    """Simple keep-alive clients take a trailer for the beginning of the next answer."""
-    head, trailers = streamed_answer(serving, speech())
+def test_other_clients_get_no_trailer(serving: Serving) -> None:
+    """Simple keep-alive clients would read a trailer as the beginning of the next response."""
+    head, trailers = stream_with_h11(serving, speech())
     assert b"trailer" not in dict(list(head.headers))
     assert trailers == []
 
 
 def test_events_have_no_trailer(serving: Serving) -> None:
-    _, trailers = streamed_answer(serving, speech(stream_format="sse"), ("TE", "trailers"))
+    _, trailers = stream_with_h11(serving, speech(stream_format="sse"), ("TE", "trailers"))
     assert trailers == []
 
 
-def test_an_error_has_none_either(serving: Serving) -> None:
-    head, trailers = streamed_answer(serving, speech(input=""), ("TE", "trailers"))
+def test_an_error_has_no_trailer(serving: Serving) -> None:
+    head, trailers = stream_with_h11(serving, speech(input=""), ("TE", "trailers"))
     assert (head.status_code, trailers) == (400, [])

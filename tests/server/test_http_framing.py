@@ -1,4 +1,4 @@
-"""Request lines and lengths that only programs other than browsers send."""
+"""Unusual request lines, header and body framing, as only non-browser clients send them."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import pytest
 from websockets.sync.client import connect as connect_websocket
 
 from tests.server.live_client import live_url
-from tests.server.raw_http import HEAD, connect, error, exchange, parse, read_all
-from tests.server.serving import PATIENCE, SPEECH, Serving
+from tests.server.raw_http import HEAD, connect, exchange, parse, parse_error, read_all
+from tests.server.serving import SPEECH, TIMEOUT, Serving
 
 CLOSE = "Connection: close\r\n\r\n"
 
 
 def test_a_request_with_two_lengths_is_answered_and_the_connection_closed(serving: Serving) -> None:
-    """RFC 9112, 6.1: what follows such a request may be smuggled."""
+    """RFC 9112, 6.1: data after such a request may be smuggled."""
     body = b'{"input": ""}'
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     head = (HEAD + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n").encode()
     status, headers, answer = exchange(serving, head + chunked + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     assert (status, headers["connection"]) == (400, "close")
-    assert error(answer)["param"] == "input"
+    assert parse_error(answer)["param"] == "input"
 
 
 @pytest.mark.parametrize("target", ["http://h:1/v1/models?a=b", "HTTPS://[::1]:80/v1/models"])
-def test_a_target_in_absolute_form_is_served(serving: Serving, target: str) -> None:
+def test_serves_a_target_in_absolute_form(serving: Serving, target: str) -> None:
     status, _, answer = exchange(serving, f"GET {target} HTTP/1.1\r\nHost: other\r\n{CLOSE}".encode())
     assert status == 200
     assert json.loads(answer)["object"] == "list"
 
 
-def test_the_authority_of_such_a_target_replaces_the_host(serving: Serving) -> None:
-    """A page may use the server under the host it was loaded from, which is compared with Host."""
+def test_the_authority_of_an_absolute_target_replaces_the_host(serving: Serving) -> None:
+    """The Origin of a page is compared with the host of its request."""
     body = "Origin: http://localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" + CLOSE + "{}"
     for authority, status in (("localhost", 400), ("other", 403)):
         request = f"POST http://{authority}{SPEECH} HTTP/1.1\r\nHost: localhost\r\n{body}"
@@ -52,16 +52,16 @@ def test_a_websocket_may_have_an_absolute_target(serving: Serving) -> None:
     "line",
     ["GET ftp://x/health", "GET health", "GET http://", "GET http:///health", "GET http://u:p@x/", "GET http://é/"],
 )
-def test_another_target_is_refused(serving: Serving, line: str) -> None:
+def test_refuses_an_invalid_target(serving: Serving, line: str) -> None:
     status, headers, answer = exchange(serving, f"{line} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-    assert (status, headers["connection"], error(answer)["code"]) == (400, "close", "invalid_http")
+    assert (status, headers["connection"], parse_error(answer)["code"]) == (400, "close", "invalid_http")
 
 
 @pytest.mark.parametrize("line", ["CONNECT x:443", "OPTIONS *"])
-def test_a_target_of_a_proxy_or_of_the_whole_server_is_not_found(serving: Serving, line: str) -> None:
+def test_refuses_connect_and_options_asterisk(serving: Serving, line: str) -> None:
     status, _, answer = exchange(serving, f"{line} HTTP/1.1\r\nHost: x\r\n{CLOSE}".encode())
     assert status in (404, 405)
-    error(answer)
+    parse_error(answer)
 
 
 @pytest.mark.parametrize(
@@ -74,26 +74,26 @@ def test_a_target_of_a_proxy_or_of_the_whole_server_is_not_found(serving: Servin
     ],
     ids=["a header", "headers", "a chunk's extension", "trailers"],
 )
-def test_heads_chunk_extensions_and_trailers_have_a_bound(serving: Serving, data: bytes) -> None:
-    """The server stops reading, whatever it could still say."""
+def test_headers_chunk_extensions_and_trailers_are_bounded(serving: Serving, data: bytes) -> None:
+    """The server stops reading and closes the connection."""
     with connect(serving) as client, pytest.raises(ConnectionError):
         for _ in range(100):
             client.sendall(data)
 
 
-def test_a_client_that_pipelines_and_never_reads_is_not_read_further(serving: Serving) -> None:
-    """Answers wait in a bounded buffer, and so requests wait in the client."""
+def test_a_pipelining_client_that_never_reads_gets_back_pressure(serving: Serving) -> None:
+    """The buffer of responses is bounded, so the server stops reading requests."""
     request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
     with connect(serving, window=4096) as client:
         client.settimeout(1.0)
         with pytest.raises(TimeoutError):
             for _ in range(1000):
                 client.sendall(request * 1000)
-        client.settimeout(PATIENCE)
+        client.settimeout(TIMEOUT)
         assert client.recv(12) == b"HTTP/1.1 200"
 
 
-def test_a_keep_alive_client_is_served_again_after_trailers_were_offered(serving: Serving) -> None:
+def test_accepting_trailers_does_not_break_keep_alive(serving: Serving) -> None:
     request = "GET /health HTTP/1.1\r\nHost: x\r\nTE: trailers\r\n"
     with connect(serving, f"{request}\r\n{request}{CLOSE}".encode()) as client:
         answers = read_all(client)
@@ -101,19 +101,19 @@ def test_a_keep_alive_client_is_served_again_after_trailers_were_offered(serving
     assert parse(answers)[0] == 200
 
 
-def test_a_websocket_client_still_connects(serving: Serving) -> None:
-    with connect_websocket(live_url(serving), open_timeout=PATIENCE):
+def test_a_websocket_client_connects(serving: Serving) -> None:
+    with connect_websocket(live_url(serving), open_timeout=TIMEOUT):
         pass
 
 
-def test_a_body_of_tiny_chunks_is_refused(serving: Serving) -> None:
+def test_refuses_a_body_of_tiny_chunks(serving: Serving) -> None:
     """Each chunk costs the event loop as much as a large one."""
     head = (HEAD + "Transfer-Encoding: chunked\r\n\r\n").encode()
     status, headers, answer = exchange(serving, head + b"1\r\nx\r\n" * 2000)
-    assert (status, headers["connection"], error(answer)["code"]) == (400, "close", "invalid_http")
+    assert (status, headers["connection"], parse_error(answer)["code"]) == (400, "close", "invalid_http")
 
 
-def test_a_broken_body_of_a_head_request_closes_the_connection(serving: Serving) -> None:
+def test_an_invalid_body_of_a_head_request_closes_the_connection(serving: Serving) -> None:
     request = b"HEAD /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"
     with connect(serving, request) as client:
         read_all(client)

@@ -1,4 +1,4 @@
-"""What a full or strict server refuses."""
+"""Limits of requests, concurrency and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.server.test_bad_input import check
 
 @pytest.fixture(scope="module")
 def strict(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """One request at a time, short ones only."""
+    """A server with low limits that runs one request at a time."""
     limits = {
         "max_running": 1,
         "max_waiting": 0,
@@ -34,7 +34,7 @@ def strict(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield server.ready()
 
 
-def test_a_full_server_says_when_to_come_back(strict: Serving) -> None:
+def test_a_full_server_answers_429_with_retry_after(strict: Serving) -> None:
     with strict.client() as client, streamed(client, endless(voice="ryan")) as response:
         pieces = response.iter_raw()
         assert next(pieces)
@@ -48,7 +48,7 @@ def test_a_full_server_says_when_to_come_back(strict: Serving) -> None:
         assert client.post(SPEECH, json=speech(voice="ryan")).status_code == 200
 
 
-def test_a_refused_request_gives_its_seat_back(strict: Serving) -> None:
+def test_a_refused_request_releases_its_place(strict: Serving) -> None:
     with strict.client() as client:
         for _ in range(3):
             check(client.post(SPEECH, json=speech(voice="nobody")), 404, "voice", "voice_not_found")
@@ -56,12 +56,12 @@ def test_a_refused_request_gives_its_seat_back(strict: Serving) -> None:
         assert strict.stats()["requests"] == 0
 
 
-def test_a_body_is_bounded_by_its_length(strict: Serving) -> None:
+def test_a_body_with_a_content_length_is_bounded(strict: Serving) -> None:
     with strict.client() as client:
         check(client.post(SPEECH, json=speech(input="a" * 5000)), 413, None, "request_too_large")
 
 
-def test_a_body_that_does_not_say_its_length_is_bounded_too(strict: Serving) -> None:
+def test_a_chunked_body_is_bounded(strict: Serving) -> None:
     def chunks() -> Iterator[bytes]:
         yield b'{"input": "'
         for _ in range(5):
@@ -72,7 +72,7 @@ def test_a_body_that_does_not_say_its_length_is_bounded_too(strict: Serving) -> 
         check(response, 413, None, "request_too_large")
 
 
-def test_texts_are_bounded_by_the_settings(strict: Serving) -> None:
+def test_the_length_of_texts_is_limited_by_the_settings(strict: Serving) -> None:
     with strict.client() as client:
         long_input = client.post(SPEECH, json=speech(input="a" * 21))
         check(long_input, 400, "input", "string_above_max_length")
@@ -80,28 +80,28 @@ def test_texts_are_bounded_by_the_settings(strict: Serving) -> None:
         check(long_instructions, 400, "instructions", "string_above_max_length")
 
 
-def test_the_settings_say_which_fields_are_ignored_and_which_names_are_known(strict: Serving) -> None:
+def test_the_settings_define_ignored_fields_and_model_aliases(strict: Serving) -> None:
     with strict.client() as client:
-        fine = speech(voice="ryan", mood="good", model="mine")
-        assert client.post(SPEECH, json=fine).status_code == 200
+        valid = speech(voice="ryan", mood="good", model="mine")
+        assert client.post(SPEECH, json=valid).status_code == 200
         check(client.post(SPEECH, json=speech(lang_code="a")), 400, "lang_code", "unknown_parameter")
         check(client.post(SPEECH, json=speech(model="tts-1")), 404, "model", "model_not_found")
 
 
-def test_a_default_voice_that_is_not_there_is_not_found(strict: Serving) -> None:
+def test_an_unknown_default_voice_is_a_404(strict: Serving) -> None:
     with strict.client() as client:
         error = check(client.post(SPEECH, json=speech()), 404, "voice", "voice_not_found")
         assert "nobody" in error["message"]
 
 
-def test_a_server_that_is_still_loading_is_up_but_not_ready(pocket: Path, tmp_path: Path) -> None:
+def test_a_loading_server_is_healthy_but_not_ready(pocket: Path, tmp_path: Path) -> None:
     with Serving(write_config(tmp_path, pocket)) as server, httpx.Client(base_url=server.url) as client:
         response = client.get("/ready")
         check(response, 503, None, "engine_unavailable")
         assert int(response.headers["retry-after"]) > 0
         assert client.get("/health").status_code == 200
-        for path, asked in ((SPEECH, speech()), (f"{SPEECH}/batch", {"items": [speech()]})):
-            check(client.post(path, json=asked), 503, None, "engine_unavailable")
+        for path, body in ((SPEECH, speech()), (f"{SPEECH}/batch", {"items": [speech()]})):
+            check(client.post(path, json=body), 503, None, "engine_unavailable")
         assert "sonant_engine_up" in client.get("/metrics").text
         server.ready()
         assert client.get("/ready").status_code == 200

@@ -1,4 +1,4 @@
-"""Live text over a WebSocket: as if it had been there from the beginning, and silent when told."""
+"""Live text over a WebSocket: the same audio as for the complete text, and cancellation."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from websockets.sync.client import connect
 from tests.server.live_client import (
     CONFIG,
     TEXT,
-    hear,
-    hear_first,
-    hear_to_event,
     live_url,
-    refusal,
-    say,
+    receive_error,
+    receive_first_audio,
+    receive_until_event,
+    receive_utterance,
+    send_messages,
+    send_text,
+    send_utterance,
     session,
-    tell,
-    write,
 )
-from tests.server.serving import PATIENCE, SPEECH
+from tests.server.serving import SPEECH, TIMEOUT
 
 
-def whole(client, text: str = TEXT, **fields: object) -> bytes:
+def synthesize(client, text: str = TEXT, **fields: object) -> bytes:
     body = {name: value for name, value in CONFIG.items() if name != "type"} | {"input": text} | fields
     return client.post(SPEECH, json={**body, "non_streaming_mode": False}).raise_for_status().content
 
 
-@pytest.mark.parametrize("size", [1, 4, 1000], ids=["by the letter", "by the token", "at once"])
-def test_the_bytes_are_those_of_the_whole_text(serving, client, size):
+@pytest.mark.parametrize("size", [1, 4, 1000], ids=["per character", "per token", "at once"])
+def test_live_text_gives_the_audio_of_the_complete_text(serving, client, size):
     with session(serving) as socket:
-        say(socket, TEXT, size)
-        audio, events = hear(socket)
-    assert audio == whole(client)
+        send_utterance(socket, TEXT, size)
+        audio, events = receive_utterance(socket)
+    assert audio == synthesize(client)
     assert [event["type"] for event in events] == ["audio.start", "audio.done"]
     assert events[0]["format"] == "pcm"
     assert events[0]["sample_rate"] == 24000
@@ -40,37 +40,37 @@ def test_the_bytes_are_those_of_the_whole_text(serving, client, size):
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_audio_comes_before_the_text_is_complete(serving):
+def test_audio_starts_before_the_text_is_complete(serving):
     with session(serving) as socket:
-        write(socket)
-        assert hear_first(socket)
-        tell(socket, {"type": "input.done"})
-        assert hear(socket)[1][-1]["type"] == "audio.done"
+        send_text(socket)
+        assert receive_first_audio(socket)
+        send_messages(socket, {"type": "input.done"})
+        assert receive_utterance(socket)[1][-1]["type"] == "audio.done"
 
 
-def test_one_utterance_after_the_other(serving, client):
+def test_a_session_speaks_several_utterances(serving, client):
     with session(serving) as socket:
         for text in (TEXT, "Hi", "And once more, please."):
-            say(socket, text)
-            assert hear(socket)[0] == whole(client, text)
+            send_utterance(socket, text)
+            assert receive_utterance(socket)[0] == synthesize(client, text)
 
 
-def test_the_formats_of_speech_requests(serving, client):
+def test_a_session_supports_format_and_speed(serving, client):
     with session(serving, response_format="mp3", speed=1.5) as socket:
-        say(socket, TEXT)
-        assert hear(socket)[0] == whole(client, response_format="mp3", speed=1.5)
+        send_utterance(socket, TEXT)
+        assert receive_utterance(socket)[0] == synthesize(client, response_format="mp3", speed=1.5)
 
 
-def test_cancelled_it_is_silent_and_listens_again(serving, client):
+def test_a_cancelled_session_accepts_new_text(serving, client):
     with session(serving, max_new_tokens=2000) as socket:
-        write(socket)
-        assert hear_first(socket)
-        tell(socket, {"type": "cancel"})
-        _, event = hear_to_event(socket)
+        send_text(socket)
+        assert receive_first_audio(socket)
+        send_messages(socket, {"type": "cancel"})
+        _, event = receive_until_event(socket)
         assert event == {"type": "audio.done", "finish_reason": "cancelled", "usage": None}
-        tell(socket, CONFIG)
-        say(socket, TEXT)
-        assert hear(socket)[0] == whole(client)
+        send_messages(socket, CONFIG)
+        send_utterance(socket, TEXT)
+        assert receive_utterance(socket)[0] == synthesize(client)
 
 
 @pytest.mark.parametrize(
@@ -87,52 +87,52 @@ def test_cancelled_it_is_silent_and_listens_again(serving, client):
         ({"type": "session.config", "model": "x"}, "model", "model_not_found"),
     ],
 )
-def test_what_is_wrong_with_a_message_is_said(serving, message, param, code):
+def test_an_invalid_message_gets_an_error(serving, message, param, code):
     with session(serving) as socket:
-        tell(socket, message)
-        error = refusal(socket)
+        send_messages(socket, message)
+        error = receive_error(socket)
     assert (error["param"], error["code"]) == (param, code)
 
 
-def test_a_voice_that_is_not_there_is_said_when_it_should_speak(serving):
+def test_an_unknown_voice_is_reported_when_synthesis_starts(serving):
     with session(serving, voice="nobody") as socket:
-        write(socket)
-        assert refusal(socket)["code"] == "voice_not_found"
+        send_text(socket)
+        assert receive_error(socket)["code"] == "voice_not_found"
 
 
-def test_text_before_the_configuration_is_refused(serving):
-    with connect(live_url(serving), open_timeout=PATIENCE) as socket:
-        write(socket)
-        assert refusal(socket)["param"] == "type"
+def test_refuses_text_before_the_configuration(serving):
+    with connect(live_url(serving), open_timeout=TIMEOUT) as socket:
+        send_text(socket)
+        assert receive_error(socket)["param"] == "type"
 
 
-def test_a_client_that_vanishes_leaves_nothing_behind(serving, client):
+def test_a_client_that_disappears_releases_its_resources(serving, client):
     with session(serving, max_new_tokens=2000) as socket:
-        write(socket)
-        assert hear_first(socket)
+        send_text(socket)
+        assert receive_first_audio(socket)
         socket.socket.close()
     serving.wait_for(r"WS .*client_left")
-    assert whole(client) == whole(client)
+    assert synthesize(client) == synthesize(client)
 
 
-def test_text_after_an_utterance_that_ended_by_itself_is_void(serving, client):
+def test_text_after_the_end_of_an_utterance_is_ignored(serving, client):
     with session(serving, max_new_tokens=4) as socket:
-        write(socket)
-        assert hear(socket)[1][-1]["finish_reason"] == "length"
-        tell(socket, {"type": "input.text", "text": " More of it."}, {"type": "input.done"}, CONFIG)
-        say(socket, TEXT)
-        assert hear(socket)[0] == whole(client)
+        send_text(socket)
+        assert receive_utterance(socket)[1][-1]["finish_reason"] == "length"
+        send_messages(socket, {"type": "input.text", "text": " More of it."}, {"type": "input.done"}, CONFIG)
+        send_utterance(socket, TEXT)
+        assert receive_utterance(socket)[0] == synthesize(client)
 
 
-def test_a_done_that_crosses_a_cancel_is_void(serving, client):
+def test_a_done_after_a_cancel_is_ignored(serving, client):
     with session(serving, max_new_tokens=2000) as socket:
-        write(socket)
-        assert hear_first(socket)
-        tell(socket, {"type": "cancel"}, {"type": "input.done"})
-        hear_to_event(socket)
-        tell(socket, CONFIG)
-        say(socket, TEXT)
-        assert hear(socket)[0] == whole(client)
+        send_text(socket)
+        assert receive_first_audio(socket)
+        send_messages(socket, {"type": "cancel"}, {"type": "input.done"})
+        receive_until_event(socket)
+        send_messages(socket, CONFIG)
+        send_utterance(socket, TEXT)
+        assert receive_utterance(socket)[0] == synthesize(client)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_a_done_that_crosses_a_cancel_is_void(serving, client):
     [["E", "E\u0301", " two"], ["E\u0301", "a ends."], ["x\u0301.", " Two."], ["नमस्", "ते दुनिया"], ["क\u200d", "ष one"]],
     ids=ascii,
 )
-def test_a_first_word_may_be_cut_after_a_combining_mark(serving, client, pieces):
+def test_text_may_be_split_after_a_combining_mark(serving, client, pieces):
     with session(serving) as socket:
         for piece in pieces:
-            write(socket, piece)
-        tell(socket, {"type": "input.done"})
-        audio, events = hear(socket)
+            send_text(socket, piece)
+        send_messages(socket, {"type": "input.done"})
+        audio, events = receive_utterance(socket)
     assert events[-1]["type"] == "audio.done"
-    assert audio == whole(client, "".join(pieces))
+    assert audio == synthesize(client, "".join(pieces))

@@ -1,4 +1,4 @@
-"""Recordings that crash libsndfile or make FFmpeg take gigabytes: a 400, and a server that goes on as before."""
+"""Recordings that crash libsndfile or make FFmpeg allocate gigabytes get a 400, and the server is unaffected."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from benchmarks.lib.processes import http_process
-from tests.server.live_client import say, session
+from tests.server.live_client import send_utterance, session
 from tests.server.malicious_recordings import MALICIOUS
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited, and seen in /proc, on Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory limits and /proc need Linux")
 VOICES = "/v1/audio/voices"
 Error = tuple[int, str]
 
@@ -29,8 +29,8 @@ Error = tuple[int, str]
 def attacked(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with Serving(write_config(tmp_path_factory.mktemp("attacked"), pocket, default_voice="serena")) as server:
         with ThreadPoolExecutor(4) as threads, server.ready().client() as client:
-            for status, _ in threads.map(lambda each: by_speech(client, wav(tone(1.5 + each / 10))), range(4)):
-                assert status == 200  # both workers run
+            for status, _ in threads.map(lambda number: post_speech(client, wav(tone(1.5 + number / 10))), range(4)):
+                assert status == 200  # starts both workers
         yield server
 
 
@@ -38,66 +38,66 @@ def url(data: bytes) -> str:
     return "data:audio/ogg;base64," + base64.b64encode(data).decode()
 
 
-def told(response: httpx.Response) -> Error:
+def result_of(response: httpx.Response) -> Error:
     return response.status_code, response.json()["error"]["param"] if response.is_error else ""
 
 
-def by_speech(client: httpx.Client, data: bytes) -> Error:
-    return told(client.post(SPEECH, json=speech(ref_audio=url(data))))
+def post_speech(client: httpx.Client, data: bytes) -> Error:
+    return result_of(client.post(SPEECH, json=speech(ref_audio=url(data))))
 
 
-def by_batch(client: httpx.Client, data: bytes) -> Error:
+def post_batch(client: httpx.Client, data: bytes) -> Error:
     reply = client.post(f"{SPEECH}/batch", json={"items": [speech(ref_audio=url(data))]})
     assert reply.status_code == 200, reply.text
     failed = reply.json()["results"][0]["error"]
     return (400 if failed["type"] == "invalid_request_error" else 500), failed["param"]
 
 
-def by_voice(client: httpx.Client, data: bytes) -> Error:
-    return told(client.post(VOICES, data={"name": "anna", "ref_text": "la"}, files={"audio_sample": data}))
+def post_voice(client: httpx.Client, data: bytes) -> Error:
+    return result_of(client.post(VOICES, data={"name": "anna", "ref_text": "la"}, files={"audio_sample": data}))
 
 
-def by_embedding(client: httpx.Client, data: bytes) -> Error:
-    return told(client.post(f"{VOICES}/embedding", files={"audio_sample": data}))
+def post_embedding(client: httpx.Client, data: bytes) -> Error:
+    return result_of(client.post(f"{VOICES}/embedding", files={"audio_sample": data}))
 
 
-ENDPOINTS = (by_speech, by_batch, by_voice, by_embedding)
+ENDPOINTS = (post_speech, post_batch, post_voice, post_embedding)
 REFUSED: list[Error] = [(400, "ref_audio")] * 2 + [(400, "audio_sample")] * 2
 
 
 def decoders(server: Serving) -> list[psutil.Process]:
-    """The workers of the server's decoder; those that decode for them at this moment are their children."""
+    """The decoder workers of the server. Processes that decode at the moment are their children."""
     children = http_process(server.process.pid).children()
     return [each for each in children if "server.references.worker" in each.cmdline()]
 
 
 def peak_mebibytes(server: Serving) -> int:
-    """The most memory that the HTTP process has ever had."""
+    """The peak memory of the HTTP process."""
     status = Path(f"/proc/{http_process(server.process.pid).pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) >> 10
 
 
 @pytest.mark.parametrize("kind", MALICIOUS)
-def test_every_endpoint_refuses_it_while_others_are_served(attacked: Serving, kind: str) -> None:
+def test_every_endpoint_refuses_them_while_others_are_served(attacked: Serving, kind: str) -> None:
     data, workers, peak = MALICIOUS[kind](), decoders(attacked), peak_mebibytes(attacked)
     with attacked.client() as client, streamed(client, endless()) as stream, ThreadPoolExecutor(4) as threads:
         pieces = stream.iter_raw()
         assert next(pieces)
-        asked = [threads.submit(endpoint, client, data) for endpoint in ENDPOINTS]
-        for answer in asked:
+        attempts = [threads.submit(endpoint, client, data) for endpoint in ENDPOINTS]
+        for answer in attempts:
             while not answer.done():
                 assert next(pieces)
-        assert [answer.result() for answer in asked] == REFUSED
+        assert [answer.result() for answer in attempts] == REFUSED
         assert next(pieces)
     assert decoders(attacked) == workers
     assert peak_mebibytes(attacked) < peak + 100
 
 
 def test_a_live_session_is_refused_too(attacked: Serving) -> None:
-    data = MALICIOUS["Vorbis codebook beyond the stack"]()
+    data = MALICIOUS["Vorbis codebook that overflows the stack"]()
     with session(attacked, ref_audio=url(data), voice=None) as live:
-        say(live, "Hello there, you.")
-        error: dict[str, Any] = json.loads(live.recv(timeout=PATIENCE))["error"]
+        send_utterance(live, "Hello there, you.")
+        error: dict[str, Any] = json.loads(live.recv(timeout=TIMEOUT))["error"]
     assert (error["param"], error["code"]) == ("ref_audio", "reference_undecodable")
 
 
@@ -110,4 +110,4 @@ def test_workers_end_with_the_server(attacked: Serving) -> None:
     workers = decoders(attacked)
     assert workers
     attacked.process.kill()
-    assert psutil.wait_procs(workers, PATIENCE)[1] == []
+    assert psutil.wait_procs(workers, TIMEOUT)[1] == []

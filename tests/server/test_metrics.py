@@ -1,4 +1,4 @@
-"""What /metrics tells, against what was done."""
+"""Metrics in /metrics agree with what happened."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.server.recordings import data_url, tone
 from tests.server.serving import Serving, endless, speech, streamed
 from tests.server.test_admission import Clock
 
-Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+Metrics = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def figures(server: Serving) -> Figures:
+def scrape(server: Serving) -> Metrics:
     with server.client() as client:
         response = client.get("/metrics").raise_for_status()
     assert response.headers["content-type"].startswith("text/plain")
@@ -28,26 +28,26 @@ def figures(server: Serving) -> Figures:
     }
 
 
-def value(found: Figures, name: str, **labels: str) -> float:
+def metric(found: Metrics, name: str, **labels: str) -> float:
     return found.get((f"sonant_{name}", tuple(sorted(labels.items()))), 0.0)
 
 
-class Grown:
-    """How much a figure has grown since."""
+class MetricIncrease:
+    """The increase of metrics between construction and ``update``."""
 
     def __init__(self, server: Serving) -> None:
         self._server = server
-        self._before = figures(server)
+        self._before = scrape(server)
 
-    def look(self) -> None:
-        self._now = figures(self._server)
+    def update(self) -> None:
+        self._now = scrape(self._server)
 
     def __call__(self, name: str, **labels: str) -> float:
-        return value(self._now, name, **labels) - value(self._before, name, **labels)
+        return metric(self._now, name, **labels) - metric(self._before, name, **labels)
 
 
-def ask(server: Serving, name: str, body: dict) -> None:
-    """Ask, hear everything, and wait until the request is over for the server too."""
+def complete_request(server: Serving, name: str, body: dict) -> None:
+    """Send a request, read the whole response, and wait until the server has finished the request."""
     with server.client() as client, streamed(client, body, **{"X-Request-Id": name}) as response:
         response.read()
     server.wait_for(rf"id={name} ")
@@ -55,9 +55,9 @@ def ask(server: Serving, name: str, body: dict) -> None:
 
 
 def test_an_utterance_is_counted_and_measured(serving: Serving) -> None:
-    grown = Grown(serving)
-    ask(serving, "measured", endless(max_new_tokens=26))
-    grown.look()
+    grown = MetricIncrease(serving)
+    complete_request(serving, "measured", endless(max_new_tokens=26))
+    grown.update()
     task = {"task": "CustomVoice"}
     assert grown("requests_total", outcome="completed", **task) == 1
     assert grown("audio_seconds_total", **task) == pytest.approx(2.0)
@@ -72,54 +72,54 @@ def test_an_utterance_is_counted_and_measured(serving: Serving) -> None:
     assert grown("code2wav_batch_size_sum") == grown("code2wav_batch_size_count")
 
 
-def test_refusals_are_counted_by_their_kind(serving: Serving) -> None:
-    grown = Grown(serving)
-    ask(serving, "no-language", speech(language="klingon"))
-    ask(serving, "no-field", speech(colour="blue"))
-    with serving.asked(endless(stream=False), "left-alone"):
+def test_refusals_are_counted_by_outcome(serving: Serving) -> None:
+    grown = MetricIncrease(serving)
+    complete_request(serving, "no-language", speech(language="klingon"))
+    complete_request(serving, "no-field", speech(color="blue"))
+    with serving.send_speech(endless(stream=False), "left-early"):
         serving.until(lambda stats: stats["requests"])
-    serving.wait_for("id=left-alone status=499")
-    grown.look()
+    serving.wait_for("id=left-early status=499")
+    grown.update()
     assert grown("requests_total", outcome="refused", task="unknown") == 1
     assert sum(grown("requests_total", outcome="refused", task=task) for task in ("unknown", "CustomVoice")) == 2
     assert grown("requests_total", outcome="client_left", task="CustomVoice") == 1
     serving.until_idle()
 
 
-def test_a_voice_that_is_cloned_again_is_a_cache_hit(serving: Serving) -> None:
+def test_a_repeated_reference_is_a_cache_hit(serving: Serving) -> None:
     reference = {"ref_audio": data_url(tone(2.3)), "ref_text": "la la"}
-    grown = Grown(serving)
+    grown = MetricIncrease(serving)
     for name in ("cloned", "cloned-again"):
-        ask(serving, name, speech(**reference))
-    grown.look()
+        complete_request(serving, name, speech(**reference))
+    grown.update()
     assert grown("requests_total", outcome="completed", task="Base") == 2
     assert grown("cache_lookups_total", cache="context", result="miss") == 1
     assert grown("cache_lookups_total", cache="context", result="hit") == 1
 
 
-def test_what_goes_on_now_is_told(serving: Serving) -> None:
+def test_current_load_is_reported(serving: Serving) -> None:
     with serving.client() as client, streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
-        now = figures(serving)
-        assert value(now, "requests_running") == 1
-        assert value(now, "requests_waiting") == 0
-        assert value(now, "talker_slots_used") == 1
-        assert value(now, "engine_up") == 1
+        now = scrape(serving)
+        assert metric(now, "requests_running") == 1
+        assert metric(now, "requests_waiting") == 0
+        assert metric(now, "talker_slots_used") == 1
+        assert metric(now, "engine_up") == 1
         for link in ("frames", "audio"):
-            assert 0 <= value(now, "ring_fill_ratio", link=link) < 1
+            assert 0 <= metric(now, "ring_fill_ratio", link=link) < 1
     serving.until_idle()
-    assert value(figures(serving), "requests_running") == 0
+    assert metric(scrape(serving), "requests_running") == 0
 
 
-def test_whoever_wants_openmetrics_gets_it(client: httpx.Client) -> None:
+def test_serves_openmetrics_on_request(client: httpx.Client) -> None:
     response = client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert response.headers["content-type"].startswith("application/openmetrics-text")
     assert response.text.endswith("# EOF\n")
     assert client.head("/metrics").status_code == 200
 
 
-def test_two_servers_in_one_process_do_not_share_their_figures() -> None:
+def test_two_apps_in_one_process_have_separate_metrics() -> None:
     settings = load_settings(flags={"engine": {"model": "org/model"}})
     assert create_app(settings) is not create_app(settings)
 
@@ -133,7 +133,7 @@ def test_audio_in_time_is_no_underrun() -> None:
     assert (playback.underruns, playback.dry_seconds) == (0, 0.0)
 
 
-def test_a_late_chunk_is_an_underrun_as_long_as_it_was_late() -> None:
+def test_a_late_chunk_is_an_underrun_for_its_delay() -> None:
     clock = Clock()
     playback = Playback(clock)
     playback.add_audio(0.25)
@@ -144,7 +144,7 @@ def test_a_late_chunk_is_an_underrun_as_long_as_it_was_late() -> None:
     assert (playback.underruns, playback.dry_seconds) == (1, 0.25)
 
 
-def test_a_slow_listener_has_audio_in_hand_and_does_not_run_dry() -> None:
+def test_back_pressure_is_not_an_underrun() -> None:
     clock = Clock()
     playback = Playback(clock)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""What those who run the server look at."""
+"""Endpoints and log lines for operators."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.hearing import CONTENT_TYPES
+from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, endless, speech, streamed
 from tests.server.test_bad_input import check
 
 
-def test_health_says_that_the_process_is_up(client: httpx.Client) -> None:
+def test_health_answers_ok(client: httpx.Client) -> None:
     response = client.get("/health")
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-def test_the_api_is_described_in_one_place(client: httpx.Client) -> None:
+def test_the_api_is_documented_at_one_url(client: httpx.Client) -> None:
     assert "/openapi.json" in client.get("/docs").raise_for_status().text
     assert client.get("/openapi.json").raise_for_status().json()["info"]["title"] == "Sonant"
     check(client.get("/redoc"), 404, None, "not_found")
 
 
-def test_ready_says_that_the_pipeline_moves(client: httpx.Client) -> None:
+def test_ready_answers_when_the_pipeline_works(client: httpx.Client) -> None:
     body = client.get("/ready").raise_for_status().json()
     assert (body["status"], body["model"]) == ("ready", "pocket")
 
 
-def test_the_model_says_what_it_can_do_and_that_it_is_untrained(client: httpx.Client) -> None:
+def test_the_model_lists_its_capabilities_and_that_it_is_untrained(client: httpx.Client) -> None:
     body = client.get("/v1/models").raise_for_status().json()
     assert body["object"] == "list"
     (model,) = body["data"]
@@ -49,19 +49,19 @@ def test_the_log_says_that_the_checkpoint_is_untrained(serving: Serving) -> None
 
 
 @pytest.mark.parametrize("path", ["/health", "/nothing", "/v1/models"])
-def test_a_sane_request_id_is_kept(client: httpx.Client, path: str) -> None:
+def test_keeps_a_valid_request_id(client: httpx.Client, path: str) -> None:
     assert client.get(path, headers={"X-Request-Id": "my-id.1:2"}).headers["x-request-id"] == "my-id.1:2"
 
 
-@pytest.mark.parametrize("given", [None, "", "two words", "a" * 129, "new\u00e9"])
-def test_any_other_request_id_is_replaced(client: httpx.Client, given: str | None) -> None:
-    headers = {} if given is None else {"X-Request-Id": given.encode("latin-1")}
-    made = {client.get("/health", headers=headers).headers["x-request-id"] for _ in range(2)}
-    assert len(made) == 2
-    assert given not in made
+@pytest.mark.parametrize("request_id", [None, "", "two words", "a" * 129, "new\u00e9"])
+def test_replaces_an_invalid_request_id(client: httpx.Client, request_id: str | None) -> None:
+    headers = {} if request_id is None else {"X-Request-Id": request_id.encode("latin-1")}
+    ids = {client.get("/health", headers=headers).headers["x-request-id"] for _ in range(2)}
+    assert len(ids) == 2
+    assert request_id not in ids
 
 
-def test_a_request_leaves_one_line_in_the_log(serving: Serving, client: httpx.Client) -> None:
+def test_a_request_is_one_log_line(serving: Serving, client: httpx.Client) -> None:
     client.post(SPEECH, json=endless(max_new_tokens=26), headers={"X-Request-Id": "logged"})
     line = serving.wait_for(r".*id=logged .*").group()
     assert "status=200" in line
@@ -75,7 +75,7 @@ def test_a_request_leaves_one_line_in_the_log(serving: Serving, client: httpx.Cl
     serving.wait_for(r"id=large status=413 .*error=request_too_large")
 
 
-def test_the_description_of_the_api_has_every_field_and_answer(client: httpx.Client) -> None:
+def test_the_openapi_description_has_all_fields_and_responses(client: httpx.Client) -> None:
     text = client.get("/openapi.json").raise_for_status().text
     assert "422" not in text
     assert "ValidationError" not in text
@@ -89,16 +89,16 @@ def test_the_description_of_the_api_has_every_field_and_answer(client: httpx.Cli
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready", "/v1/models", "/v1/models/tts-1"])
-def test_head_is_get_without_its_body(client: httpx.Client, path: str) -> None:
-    head, got = client.head(path), client.get(path)
+def test_head_equals_get_without_a_body(client: httpx.Client, path: str) -> None:
+    head, get = client.head(path), client.get(path)
     assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-type"] == got.headers["content-type"]
+    assert head.headers["content-type"] == get.headers["content-type"]
 
 
 def test_an_idle_server_hardly_wakes_up(serving: Serving, client: httpx.Client) -> None:
-    """After work of every kind, so that whatever lingers is counted: uvicorn's ten wakeups a second, and few others.
+    """Runs after several kinds of requests, so leftovers count: uvicorn wakes up ten times a second, others rarely.
 
-    Wakeups are counted, since what one costs depends on the machine; the bound on CPU time finds a loop that spins.
+    Counts wakeups, because their cost depends on the machine. The bound on CPU time detects a busy loop.
     """
     with streamed(client, speech(stream_format="sse")) as response:
         response.read()
@@ -110,10 +110,10 @@ def test_an_idle_server_hardly_wakes_up(serving: Serving, client: httpx.Client) 
         statuses = [path.read_text() for each in family for path in Path(f"/proc/{each.pid}/task").glob("*/status")]
         return sum(int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0]) for status in statuses)
 
-    def used() -> float:
+    def cpu_seconds() -> float:
         return sum(sum(process.cpu_times()[:2]) for process in family)
 
-    woken, worked = wakeups(), used()
+    wakeups_before, cpu_before = wakeups(), cpu_seconds()
     time.sleep(seconds)
-    assert wakeups() - woken < 30 * seconds
-    assert used() - worked < 0.1 * seconds
+    assert wakeups() - wakeups_before < 30 * seconds
+    assert cpu_seconds() - cpu_before < 0.1 * seconds

@@ -1,4 +1,4 @@
-"""What a client can ask about a request it made."""
+"""Outcomes: what a client can look up about its requests."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from tests.server.test_admission import Clock
 from tests.server.test_bad_input import check
 
 
-def outcome(client: httpx.Client, name: str) -> dict:
+def get_outcome(client: httpx.Client, name: str) -> dict:
     return client.get(f"{SPEECH}/{name}").raise_for_status().json()
 
 
-def test_a_request_can_be_looked_up_when_it_is_over(serving: Serving, client: httpx.Client) -> None:
-    asked = endless(max_new_tokens=26, voice="ryan")
-    made = client.post(SPEECH, json=asked, headers={"X-Request-Id": "looked-up"})
+def test_a_finished_request_can_be_looked_up(serving: Serving, client: httpx.Client) -> None:
+    body = endless(max_new_tokens=26, voice="ryan")
+    response = client.post(SPEECH, json=body, headers={"X-Request-Id": "looked-up"})
     serving.wait_for("id=looked-up ")
-    found = outcome(client, made.headers["x-request-id"])
+    found = get_outcome(client, response.headers["x-request-id"])
     assert found["object"] == "audio.speech.outcome"
     assert (found["id"], found["status"], found["outcome"]) == ("looked-up", 200, "completed")
-    assert (found["task"], found["voice"], found["characters"]) == ("CustomVoice", "ryan", len(asked["input"]))
+    assert (found["task"], found["voice"], found["characters"]) == ("CustomVoice", "ryan", len(body["input"]))
     assert (found["audio"], found["finish"]) == (2.0, "length")
     assert 0 < found["first_audio"] <= found["onset"]
     assert found["first_audio"] <= found["seconds"]
     assert found["rtf"] > 0
     assert found["underruns"] >= 0
     assert "error" not in found
-    assert asked["input"] not in str(found)
+    assert body["input"] not in str(found)
 
 
-def test_while_it_runs_it_says_so(serving: Serving, client: httpx.Client) -> None:
+def test_a_running_request_has_outcome_running(serving: Serving, client: httpx.Client) -> None:
     with serving.client() as other, streamed(other, endless(), **{"X-Request-Id": "still-running"}) as response:
         pieces = response.iter_raw()
         assert next(pieces)
-        found = outcome(client, "still-running")
+        found = get_outcome(client, "still-running")
         assert (found["outcome"], found["status"]) == ("running", 200)
     serving.wait_for("id=still-running status=499")
-    assert outcome(client, "still-running")["outcome"] == "client_left"
+    assert get_outcome(client, "still-running")["outcome"] == "client_left"
 
 
-def test_a_refusal_is_remembered_with_its_reason(serving: Serving, client: httpx.Client) -> None:
+def test_a_refusal_has_its_reason(serving: Serving, client: httpx.Client) -> None:
     client.post(SPEECH, json=speech(language="klingon"), headers={"X-Request-Id": "refused-once"})
     serving.wait_for("id=refused-once ")
-    found = outcome(client, "refused-once")
+    found = get_outcome(client, "refused-once")
     assert (found["status"], found["outcome"]) == (400, "refused")
     assert (found["error"], found["param"]) == ("invalid_value", "language")
 
 
 @pytest.mark.parametrize("name", ["never-made", "a" * 500, "%00", "..", "caf\u00e9"])
-def test_an_unknown_id_is_not_found(client: httpx.Client, name: str) -> None:
+def test_an_unknown_id_is_a_404(client: httpx.Client, name: str) -> None:
     path = f"{SPEECH}/{name}" if name != ".." else f"{SPEECH}/%2e%2e"
     response = client.get(path)
     assert response.status_code == 404
@@ -60,13 +60,13 @@ def test_an_unknown_id_is_not_found(client: httpx.Client, name: str) -> None:
     assert len(response.json()["error"]["message"]) < 200
 
 
-def test_only_speech_is_remembered(serving: Serving, client: httpx.Client) -> None:
+def test_only_speech_requests_have_outcomes(serving: Serving, client: httpx.Client) -> None:
     client.get("/v1/models", headers={"X-Request-Id": "no-speech"})
     serving.wait_for("id=no-speech ")
     check(client.get(f"{SPEECH}/no-speech"), 404, "request_id", "request_not_found")
 
 
-def test_an_hour_later_it_is_forgotten() -> None:
+def test_an_outcome_expires_after_an_hour() -> None:
     clock = Clock()
     outcomes = Outcomes(10, clock)
     record = RequestRecord("one", "POST", SPEECH)
@@ -79,14 +79,14 @@ def test_an_hour_later_it_is_forgotten() -> None:
     assert outcomes.find("one") is None
 
 
-def test_memory_is_bounded_and_the_oldest_is_forgotten_first() -> None:
+def test_the_number_of_outcomes_is_bounded_and_the_oldest_is_dropped() -> None:
     outcomes = Outcomes(2)
     for name in ("one", "two", "three"):
         outcomes.ended(RequestRecord(name, "POST", SPEECH))
     assert [outcomes.find(name) is not None for name in ("one", "two", "three")] == [False, True, True]
 
 
-def test_of_two_requests_with_one_id_the_last_counts() -> None:
+def test_the_latest_of_two_requests_with_one_id_is_kept() -> None:
     outcomes = Outcomes(5)
     first, second = RequestRecord("same", "POST", SPEECH), RequestRecord("same", "POST", SPEECH)
     outcomes.add_running(first)

@@ -1,4 +1,4 @@
-"""The pool of decoder workers: the samples it gives, what it refuses, and what a worker may do."""
+"""The pool of decoder workers: decoded samples, refusals, and isolation of a worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fuzz.recordings import recordings
 from tests.server.recordings import tone, wav
 
 LIMITS = Limits()
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="/proc and limits of memory are Linux's")
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="/proc and memory limits need Linux")
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ async def decoder() -> AsyncIterator[Decoder]:
     await decoder.close()
 
 
-async def refused(decoder: Decoder, data: bytes) -> ApiError:
+async def decode_error(decoder: Decoder, data: bytes) -> ApiError:
     with pytest.raises(ApiError) as refusal:
         await decoder.decode(data)
     return refusal.value
 
 
-async def test_samples_are_those_of_decoding_in_this_process(decoder: Decoder) -> None:
+async def test_workers_decode_the_same_samples_as_this_process(decoder: Decoder) -> None:
     files = recordings()
     decoded = await asyncio.gather(*map(decoder.decode, files.values()))
     for name, samples in zip(files, decoded, strict=True):
@@ -47,23 +47,23 @@ async def test_samples_are_those_of_decoding_in_this_process(decoder: Decoder) -
     assert 1 <= len(decoder.pids) <= 2
 
 
-async def test_no_worker_runs_before_the_first_recording(decoder: Decoder) -> None:
+async def test_the_first_recording_starts_a_worker(decoder: Decoder) -> None:
     assert decoder.pids == ()
     await decoder.decode(wav(tone(1.5)))
     assert len(decoder.pids) == 1
 
 
-async def test_a_refusal_is_that_of_decoding_in_this_process(decoder: Decoder) -> None:
+async def test_workers_refuse_with_the_same_error_as_this_process(decoder: Decoder) -> None:
     for data in (b"", b"not audio", wav(tone(0.5)), wav(tone(31)), wav(np.zeros(32_000, np.float32))):
         with pytest.raises(ApiError) as expected:
             decode_samples(data, LIMITS)
-        error = await refused(decoder, data)
+        error = await decode_error(decoder, data)
         fields = [(each.message, each.status, each.param, each.code) for each in (error, expected.value)]
         assert fields[0] == fields[1]
 
 
 async def test_a_file_that_is_too_large_never_reaches_a_worker(decoder: Decoder) -> None:
-    assert "bytes" in (await refused(decoder, bytes(LIMITS.reference_max_bytes + 1))).message
+    assert "bytes" in (await decode_error(decoder, bytes(LIMITS.reference_max_bytes + 1))).message
     assert decoder.pids == ()
 
 
@@ -74,9 +74,7 @@ async def test_the_longest_recording_at_the_highest_rate_fits_the_memory_limit(d
 
 
 @needs_proc
-async def test_a_worker_knows_no_secrets_and_yields_to_other_processes(
-    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_has_no_secrets_and_a_lower_priority(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SONANT_API_KEY", "secret")
     monkeypatch.setenv("HF_TOKEN", "secret")
     await decoder.decode(wav(tone(1.5)))
@@ -86,15 +84,15 @@ async def test_a_worker_knows_no_secrets_and_yields_to_other_processes(
     assert worker.num_threads() == 1
 
 
-async def test_where_no_worker_can_be_started_it_is_a_503(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_to_start_a_worker_is_a_503(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
         broken.setattr(worker_process.sys, "executable", "/nonexistent/python")
-        error = await refused(decoder, wav(tone(1.5)))
+        error = await decode_error(decoder, wav(tone(1.5)))
     assert (error.status, error.code) == (503, "decoder_unavailable")
     assert len(await decoder.decode(wav(tone(1.5))))
 
 
-LIMITED = """
+LIMITED_SCRIPT = """
 import time
 from server.references.process_limits import Budget, address_space_bytes, restrict
 restrict(Budget(memory_bytes=2**26, cpu_seconds=1, wall_seconds={wall}), address_space_bytes())
@@ -103,7 +101,7 @@ restrict(Budget(memory_bytes=2**26, cpu_seconds=1, wall_seconds={wall}), address
 
 
 @pytest.mark.parametrize(
-    ("wall", "body", "ends_with"),
+    ("wall", "body", "exit_code"),
     [
         (30, "while True: pass", -signal.SIGXCPU),
         (1, "time.sleep(60)", -signal.SIGALRM),
@@ -112,6 +110,6 @@ restrict(Budget(memory_bytes=2**26, cpu_seconds=1, wall_seconds={wall}), address
     ],
     ids=["CPU time", "time", "files", "memory"],
 )
-def test_a_process_keeps_within_its_limits(wall: int, body: str, ends_with: int) -> None:
-    script = LIMITED.format(wall=wall, body=body)
-    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == ends_with
+def test_a_process_that_exceeds_a_limit_is_stopped(wall: int, body: str, exit_code: int) -> None:
+    script = LIMITED_SCRIPT.format(wall=wall, body=body)
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == exit_code

@@ -1,4 +1,4 @@
-"""Recordings on the server's machine: only in its folders, by whatever way they are named."""
+"""Recordings in folders of the server: only files inside allowed folders are read, however the path is written."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from server.errors import ApiError
 from server.references.library import read_file
 
-MOST = 1000
+MAX_BYTES = 1000
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An allowed folder beside a secret."""
+    """An allowed folder, next to a secret file outside it."""
     folder = tmp_path / "allowed"
     (folder / "deep").mkdir(parents=True)
     (folder / "voice.wav").write_bytes(b"voice")
@@ -26,35 +26,35 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def refusal(source: str, *folders: Path, most: int = MOST) -> ApiError:
+def refusal(source: str, *folders: Path, most: int = MAX_BYTES) -> ApiError:
     with pytest.raises(ApiError) as caught:
         read_file(source, folders, most)
     assert (caught.value.status, caught.value.param) == (400, "ref_audio")
     return caught.value
 
 
-def test_a_file_inside_is_read_by_path_and_by_url(folder: Path) -> None:
+def test_reads_a_file_by_path_and_by_url(folder: Path) -> None:
     sources = [f"{folder}/voice.wav", f"file://{folder}/voice.wav", f"FILE://localhost{folder}/voice.wav"]
     sources += [f"{folder}/deep/../voice.wav", f"file:{folder}/voice.wav", f"//{folder}/voice.wav"]
     for source in sources:
-        assert read_file(source, [folder], MOST) == b"voice"
-    assert read_file(f"file://{folder}/deep/one%20voice%231.wav", [folder], MOST) == b"deep"
-    assert read_file(f"{folder}/deep/one voice#1.wav", [Path("/nowhere"), folder / "deep"], MOST) == b"deep"
+        assert read_file(source, [folder], MAX_BYTES) == b"voice"
+    assert read_file(f"file://{folder}/deep/one%20voice%231.wav", [folder], MAX_BYTES) == b"deep"
+    assert read_file(f"{folder}/deep/one voice#1.wav", [Path("/nowhere"), folder / "deep"], MAX_BYTES) == b"deep"
 
 
-def test_links_lead_nowhere_but_inside(folder: Path, tmp_path: Path) -> None:
+def test_follows_links_only_within_the_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "out.wav").symlink_to(tmp_path / "secret")
     (folder / "up").symlink_to(tmp_path)
     (folder / "in.wav").symlink_to(folder / "voice.wav")
     (tmp_path / "link").symlink_to(folder)
-    assert read_file(f"{folder}/in.wav", [folder], MOST) == b"voice"
-    assert read_file(f"{tmp_path}/link/voice.wav", [folder], MOST) == b"voice"
-    assert read_file(f"{folder}/voice.wav", [tmp_path / "link"], MOST) == b"voice"
+    assert read_file(f"{folder}/in.wav", [folder], MAX_BYTES) == b"voice"
+    assert read_file(f"{tmp_path}/link/voice.wav", [folder], MAX_BYTES) == b"voice"
+    assert read_file(f"{folder}/voice.wav", [tmp_path / "link"], MAX_BYTES) == b"voice"
     for source in (f"{folder}/out.wav", f"{folder}/up/secret"):
         assert refusal(source, folder).code == "reference_not_found"
 
 
-def test_what_is_elsewhere_and_what_is_not_there_look_the_same(folder: Path, tmp_path: Path) -> None:
+def test_outside_and_missing_files_get_the_same_error(folder: Path, tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "loop").symlink_to(folder / "loop")
     inside = [f"{folder}/{name}" for name in ("none", "pipe", "loop", "deep", "", "../secret", "voice.wav/x", "a\0b")]
@@ -72,23 +72,23 @@ def test_what_is_elsewhere_and_what_is_not_there_look_the_same(folder: Path, tmp
         "file://",
         "file://[",
     ]
-    answers = {(error.message, error.code) for error in (refusal(each, folder) for each in inside + outside + urls)}
-    assert {code for _, code in answers} == {"reference_not_found"}
-    assert len(answers) == 1
+    errors = {(error.message, error.code) for error in (refusal(each, folder) for each in inside + outside + urls)}
+    assert {code for _, code in errors} == {"reference_not_found"}
+    assert len(errors) == 1
 
 
-def test_without_a_folder_no_file_is_read(folder: Path) -> None:
+def test_reads_no_file_without_a_configured_folder(folder: Path) -> None:
     assert refusal(f"{folder}/voice.wav").code == "not_supported"
 
 
-def test_no_more_is_read_than_a_recording_may_have(folder: Path) -> None:
-    (folder / "large.wav").write_bytes(bytes(MOST + 1))
+def test_reads_at_most_the_size_limit_of_a_recording(folder: Path) -> None:
+    (folder / "large.wav").write_bytes(bytes(MAX_BYTES + 1))
     assert "more than 1000 bytes" in refusal(f"{folder}/large.wav", folder).message
 
 
 def test_refusals_leave_no_file_open(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    opened = len(os.listdir("/dev/fd"))
+    open_before = len(os.listdir("/dev/fd"))
     for source in (f"{folder}/deep", f"{folder}/pipe", f"{folder}/none"):
         refusal(source, folder)
-    assert len(os.listdir("/dev/fd")) == opened
+    assert len(os.listdir("/dev/fd")) == open_before

@@ -1,4 +1,4 @@
-"""Recordings that a running server fetches, or reads from its folders."""
+"""Recordings that a running server fetches or reads from its folders."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import soundfile as sf
 
 from tests.server.origins import drip, endless, origin, page, redirect
 from tests.server.recordings import RATE, data_url, tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 
-OPEN, CLOSED = "127.0.0.1", "127.0.0.2"
+PERMITTED, PRIVATE = "127.0.0.1", "127.0.0.2"
 SAMPLES = tone(1.7)
 
 
@@ -32,8 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fetching(pocket: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server that may fetch from one address of this machine, and read one folder."""
-    references = {"private_hosts": [OPEN], "folders": [str(folder)]}
+    """A server that may fetch from one local address and read one folder."""
+    references = {"private_hosts": [PERMITTED], "folders": [str(folder)]}
     limits = {"reference_max_bytes": 2_000_000}
     config = write_config(tmp_path_factory.mktemp("config"), pocket, references=references, limits=limits)
     with Serving(config) as server:
@@ -42,17 +42,17 @@ def fetching(pocket: Path, folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 async def http(fetching: Serving) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=fetching.url, timeout=PATIENCE) as client:
+    async with httpx.AsyncClient(base_url=fetching.url, timeout=TIMEOUT) as client:
         yield client
 
 
-async def spoken(http: httpx.AsyncClient, **fields: object) -> bytes:
+async def synthesize(http: httpx.AsyncClient, **fields: object) -> bytes:
     response = await http.post(SPEECH, json=speech(**fields))
     assert response.status_code == 200, response.text
     return response.content
 
 
-async def refused(http: httpx.AsyncClient, source: str, **fields: object) -> dict[str, str]:
+async def refusal_of(http: httpx.AsyncClient, source: str, **fields: object) -> dict[str, str]:
     response = await http.post(SPEECH, json=speech(ref_audio=source, **fields))
     body = response.json()
     assert (response.status_code, list(body), body["error"]["param"]) == (400, ["error"], "ref_audio"), body
@@ -60,100 +60,100 @@ async def refused(http: httpx.AsyncClient, source: str, **fields: object) -> dic
     return dict(body["error"])
 
 
-async def test_every_way_to_bring_a_recording_clones_the_same_voice(http: httpx.AsyncClient, folder: Path) -> None:
+async def test_all_sources_of_a_recording_give_the_same_voice(http: httpx.AsyncClient, folder: Path) -> None:
     async with origin({"/a": redirect("/voice.wav"), "/voice.wav": page(wav(SAMPLES))}) as here:
-        sources = [f"http://{OPEN}:{here.port}/a", f"file://{folder}/voice.wav", f"{folder}/voice.wav"]
+        sources = [f"http://{PERMITTED}:{here.port}/a", f"file://{folder}/voice.wav", f"{folder}/voice.wav"]
         for transcript in (None, "one two three"):
-            expected = await spoken(http, ref_audio=data_url(SAMPLES), ref_text=transcript)
+            expected = await synthesize(http, ref_audio=data_url(SAMPLES), ref_text=transcript)
             for source in sources:
-                assert await spoken(http, ref_audio=source, ref_text=transcript) == expected
+                assert await synthesize(http, ref_audio=source, ref_text=transcript) == expected
 
 
-async def test_the_openai_client_brings_an_address(fetching: Serving) -> None:
+async def test_the_openai_client_can_pass_a_url(fetching: Serving) -> None:
     async with (
         origin({"/voice.wav": page(wav(SAMPLES))}) as here,
         openai.AsyncOpenAI(base_url=f"{fetching.url}/v1", api_key="none", max_retries=0) as client,
     ):
 
-        async def speak(url: str) -> bytes:
+        async def create(url: str) -> bytes:
             extra = {"ref_audio": url, "seed": 7, "max_new_tokens": 24}
             answer = await client.audio.speech.create(
                 model="tts-1", voice="alloy", input="Hello.", response_format="wav", extra_body=extra
             )
             return answer.content
 
-        assert (await speak(f"http://{OPEN}:{here.port}/voice.wav"))[:4] == b"RIFF"
+        assert (await create(f"http://{PERMITTED}:{here.port}/voice.wav"))[:4] == b"RIFF"
         with pytest.raises(openai.BadRequestError) as refusal:
-            await speak(f"http://{CLOSED}:{here.port}/voice.wav")
+            await create(f"http://{PRIVATE}:{here.port}/voice.wav")
     assert (refusal.value.param, refusal.value.code) == ("ref_audio", "reference_url_refused")
 
 
-async def test_what_a_server_of_the_internet_may_try(http: httpx.AsyncClient) -> None:
+async def test_recordings_from_untrusted_servers_are_refused(http: httpx.AsyncClient) -> None:
     long = io.BytesIO()
     sf.write(long, np.tile(tone(10), 12), RATE, format="WAV", subtype="PCM_U8")
-    not_numbers = io.BytesIO()
-    sf.write(not_numbers, np.full(2 * RATE, np.nan, np.float32), RATE, format="WAV", subtype="FLOAT")
+    nans = io.BytesIO()
+    sf.write(nans, np.full(2 * RATE, np.nan, np.float32), RATE, format="WAV", subtype="FLOAT")
     pages = {
-        "/redirect": (redirect(f"http://{CLOSED}/"), "reference_url_refused"),
+        "/redirect": (redirect(f"http://{PRIVATE}/"), "reference_url_refused"),
         "/endless": (endless(), "invalid_value"),
         "/page": (page(b"<html>not audio</html>" * 50, Content_Type="text/html"), "invalid_value"),
         "/silence": (page(wav(np.zeros(2 * RATE, np.float32))), "reference_silent"),
         "/short": (page(wav(tone(0.5))), "reference_too_short"),
         "/long": (page(long.getvalue()), "reference_too_long"),
-        "/nan": (page(not_numbers.getvalue()), "invalid_value"),
+        "/nan": (page(nans.getvalue()), "invalid_value"),
         "/missing": (page(b"internal words", "404 Not Found"), "reference_fetch_failed"),
     }
     async with origin({path: answer for path, (answer, _) in pages.items()}) as here:
         for path, (_, code) in pages.items():
-            error = await refused(http, f"http://{OPEN}:{here.port}{path}")
+            error = await refusal_of(http, f"http://{PERMITTED}:{here.port}{path}")
             assert error["code"] == code, (path, error)
             assert "internal words" not in error["message"]
 
 
-async def test_a_file_elsewhere_is_refused(http: httpx.AsyncClient, folder: Path) -> None:
+async def test_refuses_a_file_outside_the_folders(http: httpx.AsyncClient, folder: Path) -> None:
     for source in ("/etc/hostname", f"{folder}/../x", f"file://{folder}/none", "/etc/shadow"):
-        assert (await refused(http, source))["code"] == "reference_not_found"
+        assert (await refusal_of(http, source))["code"] == "reference_not_found"
 
 
-async def test_a_server_as_it_comes_fetches_nothing_private(serving: Serving) -> None:
+async def test_the_default_configuration_fetches_no_private_address(serving: Serving) -> None:
     async with (
         origin({"/voice.wav": page(wav(SAMPLES))}) as here,
-        httpx.AsyncClient(base_url=serving.url, timeout=PATIENCE) as client,
+        httpx.AsyncClient(base_url=serving.url, timeout=TIMEOUT) as client,
     ):
-        for host in (OPEN, "localhost", "[::ffff:127.0.0.1]", "2130706433"):
-            error = await refused(client, f"http://{host}:{here.port}/voice.wav")
+        for host in (PERMITTED, "localhost", "[::ffff:127.0.0.1]", "2130706433"):
+            error = await refusal_of(client, f"http://{host}:{here.port}/voice.wav")
             assert error["code"] == "reference_url_refused"
         assert here.heads == []
 
 
-async def test_a_request_that_is_refused_anyway_fetches_nothing(http: httpx.AsyncClient) -> None:
+async def test_an_invalid_request_fetches_nothing(http: httpx.AsyncClient) -> None:
     async with origin({"/voice.wav": page(wav(SAMPLES))}) as here:
-        body = speech(ref_audio=f"http://{OPEN}:{here.port}/voice.wav", task_type="CustomVoice")
+        body = speech(ref_audio=f"http://{PERMITTED}:{here.port}/voice.wav", task_type="CustomVoice")
         assert (await http.post(SPEECH, json=body)).status_code == 400
     assert here.heads == []
 
 
-async def lookups(http: httpx.AsyncClient) -> tuple[int, int]:
-    """How often a recording's voice was at hand, and how often it was made."""
+async def cache_lookups(http: httpx.AsyncClient) -> tuple[int, int]:
+    """Hits and misses of the reference cache."""
     text = (await http.get("/metrics")).text
     found = dict(re.findall(r'sonant_cache_lookups_total\{cache="reference",result="(\w+)"\} ([\d.]+)', text))
     return int(float(found["hit"])), int(float(found["miss"]))
 
 
-async def test_one_recording_is_encoded_once_however_many_bring_it(http: httpx.AsyncClient) -> None:
-    hits, misses = await lookups(http)
+async def test_concurrent_requests_encode_a_recording_once(http: httpx.AsyncClient) -> None:
+    hits, misses = await cache_lookups(http)
     source = data_url(tone(2.9))
-    answers = await asyncio.gather(*(spoken(http, ref_audio=source, ref_text="one two") for _ in range(4)))
+    answers = await asyncio.gather(*(synthesize(http, ref_audio=source, ref_text="one two") for _ in range(4)))
     assert len(set(answers)) == 1
-    assert await spoken(http, ref_audio=source, ref_text="one two") == answers[0]
-    assert await lookups(http) == (hits + 4, misses + 1)
+    assert await synthesize(http, ref_audio=source, ref_text="one two") == answers[0]
+    assert await cache_lookups(http) == (hits + 4, misses + 1)
 
 
-async def test_who_leaves_is_no_longer_fetched_for(fetching: Serving, http: httpx.AsyncClient) -> None:
+async def test_a_disconnect_cancels_the_fetch(fetching: Serving, http: httpx.AsyncClient) -> None:
     async with origin({"/drip": drip()}) as here:
-        asking = asyncio.create_task(http.post(SPEECH, json=speech(ref_audio=f"http://{OPEN}:{here.port}/drip")))
-        await here.asked.wait()
-        asking.cancel()
-        await asyncio.wait({asking})
+        request = asyncio.create_task(http.post(SPEECH, json=speech(ref_audio=f"http://{PERMITTED}:{here.port}/drip")))
+        await here.requested.wait()
+        request.cancel()
+        await asyncio.wait({request})
         await here.left.wait()
     await asyncio.to_thread(fetching.until_idle)

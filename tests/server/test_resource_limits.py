@@ -1,4 +1,4 @@
-"""Limits on what all clients together, and each of them, hold: connections, bytes of bodies, queued bytes."""
+"""Limits for all clients together and for each client: connections, body bytes, queued bytes."""
 
 from __future__ import annotations
 
@@ -20,32 +20,41 @@ from websockets.sync.client import connect as connect_websocket
 
 from benchmarks.lib.processes import http_process
 from tests.server.live_client import live_url
-from tests.server.raw_http import connect, error, exchange, hold, is_closed, parse, read_all, read_answer
+from tests.server.raw_http import (
+    connect,
+    exchange,
+    hold_request,
+    is_closed,
+    parse,
+    parse_error,
+    read_all,
+    read_response,
+)
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, write_config
 from tests.server.test_http_framing import CLOSE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
 
-MOST = 20
-MOST_OF_ONE = 15
+MAX_CONNECTIONS = 20
+MAX_PER_CLIENT = 15
 LARGE = 1600 * 1024
-"""Bytes of a body of which one client may have one and all together two."""
+"""Body size in bytes of which one client may have one in flight, and all clients together two."""
 OTHER = "127.0.0.2"
 HEALTH = f"GET /health HTTP/1.1\r\nHost: x\r\n{CLOSE}".encode()
 
 
 @pytest.fixture(scope="module")
-def small(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with small limits."""
+def small_limits(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with low limits."""
     limits = {
-        "max_connections": MOST,
-        "connection_share": MOST_OF_ONE / MOST,
-        "client_share": MOST_OF_ONE / MOST,
+        "max_connections": MAX_CONNECTIONS,
+        "connection_share": MAX_PER_CLIENT / MAX_CONNECTIONS,
+        "client_share": MAX_PER_CLIENT / MAX_CONNECTIONS,
         "max_body_bytes": 2 * 1024 * 1024,
         "max_bodies_bytes": 4 * 1024 * 1024,
     }
-    folder = tmp_path_factory.mktemp("small")
+    folder = tmp_path_factory.mktemp("small-limits")
     (folder / "temporary").mkdir()
     config = write_config(folder, pocket, limits=limits, default_voice="serena")
     with Serving(config, TMPDIR=str(folder / "temporary")) as server:
@@ -56,16 +65,16 @@ def is_healthy(server: Serving, source: str = "127.0.0.1") -> bool:
     return exchange(server, HEALTH, source)[0] == 200
 
 
-def body_of(size: int, path: str = SPEECH, kind: str = "application/json") -> bytes:
-    """A request of which ``size`` bytes of the body are sent, and one is not."""
+def request_without_last_byte(size: int, path: str = SPEECH, kind: str = "application/json") -> bytes:
+    """A request with a body of ``size`` + 1 bytes, of which the last is not sent."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {size + 1}\r\n\r\n"
     return head.encode() + b" " * size
 
 
-def multipart_of(size: int) -> bytes:
-    """A form with half a recording."""
+def form_without_last_part(size: int) -> bytes:
+    """A form with an incomplete recording."""
     part = b'--b\r\nContent-Disposition: form-data; name="audio_sample"; filename="a.wav"\r\n\r\n'
-    return body_of(0, "/v1/audio/voices/embedding", "multipart/form-data; boundary=b").replace(
+    return request_without_last_byte(0, "/v1/audio/voices/embedding", "multipart/form-data; boundary=b").replace(
         b"Length: 1", b"Length: %d" % (len(part) + size + 1)
     ) + (part + b"a" * size)
 
@@ -77,85 +86,85 @@ def upload(server: Serving, seconds: float) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 
-def live(server: Serving) -> ClientConnection:
-    return connect_websocket(live_url(server), open_timeout=PATIENCE, close_timeout=0.1)
+def open_session(server: Serving) -> ClientConnection:
+    return connect_websocket(live_url(server), open_timeout=TIMEOUT, close_timeout=0.1)
 
 
 def client_frame(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
     return Frame(opcode, data, fin).serialize(mask=True)
 
 
-def until_held(server: Serving, least: int, most: int = sys.maxsize) -> None:
-    """Wait until so many bytes of bodies are counted."""
-    deadline = time.monotonic() + PATIENCE
+def until_held(server: Serving, min_bytes: int, most: int = sys.maxsize) -> None:
+    """Wait until the number of body bytes in memory is in the range."""
+    deadline = time.monotonic() + TIMEOUT
     with server.client() as client:
         while True:
             page = client.get("/metrics").text
-            held = float(page.partition("\nsonant_body_bytes ")[2].partition("\n")[0])
-            if least <= held <= most:
+            counted = float(page.partition("\nsonant_body_bytes ")[2].partition("\n")[0])
+            if min_bytes <= counted <= most:
                 return
-            assert time.monotonic() < deadline, f"{held} bytes are held"
+            assert time.monotonic() < deadline, f"{counted} bytes are counted"
 
 
-def test_idle_connections_make_room_the_longest_idle_first(small: Serving) -> None:
-    with ExitStack() as crowd:
-        kept_alive = crowd.enter_context(connect(small, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))
-        assert read_answer(kept_alive)[0] == 200
-        silent = [crowd.enter_context(connect(small)) for _ in range(2 * MOST_OF_ONE)]
-        assert is_healthy(small)
+def test_a_new_connection_evicts_the_longest_idle_one(small_limits: Serving) -> None:
+    with ExitStack() as connections:
+        kept_alive = connections.enter_context(connect(small_limits, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))
+        assert read_response(kept_alive)[0] == 200
+        silent = [connections.enter_context(connect(small_limits)) for _ in range(2 * MAX_PER_CLIENT)]
+        assert is_healthy(small_limits)
         assert kept_alive.recv(1) == b""
         assert silent[0].recv(1) == b""
         assert not is_closed(silent[-1])
 
 
-def test_without_an_idle_one_the_next_is_told_that_the_server_is_busy(small: Serving) -> None:
-    with ExitStack() as crowd:
-        for _ in range(MOST_OF_ONE):
-            crowd.enter_context(hold(small))
+def test_without_an_idle_connection_the_next_one_gets_a_503(small_limits: Serving) -> None:
+    with ExitStack() as connections:
+        for _ in range(MAX_PER_CLIENT):
+            connections.enter_context(hold_request(small_limits))
         for request in (b"", HEALTH):
-            status, headers, body = exchange(small, request)
-            assert (status, headers["connection"], error(body)["code"]) == (503, "close", "server_busy")
+            status, headers, body = exchange(small_limits, request)
+            assert (status, headers["connection"], parse_error(body)["code"]) == (503, "close", "server_busy")
             assert int(headers["retry-after"]) > 0
-        assert is_healthy(small, OTHER)
-        for _ in range(MOST - MOST_OF_ONE):
-            crowd.enter_context(hold(small, OTHER))
-        assert exchange(small, HEALTH, "127.0.0.3")[0] == 503
-    assert is_healthy(small)
+        assert is_healthy(small_limits, OTHER)
+        for _ in range(MAX_CONNECTIONS - MAX_PER_CLIENT):
+            connections.enter_context(hold_request(small_limits, OTHER))
+        assert exchange(small_limits, HEALTH, "127.0.0.3")[0] == 503
+    assert is_healthy(small_limits)
 
 
-def test_a_websocket_is_a_connection_that_is_not_idle(small: Serving) -> None:
-    with ExitStack() as crowd:
-        sessions = [crowd.enter_context(live(small)) for _ in range(MOST_OF_ONE)]
-        assert exchange(small, HEALTH)[0] == 503
+def test_an_open_websocket_is_never_idle(small_limits: Serving) -> None:
+    with ExitStack() as connections:
+        sessions = [connections.enter_context(open_session(small_limits)) for _ in range(MAX_PER_CLIENT)]
+        assert exchange(small_limits, HEALTH)[0] == 503
         sessions.pop().close()
-        assert is_healthy(small)
+        assert is_healthy(small_limits)
 
 
-@pytest.mark.parametrize("request_of", [body_of, multipart_of])
-def test_half_sent_bodies_are_counted_for_all_and_for_each_client(small: Serving, request_of) -> None:
-    until_held(small, 0, most=0)
-    with connect(small, request_of(LARGE)) as mine, connect(small, request_of(LARGE), OTHER) as theirs:
-        until_held(small, 2 * LARGE)
+@pytest.mark.parametrize("request_of", [request_without_last_byte, form_without_last_part])
+def test_incomplete_bodies_count_against_the_total_and_the_client_limit(small_limits: Serving, request_of) -> None:
+    until_held(small_limits, 0, most=0)
+    with connect(small_limits, request_of(LARGE)) as mine, connect(small_limits, request_of(LARGE), OTHER) as theirs:
+        until_held(small_limits, 2 * LARGE)
         for source in ("127.0.0.1", OTHER, "127.0.0.3"):
-            with connect(small, request_of(LARGE), source) as refused:
-                status, headers, body = read_answer(refused)
-                assert (status, error(body)["code"]) == (503, "server_busy")
+            with connect(small_limits, request_of(LARGE), source) as refused:
+                status, headers, body = read_response(refused)
+                assert (status, parse_error(body)["code"]) == (503, "server_busy")
                 assert int(headers["retry-after"]) > 0
-        with small.client() as client:
+        with small_limits.client() as client:
             assert client.post(SPEECH, json={"input": ""}).status_code == 400
         assert not is_closed(mine)
         assert not is_closed(theirs)
-    until_held(small, 0, most=0)
+    until_held(small_limits, 0, most=0)
 
 
-def test_one_client_has_its_share_of_them(small: Serving) -> None:
-    until_held(small, 0, most=0)
-    with connect(small, body_of(LARGE)):
-        until_held(small, LARGE)
-        with connect(small, body_of(LARGE)) as refused:
-            assert read_answer(refused)[0] == 503
-        with connect(small, body_of(LARGE) + b" ", OTHER) as other:
-            assert read_answer(other)[0] == 400
+def test_incomplete_bodies_are_limited_for_each_client(small_limits: Serving) -> None:
+    until_held(small_limits, 0, most=0)
+    with connect(small_limits, request_without_last_byte(LARGE)):
+        until_held(small_limits, LARGE)
+        with connect(small_limits, request_without_last_byte(LARGE)) as refused:
+            assert read_response(refused)[0] == 503
+        with connect(small_limits, request_without_last_byte(LARGE) + b" ", OTHER) as other:
+            assert read_response(other)[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -167,29 +176,29 @@ def test_one_client_has_its_share_of_them(small: Serving) -> None:
     ],
     ids=["a frame", "a message", "empty fragments"],
 )
-def test_half_sent_messages_are_counted_too(small: Serving, frames: bytes) -> None:
-    until_held(small, 0, most=0)
-    with live(small) as first, live(small) as second:
+def test_incomplete_websocket_messages_are_counted(small_limits: Serving, frames: bytes) -> None:
+    until_held(small_limits, 0, most=0)
+    with open_session(small_limits) as first, open_session(small_limits) as second:
         first.socket.sendall(frames)
-        until_held(small, LARGE)
+        until_held(small_limits, LARGE)
         second.socket.sendall(frames)
-        assert error(second.recv(timeout=PATIENCE))["code"] == "server_busy"
+        assert parse_error(second.recv(timeout=TIMEOUT))["code"] == "server_busy"
         with pytest.raises(ConnectionClosedError) as closed:
-            second.recv(timeout=PATIENCE)
+            second.recv(timeout=TIMEOUT)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1013
 
 
-def test_a_session_keeps_its_large_message_and_counts_it(small: Serving) -> None:
-    until_held(small, 0, most=0)
+def test_a_large_live_configuration_is_counted(small_limits: Serving) -> None:
+    until_held(small_limits, 0, most=0)
     config = json.dumps({"type": "session.config", "ref_audio": "data:audio/wav;base64," + "A" * LARGE})
-    with live(small) as first:
+    with open_session(small_limits) as first:
         first.send(config)
-        until_held(small, LARGE)
-    until_held(small, 0, most=0)
+        until_held(small_limits, LARGE)
+    until_held(small_limits, 0, most=0)
 
 
-def test_pongs_do_not_pile_up_for_a_client_that_does_not_read(small: Serving) -> None:
+def test_pongs_are_not_queued_for_a_client_that_does_not_read(small_limits: Serving) -> None:
     """Only the latest ping must be answered (RFC 6455, 5.5.3)."""
     pings = 100_000
     block = client_frame(Opcode.PING, bytes(125)) * 1000
@@ -197,7 +206,7 @@ def test_pongs_do_not_pile_up_for_a_client_that_does_not_read(small: Serving) ->
         f"GET {SPEECH}/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     )
-    with connect(small, handshake.encode(), window=4096) as client:
+    with connect(small_limits, handshake.encode(), window=4096) as client:
         assert client.recv(65_536).startswith(b"HTTP/1.1 101 ")
         for _ in range(pings // 1000):
             client.sendall(block)
@@ -213,46 +222,46 @@ def test_pongs_do_not_pile_up_for_a_client_that_does_not_read(small: Serving) ->
     assert received < pings * 127 // 2
 
 
-def test_running_out_of_descriptors_is_one_line_in_the_log(small: Serving) -> None:
-    process = http_process(small.process.pid)
+def test_running_out_of_file_descriptors_logs_one_line(small_limits: Serving) -> None:
+    process = http_process(small_limits.process.pid)
     before = process.rlimit(psutil.RLIMIT_NOFILE)
     process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))
     try:
-        with ExitStack() as crowd:
-            waiting = [crowd.enter_context(connect(small, HEALTH)) for _ in range(8)]
-            small.wait_for(r"accept\(\) failed")
+        with ExitStack() as connections:
+            waiting = [connections.enter_context(connect(small_limits, HEALTH)) for _ in range(8)]
+            small_limits.wait_for(r"accept\(\) failed")
             process.rlimit(psutil.RLIMIT_NOFILE, before)
             assert [parse(read_all(each))[0] for each in waiting] == [200] * 8
     finally:
         process.rlimit(psutil.RLIMIT_NOFILE, before)
-    lines = [line for line in small.lines if "accept" in line]
+    lines = [line for line in small_limits.lines if "accept" in line]
     assert len(lines) == 1
-    assert not any("Traceback" in line for line in small.lines)
+    assert not any("Traceback" in line for line in small_limits.lines)
 
 
-def test_the_limit_on_open_files_is_raised(small: Serving) -> None:
-    soft, hard = http_process(small.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+def test_the_limit_on_open_files_is_raised(small_limits: Serving) -> None:
+    soft, hard = http_process(small_limits.process.pid).rlimit(psutil.RLIMIT_NOFILE)
     assert soft == min(hard if hard != resource.RLIM_INFINITY else 65_536, 65_536)
 
 
-def test_a_refused_client_that_goes_on_sending_reads_why(small: Serving) -> None:
-    with ExitStack() as crowd:
-        for _ in range(MOST_OF_ONE):
-            crowd.enter_context(hold(small))
-        with connect(small, body_of(200_000)) as client:
+def test_a_refused_client_that_keeps_sending_receives_the_error(small_limits: Serving) -> None:
+    with ExitStack() as connections:
+        for _ in range(MAX_PER_CLIENT):
+            connections.enter_context(hold_request(small_limits))
+        with connect(small_limits, request_without_last_byte(200_000)) as client:
             client.shutdown(socket.SHUT_WR)
             assert parse(read_all(client))[0] == 503
 
 
-def test_an_upload_that_cannot_be_spooled_is_insufficient_storage(small: Serving) -> None:
-    """What is above 1 MB goes to a temporary file."""
-    seconds = 34.0  # 1.1 MB, which is too long for a voice, as the server says once it has it
-    assert error(upload(small, seconds)[1])["code"] == "reference_too_long"
-    folder = small.folder / "temporary"
+def test_an_upload_that_cannot_be_spooled_is_a_507(small_limits: Serving) -> None:
+    """Uploads above 1 MB are spooled to a temporary file."""
+    seconds = 34.0  # 1.1 MB; too long for a voice, which the server reports after it has received the file
+    assert parse_error(upload(small_limits, seconds)[1])["code"] == "reference_too_long"
+    folder = small_limits.folder / "temporary"
     folder.rmdir()
     folder.touch()
-    status, body = upload(small, seconds)
-    assert (status, error(body)["code"]) == (507, "insufficient_storage")
-    small.wait_for("an upload could not be stored temporarily: ")
-    assert not any("Traceback" in line for line in small.lines)
-    assert upload(small, 1.6)[0] == 200
+    status, body = upload(small_limits, seconds)
+    assert (status, parse_error(body)["code"]) == (507, "insufficient_storage")
+    small_limits.wait_for("an upload could not be stored temporarily: ")
+    assert not any("Traceback" in line for line in small_limits.lines)
+    assert upload(small_limits, 1.6)[0] == 200

@@ -1,4 +1,4 @@
-"""Two servers that share a folder of voices, also when one of them is killed while it writes."""
+"""Two servers that share a voice folder, also if one is killed while it writes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import psutil
 import pytest
 
 from tests.server.recordings import tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_voices import SAID, SAMPLE, VOICES, made, post, refused, spoken
+from tests.server.test_voices import SAMPLE, TRANSCRIPT, VOICES, post, refusal_of, success, synthesize
 
-MOST = 4
+MAX_VOICES = 4
 
 
-class Mortal(Serving):
-    """A server that, once a file "die" lies in its folder, is killed halfway through the next file that it syncs."""
+class KillableServer(Serving):
+    """A server that is killed halfway through its next file sync if a file "die" exists in its folder."""
 
     program = (
         "-c",
@@ -31,11 +31,11 @@ class Mortal(Serving):
 
 @pytest.fixture(scope="module")
 def pair(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serving, Serving]]:
-    folders = [tmp_path_factory.mktemp(name) for name in ("mortal", "other")]
-    shared = {"voices": {"folder": str(folders[0] / "voices"), "max_voices": MOST}}
+    folders = [tmp_path_factory.mktemp(name) for name in ("killable", "other")]
+    shared = {"voices": {"folder": str(folders[0] / "voices"), "max_voices": MAX_VOICES}}
     configs = [write_config(folder, pocket, default_voice="anna", **shared) for folder in folders]
-    with Mortal(configs[0], DIE=str(folders[0] / "die")) as mortal, Serving(configs[1]) as other:
-        yield mortal.ready(), other.ready()
+    with KillableServer(configs[0], DIE=str(folders[0] / "die")) as killable, Serving(configs[1]) as other:
+        yield killable.ready(), other.ready()
 
 
 def store(server: Serving, name: str) -> httpx.Response:
@@ -51,56 +51,56 @@ def stored(server: Serving) -> list[str]:
     return [card["id"] for card in cards if card["type"] != "built_in"]
 
 
-def forget(server: Serving, name: str) -> None:
+def delete(server: Serving, name: str) -> None:
     with server.client() as client:
         client.delete(f"{VOICES}/{name}").raise_for_status()
 
 
-def test_they_see_each_others_voices_at_once(pair: tuple[Serving, Serving]) -> None:
+def test_each_server_sees_the_voices_of_the_other_at_once(pair: tuple[Serving, Serving]) -> None:
     with pair[0].client() as client, pair[1].client() as other:
-        made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
-        heard = spoken(client, voice="anna")
-        assert spoken(other, voice="anna") == spoken(other) == spoken(other, voice="verse") == heard
-        assert refused(post(other, sample=SAMPLE, name="anna")) == (409, "name", "voice_exists")
+        success(post(client, sample=SAMPLE, name="anna", ref_text=TRANSCRIPT))
+        audio = synthesize(client, voice="anna")
+        assert synthesize(other, voice="anna") == synthesize(other) == synthesize(other, voice="verse") == audio
+        assert refusal_of(post(other, sample=SAMPLE, name="anna")) == (409, "name", "voice_exists")
         other.delete(f"{VOICES}/anna").raise_for_status()
         assert stored(pair[0]) == []
-        made(post(other, sample=wav(tone(2.4)), name="anna"))
-        assert spoken(client, voice="anna") == spoken(other, voice="anna") != heard
+        success(post(other, sample=wav(tone(2.4)), name="anna"))
+        assert synthesize(client, voice="anna") == synthesize(other, voice="anna") != audio
         client.delete(f"{VOICES}/anna").raise_for_status()
 
 
-def test_of_voices_that_come_to_both_at_once_exactly_as_many_are_stored_as_may_be(
+def test_concurrent_stores_on_both_servers_keep_the_limit(
     pair: tuple[Serving, Serving],
 ) -> None:
     names = [f"voice{number}" for number in range(16)]
     with ThreadPoolExecutor(len(names)) as clients:
         answers = list(clients.map(store, cycle(pair), names))
     accepted = [name for name, answer in zip(names, answers, strict=True) if answer.status_code == 200]
-    assert len(accepted) == MOST
+    assert len(accepted) == MAX_VOICES
     for answer in answers:
         if answer.status_code != 200:
             check(answer, 409, None, "voice_limit_reached")
     for server in pair:
         assert sorted(stored(server)) == sorted(accepted)
     for name, server in zip(accepted, cycle(pair), strict=False):
-        forget(server, name)
+        delete(server, name)
 
 
-def test_a_server_killed_in_the_middle_of_a_voice_leaves_nothing_of_it(pair: tuple[Serving, Serving]) -> None:
-    mortal, other = pair
-    assert store(mortal, "before").status_code == 200
-    killed = mortal.processes()
-    (mortal.folder / "die").touch()
+def test_a_server_killed_during_a_write_leaves_no_partial_voice(pair: tuple[Serving, Serving]) -> None:
+    killable, other = pair
+    assert store(killable, "before").status_code == 200
+    processes_before = killable.processes()
+    (killable.folder / "die").touch()
     with pytest.raises(httpx.TransportError):
-        store(mortal, "anna")
-    (mortal.folder / "die").unlink()
-    mortal.wait_for(rf"HTTP process \(pid {killed.http.pid}\) was killed by SIGKILL; restarting")
+        store(killable, "anna")
+    (killable.folder / "die").unlink()
+    killable.wait_for(rf"HTTP process \(pid {processes_before.http.pid}\) was killed by SIGKILL; restarting")
     assert stored(other) == ["before"]
     assert store(other, "anna").status_code == 200
     assert sorted(stored(other)) == ["anna", "before"]
     with other.client() as client:
         assert client.post(SPEECH, json=speech(voice="anna")).content
-    _, alive = psutil.wait_procs([killed.http, *killed.engine], PATIENCE)
+    _, alive = psutil.wait_procs([processes_before.http, *processes_before.engine], TIMEOUT)
     assert not alive
-    mortal.until_ready()
-    assert sorted(stored(mortal)) == ["anna", "before"]
+    killable.until_ready()
+    assert sorted(stored(killable)) == ["anna", "before"]

@@ -1,4 +1,4 @@
-"""Work that is done once for all who want it."""
+"""Concurrent calls that share one computation."""
 
 from __future__ import annotations
 
@@ -9,81 +9,81 @@ import pytest
 from server.single_flight import Shared
 
 
-class Workshop:
-    """Makes things when it is let, and counts how often it began and was broken off."""
+class Producer:
+    """Produces a value when released; counts how often it started and was cancelled."""
 
     def __init__(self) -> None:
-        self.begun = self.broken_off = 0
-        self.let = asyncio.Event()
+        self.started = self.cancelled = 0
+        self.release = asyncio.Event()
         self.failure: Exception | None = None
 
     async def make(self) -> str:
-        self.begun += 1
+        self.started += 1
         try:
-            await self.let.wait()
+            await self.release.wait()
         except asyncio.CancelledError:
-            self.broken_off += 1
+            self.cancelled += 1
             raise
         if self.failure is not None:
             raise self.failure
-        return f"thing {self.begun}"
+        return f"thing {self.started}"
 
 
-async def waiting(shared: Shared[str], workshop: Workshop, count: int) -> list[asyncio.Task[str]]:
-    """Tasks that wait for the same thing, which is being made."""
-    tasks = [asyncio.create_task(shared.get(b"key", workshop.make)) for _ in range(count)]
-    while not workshop.begun:
+async def waiting_tasks(shared: Shared[str], producer: Producer, count: int) -> list[asyncio.Task[str]]:
+    """Tasks that wait for the same value, whose production has started."""
+    tasks = [asyncio.create_task(shared.get(b"key", producer.make)) for _ in range(count)]
+    while not producer.started:
         await asyncio.sleep(0)
     return tasks
 
 
-async def test_those_who_ask_meanwhile_and_later_get_the_same() -> None:
-    shared, workshop = Shared[str](8), Workshop()
-    tasks = await waiting(shared, workshop, 5)
-    workshop.let.set()
+async def test_concurrent_and_later_calls_get_the_same_value() -> None:
+    shared, producer = Shared[str](8), Producer()
+    tasks = await waiting_tasks(shared, producer, 5)
+    producer.release.set()
     assert set(await asyncio.gather(*tasks)) == {"thing 1"}
-    assert await shared.get(b"key", workshop.make) == "thing 1"
-    assert (workshop.begun, shared.hits) == (1, 5)
+    assert await shared.get(b"key", producer.make) == "thing 1"
+    assert (producer.started, shared.hits) == (1, 5)
 
 
-async def test_who_leaves_takes_nothing_from_the_others() -> None:
-    shared, workshop = Shared[str](8), Workshop()
-    first, second, third = await waiting(shared, workshop, 3)
+async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
+    shared, producer = Shared[str](8), Producer()
+    first, second, third = await waiting_tasks(shared, producer, 3)
     first.cancel()
     third.cancel()
     await asyncio.wait({first, third})
     assert first.cancelled()
     assert third.cancelled()
-    workshop.let.set()
+    producer.release.set()
     assert await second == "thing 1"
-    assert workshop.broken_off == 0
+    assert producer.cancelled == 0
 
 
-async def test_when_the_last_one_leaves_the_work_is_given_up_and_begins_anew() -> None:
-    shared, workshop = Shared[str](8), Workshop()
-    tasks = await waiting(shared, workshop, 2)
+async def test_when_all_callers_cancel_the_computation_is_cancelled_and_restarted() -> None:
+    shared, producer = Shared[str](8), Producer()
+    tasks = await waiting_tasks(shared, producer, 2)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    workshop.let.set()
-    assert await shared.get(b"key", workshop.make) == "thing 2"
-    assert (workshop.begun, workshop.broken_off) == (2, 1)
+    producer.release.set()
+    assert await shared.get(b"key", producer.make) == "thing 2"
+    assert (producer.started, producer.cancelled) == (2, 1)
 
 
-async def test_a_failure_reaches_all_and_is_not_kept() -> None:
-    shared, workshop = Shared[str](8), Workshop()
-    workshop.failure = ValueError("spoilt")
-    tasks = await waiting(shared, workshop, 3)
-    workshop.let.set()
-    assert [str(error) for error in await asyncio.gather(*tasks, return_exceptions=True)] == ["spoilt"] * 3
-    workshop.failure = None
-    assert await shared.get(b"key", workshop.make) == "thing 2"
+async def test_a_failure_reaches_all_callers_and_is_not_cached() -> None:
+    shared, producer = Shared[str](8), Producer()
+    producer.failure = ValueError("failed")
+    tasks = await waiting_tasks(shared, producer, 3)
+    producer.release.set()
+    assert [str(error) for error in await asyncio.gather(*tasks, return_exceptions=True)] == ["failed"] * 3
+    producer.failure = None
+    assert await shared.get(b"key", producer.make) == "thing 2"
 
 
-@pytest.mark.parametrize(("kept", "begun"), [(2, 4), (0, 5)])
-async def test_what_was_not_used_for_longest_is_forgotten(kept: int, begun: int) -> None:
-    shared, workshop = Shared[str](kept), Workshop()
-    workshop.let.set()
+@pytest.mark.parametrize(("size", "started"), [(2, 4), (0, 5)])
+async def test_the_least_recently_used_value_is_evicted(size: int, started: int) -> None:
+    shared, producer = Shared[str](size), Producer()
+    producer.release.set()
     for key in (b"a", b"b", b"a", b"c", b"b"):
-        await shared.get(key, workshop.make)
-    assert workshop.begun == begun
+        await shared.get(key, producer.make)
+    assert producer.started == started

@@ -1,4 +1,4 @@
-"""``POST /v1/audio/speech``: bytes on a real socket."""
+"""``POST /v1/audio/speech`` over a real socket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.server.serving import SPEECH, Serving, busy, endless, speech, streame
 FRAME_BYTES = 2 * 1920
 
 
-def test_audio_comes_in_chunks_with_its_headers(client: httpx.Client) -> None:
+def test_audio_is_streamed_in_chunks_with_its_headers(client: httpx.Client) -> None:
     with streamed(client, speech()) as response:
         chunks = list(response.iter_raw())
     assert response.status_code == 200
@@ -30,7 +30,7 @@ def test_audio_comes_in_chunks_with_its_headers(client: httpx.Client) -> None:
     assert len(b"".join(chunks)) % FRAME_BYTES == 0
 
 
-def test_a_whole_body_has_its_length_and_the_streamed_samples(client: httpx.Client) -> None:
+def test_a_complete_response_has_a_length_and_the_streamed_samples(client: httpx.Client) -> None:
     whole = client.post(SPEECH, json=speech(stream=False))
     with streamed(client, speech()) as response:
         pieces = response.read()
@@ -40,31 +40,31 @@ def test_a_whole_body_has_its_length_and_the_streamed_samples(client: httpx.Clie
     assert np.abs(np.frombuffer(pieces, "<i2")).max() > 0
 
 
-def test_the_seed_decides_what_is_drawn(client: httpx.Client) -> None:
+def test_the_seed_determines_the_audio(client: httpx.Client) -> None:
     first, again, other = (client.post(SPEECH, json=speech(seed=seed)).content for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
 
-def test_a_streamed_wav_does_not_know_its_sizes(client: httpx.Client) -> None:
+def test_a_streamed_wav_declares_no_size(client: httpx.Client) -> None:
     with streamed(client, speech(response_format="wav")) as response:
         data = response.read()
     assert response.headers["content-type"] == "audio/wav"
     assert struct.unpack_from("<I", data, 4) == struct.unpack_from("<I", data, 40) == (0xFFFFFFFF,)
     assert data[44:] == client.post(SPEECH, json=speech()).content
-    read, rate = sf.read(io.BytesIO(data), dtype="int16")
+    decoded, rate = sf.read(io.BytesIO(data), dtype="int16")
     assert rate == 24_000
-    assert read.tobytes() == data[44:]
+    assert decoded.tobytes() == data[44:]
 
 
-def test_a_whole_wav_knows_its_sizes(client: httpx.Client) -> None:
+def test_a_complete_wav_declares_its_sizes(client: httpx.Client) -> None:
     data = client.post(SPEECH, json=speech(response_format="wav", stream=False)).content
     assert struct.unpack_from("<I", data, 4) == (len(data) - 8,)
     assert struct.unpack_from("<I", data, 40) == (len(data) - 44,)
     assert sf.info(io.BytesIO(data)).frames == (len(data) - 44) // 2
 
 
-def test_the_first_chunk_leaves_before_the_last_frame_is_made(serving: Serving, client: httpx.Client) -> None:
+def test_the_first_chunk_is_sent_before_the_last_frame_is_generated(serving: Serving, client: httpx.Client) -> None:
     with streamed(client, endless()) as response:
         pieces = response.iter_raw()
         assert next(pieces)
@@ -73,25 +73,25 @@ def test_the_first_chunk_leaves_before_the_last_frame_is_made(serving: Serving, 
     serving.until_idle()
 
 
-def test_a_listener_that_does_not_read_stalls_nobody(serving: Serving, client: httpx.Client) -> None:
+def test_a_client_that_does_not_read_blocks_no_other(serving: Serving, client: httpx.Client) -> None:
     alone = client.post(SPEECH, json=speech()).content
-    with serving.asked(endless(), "idler", window=4096) as unread:
+    with serving.send_speech(endless(), "idler", window=4096) as unread:
         assert unread.recv(12) == b"HTTP/1.1 200"
-        serving.until_at_rest()
+        serving.until_engine_idle()
         assert busy(serving.stats()) > 0
         assert client.post(SPEECH, json=speech()).content == alone
         assert busy(serving.stats()) > 0
     serving.until_idle()
 
 
-def test_many_at_once_hear_what_each_would_hear_alone(serving: Serving, client: httpx.Client) -> None:
-    asked = [
+def test_concurrent_requests_get_the_same_audio_as_alone(serving: Serving, client: httpx.Client) -> None:
+    bodies = [
         speech(seed=number, voice=voice, stream=bool(number % 2), max_new_tokens=10 + 3 * number)
         for number, voice in enumerate(["ryan", "vivian", "serena"] * 4)
     ]
-    alone = [client.post(SPEECH, json=body).content for body in asked]
-    with ThreadPoolExecutor(len(asked)) as pool:
-        together = list(pool.map(lambda body: client.post(SPEECH, json=body).content, asked))
+    alone = [client.post(SPEECH, json=body).content for body in bodies]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        together = list(pool.map(lambda body: client.post(SPEECH, json=body).content, bodies))
     assert together == alone
     serving.until_idle()
 
@@ -100,7 +100,7 @@ def test_max_new_tokens_of_n_gives_at_most_n_minus_one_frames(client: httpx.Clie
     assert len(client.post(SPEECH, json=endless(max_new_tokens=5)).content) == 4 * FRAME_BYTES
 
 
-def test_extra_params_are_honoured_and_yield_to_the_top_level(client: httpx.Client) -> None:
+def test_top_level_fields_override_extra_params(client: httpx.Client) -> None:
     nested = client.post(SPEECH, json=endless(max_new_tokens=None, extra_params={"max_new_tokens": 4})).content
     assert len(nested) == 3 * FRAME_BYTES
     both = client.post(SPEECH, json=endless(max_new_tokens=3, extra_params={"max_new_tokens": 9})).content
@@ -127,7 +127,7 @@ def test_extra_params_are_honoured_and_yield_to_the_top_level(client: httpx.Clie
         ({}, {"non_streaming_mode": True}),
     ],
 )
-def test_two_ways_to_ask_for_the_same(client: httpx.Client, one: dict, other: dict) -> None:
+def test_equivalent_requests_give_the_same_audio(client: httpx.Client, one: dict, other: dict) -> None:
     first, second = (client.post(SPEECH, json=speech(**fields)) for fields in (one, other))
     assert first.status_code == second.status_code == 200, (first.text, second.text)
     assert first.content == second.content
@@ -136,5 +136,5 @@ def test_two_ways_to_ask_for_the_same(client: httpx.Client, one: dict, other: di
 @pytest.mark.parametrize(
     "fields", [{"voice": "ryan"}, {"language": "german"}, {"non_streaming_mode": False}, {"top_k": 1}]
 )
-def test_what_is_asked_for_is_heard(client: httpx.Client, fields: dict) -> None:
+def test_each_field_changes_the_audio(client: httpx.Client, fields: dict) -> None:
     assert client.post(SPEECH, json=speech(**fields)).content != client.post(SPEECH, json=speech()).content

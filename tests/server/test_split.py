@@ -1,4 +1,4 @@
-"""Long text: sentence by sentence, heard as one utterance."""
+"""Long text: synthesized sentence by sentence, sent as one utterance."""
 
 from __future__ import annotations
 
@@ -11,90 +11,90 @@ import openai
 import pytest
 
 from server.long_text.speech import seed_of
-from tests.server.hearing import CONTENT_TYPES, hear, padding
+from tests.server.audio_decoding import CONTENT_TYPES, decode_audio, max_padding
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_events import events
+from tests.server.test_events import parse_events
 from tests.support.random_checkpoint import write_checkpoint
 
 SENTENCES = ["Good morning to all of you.", "This is the second of them.", "And here it comes to an end."]
 TEXT = " ".join(SENTENCES)
 FRAMES = 5
-"""Of each sentence: the sixth token is one too many."""
+"""Frames of each sentence: the sixth token exceeds max_new_tokens."""
 
 
-def split(**fields: object) -> dict:
+def split_request(**fields: object) -> dict:
     return endless(input=TEXT, split="sentence", max_new_tokens=FRAMES + 1, **fields)
 
 
-def test_a_split_text_is_its_sentences_one_after_the_other(client: httpx.Client) -> None:
+def test_a_split_text_is_the_concatenation_of_its_sentences(client: httpx.Client) -> None:
     fields = {"temperature": 0.9, "subtalker_temperature": 0.9}
-    heard = client.post(SPEECH, json=split(**fields)).content
+    audio = client.post(SPEECH, json=split_request(**fields)).content
     alone = [
         client.post(
             SPEECH, json=endless(input=text, max_new_tokens=FRAMES + 1, seed=seed_of(7, number), **fields)
         ).content
         for number, text in enumerate(SENTENCES)
     ]
-    assert heard == b"".join(alone)
+    assert audio == b"".join(alone)
 
 
-def test_the_same_seed_gives_the_same_bytes_streamed_or_whole(client: httpx.Client) -> None:
-    asked = split(temperature=0.9, seed=11)
-    first = client.post(SPEECH, json=asked).content
-    assert first == client.post(SPEECH, json=asked).content
-    assert first == client.post(SPEECH, json={**asked, "stream": False}).content
-    assert first != client.post(SPEECH, json={**asked, "seed": 12}).content
+def test_the_same_seed_gives_the_same_bytes_streamed_and_complete(client: httpx.Client) -> None:
+    body = split_request(temperature=0.9, seed=11)
+    first = client.post(SPEECH, json=body).content
+    assert first == client.post(SPEECH, json=body).content
+    assert first == client.post(SPEECH, json={**body, "stream": False}).content
+    assert first != client.post(SPEECH, json={**body, "seed": 12}).content
 
 
 @pytest.mark.parametrize("kind", CONTENT_TYPES)
 def test_all_sentences_are_in_one_valid_file(client: httpx.Client, kind: str) -> None:
-    made = client.post(SPEECH, json=split(response_format=kind))
-    assert made.headers["content-type"] == CONTENT_TYPES[kind]
-    samples, rate = hear(made.content, kind)
+    response = client.post(SPEECH, json=split_request(response_format=kind))
+    assert response.headers["content-type"] == CONTENT_TYPES[kind]
+    samples, rate = decode_audio(response.content, kind)
     expected = len(SENTENCES) * FRAMES * 1920 * rate // 24_000
-    assert expected <= len(samples) <= expected + padding(kind, rate)
+    assert expected <= len(samples) <= expected + max_padding(kind, rate)
 
 
-def test_speed_and_rate_are_those_of_the_whole(client: httpx.Client) -> None:
-    made = client.post(SPEECH, json=split(speed=2.0, sample_rate=16_000, response_format="wav"))
-    samples, rate = hear(made.content, "wav")
+def test_speed_and_sample_rate_apply_to_the_whole_text(client: httpx.Client) -> None:
+    response = client.post(SPEECH, json=split_request(speed=2.0, sample_rate=16_000, response_format="wav"))
+    samples, rate = decode_audio(response.content, "wav")
     assert rate == 16_000
     assert len(samples) / rate == pytest.approx(len(SENTENCES) * FRAMES * 0.08 / 2, abs=0.05)
 
 
-def test_the_usage_is_that_of_all_sentences(client: httpx.Client) -> None:
-    with streamed(client, split(stream_format="sse")) as response:
-        *deltas, done = events(response.iter_lines())
+def test_the_usage_covers_all_sentences(client: httpx.Client) -> None:
+    with streamed(client, split_request(stream_format="sse")) as response:
+        *deltas, done = parse_events(response.iter_lines())
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
     assert done["finish_reason"] == "length"
     assert done["usage"]["output_tokens"] == len(SENTENCES) * FRAMES
     with streamed(client, endless(input=SENTENCES[0], max_new_tokens=6, stream_format="sse")) as response:
-        *_, alone = events(response.iter_lines())
+        *_, alone = parse_events(response.iter_lines())
     assert done["usage"]["input_tokens"] > 2 * alone["usage"]["input_tokens"]
 
 
 def test_a_reference_is_encoded_once_for_all_sentences(serving: Serving, client: httpx.Client) -> None:
     before = serving.stats()["engine"]
-    made = client.post(SPEECH, json=split(ref_audio=data_url(tone(2.25)), ref_text="one two three"))
-    assert made.status_code == 200
-    assert len(made.content) == len(SENTENCES) * FRAMES * 1920 * 2
+    response = client.post(SPEECH, json=split_request(ref_audio=data_url(tone(2.25)), ref_text="one two three"))
+    assert response.status_code == 200
+    assert len(response.content) == len(SENTENCES) * FRAMES * 1920 * 2
     after = serving.stats()["engine"]
-    looked = [name for name in before if "reference" in name]
-    assert looked
-    assert sum(after[name] - before[name] for name in looked) <= 1
+    counters = [name for name in before if "reference" in name]
+    assert counters
+    assert sum(after[name] - before[name] for name in counters) <= 1
 
 
-def test_a_longer_text_than_one_utterance_may_have_is_spoken(client: httpx.Client) -> None:
+def test_splitting_allows_texts_beyond_the_limit_of_one_utterance(client: httpx.Client) -> None:
     text = "The quick brown fox jumps over the lazy dog again and again. " * 80
     refused = client.post(SPEECH, json=speech(input=text))
     check(refused, 400, "input", "string_above_max_length")
-    made = client.post(SPEECH, json=endless(input=text, split="sentence", max_new_tokens=3))
-    assert len(made.content) == 80 * 2 * 1920 * 2
+    response = client.post(SPEECH, json=endless(input=text, split="sentence", max_new_tokens=3))
+    assert len(response.content) == 80 * 2 * 1920 * 2
 
 
-def test_openais_client_hears_a_long_text(serving: Serving) -> None:
+def test_the_openai_client_can_request_a_long_text(serving: Serving) -> None:
     with openai.OpenAI(base_url=f"{serving.url}/v1", api_key="any", max_retries=0) as sdk:
         answer = sdk.audio.speech.create(
             model="tts-1",
@@ -106,9 +106,9 @@ def test_openais_client_hears_a_long_text(serving: Serving) -> None:
     assert np.frombuffer(answer.content, "<i2").size > 0
 
 
-def test_leaving_midway_frees_the_sentence_ahead_too(serving: Serving) -> None:
-    asked = endless(input=TEXT * 20, split="sentence", max_new_tokens=40)
-    with serving.client() as client, streamed(client, asked, **{"X-Request-Id": "left-a-book"}) as response:
+def test_a_disconnect_also_frees_the_sentence_generated_ahead(serving: Serving) -> None:
+    body = endless(input=TEXT * 20, split="sentence", max_new_tokens=40)
+    with serving.client() as client, streamed(client, body, **{"X-Request-Id": "left-a-book"}) as response:
         pieces = response.iter_raw()
         assert next(pieces)
         assert busy(serving.stats()) > 0
@@ -117,35 +117,35 @@ def test_leaving_midway_frees_the_sentence_ahead_too(serving: Serving) -> None:
 
 
 @pytest.fixture(scope="module")
-def narrow(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """Two at a time, none in line, and small windows: a listener who takes nothing soon stops the engine."""
+def two_slots(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server that runs two requests and queues none; small receive windows block a client that stops reading soon."""
     limits = {"max_running": 2, "max_waiting": 0, "max_split_chars": 5000}
-    config = write_config(tmp_path_factory.mktemp("narrow"), pocket, limits=limits)
+    config = write_config(tmp_path_factory.mktemp("two-slots"), pocket, limits=limits)
     with Serving(config) as server:
         yield server.ready()
 
 
-def test_a_slow_listener_of_a_book_holds_one_seat_and_at_most_two_sentences(narrow: Serving) -> None:
-    asked = endless(input=TEXT * 50, split="sentence", max_new_tokens=30)
-    with narrow.asked(asked, "slow-reader", window=4096) as connection:
+def test_a_slow_reader_of_a_long_text_holds_one_place_and_at_most_two_sentences(two_slots: Serving) -> None:
+    body = endless(input=TEXT * 50, split="sentence", max_new_tokens=30)
+    with two_slots.send_speech(body, "slow-reader", window=4096) as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
-        narrow.until_at_rest()
-        stats = narrow.stats()
+        two_slots.until_engine_idle()
+        stats = two_slots.stats()
         assert stats["requests"] == 1
         assert stats["engine"]["talker_slots"] + stats["engine"]["talker_waiting"] <= 2
-        with narrow.client() as other:
+        with two_slots.client() as other:
             assert other.post(SPEECH, json=speech()).status_code == 200
-    narrow.wait_for(r"id=slow-reader status=499")
-    narrow.until_idle()
+    two_slots.wait_for(r"id=slow-reader status=499")
+    two_slots.until_idle()
 
 
-def test_the_longest_text_is_a_setting(narrow: Serving) -> None:
-    with narrow.client() as client:
+def test_the_maximum_text_length_is_a_setting(two_slots: Serving) -> None:
+    with two_slots.client() as client:
         refused = client.post(SPEECH, json=speech(input="a" * 5001, split="sentence"))
         check(refused, 400, "input", "string_above_max_length")
 
 
-def test_a_designed_voice_is_not_split(tmp_path: Path) -> None:
+def test_voice_design_does_not_support_splitting(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "designer", "1b7-voice_design")
     with Serving(write_config(tmp_path, tmp_path / "designer")) as server, server.ready().client() as client:
         described = speech(instructions="A calm old man.")

@@ -1,4 +1,4 @@
-"""Spans as a collector receives them."""
+"""Spans as received by an OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech, write_config
+from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
 
 service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
@@ -20,7 +20,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector(ThreadingHTTPServer):
-    """Remembers what it is sent."""
+    """An OTLP collector that keeps the spans it receives."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Receiver)
@@ -53,10 +53,12 @@ def collector() -> Iterator[Collector]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
-def test_each_speech_request_is_a_span_of_its_clients_trace(pocket: Path, tmp_path: Path, collector: Collector) -> None:
+def test_each_speech_request_is_a_span_of_the_trace_of_its_client(
+    pocket: Path, tmp_path: Path, collector: Collector
+) -> None:
     with Serving(write_config(tmp_path, pocket), **collector.variables).ready() as server:
         with server.client() as client:
             client.get("/v1/models")
@@ -64,33 +66,33 @@ def test_each_speech_request_is_a_span_of_its_clients_trace(pocket: Path, tmp_pa
             client.post(SPEECH, json=speech(voice="nobody"), headers={"traceparent": "nonsense", "X-Request-Id": "no"})
         server.wait_for("id=no ")
         server.process.terminate()
-        assert server.process.wait(PATIENCE) == 0
-    spoken, refused = collector.spans
-    assert (spoken.trace_id.hex(), spoken.parent_span_id.hex()) == (TRACE, PARENT)
-    told = {each.key: each.value for each in spoken.attributes}
-    assert told["sonant.outcome"].string_value == "completed"
-    assert told["sonant.voice"].string_value == "ryan"
-    assert told["sonant.audio"].double_value > 0
-    assert [event.name for event in spoken.events] == ["first_audio", "onset"]
-    assert spoken.start_time_unix_nano < spoken.events[0].time_unix_nano <= spoken.end_time_unix_nano
+        assert server.process.wait(TIMEOUT) == 0
+    completed, refused = collector.spans
+    assert (completed.trace_id.hex(), completed.parent_span_id.hex()) == (TRACE, PARENT)
+    attributes = {each.key: each.value for each in completed.attributes}
+    assert attributes["sonant.outcome"].string_value == "completed"
+    assert attributes["sonant.voice"].string_value == "ryan"
+    assert attributes["sonant.audio"].double_value > 0
+    assert [event.name for event in completed.events] == ["first_audio", "onset"]
+    assert completed.start_time_unix_nano < completed.events[0].time_unix_nano <= completed.end_time_unix_nano
     assert refused.trace_id.hex() != TRACE
     assert not refused.parent_span_id
 
 
-def test_a_collector_that_is_not_there_harms_nobody(pocket: Path, tmp_path: Path, collector: Collector) -> None:
+def test_an_unreachable_collector_does_not_affect_requests(pocket: Path, tmp_path: Path, collector: Collector) -> None:
     nowhere = {**collector.variables, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     with Serving(write_config(tmp_path, pocket), **nowhere).ready() as server:
         with server.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 200
         server.process.terminate()
-        assert server.process.wait(PATIENCE) == 0
+        assert server.process.wait(TIMEOUT) == 0
 
 
-def test_without_the_packages_a_server_that_should_trace_says_what_is_missing(pocket: Path, tmp_path: Path) -> None:
+def test_serve_names_the_missing_packages_for_tracing(pocket: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, pocket, tracing=True)
     without = "import sys; sys.modules['opentelemetry.sdk'] = None; from server.cli.main import main; main()"
     command = [sys.executable, "-c", without, "serve", "--config", str(config), "--port", "0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 1
     assert "sonant[otel]" in done.stderr
     assert "Traceback" not in done.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.stand_in import FIRST, PATIENCE, PLAYER, REST, StandIn, handler_of
+from tests.server.stand_in import FIRST, PLAYER, REST, TIMEOUT, StandIn, handler_of
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "tts-stream"
 TOOLS = ("awk", "bash", "cat", "curl", "head", "mkfifo", "mktemp", "rm", "sed", "tr")
@@ -23,14 +23,14 @@ TOOLS = ("awk", "bash", "cat", "curl", "head", "mkfifo", "mktemp", "rm", "sed", 
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
-    told = StandIn()
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler_of(told)) as server:
-        told.url = f"http://127.0.0.1:{server.server_port}"
+    state = StandIn()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler_of(state)) as server:
+        state.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield told
+        yield state
         server.shutdown()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def run(environment: dict[str, str], *arguments: str, text: str = "") -> subproc
         input=text.encode(),
         env=environment,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert not list(Path(environment["TMPDIR"]).iterdir()), "a temporary folder was left behind"
     return result
@@ -76,26 +76,24 @@ def test_plays_before_the_server_has_finished(stand_in: StandIn, environment: di
     stand_in.waits_for_player = True
     result = run(environment, "hello")
     assert result.returncode == 0, result.stderr
-    assert stand_in.heard_in_time
+    assert stand_in.started_in_time
     assert stand_in.played == FIRST + REST
 
 
-def test_asks_for_streamed_samples_and_leaves_the_rest_to_the_server(
-    stand_in: StandIn, environment: dict[str, str]
-) -> None:
+def test_requests_streamed_pcm_and_only_the_text(stand_in: StandIn, environment: dict[str, str]) -> None:
     run(environment, "hello", "world")
     assert stand_in.requests == [{"input": "hello world", "response_format": "pcm", "stream": True}]
 
 
-@pytest.mark.parametrize(("told", "played"), [(16_000, "16000"), (None, "24000")])
-def test_plays_at_the_sample_rate_the_server_tells(
-    stand_in: StandIn, environment: dict[str, str], told: int | None, played: str
+@pytest.mark.parametrize(("reported", "played"), [(16_000, "16000"), (None, "24000")])
+def test_plays_at_the_sample_rate_of_the_server(
+    stand_in: StandIn, environment: dict[str, str], reported: int | None, played: str
 ) -> None:
-    stand_in.sample_rate = told
+    stand_in.sample_rate = reported
     run(environment, "hello")
-    given = stand_in.player_arguments
-    assert given[given.index("-sample_rate") + 1] == played
-    assert given[-2:] == ["-i", "-"]
+    arguments = stand_in.player_arguments
+    assert arguments[arguments.index("-sample_rate") + 1] == played
+    assert arguments[-2:] == ["-i", "-"]
 
 
 def test_passes_voice_and_language(stand_in: StandIn, environment: dict[str, str]) -> None:
@@ -104,7 +102,7 @@ def test_passes_voice_and_language(stand_in: StandIn, environment: dict[str, str
     assert stand_in.requests[0]["language"] == "English"
 
 
-def test_a_named_server_wins_over_the_environment(stand_in: StandIn, environment: dict[str, str]) -> None:
+def test_the_server_option_overrides_the_environment(stand_in: StandIn, environment: dict[str, str]) -> None:
     environment["SONANT_SERVER"] = "http://127.0.0.1:1"
     assert run(environment, "-s", stand_in.url + "/", "hello").returncode == 0
     assert len(stand_in.requests) == 1
@@ -124,13 +122,13 @@ def test_a_named_server_wins_over_the_environment(stand_in: StandIn, environment
         "long " * 2000,
     ],
 )
-def test_the_text_arrives_as_written(stand_in: StandIn, environment: dict[str, str], text: str) -> None:
+def test_sends_the_text_unchanged(stand_in: StandIn, environment: dict[str, str], text: str) -> None:
     assert run(environment, "--", text).returncode == 0
     assert run(environment, text=text).returncode == 0
     assert [request["input"] for request in stand_in.requests] == [text, text]
 
 
-def test_saves_a_whole_file_without_a_player(stand_in: StandIn, environment: dict[str, str], tmp_path: Path) -> None:
+def test_saves_a_file_without_a_player(stand_in: StandIn, environment: dict[str, str], tmp_path: Path) -> None:
     without_player(environment)
     saved = tmp_path / "speech.wav"
     result = run(environment, "-o", str(saved), "hello")
@@ -142,7 +140,7 @@ def test_saves_a_whole_file_without_a_player(stand_in: StandIn, environment: dic
 @pytest.mark.parametrize(
     ("name", "kind"), [("a.mp3", "mp3"), ("a.opus", "opus"), ("a.ogg", "opus"), ("a.b.flac", "flac"), ("a", "wav")]
 )
-def test_the_ending_of_a_files_name_picks_its_format(
+def test_the_file_extension_selects_the_format(
     stand_in: StandIn, environment: dict[str, str], tmp_path: Path, name: str, kind: str
 ) -> None:
     assert run(environment, "-o", str(tmp_path / name), "hello").returncode == 0
@@ -156,7 +154,7 @@ def test_streams_to_standard_output(stand_in: StandIn, environment: dict[str, st
     assert stand_in.requests == [{"input": "hello", "response_format": "wav", "stream": True}]
 
 
-def test_without_a_player_it_says_how_to_get_one(stand_in: StandIn, environment: dict[str, str]) -> None:
+def test_without_a_player_it_explains_how_to_install_one(stand_in: StandIn, environment: dict[str, str]) -> None:
     without_player(environment)
     result = run(environment, "hello")
     assert result.returncode == 127
@@ -166,7 +164,7 @@ def test_without_a_player_it_says_how_to_get_one(stand_in: StandIn, environment:
 
 
 @pytest.mark.parametrize("output", ["no/such/folder/x.wav", "."])
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked_for(
+def test_an_unwritable_file_is_reported_before_the_request(
     stand_in: StandIn, environment: dict[str, str], tmp_path: Path, output: str
 ) -> None:
     result = run(environment, "-o", str(tmp_path / output), "hello")
@@ -176,7 +174,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_asked_for(
 
 
 @pytest.mark.parametrize("output", [[], ["-o", "speech.wav"], ["-o", "-"]])
-def test_an_error_is_told_in_the_servers_words_and_never_played(
+def test_an_error_of_the_server_is_printed_and_never_played(
     stand_in: StandIn, environment: dict[str, str], tmp_path: Path, output: list[str]
 ) -> None:
     stand_in.status, stand_in.content_type = 404, "application/json"
@@ -188,16 +186,16 @@ def test_an_error_is_told_in_the_servers_words_and_never_played(
     assert message in result.stderr.decode()
     assert "404" in result.stderr.decode()
     assert result.stdout == b""
-    assert not stand_in.heard.is_set()
+    assert not stand_in.player_started.is_set()
     assert not (tmp_path / "speech.wav").exists()
 
 
-def test_a_page_that_is_no_audio_is_not_played(stand_in: StandIn, environment: dict[str, str]) -> None:
+def test_a_response_that_is_not_audio_is_not_played(stand_in: StandIn, environment: dict[str, str]) -> None:
     stand_in.content_type, stand_in.error = "text/html", b"<html>log in first</html>"
     result = run(environment, "hello")
     assert result.returncode == 1
     assert b"text/html" in result.stderr
-    assert not stand_in.heard.is_set()
+    assert not stand_in.player_started.is_set()
 
 
 def test_an_unreachable_server_is_an_error(environment: dict[str, str]) -> None:
@@ -206,7 +204,7 @@ def test_an_unreachable_server_is_an_error(environment: dict[str, str]) -> None:
     assert b"no answer from http://127.0.0.1:1" in result.stderr
 
 
-def test_a_response_cut_short_is_an_error_and_saves_nothing(
+def test_a_truncated_response_is_an_error_and_saves_nothing(
     stand_in: StandIn, environment: dict[str, str], tmp_path: Path
 ) -> None:
     stand_in.cut_short = True
@@ -216,7 +214,7 @@ def test_a_response_cut_short_is_an_error_and_saves_nothing(
     assert run(environment, "hello").returncode != 0
 
 
-def test_sends_the_key_as_bearer(stand_in: StandIn, environment: dict[str, str]) -> None:
+def test_sends_the_key_as_bearer_token(stand_in: StandIn, environment: dict[str, str]) -> None:
     run(environment, "hello")
     environment["SONANT_API_KEY"] = 'se"cret\\key'
     run(environment, "hello")
@@ -224,7 +222,7 @@ def test_sends_the_key_as_bearer(stand_in: StandIn, environment: dict[str, str])
 
 
 @pytest.mark.parametrize("arguments", [["-x", "hello"], ["-v"], [""], []])
-def test_wrong_usage_is_told(stand_in: StandIn, environment: dict[str, str], arguments: list[str]) -> None:
+def test_wrong_usage_is_an_error(stand_in: StandIn, environment: dict[str, str], arguments: list[str]) -> None:
     result = run(environment, *arguments)
     assert result.returncode == 2
     assert result.stderr
@@ -238,20 +236,22 @@ def test_help_needs_no_server(environment: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("way", ["ctrl-c", "terminate"])
-def test_stopping_it_stops_the_player_and_the_request(stand_in: StandIn, environment: dict[str, str], way: str) -> None:
+def test_stopping_the_script_stops_the_player_and_the_request(
+    stand_in: StandIn, environment: dict[str, str], way: str
+) -> None:
     stand_in.never_ends = True
     script = subprocess.Popen([SCRIPT, "hello"], env=environment, start_new_session=True)
     try:
-        assert stand_in.heard.wait(PATIENCE)
+        assert stand_in.player_started.wait(TIMEOUT)
         if way == "ctrl-c":
             os.killpg(script.pid, signal.SIGINT)
         else:
             script.terminate()
-        assert script.wait(PATIENCE) == {"ctrl-c": 130, "terminate": 143}[way]
-        assert stand_in.client_left.wait(PATIENCE)
+        assert script.wait(TIMEOUT) == {"ctrl-c": 130, "terminate": 143}[way]
+        assert stand_in.client_left.wait(TIMEOUT)
         with pytest.raises(ProcessLookupError):
             os.kill(stand_in.player, 0)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(script.pid, signal.SIGKILL)
-        script.wait(PATIENCE)
+        script.wait(TIMEOUT)

@@ -1,4 +1,4 @@
-"""Voices that are stored, listed, spoken with, blended and deleted."""
+"""Voices: storing, listing, using, blending and deleting them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 from tests.server.recordings import data_url, tone, wav
-from tests.server.serving import PATIENCE, SPEECH, Serving, speech
+from tests.server.serving import SPEECH, TIMEOUT, Serving, speech
 
 VOICES = "/v1/audio/voices"
 SAMPLE = wav(tone(1.6))
 REFERENCE = data_url(tone(1.6))
-SAID = "one two three"
+TRANSCRIPT = "one two three"
 
 
 @pytest.fixture(autouse=True)
-def _no_voices_left(serving: Serving) -> Iterator[None]:
+def _delete_stored_voices(serving: Serving) -> Iterator[None]:
     yield
     with serving.client() as client:
         for card in client.get(VOICES).json()["data"]:
@@ -36,31 +36,31 @@ def _no_voices_left(serving: Serving) -> Iterator[None]:
 
 @pytest.fixture
 def folder(serving: Serving) -> Path:
-    """Where the shared server stores its voices."""
+    """The folder in which the shared server stores voices."""
     return serving.folder / "voices"
 
 
-def post(client: httpx.Client, where: str = VOICES, sample: bytes | None = None, **texts: str) -> httpx.Response:
-    """A form: texts, and the recording."""
+def post(client: httpx.Client, path: str = VOICES, sample: bytes | None = None, **texts: str) -> httpx.Response:
+    """Post a form with text fields and an optional recording."""
     parts: dict[str, Any] = {name: (None, text) for name, text in texts.items()}
     if sample is not None:
         parts["audio_sample"] = ("sample.wav", sample, "audio/wav")
-    return client.post(where, files=parts)
+    return client.post(path, files=parts)
 
 
-def made(response: httpx.Response) -> dict[str, Any]:
+def success(response: httpx.Response) -> dict[str, Any]:
     assert response.status_code == 200, response.text
     card: dict[str, Any] = response.json()
     return card
 
 
-def refused(response: httpx.Response) -> tuple[int, str | None, str | None]:
+def refusal_of(response: httpx.Response) -> tuple[int, str | None, str | None]:
     error = response.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
     return response.status_code, error["param"], error["code"]
 
 
-def spoken(client: httpx.Client, **fields: object) -> bytes:
+def synthesize(client: httpx.Client, **fields: object) -> bytes:
     response = client.post(SPEECH, json=speech(**fields))
     assert response.status_code == 200, response.text
     return response.content
@@ -70,7 +70,7 @@ def cards(client: httpx.Client) -> dict[str, dict[str, Any]]:
     return {card["id"]: card for card in client.get(VOICES).raise_for_status().json()["data"]}
 
 
-def test_the_speakers_of_the_checkpoint_are_listed(client: httpx.Client) -> None:
+def test_lists_the_speakers_of_the_checkpoint(client: httpx.Client) -> None:
     listed = client.get(VOICES).json()
     (model,) = client.get("/v1/models").json()["data"]
     assert listed["object"] == "list"
@@ -80,90 +80,90 @@ def test_the_speakers_of_the_checkpoint_are_listed(client: httpx.Client) -> None
     assert client.get(f"{VOICES}/{model['speakers'][0].upper()}").json() == listed["data"][0]
 
 
-def test_a_stored_recording_speaks_as_it_does_within_a_request(client: httpx.Client) -> None:
-    card = made(post(client, sample=SAMPLE, name="anna", consent="cons_1"))
+def test_a_stored_recording_sounds_like_the_same_reference_in_a_request(client: httpx.Client) -> None:
+    card = success(post(client, sample=SAMPLE, name="anna", consent="cons_1"))
     assert (card["id"], card["name"], card["object"], card["type"]) == ("anna", "anna", "audio.voice", "audio_sample")
     assert (card["consent"], card["ref_text"], card["in_context"], card["compatible"]) == ("cons_1", None, False, True)
     assert cards(client)["anna"] == card == client.get(f"{VOICES}/anna").json()
-    alone = spoken(client, ref_audio=REFERENCE)
-    assert spoken(client, voice="anna") == spoken(client, voice={"id": "anna"}) == alone
-    assert spoken(client, voice="Anna", task_type="Base", x_vector_only_mode=True) == alone
+    alone = synthesize(client, ref_audio=REFERENCE)
+    assert synthesize(client, voice="anna") == synthesize(client, voice={"id": "anna"}) == alone
+    assert synthesize(client, voice="Anna", task_type="Base", x_vector_only_mode=True) == alone
 
 
-def test_a_stored_transcript_makes_it_in_context(client: httpx.Client) -> None:
-    card = made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
-    assert (card["ref_text"], card["in_context"]) == (SAID, True)
-    assert spoken(client, voice="anna") == spoken(client, ref_audio=REFERENCE, ref_text=SAID)
-    assert spoken(client, voice="anna", x_vector_only_mode=True) == spoken(client, ref_audio=REFERENCE)
+def test_a_stored_transcript_enables_in_context_cloning(client: httpx.Client) -> None:
+    card = success(post(client, sample=SAMPLE, name="anna", ref_text=TRANSCRIPT))
+    assert (card["ref_text"], card["in_context"]) == (TRANSCRIPT, True)
+    assert synthesize(client, voice="anna") == synthesize(client, ref_audio=REFERENCE, ref_text=TRANSCRIPT)
+    assert synthesize(client, voice="anna", x_vector_only_mode=True) == synthesize(client, ref_audio=REFERENCE)
 
 
-def test_an_embedding_is_stored_as_it_was_given_out(client: httpx.Client) -> None:
-    answer = made(post(client, f"{VOICES}/embedding", SAMPLE))
+def test_an_embedding_can_be_exported_and_stored(client: httpx.Client) -> None:
+    answer = success(post(client, f"{VOICES}/embedding", SAMPLE))
     assert answer["object"] == "audio.voice.embedding"
     numbers = answer["speaker_embedding"]
-    card = made(post(client, name="anna", speaker_embedding=json.dumps(numbers)))
+    card = success(post(client, name="anna", speaker_embedding=json.dumps(numbers)))
     assert (card["type"], card["embedding_width"]) == ("speaker_embedding", len(numbers))
-    alone = spoken(client, ref_audio=REFERENCE)
-    assert spoken(client, voice="anna") == spoken(client, speaker_embedding=numbers) == alone
+    alone = synthesize(client, ref_audio=REFERENCE)
+    assert synthesize(client, voice="anna") == synthesize(client, speaker_embedding=numbers) == alone
 
 
-def test_a_deleted_voice_is_gone_and_its_name_is_free(client: httpx.Client) -> None:
-    made(post(client, sample=SAMPLE, name="anna"))
+def test_a_deleted_voice_is_not_found_and_its_name_is_free(client: httpx.Client) -> None:
+    success(post(client, sample=SAMPLE, name="anna"))
     assert client.delete(f"{VOICES}/anna").json() == {"id": "anna", "object": "audio.voice.deleted", "deleted": True}
-    assert refused(client.delete(f"{VOICES}/anna")) == (404, "voice_id", "voice_not_found")
-    assert refused(client.get(f"{VOICES}/anna")) == (404, "voice_id", "voice_not_found")
-    assert refused(client.post(SPEECH, json=speech(voice="anna"))) == (404, "voice", "voice_not_found")
-    made(post(client, sample=SAMPLE, name="anna"))
+    assert refusal_of(client.delete(f"{VOICES}/anna")) == (404, "voice_id", "voice_not_found")
+    assert refusal_of(client.get(f"{VOICES}/anna")) == (404, "voice_id", "voice_not_found")
+    assert refusal_of(client.post(SPEECH, json=speech(voice="anna"))) == (404, "voice", "voice_not_found")
+    success(post(client, sample=SAMPLE, name="anna"))
 
 
-def test_a_stored_voice_is_found_in_any_case_of_letters(client: httpx.Client) -> None:
-    card = made(post(client, sample=SAMPLE, name="anna"))
+def test_voice_names_are_case_insensitive_in_paths(client: httpx.Client) -> None:
+    card = success(post(client, sample=SAMPLE, name="anna"))
     assert client.get(f"{VOICES}/Anna").json() == card
     assert client.delete(f"{VOICES}/ANNA").json()["id"] == "anna"
     assert "anna" not in cards(client)
 
 
-def test_a_name_that_is_taken_stays_with_its_voice(client: httpx.Client) -> None:
-    made(post(client, sample=SAMPLE, name="anna"))
-    assert refused(post(client, sample=wav(tone(2.4)), name="anna")) == (409, "name", "voice_exists")
-    assert spoken(client, voice="anna") == spoken(client, ref_audio=REFERENCE)
+def test_refuses_a_name_that_exists(client: httpx.Client) -> None:
+    success(post(client, sample=SAMPLE, name="anna"))
+    assert refusal_of(post(client, sample=wav(tone(2.4)), name="anna")) == (409, "name", "voice_exists")
+    assert synthesize(client, voice="anna") == synthesize(client, ref_audio=REFERENCE)
 
 
 @pytest.mark.parametrize("name", ["serena", "alloy", "verse", "echo"])
-def test_names_that_mean_a_voice_already_cannot_be_taken(client: httpx.Client, name: str) -> None:
-    assert refused(post(client, sample=SAMPLE, name=name)) == (409, "name", "voice_exists")
+def test_refuses_the_names_of_built_in_voices_and_aliases(client: httpx.Client, name: str) -> None:
+    assert refusal_of(post(client, sample=SAMPLE, name=name)) == (409, "name", "voice_exists")
 
 
 @pytest.mark.parametrize("name", ["serena", "Serena"])
-def test_the_voices_of_the_checkpoint_cannot_be_deleted(client: httpx.Client, name: str) -> None:
-    assert refused(client.delete(f"{VOICES}/{name}")) == (400, "voice_id", "voice_built_in")
-    assert spoken(client, voice="serena")
+def test_built_in_voices_cannot_be_deleted(client: httpx.Client, name: str) -> None:
+    assert refusal_of(client.delete(f"{VOICES}/{name}")) == (400, "voice_id", "voice_built_in")
+    assert synthesize(client, voice="serena")
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fetc%2Fpasswd", "Anna", "a.b", "%00", "a" * 300])
-def test_what_is_no_name_is_not_found(client: httpx.Client, name: str) -> None:
+def test_an_invalid_name_is_not_found(client: httpx.Client, name: str) -> None:
     for method in ("GET", "DELETE"):
         assert client.request(method, f"{VOICES}/{name}").status_code == 404
 
 
-def test_an_unknown_voice_is_answered_with_those_there_are(client: httpx.Client) -> None:
-    made(post(client, sample=SAMPLE, name="anna"))
+def test_an_unknown_voice_is_a_404_that_lists_the_voices(client: httpx.Client) -> None:
+    success(post(client, sample=SAMPLE, name="anna"))
     message = client.post(SPEECH, json=speech(voice="nobody")).json()["error"]["message"]
     assert "serena" in message and "anna" in message
 
 
 BAD_FORMS: dict[str, tuple[dict[str, Any], tuple[int, str | None, str]]] = {
     "no name": ({"sample": SAMPLE}, (400, "name", "missing_required_parameter")),
-    "a blank name": ({"sample": SAMPLE, "name": " "}, (400, "name", "missing_required_parameter")),
-    "a path": ({"sample": SAMPLE, "name": "../anna"}, (400, "name", "invalid_value")),
+    "blank name": ({"sample": SAMPLE, "name": " "}, (400, "name", "missing_required_parameter")),
+    "path": ({"sample": SAMPLE, "name": "../anna"}, (400, "name", "invalid_value")),
     "capitals": ({"sample": SAMPLE, "name": "Anna"}, (400, "name", "invalid_value")),
-    "too long a name": ({"sample": SAMPLE, "name": "a" * 65}, (400, "name", "invalid_value")),
+    "name too long": ({"sample": SAMPLE, "name": "a" * 65}, (400, "name", "invalid_value")),
     "no recording": ({"name": "anna"}, (400, "audio_sample", "missing_required_parameter")),
-    "both": (
+    "recording and embedding": (
         {"sample": SAMPLE, "name": "anna", "speaker_embedding": "[1]"},
         (400, "speaker_embedding", "invalid_value"),
     ),
-    "an unknown field": ({"sample": SAMPLE, "name": "anna", "colour": "red"}, (400, "colour", "unknown_parameter")),
+    "an unknown field": ({"sample": SAMPLE, "name": "anna", "color": "red"}, (400, "color", "unknown_parameter")),
     "a prompt": ({"name": "anna", "type": "prompt"}, (400, "type", "not_supported")),
     "another type": ({"name": "anna", "type": "song"}, (400, "type", "invalid_value")),
     "the wrong type": (
@@ -186,8 +186,8 @@ BAD_FORMS: dict[str, tuple[dict[str, Any], tuple[int, str | None, str]]] = {
         {"name": "anna", "speaker_embedding": json.dumps([1e4] * 320)},
         (400, "speaker_embedding", "invalid_value"),
     ),
-    "a transcript of nothing": (
-        {"name": "anna", "speaker_embedding": "[1]", "ref_text": SAID},
+    "transcript without recording": (
+        {"name": "anna", "speaker_embedding": "[1]", "ref_text": TRANSCRIPT},
         (400, "audio_sample", "missing_required_parameter"),
     ),
     "a long transcript": (
@@ -202,9 +202,9 @@ BAD_FORMS: dict[str, tuple[dict[str, Any], tuple[int, str | None, str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD_FORMS)
-def test_a_form_that_makes_no_voice_is_refused(client: httpx.Client, case: str) -> None:
+def test_refuses_an_invalid_form(client: httpx.Client, case: str) -> None:
     form, expected = BAD_FORMS[case]
-    assert refused(post(client, **form)) == expected
+    assert refusal_of(post(client, **form)) == expected
     assert "anna" not in cards(client)
 
 
@@ -215,7 +215,7 @@ BAD_BODIES: dict[str, tuple[str, bytes, tuple[int, str | None, str]]] = {
     "no type": ("", b"", (415, None, "unsupported_media_type")),
     "no boundary": ("multipart/form-data", PART, (400, None, "invalid_multipart")),
     "no parts": (FORM, b"", (400, "audio_sample", "missing_required_parameter")),
-    "no form at all": (FORM, b"what is this", (400, None, "invalid_multipart")),
+    "not a form": (FORM, b"what is this", (400, None, "invalid_multipart")),
     "a part without name": (
         FORM,
         b"--x\r\nContent-Type: text/plain\r\n\r\na\r\n--x--\r\n",
@@ -227,62 +227,62 @@ BAD_BODIES: dict[str, tuple[str, bytes, tuple[int, str | None, str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD_BODIES)
-def test_a_body_that_is_no_form_is_refused(client: httpx.Client, case: str) -> None:
+def test_refuses_a_body_that_is_not_a_form(client: httpx.Client, case: str) -> None:
     kind, body, expected = BAD_BODIES[case]
-    assert refused(client.post(VOICES, content=body, headers={"Content-Type": kind})) == expected
+    assert refusal_of(client.post(VOICES, content=body, headers={"Content-Type": kind})) == expected
 
 
-def test_a_form_larger_than_the_bound_is_refused(client: httpx.Client) -> None:
-    assert refused(post(client, sample=bytes(17 * 1024 * 1024), name="anna")) == (413, None, "request_too_large")
+def test_refuses_a_form_with_a_length_above_the_limit(client: httpx.Client) -> None:
+    assert refusal_of(post(client, sample=bytes(17 * 1024 * 1024), name="anna")) == (413, None, "request_too_large")
 
 
-def test_a_form_that_grows_beyond_the_bound_is_refused(client: httpx.Client) -> None:
+def test_refuses_a_chunked_form_that_exceeds_the_limit(client: httpx.Client) -> None:
     head = b'--x\r\nContent-Disposition: form-data; name="audio_sample"; filename="a.wav"\r\n\r\n'
     pieces = [head, *[bytes(1024 * 1024)] * 17, b"\r\n--x--\r\n"]
     response = client.post(VOICES, content=iter(pieces), headers={"Content-Type": FORM})
-    assert refused(response) == (413, None, "request_too_large")
+    assert refusal_of(response) == (413, None, "request_too_large")
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_form_is_no_failure(serving: Serving) -> None:
+def test_a_disconnect_during_an_upload_is_not_an_error(serving: Serving) -> None:
     address = urlsplit(serving.url)
     head = (
         f"POST {VOICES} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: {FORM}\r\n"
         "X-Request-Id: half-a-form\r\nContent-Length: 1000\r\n\r\n"
     )
-    with socket.create_connection((address.hostname, address.port), PATIENCE) as connection:
+    with socket.create_connection((address.hostname, address.port), TIMEOUT) as connection:
         connection.sendall(head.encode() + PART)
     serving.wait_for(r"id=half-a-form status=499")
     assert not any("Traceback" in line for line in serving.lines)
 
 
-def test_one_voice_of_a_blend_is_that_voice(client: httpx.Client) -> None:
-    made(post(client, sample=SAMPLE, name="anna"))
-    assert spoken(client, voices=[{"voice": "anna"}]) == spoken(client, ref_audio=REFERENCE)
-    one = spoken(client, voices=[{"voice": "ryan"}], non_streaming_mode=True)
-    assert one == spoken(client, voice="ryan", non_streaming_mode=True)
+def test_a_blend_of_one_voice_is_that_voice(client: httpx.Client) -> None:
+    success(post(client, sample=SAMPLE, name="anna"))
+    assert synthesize(client, voices=[{"voice": "anna"}]) == synthesize(client, ref_audio=REFERENCE)
+    one = synthesize(client, voices=[{"voice": "ryan"}], non_streaming_mode=True)
+    assert one == synthesize(client, voice="ryan", non_streaming_mode=True)
 
 
-def test_a_blend_is_no_voice_of_it_and_follows_the_weights(client: httpx.Client) -> None:
+def test_a_blend_follows_the_weights(client: httpx.Client) -> None:
     def between(anna: float, ryan: float) -> bytes:
-        return spoken(
+        return synthesize(
             client, voice="alloy", voices=[{"voice": "anna", "weight": anna}, {"voice": {"id": "ryan"}, "weight": ryan}]
         )
 
-    made(post(client, sample=SAMPLE, name="anna"))
+    success(post(client, sample=SAMPLE, name="anna"))
     assert len({between(1, 0), between(1, 1), between(0, 1)}) == 3
     assert between(2, 6) == between(1, 3)
 
 
-def test_a_blend_is_stored_or_given_out(client: httpx.Client) -> None:
-    made(post(client, sample=SAMPLE, name="anna", ref_text=SAID))
+def test_a_blend_is_stored_or_returned(client: httpx.Client) -> None:
+    success(post(client, sample=SAMPLE, name="anna", ref_text=TRANSCRIPT))
     voices = [{"voice": "anna", "weight": 0.3}, {"voice": "ryan", "weight": 0.7}]
     blend = f"{VOICES}/blend"
-    numbers = made(client.post(blend, json={"voices": voices}))["speaker_embedding"]
-    card = made(client.post(blend, json={"voices": voices, "name": "mixed", "consent": "cons_2"}))
+    numbers = success(client.post(blend, json={"voices": voices}))["speaker_embedding"]
+    card = success(client.post(blend, json={"voices": voices, "name": "mixed", "consent": "cons_2"}))
     assert (card["type"], card["in_context"], card["consent"]) == ("blend", False, "cons_2")
-    heard = spoken(client, voice="mixed")
-    assert heard == spoken(client, speaker_embedding=numbers) == spoken(client, voices=voices)
-    assert refused(client.post(blend, json={"voices": voices, "name": "mixed"})) == (409, "name", "voice_exists")
+    audio = synthesize(client, voice="mixed")
+    assert audio == synthesize(client, speaker_embedding=numbers) == synthesize(client, voices=voices)
+    assert refusal_of(client.post(blend, json={"voices": voices, "name": "mixed"})) == (409, "name", "voice_exists")
 
 
 @pytest.mark.parametrize(
@@ -297,32 +297,28 @@ def test_a_blend_is_stored_or_given_out(client: httpx.Client) -> None:
         ({"voices": [{"speaker_embedding": [0.5]}]}, (400, "voices", "invalid_value")),
     ],
 )
-def test_a_blend_of_nothing_is_refused(
-    client: httpx.Client, body: dict[str, Any], expected: tuple[int, str, str]
-) -> None:
-    assert refused(client.post(f"{VOICES}/blend", json=body)) == expected
+def test_refuses_an_invalid_blend(client: httpx.Client, body: dict[str, Any], expected: tuple[int, str, str]) -> None:
+    assert refusal_of(client.post(f"{VOICES}/blend", json=body)) == expected
 
 
-def test_voices_that_oppose_each_other_have_nothing_between(client: httpx.Client) -> None:
-    numbers = made(post(client, f"{VOICES}/embedding", SAMPLE))["speaker_embedding"]
+def test_refuses_a_blend_of_opposite_embeddings(client: httpx.Client) -> None:
+    numbers = success(post(client, f"{VOICES}/embedding", SAMPLE))["speaker_embedding"]
     voices = [{"speaker_embedding": numbers}, {"speaker_embedding": [-number for number in numbers]}]
-    assert refused(client.post(SPEECH, json=speech(voices=voices))) == (400, "voices", "invalid_value")
+    assert refusal_of(client.post(SPEECH, json=speech(voices=voices))) == (400, "voices", "invalid_value")
 
 
 @pytest.mark.parametrize("size", [1e4, 3e38])
-def test_an_embedding_whose_norm_overflows_is_refused_wherever_it_comes_from(
-    client: httpx.Client, folder: Path, size: float
-) -> None:
+def test_refuses_an_embedding_whose_norm_overflows(client: httpx.Client, folder: Path, size: float) -> None:
     width = client.get("/v1/models").json()["data"][0]["embedding_width"]
     huge, unit = [size] * width, [1.0] + [0.0] * (width - 1)
     blend = [{"speaker_embedding": huge}, {"speaker_embedding": unit}]
-    assert refused(client.post(SPEECH, json=speech(speaker_embedding=huge))) == (
+    assert refusal_of(client.post(SPEECH, json=speech(speaker_embedding=huge))) == (
         400,
         "speaker_embedding",
         "invalid_value",
     )
-    assert refused(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "invalid_value")
-    assert refused(client.post(f"{VOICES}/blend", json={"voices": blend, "name": "huge"})) == (
+    assert refusal_of(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "invalid_value")
+    assert refusal_of(client.post(f"{VOICES}/blend", json={"voices": blend, "name": "huge"})) == (
         400,
         "voices",
         "invalid_value",
@@ -331,17 +327,17 @@ def test_an_embedding_whose_norm_overflows_is_refused_wherever_it_comes_from(
     stored = StoredVoice("huge", "blend", 1, "pocket", np.full(width, size, np.float32))
     (folder / "huge.safetensors").write_bytes(stored.to_bytes())
     assert "huge" not in cards(client)
-    assert refused(client.post(SPEECH, json=speech(voice="huge"))) == (500, "voice", "voice_unreadable")
+    assert refusal_of(client.post(SPEECH, json=speech(voice="huge"))) == (500, "voice", "voice_unreadable")
     client.delete(f"{VOICES}/huge").raise_for_status()
 
 
-def test_a_voice_of_another_checkpoint_is_listed_and_refused(client: httpx.Client, folder: Path) -> None:
+def test_a_voice_of_another_checkpoint_is_listed_but_refused(client: httpx.Client, folder: Path) -> None:
     store = VoiceStore(VoiceSettings(folder=folder))
     store.add(StoredVoice("large", "audio_sample", 1, "qwen3-tts-1.7b", np.ones(2048, np.float32)))
     card = cards(client)["large"]
     assert (card["compatible"], card["embedding_width"], card["model"]) == (False, 2048, "qwen3-tts-1.7b")
     response = client.post(SPEECH, json=speech(voice="large"))
-    assert refused(response) == (400, "voice", "voice_incompatible")
+    assert refusal_of(response) == (400, "voice", "voice_incompatible")
     assert "qwen3-tts-1.7b" in response.json()["error"]["message"]
     blend = [{"voice": "large"}, {"voice": "ryan"}]
-    assert refused(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "voice_incompatible")
+    assert refusal_of(client.post(SPEECH, json=speech(voices=blend))) == (400, "voices", "voice_incompatible")

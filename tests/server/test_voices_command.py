@@ -1,4 +1,4 @@
-"""``sonant voices`` and ``scripts/blend_speakers.py``, as processes."""
+"""``sonant voices`` and ``scripts/blend_speakers.py`` as processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice, read_voice
-from tests.server.commands import ran
+from tests.server.commands import run_module
 from tests.server.recordings import data_url, tone, wav
-from tests.server.serving import PATIENCE, ROOT, SPEECH, Serving, speech
+from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech
 
 VOICES = "/v1/audio/voices"
-SAID = "one two three"
+TRANSCRIPT = "one two three"
 
 
 @pytest.fixture
@@ -31,42 +31,42 @@ def recording(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_voices_left(client: httpx.Client) -> Iterator[None]:
+def _delete_stored_voices(client: httpx.Client) -> Iterator[None]:
     yield
     for card in client.get(VOICES).json()["data"]:
         if card["type"] != "built_in":
             client.delete(f"{VOICES}/{card['id']}").raise_for_status()
 
 
-def voices(serving: Serving, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return ran("server.cli", "voices", *arguments, SONANT_SERVER=serving.url)
+def run_voices(serving: Serving, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return run_module("server.cli", "voices", *arguments, SONANT_SERVER=serving.url)
 
 
-def test_a_voice_is_added_listed_and_deleted(serving: Serving, client: httpx.Client, recording: Path) -> None:
-    done = voices(serving, "add", "anna", recording, "--ref-text", SAID, "--consent", "cons_1")
+def test_adds_lists_and_deletes_a_voice(serving: Serving, client: httpx.Client, recording: Path) -> None:
+    done = run_voices(serving, "add", "anna", recording, "--ref-text", TRANSCRIPT, "--consent", "cons_1")
     assert done.returncode == 0, done.stderr
     card = client.get(f"{VOICES}/anna").json()
-    assert (card["ref_text"], card["consent"]) == (SAID, "cons_1")
-    listed = voices(serving, "list").stdout
+    assert (card["ref_text"], card["consent"]) == (TRANSCRIPT, "cons_1")
+    listed = run_voices(serving, "list").stdout
     assert "serena" in listed and "anna" in listed
-    assert voices(serving, "rm", "anna").returncode == 0
+    assert run_voices(serving, "rm", "anna").returncode == 0
     assert client.get(f"{VOICES}/anna").status_code == 404
 
 
-def test_a_printed_embedding_is_the_recordings_voice(serving: Serving, client: httpx.Client, recording: Path) -> None:
-    numbers = json.loads(voices(serving, "embed", recording).stdout)
+def test_embed_prints_the_embedding_of_a_recording(serving: Serving, client: httpx.Client, recording: Path) -> None:
+    numbers = json.loads(run_voices(serving, "embed", recording).stdout)
     one = client.post(SPEECH, json=speech(speaker_embedding=numbers)).content
     assert one == client.post(SPEECH, json=speech(ref_audio=data_url(tone(1.6)))).content
 
 
 def test_a_blend_is_printed_or_stored(serving: Serving, client: httpx.Client) -> None:
-    numbers = json.loads(voices(serving, "blend", "ryan:0.7", "serena:0.3").stdout)
-    assert voices(serving, "blend", "ryan:0.7", "serena:0.3", "--name", "mixed").returncode == 0
+    numbers = json.loads(run_voices(serving, "blend", "ryan:0.7", "serena:0.3").stdout)
+    assert run_voices(serving, "blend", "ryan:0.7", "serena:0.3", "--name", "mixed").returncode == 0
     one = client.post(SPEECH, json=speech(voice="mixed")).content
     assert one == client.post(SPEECH, json=speech(speaker_embedding=numbers)).content
 
 
-def test_what_the_server_refuses_is_one_line(serving: Serving, recording: Path, tmp_path: Path) -> None:
+def test_an_error_is_one_line(serving: Serving, recording: Path, tmp_path: Path) -> None:
     for arguments in (
         ["add", "serena", recording],
         ["add", "anna", tmp_path / "nothing.wav"],
@@ -77,7 +77,7 @@ def test_what_the_server_refuses_is_one_line(serving: Serving, recording: Path, 
         ["list", "--server", "nonsense"],
         ["list", "--server", f"{serving.url}/health"],
     ):
-        done = voices(serving, *arguments)
+        done = run_voices(serving, *arguments)
         assert done.returncode == 1, arguments
         assert done.stdout == ""
         assert done.stderr.startswith(f"sonant voices {arguments[0]}: ")
@@ -86,18 +86,18 @@ def test_what_the_server_refuses_is_one_line(serving: Serving, recording: Path, 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> dict[str, Path]:
-    """Voices in files, by name."""
+    """Voice files by name."""
     store = VoiceStore(VoiceSettings(folder=tmp_path))
-    numbers = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     for name, width in (("anna", 64), ("bert", 64), ("large", 128)):
-        embedding = numbers.normal(size=width).astype(np.float32)
+        embedding = rng.normal(size=width).astype(np.float32)
         store.add(StoredVoice(name, "speaker_embedding", 1, "pocket", embedding))
     return {name: tmp_path / f"{name}.safetensors" for name in ("anna", "bert", "large")}
 
 
-def test_files_are_blended_as_the_server_blends(stored: dict[str, Path], client: httpx.Client, tmp_path: Path) -> None:
+def test_the_script_blends_like_the_server(stored: dict[str, Path], client: httpx.Client, tmp_path: Path) -> None:
     output = tmp_path / "mixed.safetensors"
-    done = ran("scripts.blend_speakers", f"{stored['anna']}:0.7", f"{stored['bert']}:0.3", "-o", output)
+    done = run_module("scripts.blend_speakers", f"{stored['anna']}:0.7", f"{stored['bert']}:0.3", "-o", output)
     assert done.returncode == 0, done.stderr
     mixed = read_voice(output)
     shares = [
@@ -109,12 +109,12 @@ def test_files_are_blended_as_the_server_blends(stored: dict[str, Path], client:
     assert np.array_equal(mixed.embedding, np.float32(answer["speaker_embedding"]))
 
 
-def test_a_blend_that_cannot_be_written_whole_is_not_there(stored: dict[str, Path], tmp_path: Path) -> None:
+def test_a_blend_that_cannot_be_written_leaves_no_file(stored: dict[str, Path], tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     output = tmp_path / "mixed.safetensors"
-    blending = [sys.executable, "-m", "scripts.blend_speakers", stored["anna"], stored["bert"], "-o", output]
-    no_room = ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", *map(str, blending)]
-    done = subprocess.run(no_room, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command = [sys.executable, "-m", "scripts.blend_speakers", stored["anna"], stored["bert"], "-o", output]
+    with_file_limit = ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", *map(str, command)]
+    done = subprocess.run(with_file_limit, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert (done.returncode, done.stderr) == (1, f"blend_speakers: {output}: File too large\n")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -130,7 +130,7 @@ def test_files_that_cannot_be_blended_are_named(stored: dict[str, Path], tmp_pat
         ([stored["anna"], "-o", tmp_path / "Mixed.safetensors"], "NAME.safetensors"),
         ([stored["anna"], "-o", stored["bert"]], "bert.safetensors"),
     ):
-        done = ran("scripts.blend_speakers", *arguments)
+        done = run_module("scripts.blend_speakers", *arguments)
         assert done.returncode == 1
         assert reason in done.stderr and done.stderr.count("\n") == 1
         assert not output.exists()

@@ -1,48 +1,48 @@
-"""Custom voices as users of the openai package make and delete them."""
+"""Custom voices through the openai package."""
 
 from __future__ import annotations
 
 import openai
 import pytest
 
-from tests.server.openai_sdk import ASKED, OURS, Sdk, settled
+from tests.server.openai_sdk import EXTRA_BODY, REQUEST, Sdk, resolve
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving, speech
 
 SAMPLE = ("sample.wav", wav(tone(1.6)), "audio/wav")
-MADE = {"audio_sample": SAMPLE, "consent": "cons_1"}
+VOICE = {"audio_sample": SAMPLE, "consent": "cons_1"}
 
 
-async def test_a_voice_is_made_spoken_with_and_deleted(sdk: Sdk, serving: Serving) -> None:
-    voice = await settled(sdk.audio.voices.create(name="anna", **MADE))
+async def test_creates_uses_and_deletes_a_voice(sdk: Sdk, serving: Serving) -> None:
+    voice = await resolve(sdk.audio.voices.create(name="anna", **VOICE))
     assert (voice.id, voice.name, voice.object, voice.type) == ("anna", "anna", "audio.voice", "audio_sample")
     assert voice.created_at > 1_700_000_000
-    asked = {**ASKED, "voice": {"id": voice.id}, "response_format": "pcm", "extra_body": OURS}
-    heard = (await settled(sdk.audio.speech.create(**asked))).content
+    request = {**REQUEST, "voice": {"id": voice.id}, "response_format": "pcm", "extra_body": EXTRA_BODY}
+    audio = (await resolve(sdk.audio.speech.create(**request))).content
     with serving.client() as client:
-        assert heard == client.post(SPEECH, json=speech(voice="anna")).content
-    gone = await settled(sdk.audio.voices.delete(voice.id))
-    assert (gone.id, gone.object, gone.deleted) == ("anna", "audio.voice.deleted", True)
+        assert audio == client.post(SPEECH, json=speech(voice="anna")).content
+    deleted = await resolve(sdk.audio.voices.delete(voice.id))
+    assert (deleted.id, deleted.object, deleted.deleted) == ("anna", "audio.voice.deleted", True)
     with pytest.raises(openai.NotFoundError):
-        await settled(sdk.audio.voices.delete(voice.id))
+        await resolve(sdk.audio.voices.delete(voice.id))
 
 
-async def test_a_transcript_goes_along_in_the_extra_body(sdk: Sdk) -> None:
+async def test_accepts_a_transcript_in_the_extra_body(sdk: Sdk) -> None:
     extra = {"ref_text": "one two three"}
-    voice = await settled(sdk.audio.voices.create(name="in-context", **MADE, extra_body=extra))
+    voice = await resolve(sdk.audio.voices.create(name="in-context", **VOICE, extra_body=extra))
     try:
         assert voice.model_extra["in_context"]
     finally:
-        await settled(sdk.audio.voices.delete(voice.id))
+        await resolve(sdk.audio.voices.delete(voice.id))
 
 
-async def test_refusals_are_the_errors_of_the_package(sdk: Sdk) -> None:
+async def test_refusals_are_exceptions_of_the_package(sdk: Sdk) -> None:
     with pytest.raises(openai.ConflictError) as taken:
-        await settled(sdk.audio.voices.create(name="serena", **MADE))
+        await resolve(sdk.audio.voices.create(name="serena", **VOICE))
     assert (taken.value.code, taken.value.param) == ("voice_exists", "name")
     with pytest.raises(openai.BadRequestError) as prompted:
-        await settled(sdk.audio.voices.create(name="bert", prompt="A calm voice.", type="prompt"))
+        await resolve(sdk.audio.voices.create(name="bert", prompt="A calm voice.", type="prompt"))
     assert (prompted.value.code, prompted.value.param) == ("not_supported", "type")
     with pytest.raises(openai.BadRequestError) as built_in:
-        await settled(sdk.audio.voices.delete("serena"))
+        await resolve(sdk.audio.voices.delete("serena"))
     assert built_in.value.code == "voice_built_in"

@@ -1,10 +1,11 @@
-"""Processes that store and delete voices until they are killed: ``python -m tests.server.voice_writer FOLDER WHAT``.
+"""Processes that store and delete voices until they are killed: ``python -m tests.server.voice_writer FOLDER MODE``.
 
-"random": one that goes on until somebody kills it. "halfway": one that kills itself with half a file written.
-"each line [OWNER]": one after the other, each killed before another line of the store, at "add", "remove" and
-"replace" of a shared voice, or of the owner's; after each death a line says which, and the next one begins when a line
-has come in.
-"crowd NAME MOST": stores ten voices of its own in a folder that takes so many, and tells how many it could.
+Modes:
+    random: write until killed.
+    halfway: kill itself with half a file written.
+    each line [OWNER]: run "add", "remove" and "replace" of a shared voice, or of the owner's, in child processes, each
+        killed before another line of the store. Print the operation after each kill, and wait for a line on stdin.
+    store-ten NAME MAX: store ten voices in a folder limited to MAX voices, and print how many succeeded.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ OLD, NEW = 1, 2
 
 
 def voice(name: str, mark: int) -> StoredVoice:
-    """A voice whose every number tells the mark. The embedding's norm stays below the bound."""
+    """A voice in which every number is ``mark``. The embedding's norm stays below the limit."""
     return StoredVoice(
         name=name,
         origin="audio_sample",
@@ -52,36 +53,36 @@ def die() -> None:
 
 
 def die_halfway(when: Callable[[], bool] = lambda: True) -> None:
-    """Make the next file that is synced the last thing this process does, half of it written."""
+    """Kill this process during the next file sync, with half of the file written."""
     sync = os.fsync
 
-    def last(descriptor: int) -> None:
+    def truncate_and_die(descriptor: int) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode) and when():
             os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
             die()
         sync(descriptor)
 
-    os.fsync = last
+    os.fsync = truncate_and_die
 
 
 def die_before_line(number: int) -> None:
-    """Make the line of the store that is the ``number``th to be reached the last thing this process does."""
+    """Kill this process before the ``number``th executed line of the store."""
     reached = 0
 
-    def look(frame: FrameType, event: str, _: Any) -> Any:
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal reached
         if frame.f_code.co_filename != store_module.__file__:
             return None
         reached += event == "line"
         if reached > number:
             die()
-        return look
+        return trace
 
-    sys.settrace(look)
+    sys.settrace(trace)
 
 
-def killed(act: Callable[[], Any], number: int) -> bool:
-    """Whether a process of its own dies in ``act`` before its ``number``th line."""
+def is_killed_at_line(act: Callable[[], Any], number: int) -> bool:
+    """Whether a forked process that runs ``act`` is killed before its ``number``th line."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -100,34 +101,34 @@ def kill_at_each_line(store: VoiceStore, folder: Path, *, shared: bool) -> None:
         store.remove(name)
         add(NEW)
 
-    acts = {"add": lambda: add(NEW), "remove": lambda: store.remove(name), "replace": replace_it}
+    operations = {"add": lambda: add(NEW), "remove": lambda: store.remove(name), "replace": replace_it}
 
-    def begin(what: str) -> None:
+    def reset(operation: str) -> None:
         store.remove(name)
         for unfinished in folder.glob("*.part"):
             unfinished.unlink()
-        if what != "add":
+        if operation != "add":
             add(OLD)
 
-    for what, act in acts.items():
+    for operation, act in operations.items():
         number = 0
-        begin(what)
-        while killed(act, number):
-            print(what, flush=True)
+        reset(operation)
+        while is_killed_at_line(act, number):
+            print(operation, flush=True)
             sys.stdin.readline()
             number += 1
-            begin(what)
+            reset(operation)
 
 
-def write_for_ever(store: VoiceStore) -> None:
+def write_forever(store: VoiceStore) -> None:
     for mark in range(10_000):
         name = NAMES[mark % len(NAMES)]
         store.remove(name)
         store.add(voice(name, mark))
 
 
-def crowd(store: VoiceStore, name: str) -> int:
-    """How many of ten voices could be stored."""
+def store_ten(store: VoiceStore, name: str) -> int:
+    """Store ten voices and return how many succeeded."""
     stored = 0
     for number in range(10):
         try:
@@ -140,21 +141,21 @@ def crowd(store: VoiceStore, name: str) -> int:
 
 
 def main() -> None:
-    folder, what, *more = sys.argv[1:]
-    settings = VoiceSettings(folder=Path(folder), max_voices=int(more[1]) if what == "crowd" else 1000)
-    owner = more[0] if what == "each line" and more else None
+    folder, mode, *more = sys.argv[1:]
+    settings = VoiceSettings(folder=Path(folder), max_voices=int(more[1]) if mode == "store-ten" else 1000)
+    owner = more[0] if mode == "each line" and more else None
     store = VoiceStore(settings, owner)
-    if what == "each line":
+    if mode == "each line":
         kill_at_each_line(store, Path(folder), shared=owner is None)
-    elif what == "crowd":
+    elif mode == "store-ten":
         print("ready", flush=True)
         sys.stdin.readline()
-        print(crowd(store, more[0]), flush=True)
+        print(store_ten(store, more[0]), flush=True)
     else:
         print("writing", flush=True)
-        if what == "halfway":
+        if mode == "halfway":
             die_halfway()
-        write_for_ever(store)
+        write_forever(store)
 
 
 if __name__ == "__main__":

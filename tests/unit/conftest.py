@@ -1,4 +1,4 @@
-"""What unit tests share."""
+"""Fixtures for unit tests."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from engine.checkpoint.folder import Checkpoint, open_checkpoint
 
 @pytest.fixture(scope="session")
 def opened(checkpoints) -> dict[str, Checkpoint]:
-    """Every untrained checkpoint, opened: variant -> checkpoint."""
+    """Every random checkpoint, opened: variant -> checkpoint."""
     return {variant: open_checkpoint(str(checkpoints[variant])) for variant in checkpoints}

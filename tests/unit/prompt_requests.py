@@ -1,4 +1,4 @@
-"""Short ways to ask for a prompt."""
+"""Shortcuts to build prompts."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from engine.prompt.builder import Prompt, build_prompt
 from engine.protocol.request import SpeechRequest, Voice
 
 FIVE_FRAMES = np.arange(80).reshape(5, 16)
-"""Codes of a reference."""
+"""Codes of a reference recording."""
 
 
 def prompt_of(checkpoint: Checkpoint, **fields: Any) -> Prompt:
@@ -18,5 +18,5 @@ def prompt_of(checkpoint: Checkpoint, **fields: Any) -> Prompt:
 
 
 def voice(width: int = 64, codes: np.ndarray | None = None, transcript: str | None = None) -> Voice:
-    """Some voice to clone."""
+    """A voice to clone."""
     return Voice(np.linspace(-1, 1, width, dtype=np.float32), codes, transcript)

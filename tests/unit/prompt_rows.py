@@ -1,4 +1,4 @@
-"""A prompt's rows as embeddings, by the definition (SPEC 3) and nothing of the engine's models."""
+"""Embeddings of a prompt's rows, computed from the definition (SPEC 3) without the engine's models."""
 
 import numpy as np
 from torch import Tensor, nn, tensor, zeros

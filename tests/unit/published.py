@@ -1,4 +1,4 @@
-"""The published checkpoints' configurations, and the names and shapes of all their tensors."""
+"""The configurations of the published checkpoints, and the names and shapes of all their tensors."""
 
 import json
 import lzma
@@ -134,7 +134,7 @@ def model_config(name: str) -> dict[str, Any]:
 
 
 def shapes() -> dict[str, dict[str, tuple[int, ...]]]:
-    """Of ``MODELS`` and "speech_tokenizer": every tensor's name and shape."""
+    """Names and shapes of all tensors, by file: one of ``MODELS`` or "speech_tokenizer"."""
     packed = (Path(__file__).parent / "published_shapes.json.xz").read_bytes()
     files = json.loads(lzma.decompress(packed))
     return {file: {name: tuple(shape) for name, shape in listing.items()} for file, listing in files.items()}

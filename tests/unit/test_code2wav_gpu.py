@@ -1,4 +1,4 @@
-"""Code2Wav as a GPU runs it makes the definition's samples: in rows, in captured batches, through the stage."""
+"""Code2Wav on a GPU produces the samples of the reference implementation: in rows, in batches and in the stage."""
 
 import threading
 
@@ -27,12 +27,12 @@ from tests.support.code2wav_decoders import (
 )
 from tests.support.torch_codec_ops import TorchOps
 
-PATIENCE = 20
+TIMEOUT = 20
 FRAMES = 40
 ROWS = 5
 SIZES = captured_sizes(ROWS, max_chunk_frames=6, max_batch_frames=24)
 EXACT = 1e-5
-"""Sums have another order than the definition's."""
+"""Tolerance for another order of sums."""
 STEP = 1 / 32767
 
 
@@ -46,39 +46,39 @@ def graphed(dtype=torch.float32, changed=()):
 
 
 @pytest.fixture(scope="module")
-def whole():
-    """Codes of three streams, and what the definition makes of them at once."""
+def reference_output():
+    """Codes of three streams, and their samples from the reference implementation, decoded at once."""
     codes = random_codes(SMALL, 3, FRAMES)
     return codes, decode_streams(reference_decoder(SMALL, 3), codes)
 
 
 @pytest.mark.parametrize("cuts", [(), (1, 2, 4, 8, 16, 32), (24, 25), tuple(range(1, FRAMES))])
-def test_rows_make_the_definitions_samples_in_any_chunks(whole, cuts):
-    codes, truth = whole
+def test_rows_match_the_reference_in_any_chunks(reference_output, cuts):
+    codes, truth = reference_output
     weights = row_weights()
     memory, decoder = StreamMemory(weights, 4), RowDecoder(weights, TorchOps())
     rows = torch.tensor([2, memory.spare, 0, 3])
-    cuts = cuts or (20,)  # one chunk is of 24 frames at most
+    cuts = cuts or (20,)  # a chunk has at most 24 frames
     pieces = []
     for piece in np.split(codes, cuts, axis=1):
         frames = piece.shape[1]
-        given = torch.from_numpy(np.insert(piece, 1, 0, axis=0).astype(np.int64))
+        codes_with_spare_row = torch.from_numpy(np.insert(piece, 1, 0, axis=0).astype(np.int64))
         work = torch.full((Workspace.size(weights, 4, frames),), float("nan"))
         samples = torch.empty(4, frames * 1920)
         with torch.inference_mode():
-            decoder.decode(given, rows, memory, Workspace(weights, 4, frames, work), samples)
+            decoder.decode(codes_with_spare_row, rows, memory, Workspace(weights, 4, frames, work), samples)
         pieces.append(samples[[0, 2, 3]].numpy())
     assert np.abs(np.concatenate(pieces, axis=1) - truth).max() < EXACT
 
 
-def test_half_precision_is_heard_40_decibels_below(whole):
-    codes, truth = whole
+def test_half_precision_error_is_below_40_decibels(reference_output):
+    codes, truth = reference_output
     assert decibels(decode_streams(graphed(torch.float16), codes, (1, 3, 9)), truth) > 40
 
 
-def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(whole):
-    """Sound it is, and the stream's memory is of numbers."""
-    codes, _ = whole
+def test_activations_beyond_half_precision_saturate(reference_output):
+    """The output is valid audio, and the stream's state stays finite."""
+    codes, _ = reference_output
     names = ["decoder.0.conv.weight", "pre_transformer.layers.0.mlp.up_proj.weight", "upsample.1.0.conv.weight"]
     loud = graphed(torch.float16, {name: tensors_of(SMALL)[name] * 1e6 for name in names})
     assert np.abs(decode_streams(loud, codes, (1, 3, 9))).max() <= 1
@@ -87,20 +87,20 @@ def test_activations_that_half_precision_cannot_hold_are_its_largest_numbers(who
     assert max(tensor.abs().max() for tensor in loud._memory.of(row)[:3]) == torch.finfo(torch.float16).max
 
 
-def test_samples_of_weights_that_are_no_numbers_are_told_from_sound(whole):
-    codes, _ = whole
-    spoilt = graphed(torch.float16, {"decoder.0.conv.bias": torch.full((64,), torch.nan)})
-    assert (spoilt.launch([spoilt.begin(None)], codes[:1, :2]).collect() == NAN_SAMPLE).all()
+def test_nan_weights_produce_marked_samples(reference_output):
+    codes, _ = reference_output
+    with_nan = graphed(torch.float16, {"decoder.0.conv.bias": torch.full((64,), torch.nan)})
+    assert (with_nan.launch([with_nan.begin(None)], codes[:1, :2]).collect() == NAN_SAMPLE).all()
 
 
 @pytest.mark.parametrize("cuts", [(1, 2, 4, 8), (6, 12, 18), ()])
-def test_filled_up_batches_make_the_definitions_samples(whole, cuts):
-    codes, truth = whole
+def test_padded_batches_match_the_reference(reference_output, cuts):
+    codes, truth = reference_output
     assert np.abs(decode_streams(graphed(), codes, cuts) - truth).max() < STEP
 
 
-def test_a_row_is_blank_for_the_next_stream(whole):
-    codes, truth = whole
+def test_a_row_is_cleared_for_the_next_stream(reference_output):
+    codes, truth = reference_output
     decoder = graphed()
     for _ in range(3):
         assert np.abs(decode_streams(decoder, codes[:, :9]) - truth[:, : 9 * 1920]).max() < STEP
@@ -108,8 +108,8 @@ def test_a_row_is_blank_for_the_next_stream(whole):
 
 
 @pytest.mark.parametrize("reference", [1, 7, 31])
-def test_a_reference_is_remembered_as_if_it_had_been_decoded(whole, reference):
-    codes, truth = whole
+def test_a_reference_is_cached_as_if_it_had_been_decoded(reference_output, reference):
+    codes, truth = reference_output
     decoder = graphed()
     for attempt in range(2):
         rest = decode_streams(decoder, codes[:1, reference:], context=codes[0, :reference])
@@ -117,8 +117,8 @@ def test_a_reference_is_remembered_as_if_it_had_been_decoded(whole, reference):
         assert (decoder.hits, decoder.misses) == (attempt, 1)
 
 
-def test_streams_that_begin_and_end_beside_one_another_do_not_disturb_each_other(whole):
-    codes, truth = whole
+def test_streams_that_start_and_end_concurrently_are_independent(reference_output):
+    codes, truth = reference_output
     decoder = graphed()
     first = decoder.begin(None)
     pieces = [decoder.decode([first], codes[:1, :4])]
@@ -133,7 +133,7 @@ def test_streams_that_begin_and_end_beside_one_another_do_not_disturb_each_other
     assert np.abs(again[0] - truth[2, : 2 * 1920]).max() < STEP
 
 
-def test_a_batch_that_was_not_captured_is_refused():
+def test_refuses_a_batch_that_was_not_captured():
     decoder = graphed()
     with pytest.raises(ValueError, match="fits 2 streams with 5 frames"):
         decoder.launch([0, 1], random_codes(SMALL, 2, 5))
@@ -141,8 +141,8 @@ def test_a_batch_that_was_not_captured_is_refused():
         decoder.decode(range(30), random_codes(SMALL, 30, 2))
 
 
-def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
-    codes, truth = whole
+def test_a_stream_that_fails_to_start_leaves_a_clear_row(reference_output, monkeypatch):
+    codes, truth = reference_output
     decoder = graphed()
     recall = decoder._restore
 
@@ -157,7 +157,7 @@ def test_a_stream_that_could_not_begin_leaves_a_blank_row(whole, monkeypatch):
     assert np.abs(decoder.decode([decoder.begin(None)], codes[:1])[0] - truth[0]).max() < STEP
 
 
-def test_every_batch_that_the_schedule_may_ask_for_is_captured():
+def test_every_batch_of_the_schedule_is_captured():
     for streams, chunk, batch in ((1, 1, 1), (5, 6, 24), (16, 12, 24), (64, 24, 256), (512, 12, 512)):
         sizes = set(captured_sizes(streams, chunk, batch))
         assert {frames for count, frames in sizes if count == 1} >= {1, 2, 24}
@@ -165,8 +165,8 @@ def test_every_batch_that_the_schedule_may_ask_for_is_captured():
         assert max(count for count, frames in sizes if frames == 1) >= min(streams, batch, 256) // 2
 
 
-class SlowFlight:
-    """A batch that has not landed when it is launched, as a GPU's."""
+class SlowBatch:
+    """A batch that is not complete when launched, as on a GPU."""
 
     done = False
 
@@ -176,16 +176,16 @@ class SlowFlight:
 
 class SlowDecoder(GraphedDecoder):
     def launch(self, rows, codes):
-        return SlowFlight(super().launch(rows, codes))
+        return SlowBatch(super().launch(rows, codes))
 
 
 @pytest.mark.parametrize("kind", [GraphedDecoder, SlowDecoder])
-def test_the_stage_sends_what_the_definition_makes(whole, kind):
-    codes, truth = whole
+def test_the_stage_sends_the_samples_of_the_reference(reference_output, kind):
+    codes, truth = reference_output
     decoder = kind(row_weights(), TorchOps(), HostStream(), rows=ROWS, sizes=SIZES)
     talker, own_frames = pair(window=64)
     own_audio, client = pair(window=64)
-    wakeup, listening = Wakeup(), Wakeup()
+    wakeup, client_wakeup = Wakeup(), Wakeup()
     frames, audio = own_frames.attach(wakeup), own_audio.attach(wakeup)
     config = Code2WavConfig(streams=ROWS, max_chunk_frames=6, max_batch_frames=24)
     stage = threading.Thread(target=Code2WavStage(decoder, config, frames=frames, audio=audio, wakeup=wakeup).run)
@@ -193,40 +193,40 @@ def test_the_stage_sends_what_the_definition_makes(whole, kind):
     contexts = {1: None, 2: codes[1, :9], 3: None}
     chunks = {stream: [] for stream in contexts}
     ended = set()
-    with talker.attach(Wakeup()) as speaking, client.attach(listening) as ear:
+    with talker.attach(Wakeup()) as frame_sender, client.attach(client_wakeup) as audio_receiver:
 
-        def over():
-            for record in ear.receive():
+        def all_ended():
+            for record in audio_receiver.receive():
                 if record.kind is Kind.DATA:
                     chunks[record.stream].append(AudioChunk.from_bytes(record.payload, record.units))
-                    ear.release(record.stream, record.units)
+                    audio_receiver.release(record.stream, record.units)
                 elif record.kind is Kind.END:
                     ended.add(record.stream)
             return len(ended) == len(contexts)
 
         for stream, context in contexts.items():
-            speaking.open(stream, StreamHeader(True, context).to_bytes())
+            frame_sender.open(stream, StreamHeader(True, context).to_bytes())
         for at in range(FRAMES):
             for stream, context in contexts.items():
                 if at >= (0 if context is None else len(context)):
-                    speaking.send(stream, codes[stream - 1, at].tobytes(), 1)
+                    frame_sender.send(stream, codes[stream - 1, at].tobytes(), 1)
         for stream in contexts:
-            speaking.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
-        assert listening.wait_for(over, PATIENCE)
-    stage.join(PATIENCE)
+            frame_sender.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
+        assert client_wakeup.wait_for(all_ended, TIMEOUT)
+    stage.join(TIMEOUT)
     frames.close()
     audio.close()
     for stream, context in contexts.items():
-        begun = 0 if context is None else len(context)
+        start = 0 if context is None else len(context)
         samples = np.concatenate([chunk.samples for chunk in chunks[stream]])
-        expected = to_int16(truth[stream - 1, begun * 1920 :]).astype(int)
+        expected = to_int16(truth[stream - 1, start * 1920 :]).astype(int)
         assert np.abs(samples - expected).max() <= 1
-        assert np.array_equal(np.concatenate([chunk.codes for chunk in chunks[stream]]), codes[stream - 1, begun:])
+        assert np.array_equal(np.concatenate([chunk.codes for chunk in chunks[stream]]), codes[stream - 1, start:])
     assert decoder.free_rows == ROWS
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
-def test_tiles_fit_the_products_they_are_for(itemsize):
+def test_tiles_fit_their_products(itemsize):
     for rows in (1, 16, 100, 4096, 10**6):
         for columns in (96, 192, 288, 1024, 6144):
             for depth in (96, 672, 4096):
@@ -238,7 +238,7 @@ def test_tiles_fit_the_products_they_are_for(itemsize):
 
 
 @pytest.mark.parametrize("shared", [64, 99, 163, 227])
-def test_tiles_fit_the_shared_memory_that_a_block_may_have(shared):
+def test_tiles_fit_the_shared_memory_of_a_block(shared):
     for rows in (1, 16, 100, 4096, 10**6):
         for columns in (96, 192, 1024, 6144):
             for depth in (96, 672, 4096):

@@ -1,4 +1,4 @@
-"""How many cores there are for a process: what its cgroup allows, not what the machine has."""
+"""The number of available cores: the cgroup quota counts, not the machine's cores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("text", "expected"), [("max 100000", 16), ("200000 100000", 2), ("50000 100000", 1), ("", 16)]
 )
-def test_a_quota_counts_where_it_is_less(quota: Path, text: str, expected: int) -> None:
+def test_a_lower_quota_limits_the_cores(quota: Path, text: str, expected: int) -> None:
     quota.write_text(text)
     assert cores.available_cores() == expected
 
@@ -40,7 +40,7 @@ class Idle:
     async def close(self) -> None: ...
 
 
-async def test_the_server_has_an_audio_thread_for_each_of_them(
+async def test_the_server_has_one_audio_thread_per_core(
     quota: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quota.write_text("300000 100000")

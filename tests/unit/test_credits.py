@@ -1,4 +1,4 @@
-"""What listeners take is told to the engine once a turn of the event loop."""
+"""Credits of consumed audio are returned to the engine once per iteration of the event loop."""
 
 import asyncio
 
@@ -6,29 +6,29 @@ from engine.client.credits import CreditBatch
 from engine.transfer import StreamError, Wakeup, pair
 
 
-class Audio:
+class RecordingEndpoint:
     def __init__(self):
-        self.told = []
+        self.released = []
 
     def release_all(self, units):
-        self.told.append(units)
+        self.released.append(units)
 
 
-async def test_what_is_taken_in_one_turn_is_told_at_once_and_nothing_twice():
-    audio = Audio()
-    taken = CreditBatch(audio)
+async def test_credits_of_one_iteration_are_released_together_and_once():
+    endpoint = RecordingEndpoint()
+    credits = CreditBatch(endpoint)
     for stream in (1, 2, 1):
-        taken.add(stream, 3)
-    assert audio.told == []
+        credits.add(stream, 3)
+    assert endpoint.released == []
     await asyncio.sleep(0)
-    assert audio.told == [[(1, 3), (2, 3), (1, 3)]]
-    taken.add(2, 1)
+    assert endpoint.released == [[(1, 3), (2, 3), (1, 3)]]
+    credits.add(2, 1)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert audio.told[1:] == [[(2, 1)]]
+    assert endpoint.released[1:] == [[(2, 1)]]
 
 
-async def test_what_one_listener_may_not_give_back_costs_the_others_nothing():
+async def test_an_invalid_credit_does_not_affect_other_streams():
     client, engine = pair(window=4)
     wakeup, errors = Wakeup(), []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
@@ -40,9 +40,9 @@ async def test_what_one_listener_may_not_give_back_costs_the_others_nothing():
         while received < 6:
             received += len(audio.receive())
             await asyncio.sleep(0)
-        taken = CreditBatch(audio)
+        credits = CreditBatch(audio)
         for stream, units in ((1, 4), (2, 5), (3, 4)):
-            taken.add(stream, units)
+            credits.add(stream, units)
         await asyncio.sleep(0)
         assert wakeup.wait_for(lambda: code2wav.credits([1, 2, 3]) == [4, 0, 4], 10)
     assert [type(error) for error in errors] == [StreamError]

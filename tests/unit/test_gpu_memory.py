@@ -1,4 +1,4 @@
-"""What is measured while the engine's parts are loaded, on a GPU that is a stand-in."""
+"""Memory measurement while the parts of the engine are loaded, on a simulated GPU."""
 
 import logging
 
@@ -15,8 +15,8 @@ NEED = CacheRequirements(
 )
 
 
-class Card:
-    """Bytes in use; what torch had at most, and has, of them."""
+class FakeGpu:
+    """Bytes in use, and the bytes that torch has allocated now and at its peak."""
 
     def __init__(self, monkeypatch):
         self.used, self.peak, self.allocated, self.share = GIB, 0, 0, None
@@ -27,21 +27,21 @@ class Card:
         monkeypatch.setattr(torch.cuda, "memory_allocated", lambda *_: self.allocated)
         monkeypatch.setattr(torch.cuda.memory, "_lazy_init", lambda: None)
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-        monkeypatch.setattr(torch._C, "_cuda_setMemoryFraction", self._hold, raising=False)
+        monkeypatch.setattr(torch._C, "_cuda_setMemoryFraction", self._set_fraction, raising=False)
 
-    def _hold(self, share, index):
-        """What torch asks of CUDA when it has found nothing wrong with what it was given."""
+    def _set_fraction(self, share, index):
+        """The call that torch makes to CUDA after it has validated the fraction."""
         assert index == 0
         self.share = share
 
 
 @pytest.fixture
-def card(monkeypatch) -> Card:
-    return Card(monkeypatch)
+def card(monkeypatch) -> FakeGpu:
+    return FakeGpu(monkeypatch)
 
 
-def loaded(card: Card, memory: GpuMemory) -> int:
-    """Code2Wav takes 3 GiB, the talker 5 with a step of 2 at its height; then the bytes of its cache."""
+def load_parts(card: FakeGpu, memory: GpuMemory) -> int:
+    """Load Code2Wav with 3 GiB and the talker with 5 GiB and a 2 GiB step peak; return the bytes left for the cache."""
     card.used += 3 * GIB
     memory.record("Code2Wav")
     memory.reset_peak()
@@ -50,22 +50,24 @@ def loaded(card: Card, memory: GpuMemory) -> int:
     return memory.cache_bytes(NEED)
 
 
-def test_the_cache_gets_what_the_others_and_its_graphs_leave(card):
+def test_the_cache_gets_the_rest_after_the_parts_and_graphs(card):
     memory = GpuMemory(DEVICE, 40)
     assert card.share == pytest.approx(40 / 140)
-    left = 40 * GIB - loaded(card, memory)
-    assert left == pytest.approx((3 + 5 + 2 + 1 + 1) * GIB, rel=0.001), "a graph's step, the graphs, and 1 to spare"
+    left = 40 * GIB - load_parts(card, memory)
+    assert left == pytest.approx((3 + 5 + 2 + 1 + 1) * GIB, rel=0.001), (
+        "the step peak, the graphs, and a reserve of 1 GiB"
+    )
 
 
-def test_without_a_limit_torch_is_held_to_none(card):
+def test_without_a_limit_torch_is_not_limited(card):
     memory = GpuMemory(DEVICE, None)
     assert memory.limit == int(0.9 * 139 * GIB)
     assert card.share is None
 
 
-def test_the_log_says_what_everything_took_in_the_end(card, caplog):
+def test_the_log_lists_the_memory_of_each_part(card, caplog):
     memory = GpuMemory(DEVICE, 40)
-    cache = loaded(card, memory)
+    cache = load_parts(card, memory)
     card.used += cache + GIB
     with caplog.at_level(logging.INFO):
         memory.log_usage()
@@ -73,15 +75,15 @@ def test_the_log_says_what_everything_took_in_the_end(card, caplog):
     assert "limit 40.0 GiB: Code2Wav 3.0, talker 5.0, CUDA graphs 1.0, KV cache 28.0, unallocated 3.0" in line
 
 
-def test_more_than_was_meant_is_a_warning(card, caplog):
+def test_exceeding_the_limit_is_a_warning(card, caplog):
     memory = GpuMemory(DEVICE, 40)
-    cache = loaded(card, memory)
+    cache = load_parts(card, memory)
     card.used += cache + 6 * GIB
     memory.log_usage()
     assert "allocated 42.0 GiB of GPU memory, above its limit of 40.0 GiB" in caplog.text
 
 
-def test_a_part_that_does_not_fit_is_said_with_what_to_lower(card):
+def test_out_of_memory_names_the_part_and_the_setting_to_lower(card):
     error = out_of_memory("Code2Wav", "code2wav.streams", torch.OutOfMemoryError("CUDA out of memory. Tried to"))
     assert isinstance(error, SetupError)
     assert error.code == "out_of_memory"

@@ -1,4 +1,4 @@
-"""Names of checkpoints: folders first, then the Hugging Face hub, here without a connection."""
+"""Checkpoint names: local folders first, then the Hugging Face hub, here offline."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from engine.checkpoint.folder import find_folder
 from engine.errors import CheckpointError
 
 ROOT = Path(__file__).parents[2]
-OPEN = """
+OPEN_SCRIPT = """
 import sys
 from engine.checkpoint.folder import open_checkpoint
 from engine.errors import CheckpointError
@@ -24,10 +24,10 @@ except CheckpointError as error:
 
 
 def open_offline(name: str, cache: Path) -> str:
-    """What a process without a connection prints: the checkpoint's kind, or the refusal."""
-    surroundings = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", OPEN, name]
-    done = subprocess.run(command, env=surroundings, cwd=cache, capture_output=True, text=True, timeout=100, check=True)
+    """The output of an offline process: the kind of the checkpoint, or the error."""
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", OPEN_SCRIPT, name]
+    done = subprocess.run(command, env=environment, cwd=cache, capture_output=True, text=True, timeout=100, check=True)
     return done.stdout.strip()
 
 
@@ -40,27 +40,27 @@ def test_a_downloaded_checkpoint_opens_by_its_hub_name(checkpoints, tmp_path):
     assert open_offline("Qwen/Qwen3-TTS-12Hz-0.6B-Base", tmp_path) == "base"
 
 
-def test_without_a_connection_the_refusal_says_what_to_do(tmp_path):
+def test_offline_the_error_says_what_to_do(tmp_path):
     message = open_offline("Qwen/Qwen3-TTS-12Hz-0.6B-Base", tmp_path)
     assert "the folder Qwen/Qwen3-TTS-12Hz-0.6B-Base does not exist" in message
     assert "download it elsewhere and set model to its folder" in message
     assert "\n" not in message
 
 
-def test_a_folder_wins_over_a_hub_name(tmp_path, monkeypatch):
+def test_a_folder_takes_precedence_over_a_hub_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("Qwen/Mine").mkdir(parents=True)
     assert find_folder("Qwen/Mine") == Path("Qwen/Mine")
 
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "./models/none", "~/none/at/all", "plain", "a/b/c"])
-def test_what_is_neither_is_refused_at_once(name, tmp_path, monkeypatch):
+def test_refuses_a_name_that_is_neither(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match="must be an existing folder or a Hugging Face name"):
         find_folder(name)
 
 
-def test_a_file_is_no_checkpoint(tmp_path):
+def test_refuses_a_file(tmp_path):
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(CheckpointError, match="must be the folder of a checkpoint"):
         find_folder(str(tmp_path / "model.safetensors"))

@@ -1,4 +1,4 @@
-"""The packed kernels give what plain torch gives, and the same whatever else is in the call."""
+"""Packed kernels match plain torch, and each row is independent of the rest of the call."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def weights(*shape):
 
 @pytest.mark.parametrize("half", [True, False], ids=["half-precision weights", "full-precision weights"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_linear_is_float32_exact(half, bias):
+def test_linear_is_exact_to_float32(half, bias):
     weight = weights(96, 200)
     weight = weight.bfloat16().float() if half else weight
     offset = weights(96) if bias else None
@@ -25,7 +25,7 @@ def test_linear_is_float32_exact(half, bias):
 
 
 @pytest.mark.parametrize("half", [True, False])
-def test_a_row_of_a_linear_does_not_depend_on_the_others(half):
+def test_a_row_of_a_linear_is_independent_of_the_others(half):
     weight = weights(160, 64)
     linear = Linear(weight.bfloat16().float() if half else weight)
     x = weights(33, 64)
@@ -52,7 +52,7 @@ CONVOLUTIONS = [
 
 
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
-def test_convolution_is_the_plain_one(shape, dilation, groups):
+def test_convolution_matches_plain_torch(shape, dilation, groups):
     weight, bias = weights(*shape), weights(shape[0])
     conv = Conv1d(weight, bias, columns=32, dilation=dilation, groups=groups)
     x = weights(2, shape[1] * groups, 60)
@@ -62,7 +62,7 @@ def test_convolution_is_the_plain_one(shape, dilation, groups):
 
 
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
-def test_a_column_of_a_convolution_does_not_depend_on_how_many_are_asked_for(shape, dilation, groups):
+def test_a_column_of_a_convolution_is_independent_of_the_width(shape, dilation, groups):
     conv = Conv1d(weights(*shape), weights(shape[0]), columns=32, dilation=dilation, groups=groups)
     x = weights(3, shape[1] * groups, 100 + conv.history)
     whole = conv(x)

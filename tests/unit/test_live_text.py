@@ -1,4 +1,4 @@
-"""Text that comes in pieces has the tokens of the whole."""
+"""Text added in pieces has the same tokens as the complete text."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def tokenizer(checkpoints):
     return TextTokenizer(checkpoints["0b6-custom_voice"])
 
 
-def fed(tokenizer, pieces):
+def encode_pieces(tokenizer, pieces):
     live = LiveText(tokenizer)
     ids = []
     for number, piece in enumerate(pieces, start=1):
@@ -35,19 +35,19 @@ def fed(tokenizer, pieces):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_letter_by_letter(tokenizer, text):
-    assert fed(tokenizer, list(text)) == tokenizer.encode(text)
+def test_character_by_character_gives_the_same_tokens(tokenizer, text):
+    assert encode_pieces(tokenizer, list(text)) == tokenizer.encode(text)
 
 
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(max_size=40), cuts=st.lists(st.integers(0, 40), max_size=8))
-def test_in_any_pieces(tokenizer, text, cuts):
+def test_any_pieces_give_the_same_tokens(tokenizer, text, cuts):
     bounds = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     pieces = [text[a:b] for a, b in pairwise(bounds)] or [""]
-    assert fed(tokenizer, pieces) == tokenizer.encode(text)
+    assert encode_pieces(tokenizer, pieces) == tokenizer.encode(text)
 
 
-def test_a_word_is_kept_until_it_has_ended(tokenizer):
+def test_a_word_is_held_back_until_it_is_complete(tokenizer):
     live = LiveText(tokenizer)
     assert [live.add("Hel"), live.add("lo"), live.add(" wor"), live.add("ld"), live.add("", last=True)] == [
         "",
@@ -59,5 +59,5 @@ def test_a_word_is_kept_until_it_has_ended(tokenizer):
 
 
 @pytest.mark.parametrize("text", ["E\u0301.", "x\u0301. ", "नमस्ते ", "\u1025\u102e a"])
-def test_what_ends_a_first_word_with_marks_settles_it(tokenizer, text):
+def test_text_after_a_word_with_marks_completes_it(tokenizer, text):
     assert LiveText(tokenizer).add(text)

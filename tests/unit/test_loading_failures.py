@@ -1,4 +1,4 @@
-"""Loading the engine, and what the client is told where a part of it cannot be; the GPU is a stand-in."""
+"""Errors while the engine is loaded, as reported to the client; the GPU is simulated."""
 
 import os
 import threading
@@ -15,11 +15,11 @@ from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
 from engine.transfer import Kind, Wakeup, pair
 
-PATIENCE = 20
+TIMEOUT = 20
 
 
-class Memory:
-    """Of a GPU on which there is room for Code2Wav."""
+class FakeGpuMemory:
+    """Memory of a GPU with enough room for Code2Wav."""
 
     def __init__(self, device, gib):
         pass
@@ -33,9 +33,9 @@ class Memory:
 
 @pytest.fixture
 def on_a_gpu(monkeypatch, checkpoints):
-    """Function: start the engine with Code2Wav where it is to be; what the client is told."""
+    """Function: start the engine with Code2Wav in the given placement; returns the error that the client receives."""
     monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
-    monkeypatch.setattr(engine.worker, "GpuMemory", Memory)
+    monkeypatch.setattr(engine.worker, "GpuMemory", FakeGpuMemory)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
     monkeypatch.setattr(launch, "start", lambda config, frames, audio: lambda: None)
     monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)
@@ -46,22 +46,22 @@ def on_a_gpu(monkeypatch, checkpoints):
         near, far = pair(window=1)
         audio, _ = pair(window=1)
         wakeup, client = Wakeup(), Wakeup()
-        with near.attach(wakeup) as requests, far.attach(client) as told:
+        with near.attach(wakeup) as requests, far.attach(client) as answers:
             engine.worker.run(config, requests, audio, wakeup)
             records = []
-            assert client.wait_for(lambda: records.extend(told.receive()) or len(records) == 2, PATIENCE)
+            assert client.wait_for(lambda: records.extend(answers.receive()) or len(records) == 2, TIMEOUT)
         assert [(each.stream, each.kind) for each in records] == [(READY, Kind.OPEN), (READY, Kind.FAIL)]
         return EngineError.from_bytes(records[1].payload)
 
     return start
 
 
-def no_room(*_):
+def out_of_memory(*_):
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
-def test_no_room_for_the_reference_encoders_is_not_said_of_the_talker(on_a_gpu, monkeypatch):
-    monkeypatch.setattr(engine.worker, "ReferenceEncoder", no_room)
+def test_out_of_memory_of_the_reference_encoders_is_not_attributed_to_the_talker(on_a_gpu, monkeypatch):
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", out_of_memory)
     error = on_a_gpu()
     assert error.code == "out_of_memory"
     assert error.message.startswith("the GPU has no room for the reference encoders: CUDA out of memory;")
@@ -69,8 +69,8 @@ def test_no_room_for_the_reference_encoders_is_not_said_of_the_talker(on_a_gpu, 
 
 
 @pytest.mark.parametrize(("gpu", "shared"), [(None, True), (0, True), (1, False)])
-def test_the_reference_encoders_get_no_room_from_a_code2wav_on_another_gpu(on_a_gpu, monkeypatch, gpu, shared):
-    monkeypatch.setattr(engine.worker, "ReferenceEncoder", no_room)
+def test_code2wav_on_another_gpu_is_not_suggested_for_lowering(on_a_gpu, monkeypatch, gpu, shared):
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", out_of_memory)
     error = on_a_gpu("process", gpu)
     assert error.code == "out_of_memory"
     assert error.message.startswith("the GPU has no room for the reference encoders: CUDA out of memory")
@@ -79,15 +79,15 @@ def test_the_reference_encoders_get_no_room_from_a_code2wav_on_another_gpu(on_a_
 
 
 @pytest.mark.parametrize("placement", ["thread", "process"])
-def test_the_talkers_modules_are_imported_ahead_once(placement, on_a_gpu, monkeypatch):
+def test_the_modules_of_the_talker_are_imported_once(placement, on_a_gpu, monkeypatch):
     imported = []
     monkeypatch.setattr(engine.worker, "import_ahead", lambda *_: imported.append(1))
-    monkeypatch.setattr(engine.worker, "ReferenceEncoder", no_room)
+    monkeypatch.setattr(engine.worker, "ReferenceEncoder", out_of_memory)
     on_a_gpu(placement)
     assert len(imported) == 1
 
 
-def test_whatever_keeps_code2wav_from_loading_is_said(monkeypatch):
+def test_an_error_while_loading_code2wav_is_reported(monkeypatch):
     def load(config):
         raise RuntimeError("Failed to find C compiler")
 
@@ -99,12 +99,12 @@ def test_whatever_keeps_code2wav_from_loading_is_said(monkeypatch):
         thread = threading.Thread(target=launch.serve, args=(EngineConfig(model=""), own_frames, own_audio))
         thread.start()
         with pytest.raises(EngineFailed, match="loading Code2Wav failed: Failed to find C compiler"):
-            launch.await_ready(frames, wakeup, PATIENCE)
-    thread.join(PATIENCE)
+            launch.await_ready(frames, wakeup, TIMEOUT)
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 
-def test_the_reference_encoders_take_what_they_need_before_the_talker_has_the_rest(on_a_gpu, monkeypatch):
+def test_the_reference_encoders_allocate_before_the_talker_takes_the_rest(on_a_gpu, monkeypatch):
     order = []
 
     class Encoder:
@@ -113,7 +113,7 @@ def test_the_reference_encoders_take_what_they_need_before_the_talker_has_the_re
 
         def capture(self):
             order.append("their batches")
-            no_room()
+            out_of_memory()
 
     monkeypatch.setattr(engine.worker, "ReferenceEncoder", Encoder)
     monkeypatch.setattr(engine.worker, "load_talker", lambda *_: order.append("talker"))
@@ -123,28 +123,28 @@ def test_the_reference_encoders_take_what_they_need_before_the_talker_has_the_re
 
 
 @pytest.mark.parametrize("placement", ["process", "thread"])
-def test_code2wav_that_cannot_be_started_is_reported_and_its_links_are_closed_once(placement, tmp_path, monkeypatch):
+def test_a_failure_to_start_code2wav_is_reported_and_its_links_are_closed_once(placement, tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise OSError("no more processes") if placement == "process" else RuntimeError("no more threads")
 
-    closed, really_close = [], os.close
+    closed, close_descriptor = [], os.close
 
     def close(descriptor):
         closed.append(descriptor)
-        really_close(descriptor)
+        close_descriptor(descriptor)
 
     near, far = pair(window=1)
     audio, other = pair(window=1)
     wakeup, client = Wakeup(), Wakeup()
-    with near.attach(wakeup) as requests, far.attach(client) as told, monkeypatch.context() as patched:
+    with near.attach(wakeup) as requests, far.attach(client) as answers, monkeypatch.context() as patched:
         patched.setattr(engine.worker, "import_ahead", lambda config, device: None)
         patched.setattr("engine.transfer.link.subprocess.Popen", refuse)
         patched.setattr(launch, "threading", SimpleNamespace(Thread=lambda **_: SimpleNamespace(start=refuse)))
         patched.setattr("engine.transfer.link.os.close", close)
         config = EngineConfig(model=str(tmp_path), device="cpu", code2wav=Code2WavConfig(placement=placement))
         engine.worker.run(config, requests, audio, wakeup)
-        assert client.wait_for(lambda: told.pending(), PATIENCE)
-        failure = told.receive()[-1]
+        assert client.wait_for(lambda: answers.pending(), TIMEOUT)
+        failure = answers.receive()[-1]
     other.close()
     assert b"no more" in failure.payload
     assert {audio.memory, audio.connection} <= set(closed)

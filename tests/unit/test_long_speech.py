@@ -1,4 +1,4 @@
-"""When the pieces of a long text are asked for, and of what they are one utterance."""
+"""Long texts: when pieces are requested, and how they form one utterance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FRAMES = 40
 
 
 class Stream:
-    """An utterance of so many frames, one a chunk."""
+    """An utterance with a given number of frames, one per chunk."""
 
     def __init__(self, request: SpeechRequest, frames: int, reason: FinishReason, fails: bool) -> None:
         self.request = request
         self.cancelled = False
-        self.taken = 0
+        self.consumed = 0
         self._frames, self._fails = frames, fails
         self.completion = Completion(reason, 10, frames)
 
@@ -30,17 +30,17 @@ class Stream:
     async def __anext__(self) -> AudioChunk:
         if self._fails:
             raise EngineFailed("it broke", code="broken")
-        if self.taken == self._frames or self.cancelled:
+        if self.consumed == self._frames or self.cancelled:
             raise StopAsyncIteration
-        self.taken += 1
+        self.consumed += 1
         return AudioChunk(np.zeros(1920, np.int16), np.zeros((1, 16), np.int16))
 
     def cancel(self) -> None:
         self.cancelled = True
 
 
-class Engine:
-    """Remembers what it was asked for."""
+class StubEngine:
+    """Records the requests."""
 
     def __init__(self, reasons: dict[int, FinishReason] | None = None, fails: int | None = None) -> None:
         self.streams: list[Stream] = []
@@ -57,31 +57,31 @@ def texts(count: int) -> list[str]:
     return [f"{'word ' * 10}{number}" for number in range(count)]
 
 
-def long_speech(engine: Engine, count: int, **fields: object) -> LongSpeech:
+def long_speech(engine: StubEngine, count: int, **fields: object) -> LongSpeech:
     return LongSpeech(engine, SpeechRequest("all of it", **fields), iter(texts(count)))
 
 
-async def test_the_next_piece_is_asked_for_before_the_one_before_ends_and_never_two() -> None:
-    engine = Engine()
-    asked = [len(engine.streams) async for _ in long_speech(engine, 4)]
-    assert len(asked) == 4 * FRAMES
+async def test_the_next_piece_is_requested_before_the_current_one_ends() -> None:
+    engine = StubEngine()
+    requested = [len(engine.streams) async for _ in long_speech(engine, 4)]
+    assert len(requested) == 4 * FRAMES
     for number in range(3):
-        during = asked[number * FRAMES : (number + 1) * FRAMES]
+        during = requested[number * FRAMES : (number + 1) * FRAMES]
         assert during[0] == number + 1
         assert during[-2] == number + 2
         assert max(during) <= number + 2
 
 
-async def test_nothing_is_asked_for_beyond_what_is_heard() -> None:
-    engine = Engine()
+async def test_pieces_are_not_requested_far_ahead() -> None:
+    engine = StubEngine()
     speech = long_speech(engine, 100)
     for _ in range(5):
         await anext(speech)
     assert len(engine.streams) == 1
 
 
-async def test_each_piece_has_the_voice_of_the_request_and_a_seed_that_follows_from_its_own() -> None:
-    engine = Engine()
+async def test_each_piece_has_the_voice_of_the_request_and_a_derived_seed() -> None:
+    engine = StubEngine()
     voice = Voice(np.zeros(4, np.float32))
     async for _ in long_speech(engine, 3, voice=voice, language="german", sampling=SamplingParams(seed=7, top_k=3)):
         pass
@@ -92,15 +92,15 @@ async def test_each_piece_has_the_voice_of_the_request_and_a_seed_that_follows_f
     assert {request.sampling.top_k for request in requests} == {3}
 
 
-def test_seeds_are_distinct_and_as_large_as_seeds_may_be() -> None:
+def test_derived_seeds_are_distinct_and_in_range() -> None:
     seeds = {seed_of(seed, number) for seed in (0, 1, 2**63 - 1) for number in range(1000)}
     assert len(seeds) == 3000
     assert all(seed is not None and 0 <= seed < 2**63 for seed in seeds)
     assert seed_of(None, 5) is None
 
 
-async def test_tokens_and_frames_are_summed_and_one_piece_cut_short_is_told() -> None:
-    speech = long_speech(Engine({1: FinishReason.LENGTH}), 3)
+async def test_usage_is_summed_and_a_truncated_piece_sets_the_finish_reason() -> None:
+    speech = long_speech(StubEngine({1: FinishReason.LENGTH}), 3)
     with pytest.raises(RuntimeError):
         _ = speech.completion
     async for _ in speech:
@@ -108,17 +108,17 @@ async def test_tokens_and_frames_are_summed_and_one_piece_cut_short_is_told() ->
     assert speech.completion == Completion(FinishReason.LENGTH, 30, 3 * FRAMES)
 
 
-async def test_a_failure_midway_comes_after_all_that_was_made() -> None:
-    speech = long_speech(Engine(fails=2), 5)
-    heard = 0
+async def test_a_failure_is_raised_after_all_generated_audio() -> None:
+    speech = long_speech(StubEngine(fails=2), 5)
+    received = 0
     with pytest.raises(EngineFailed):
         async for _ in speech:
-            heard += 1
-    assert heard == 2 * FRAMES
+            received += 1
+    assert received == 2 * FRAMES
 
 
-async def test_cancel_gives_up_the_piece_ahead_too() -> None:
-    engine = Engine()
+async def test_cancel_also_cancels_the_piece_requested_ahead() -> None:
+    engine = StubEngine()
     speech = long_speech(engine, 5)
     while len(engine.streams) < 2:
         await anext(speech)

@@ -1,4 +1,4 @@
-"""Where long texts are cut."""
+"""Splitting of long texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_sentence_is_a_piece(language: str, named: bool) -> None:
         assert list(pieces(text, language if named else "auto", CONTEXT)) == expected
 
 
-def test_short_sentences_are_joined_with_a_neighbour() -> None:
+def test_short_sentences_are_joined_with_a_neighbor() -> None:
     assert list(pieces("Yes. I have never been there before. No!", "english", CONTEXT)) == [
         "Yes. I have never been there before. No!"
     ]
@@ -56,7 +56,7 @@ def test_short_sentences_are_joined_with_a_neighbour() -> None:
 @pytest.mark.parametrize(
     "text", ["Hier soir nous avons rencontré M. Dupont à la gare.", "Im Jahr 1939 begann der 2. Weltkrieg in Polen."]
 )
-def test_an_initial_or_an_ordinal_number_ends_no_piece(text: str) -> None:
+def test_an_initial_or_an_ordinal_number_does_not_end_a_piece(text: str) -> None:
     language = "french" if "M." in text else "german"
     assert list(pieces(text, language, CONTEXT)) == [text]
 
@@ -70,7 +70,7 @@ def test_an_initial_or_an_ordinal_number_ends_no_piece(text: str) -> None:
         (" ".join(["word"] * 400), "d"),
     ],
 )
-def test_a_long_sentence_is_cut_at_its_strongest_marks(text: str, end: str) -> None:
+def test_a_long_sentence_is_split_at_its_strongest_punctuation(text: str, end: str) -> None:
     parts = list(pieces(text, "auto", CONTEXT))
     assert len(parts) > 1
     assert {part[-1] for part in parts[:-1]} == {end}
@@ -78,11 +78,11 @@ def test_a_long_sentence_is_cut_at_its_strongest_marks(text: str, end: str) -> N
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
-def test_a_small_context_makes_small_pieces() -> None:
+def test_a_small_context_gives_small_pieces() -> None:
     assert max(weight(part) for part in pieces("word " * 400, "english", 512)) <= 512 // 8
 
 
-def test_a_paragraph_ends_a_sentence_and_a_broken_line_does_not() -> None:
+def test_a_paragraph_ends_a_sentence_and_a_line_break_does_not() -> None:
     text = "A heading that has no stop\r\n\r\nThis line was broken\nby an old program."
     assert list(pieces(text, "english", CONTEXT)) == [
         "A heading that has no stop",
@@ -90,22 +90,22 @@ def test_a_paragraph_ends_a_sentence_and_a_broken_line_does_not() -> None:
     ]
 
 
-def test_what_cannot_be_said_is_left_out() -> None:
+def test_text_that_cannot_be_spoken_is_dropped() -> None:
     text = f"This is the first part of it.\n\n{'* ' * 500}\n\nAnd this is the second part."
     assert list(pieces(text, "english", CONTEXT)) == ["This is the first part of it.", "And this is the second part."]
     assert list(pieces("..." * 1000, "english", CONTEXT)) == ["." * LONGEST]
 
 
-def test_the_first_piece_of_a_book_is_there_before_the_last_is_looked_for() -> None:
+def test_splitting_is_lazy() -> None:
     book = "It was a dark and stormy night, and nobody was there. " * 3700
-    found = pieces(book, "english", CONTEXT)
-    first = next(found)
+    iterator = pieces(book, "english", CONTEXT)
+    first = next(iterator)
     assert first == "It was a dark and stormy night, and nobody was there."
-    assert sum(1 for _ in found) == 3699
+    assert sum(1 for _ in iterator) == 3699
 
 
 @given(st.text(min_size=1).filter(str.strip), st.sampled_from([*SENTENCES, "auto"]))
-def test_nothing_is_lost_and_nothing_is_too_long(text: str, language: str) -> None:
+def test_splitting_keeps_all_text_and_bounds_the_weight(text: str, language: str) -> None:
     assert "".join("".join(sentences(text, language)).split()) == "".join(text.split())
     parts = list(pieces(text, language, CONTEXT))
     assert parts
@@ -113,7 +113,7 @@ def test_nothing_is_lost_and_nothing_is_too_long(text: str, language: str) -> No
 
 
 @given(st.text(alphabet="aB1.,!? \n\"'“”。、字", min_size=1, max_size=3000).filter(str.strip))
-def test_all_words_are_spoken_in_their_order(text: str) -> None:
+def test_all_words_are_kept_in_order(text: str) -> None:
     def words(given: str) -> str:
         return "".join(filter(str.isalnum, given))
 

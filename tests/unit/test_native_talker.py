@@ -1,4 +1,4 @@
-"""Continuous batching: what a request gets does not depend on who else is there."""
+"""Continuous batching: the output of a request does not depend on concurrent requests."""
 
 import random
 
@@ -28,19 +28,19 @@ def solo(talker, utterances):
 
 
 @bit_for_bit
-def test_all_at_once_equal_alone(talker, utterances, solo):
+def test_concurrent_requests_equal_single_ones(talker, utterances, solo):
     assert_same(speak(talker, utterances), solo)
 
 
 @bit_for_bit
-def test_joining_and_leaving_equal_alone(talker, utterances, solo):
+def test_requests_that_join_and_leave_equal_single_ones(talker, utterances, solo):
     generator = random.Random(3)
     joins = {number: generator.randint(0, 60) for number in range(REQUESTS)}
     assert_same(speak(talker, utterances, joins), solo)
 
 
 @bit_for_bit
-def test_cancelling_a_third_leaves_the_others_as_they_were(talker, utterances, solo):
+def test_cancelling_a_third_does_not_change_the_others(talker, utterances, solo):
     generator = random.Random(5)
     cancels = {number: generator.randint(1, 20) for number in range(0, REQUESTS, 3)}
     assert_same(speak(talker, utterances, cancels=cancels), solo, except_for=cancels)
@@ -48,11 +48,11 @@ def test_cancelling_a_third_leaves_the_others_as_they_were(talker, utterances, s
 
 
 @bit_for_bit
-def test_more_requests_than_slots_wait_their_turn(opened, utterances, solo):
+def test_more_requests_than_slots_are_queued(opened, utterances, solo):
     assert_same(speak(native_talker(opened["1b7-custom_voice"], slots=3, prefill_chunk=16), utterances), solo)
 
 
-def test_a_held_stream_stands_still_and_goes_on_as_if_nothing_had_been(talker, utterances, solo):
+def test_a_blocked_stream_resumes_without_a_gap(talker, utterances, solo):
     number = max(range(REQUESTS), key=lambda each: len(solo[each].codes))
     talker.admit(number, *utterances[number])
     codes = []
@@ -64,7 +64,7 @@ def test_a_held_stream_stands_still_and_goes_on_as_if_nothing_had_been(talker, u
     assert np.array_equal(np.array(codes), solo[number].codes)
 
 
-def test_the_same_seed_speaks_the_same_and_another_does_not(talker, opened):
+def test_the_seed_determines_the_codes(talker, opened):
     checkpoint = opened["1b7-custom_voice"]
 
     def codes(seed):
@@ -76,7 +76,7 @@ def test_the_same_seed_speaks_the_same_and_another_does_not(talker, opened):
     assert not np.array_equal(codes(None), codes(None))
 
 
-def test_text_that_arrives_token_by_token_speaks_as_the_whole_text(talker, opened):
+def test_live_text_gives_the_codes_of_the_complete_text(talker, opened):
     checkpoint = opened["1b7-custom_voice"]
     sampling = SamplingParams(seed=4, max_new_tokens=60)
     request = SpeechRequest(
@@ -108,7 +108,7 @@ def test_an_utterance_ends_when_its_context_is_full(opened):
     assert len(spoken.codes) + len(prompt.text) == talker.context
 
 
-def test_a_long_prompt_is_read_in_steps_and_can_be_given_up_between_them(talker, opened):
+def test_a_long_prompt_is_prefilled_in_steps_and_can_be_cancelled_between_them(talker, opened):
     request = SpeechRequest("one two three four " * 60, speaker="ryan", text_layout="full")
     talker.admit(0, *prepare(request, opened["1b7-custom_voice"]))
     assert [talker.step(()) for _ in range(3)] == [[], [], []]
@@ -118,7 +118,7 @@ def test_a_long_prompt_is_read_in_steps_and_can_be_given_up_between_them(talker,
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5])
-def test_max_new_tokens_counts_the_token_that_becomes_no_frame(tokens, talker, opened):
+def test_max_new_tokens_includes_the_token_without_a_frame(tokens, talker, opened):
     sampling = SamplingParams(seed=3, max_new_tokens=tokens)
     request = SpeechRequest("Hello world", speaker="ryan", sampling=sampling)
     [spoken] = speak(talker, [prepare(request, opened["1b7-custom_voice"])])
@@ -127,7 +127,7 @@ def test_max_new_tokens_counts_the_token_that_becomes_no_frame(tokens, talker, o
 
 
 @bit_for_bit
-def test_clones_in_context_share_a_batch_with_clones_from_an_embedding(opened):
+def test_in_context_clones_and_embedding_clones_share_a_batch(opened):
     checkpoint = opened["1b7-base"]
     generator = np.random.default_rng(0)
     width = checkpoint.model.speaker_encoder.width
@@ -146,17 +146,17 @@ def test_clones_in_context_share_a_batch_with_clones_from_an_embedding(opened):
 
 
 @bit_for_bit
-def test_checkpoints_whose_weights_are_not_half_precision_speak_the_same_in_any_batch(opened, monkeypatch):
+def test_weights_beyond_half_precision_give_the_same_codes_in_any_batch(opened, monkeypatch):
     checkpoint = opened["0b6-custom_voice"]
     read = type(checkpoint).tensors
 
-    def finer(self, prefix):
+    def perturbed_tensors(self, prefix):
         return {
             name: tensor.float() * (1 + 1e-4) if tensor.dim() == 2 else tensor
             for name, tensor in read(self, prefix).items()
         }
 
-    monkeypatch.setattr(type(checkpoint), "tensors", finer)
+    monkeypatch.setattr(type(checkpoint), "tensors", perturbed_tensors)
     talker = native_talker(checkpoint)
     utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, 6)]
     assert_same(speak(talker, utterances), [speak(talker, [utterance])[0] for utterance in utterances])

@@ -1,4 +1,4 @@
-"""Code2Wav's process can have a GPU of its own."""
+"""A separate GPU for the Code2Wav process."""
 
 import pytest
 from pydantic import ValidationError
@@ -8,19 +8,19 @@ from engine.device.selection import with_gpu
 from engine.errors import SetupError
 
 
-def test_its_process_sees_that_gpu_alone():
+def test_the_process_sees_only_that_gpu():
     assert with_gpu(1, {"HOME": "/"}) == {"HOME": "/", "CUDA_VISIBLE_DEVICES": "1"}
 
 
-def test_gpus_are_counted_among_those_that_are_visible():
+def test_the_index_counts_visible_gpus():
     assert with_gpu(1, {"CUDA_VISIBLE_DEVICES": "3, GPU-5f"})["CUDA_VISIBLE_DEVICES"] == "GPU-5f"
 
 
-def test_a_gpu_that_is_not_visible_is_refused():
+def test_refuses_a_gpu_that_is_not_visible():
     with pytest.raises(SetupError, match=r"code2wav\.gpu must be less than 2, .* in CUDA_VISIBLE_DEVICES, got 2"):
         with_gpu(2, {"CUDA_VISIBLE_DEVICES": "0,1"})
 
 
-def test_a_thread_has_the_talkers_gpu():
+def test_a_thread_cannot_have_another_gpu():
     with pytest.raises(ValidationError, match="needs placement: process"):
         Code2WavConfig(gpu=1)

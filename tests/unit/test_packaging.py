@@ -1,4 +1,4 @@
-"""What is built from the tree is whole, and building it depends on nothing outside."""
+"""The built package is complete, and the build depends on nothing outside the tree."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from server.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.toml")
-NEED_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "scheduler", "state")}
-"""Modules that only the vllm extra makes importable: tests/vllm."""
-NEED_TRITON = {
+NEEDS_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "scheduler", "state")}
+"""Modules that need the vllm extra to be imported; tested in tests/vllm."""
+NEEDS_TRITON = {
     "engine.kernels.codec_kernels",
     "engine.kernels.codec_triton",
     "engine.talker.fused.triton",
     *(f"engine.talker.fused.launches.{name}" for name in ("attention", "first_codes", "products", "rows", "sampling")),
 }
-"""Modules that only torch for GPUs makes importable: tests/vllm, too."""
+"""Modules that need torch for GPUs to be imported; tested in tests/vllm, too."""
 IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
@@ -37,7 +37,7 @@ for name in sys.argv[2:]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder a wheel of this tree unpacks to."""
+    """The folder with the unpacked wheel of this tree."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
@@ -53,32 +53,32 @@ def modules(root: Path) -> list[str]:
     return sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in found)
 
 
-def test_the_wheel_holds_every_module(wheel: Path) -> None:
+def test_the_wheel_contains_every_module(wheel: Path) -> None:
     assert modules(wheel) == modules(ROOT)
 
 
-def test_the_wheel_carries_type_information(wheel: Path) -> None:
+def test_the_wheel_contains_type_information(wheel: Path) -> None:
     assert all((wheel / package / "py.typed").is_file() for package in ("engine", "server"))
 
 
-def test_the_wheel_holds_the_playground(wheel: Path) -> None:
+def test_the_wheel_contains_the_playground(wheel: Path) -> None:
     page = Path("server/playground")
     assert {path.name for path in (wheel / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
 
 
-def test_the_wheel_holds_the_kernels_that_are_compiled_where_they_run(wheel: Path) -> None:
+def test_the_wheel_contains_the_sources_of_runtime_compiled_kernels(wheel: Path) -> None:
     folder = Path("engine/talker/fused/cuda")
     assert {path.name for path in (wheel / folder).iterdir()} == {path.name for path in (ROOT / folder).iterdir()}
 
 
-def test_every_folder_of_modules_is_a_package() -> None:
+def test_every_folder_with_modules_is_a_package() -> None:
     folders = {path.parent for name in ("engine", "server") for path in (ROOT / name).rglob("*.py")}
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
 def test_every_module_of_the_wheel_can_be_imported(wheel: Path) -> None:
-    left_out = NEED_VLLM | NEED_TRITON
-    names = [name for name in modules(wheel) if not name.endswith("__main__") and name not in left_out]
+    excluded = NEEDS_VLLM | NEEDS_TRITON
+    names = [name for name in modules(wheel) if not name.endswith("__main__") and name not in excluded]
     result = subprocess.run(
         [sys.executable, "-P", "-c", IMPORT_ALL, wheel, *names],
         cwd=wheel,
@@ -90,19 +90,19 @@ def test_every_module_of_the_wheel_can_be_imported(wheel: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_the_command_exists(wheel: Path) -> None:
+def test_the_console_script_exists(wheel: Path) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     for name, target in scripts.items():
         assert callable(EntryPoint(name, target, "console_scripts").load())
 
 
-def test_the_image_copies_only_what_is_there() -> None:
+def test_the_image_copies_only_existing_files() -> None:
     instructions = (ROOT / "Dockerfile").read_text().replace("\\\n", "").splitlines()
     copies = [line.split()[1:-1] for line in instructions if line.startswith("COPY ")]
     sources = {source for copied in copies if not copied[0].startswith("--") for source in copied}
     assert sources
-    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert sources <= sent
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sources <= allowed
     assert [source for source in sources if not (ROOT / source).exists()] == []
 
 
@@ -112,7 +112,7 @@ def test_every_configuration_is_valid(config: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BUILD_FILES)
-def test_the_build_names_no_host_and_nothing_outside_the_tree(name: str) -> None:
+def test_build_files_name_no_host_and_nothing_outside_the_tree(name: str) -> None:
     text = (ROOT / name).read_text()
     hosts = set(re.findall(r"\w+://([\w.-]+)", text)) | set(re.findall(r"\b[\w-]+\.(?:com|org|io|net)\b", text))
     assert hosts <= {"127.0.0.1"}

@@ -1,4 +1,4 @@
-"""Prompts are judged by their rows: ids and the embeddings that they stand for."""
+"""Prompts are tested by their rows: ids and the embeddings they stand for."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from tests.unit.prompt_rows import embed_prompt, project_text
 
 
 @pytest.mark.parametrize("name", TALKER_CASES)
-def test_the_references_tokens(opened, name):
+def test_tokens_match_the_reference_implementation(opened, name):
     golden = load(name)
     checkpoint = opened[golden["meta"]["variant"]]
     text = tokenize_prompt(request_of(golden), checkpoint.model, checkpoint.tokenizer)
@@ -27,7 +27,7 @@ def test_the_references_tokens(opened, name):
 
 
 @pytest.mark.parametrize("name", TALKER_CASES)
-def test_the_references_rows(opened, name):
+def test_rows_match_the_reference_implementation(opened, name):
     golden = load(name)
     checkpoint = opened[golden["meta"]["variant"]]
     prompt = build_prompt(request_of(golden), checkpoint.model, checkpoint.tokenizer)
@@ -37,15 +37,15 @@ def test_the_references_rows(opened, name):
 
 
 @pytest.mark.parametrize(("task", "layout"), [("clone", "streaming"), ("speaker", "full")])
-def test_the_layout_unless_asked_is_the_references_own(opened, task, layout):
+def test_the_default_layout_is_that_of_the_reference_implementation(opened, task, layout):
     fields = {"voice": voice()} if task == "clone" else {"speaker": "ryan"}
-    unasked = prompt_of(opened["pocket"], text="Hello world.", **fields)
-    asked = prompt_of(opened["pocket"], text="Hello world.", text_layout=layout, **fields)
-    assert unasked.text.tolist() == asked.text.tolist()
-    assert unasked.trailing == asked.trailing
+    default = prompt_of(opened["pocket"], text="Hello world.", **fields)
+    explicit = prompt_of(opened["pocket"], text="Hello world.", text_layout=layout, **fields)
+    assert default.text.tolist() == explicit.text.tolist()
+    assert default.trailing == explicit.trailing
 
 
-def test_streaming_layout_trails_the_rest_of_the_text_and_its_end(opened):
+def test_in_streaming_layout_the_rest_of_the_text_is_trailing(opened):
     pocket = opened["pocket"]
     prompt = prompt_of(pocket, text="Hello world.", speaker="ryan", text_layout="streaming")
     first, *rest = pocket.tokenizer.encode("Hello world.")
@@ -53,7 +53,7 @@ def test_streaming_layout_trails_the_rest_of_the_text_and_its_end(opened):
     assert prompt.trailing == [*rest, pocket.model.text_ids.tts_eos]
 
 
-def test_in_context_text_that_outlasts_the_reference_trails_it(opened):
+def test_in_context_text_longer_than_the_reference_is_trailing(opened):
     checkpoint = opened["0b6-base"]
     reference = voice(codes=FIVE_FRAMES, transcript="one two three")
     prompt = prompt_of(checkpoint, text="Hello world, this is a test.", voice=reference)
@@ -66,7 +66,7 @@ def test_in_context_text_that_outlasts_the_reference_trails_it(opened):
     assert prompt.trailing == spoken[6:]
 
 
-def test_in_context_text_that_ends_with_the_reference_trails_nothing(opened):
+def test_in_context_text_as_long_as_the_reference_leaves_nothing_trailing(opened):
     checkpoint = opened["0b6-base"]
     spoken = len(checkpoint.tokenizer.encode("one")) + len(checkpoint.tokenizer.encode("two")) + 1
     frames = np.zeros((spoken - 1, 16), np.int64)
@@ -75,7 +75,7 @@ def test_in_context_text_that_ends_with_the_reference_trails_nothing(opened):
     assert prompt.trailing == []
 
 
-def test_a_checkpoint_with_both_abilities_clones_and_speaks_by_name(opened):
+def test_a_checkpoint_may_support_cloning_and_speakers(opened):
     pocket = opened["pocket"]
     named = prompt_of(pocket, text="Hello", speaker="ryan")
     cloned = prompt_of(pocket, text="Hello", voice=voice())
@@ -85,7 +85,7 @@ def test_a_checkpoint_with_both_abilities_clones_and_speaks_by_name(opened):
     assert cloned.codec[cloned.embedding_row] == NO_TOKEN
 
 
-def test_what_a_checkpoint_can_do_is_read_from_its_content(opened):
+def test_tasks_follow_from_the_checkpoint(opened):
     assert {variant: tasks(checkpoint.model) for variant, checkpoint in opened.items()} == {
         "0b6-base": ["Base"],
         "0b6-custom_voice": ["CustomVoice"],
@@ -96,7 +96,7 @@ def test_what_a_checkpoint_can_do_is_read_from_its_content(opened):
     }
 
 
-def test_dialects_are_no_languages_to_choose(opened):
+def test_dialects_are_not_selectable_languages(opened):
     offered = languages(opened["pocket"].model)
     assert "english" in offered
     assert not [name for name in offered if "dialect" in name]
@@ -112,7 +112,7 @@ def test_dialects_are_no_languages_to_choose(opened):
         ("ryan", "Auto", None),
     ],
 )
-def test_a_speakers_dialect_stands_in_for_chinese_and_auto(opened, speaker, language, expected):
+def test_the_dialect_of_a_speaker_replaces_chinese_and_auto(opened, speaker, language, expected):
     talker = opened["pocket"].model.talker
     prompt = prompt_of(opened["pocket"], text="Hello", speaker=speaker, language=language)
     opening = talker.ids.nothink if expected is None else talker.ids.think
@@ -131,14 +131,14 @@ def test_a_speakers_dialect_stands_in_for_chinese_and_auto(opened, speaker, lang
         ("1b7-base", {"voice": voice(128)}, False),
     ],
 )
-def test_instructions_reach_only_the_models_trained_on_them(opened, variant, fields, followed):
+def test_instructions_are_used_only_by_models_trained_on_them(opened, variant, fields, followed):
     plain = prompt_of(opened[variant], text="Hello", **fields)
     instructed = prompt_of(opened[variant], text="Hello", instructions="Very happy.", **fields)
     assert (len(instructed.text) > len(plain.text)) == followed
     assert (instructed.input_tokens > plain.input_tokens) == followed
 
 
-def test_input_tokens_are_the_callers_words(opened):
+def test_input_tokens_count_only_text_and_instructions(opened):
     checkpoint = opened["1b7-custom_voice"]
     prompt = prompt_of(checkpoint, text="Hello world.", speaker="ryan", instructions="Very happy.")
     encode = checkpoint.tokenizer.encode
@@ -146,7 +146,7 @@ def test_input_tokens_are_the_callers_words(opened):
 
 
 @pytest.mark.parametrize("special", SPECIAL_TOKENS.values())
-def test_special_tokens_in_a_callers_texts_add_none_to_the_prompt(opened, special):
+def test_special_tokens_in_user_text_stay_plain_text(opened, special):
     design, base = opened["1b7-voice_design"], opened["1b7-base"]
 
     def count(prompt, checkpoint):
@@ -166,21 +166,21 @@ def test_special_tokens_in_a_callers_texts_add_none_to_the_prompt(opened, specia
 
 @pytest.fixture(scope="module")
 def whole_template(opened) -> Tokenizer:
-    """As the reference tokenises: the whole templated string, its special tokens found in it."""
+    """Tokenizes like the reference implementation: the complete template with its special tokens."""
     folder = opened["pocket"].folder
     tokenizer = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
     tokenizer.normalizer = normalizers.NFC()
     split = pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
-    # Added tokens are numbered from the vocabulary's end: this order gives them the checkpoint's ids.
+    # Added tokens are numbered from the end of the vocabulary: this order gives them the ids of the checkpoint.
     tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     return tokenizer
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="<"), min_size=1))
 @settings(max_examples=200, deadline=None)
-def test_role_and_text_are_cut_from_the_whole_template_by_count(opened, whole_template, text):
+def test_role_and_text_equal_slices_of_the_tokenized_template(opened, whole_template, text):
     pocket = opened["pocket"]
     templated = f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n"
     whole = whole_template.encode(templated).ids
@@ -198,7 +198,7 @@ def test_leading_line_breaks_merge_with_the_template_as_in_training(opened, whol
     assert cut.role + cut.text == whole[:-2]
 
 
-def test_a_speaker_may_have_any_spelling_of_case(opened):
+def test_speaker_names_are_case_insensitive(opened):
     checkpoint = opened["pocket"]
     talker = replace(checkpoint.model.talker, speakers={"MyVoice": 7})
     model = replace(checkpoint.model, talker=talker)

@@ -1,4 +1,4 @@
-"""Prompts look alike to vLLM's prefix cache exactly where their rows are alike."""
+"""Prompt ids for vLLM's prefix cache: equal ids if and only if the rows are equal."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
 
 TEXT_VOCAB, CODEC_VOCAB = 151_936, 3_072
-"""The published sizes."""
+"""The published vocabulary sizes."""
 
 _pairs = st.tuples(st.integers(NO_TOKEN, TEXT_VOCAB - 1), st.integers(NO_TOKEN, CODEC_VOCAB - 1))
 
@@ -23,19 +23,19 @@ def ids_of(pairs, opened):
 
 
 @given(rows=st.sets(_pairs, min_size=1, max_size=50))
-def test_rows_have_the_same_id_only_if_they_are_the_same(opened, rows):
+def test_different_rows_have_different_ids(opened, rows):
     assert len(set(ids_of(list(rows), opened))) == len(rows)
 
 
-def test_ids_are_none_of_a_frame_and_fit_into_31_bits(opened):
+def test_ids_are_above_frame_codes_and_fit_31_bits(opened):
     lowest, highest = ids_of([(NO_TOKEN, NO_TOKEN), (TEXT_VOCAB - 1, CODEC_VOCAB - 1)], opened)
     assert lowest >= CODEC_VOCAB
     assert highest < 2**31
 
 
-def test_voices_are_told_apart_by_their_embedding_and_by_their_codes(opened):
-    def salt(own):
-        return voice_salt(prompt_of(opened["0b6-base"], text="Hello world.", voice=own))
+def test_voices_are_distinguished_by_embedding_and_codes(opened):
+    def salt(given_voice):
+        return voice_salt(prompt_of(opened["0b6-base"], text="Hello world.", voice=given_voice))
 
     plain, in_context = voice(), voice(codes=FIVE_FRAMES, transcript="one two three")
     recoded = replace(in_context, codes=FIVE_FRAMES[::-1].copy())
@@ -44,5 +44,5 @@ def test_voices_are_told_apart_by_their_embedding_and_by_their_codes(opened):
     assert salt(in_context) == salt(replace(in_context, codes=FIVE_FRAMES.copy()))
 
 
-def test_built_in_voices_share_what_they_have_in_common(opened):
+def test_built_in_voices_share_the_cache(opened):
     assert voice_salt(prompt_of(opened["0b6-custom_voice"], text="Hello world.", speaker="ryan")) is None

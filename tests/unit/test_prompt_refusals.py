@@ -1,4 +1,4 @@
-"""Requests that a checkpoint cannot answer: which field is at fault, and what would do."""
+"""Requests that a checkpoint cannot serve: the field in error, and what would work."""
 
 import numpy as np
 import pytest
@@ -92,9 +92,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("variant", "fields", "code", "param", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_the_checkpoint_cannot_do_is_the_callers_to_mend(opened, variant, fields, code, param, says):
+@pytest.mark.parametrize(("variant", "fields", "code", "param", "reason"), REFUSED.values(), ids=REFUSED)
+def test_refuses_what_the_checkpoint_cannot_do(opened, variant, fields, code, param, reason):
     with pytest.raises(RequestError) as caught:
         prompt_of(opened[variant], **({"text": "Hello"} | fields))
     assert (caught.value.code, caught.value.param) == (code, param)
-    assert says in caught.value.message
+    assert reason in caught.value.message

@@ -1,4 +1,4 @@
-"""Exactness where small shapes would not show a fault: layers as wide as the published codec's."""
+"""Bit-exactness of layers at the width of the published codec, where small shapes could hide a fault."""
 
 import pytest
 import torch
@@ -66,14 +66,14 @@ LAYERS = {
 
 
 def run(layer, pieces, dim):
-    """The layer over the pieces of a stream that begins with the first."""
+    """Run the layer over the pieces of a new stream."""
     state = [torch.zeros((len(pieces[0]), *each.shape), dtype=each.dtype) for each in layer.states]
-    heard = []
+    outputs = []
     for piece in pieces:
         stream = StreamState(state)
-        heard.append(layer(piece, stream))
+        outputs.append(layer(piece, stream))
         state = stream.next or state
-    return torch.cat(heard, dim)
+    return torch.cat(outputs, dim)
 
 
 @pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
@@ -85,7 +85,7 @@ def threads(request):
 
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
-def test_a_layers_columns_do_not_depend_on_the_chunks(name, threads):
+def test_the_output_of_a_layer_does_not_depend_on_the_chunks(name, threads):
     make, channels, columns = LAYERS[name]
     layer, x = make(), random(2, channels, columns * FRAMES)
     whole = run(layer, [x], -1)
@@ -96,7 +96,7 @@ def test_a_layers_columns_do_not_depend_on_the_chunks(name, threads):
 
 
 @torch.inference_mode()
-def test_the_transformers_frames_do_not_depend_on_the_chunks(threads):
+def test_the_output_of_the_transformer_does_not_depend_on_the_chunks(threads):
     layer, x = transformer(), random(2, 90, 1024)
     whole = run(layer, [x], 1)
     for sizes in ([1] * 90, [5] * 18, [1, 2, 4, 8, 16, 32, 27]):

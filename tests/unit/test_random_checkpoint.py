@@ -1,4 +1,4 @@
-"""The goldens in tests/parity are of exactly these files: any other bytes would be another model."""
+"""The bytes of random checkpoints are fixed: the goldens in tests/parity were made from exactly these files."""
 
 import hashlib
 
@@ -31,7 +31,7 @@ OWN = {
         "model.safetensors": "43f94304b314ae4f",
     },
 }
-"""First half of each file's SHA-256."""
+"""The first half of the SHA-256 of each file."""
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -45,7 +45,7 @@ def test_the_same_bytes_are_written_every_time(variant, tmp_path):
     assert written == COMMON | OWN[variant]
 
 
-def test_pocket_speaks_by_name_and_clones_and_says_that_it_is_untrained(checkpoints):
+def test_the_pocket_variant_has_speakers_and_cloning_and_is_untrained(checkpoints):
     pocket = open_checkpoint(str(checkpoints["pocket"]))
     assert tasks(pocket.model) == ["CustomVoice", "Base"]
     assert pocket.codec.encoder is not None
@@ -62,6 +62,6 @@ def test_an_interrupted_write_leaves_no_config_behind(tmp_path, monkeypatch):
     assert not (tmp_path / "config.json").exists()
 
 
-def test_an_unknown_variant_is_refused(tmp_path):
+def test_refuses_an_unknown_variant(tmp_path):
     with pytest.raises(KeyError, match="0b6-voice_design"):
         write_checkpoint(tmp_path, "0b6-voice_design")

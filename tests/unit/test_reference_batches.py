@@ -1,4 +1,4 @@
-"""Recordings that are encoded together become the voices that they are alone."""
+"""Voices encoded in a batch equal voices encoded alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def requests_of(*lengths: int, codes: bool = True) -> list[EncodeRequest]:
     return [EncodeRequest(recording(length), codes) for length in lengths]
 
 
-def assert_made_as_alone(voices, requests, encoder: ReferenceEncoder) -> None:
+def assert_equal_alone(voices, requests, encoder: ReferenceEncoder) -> None:
     for voice, request in zip(voices, requests, strict=True):
         safe = margins(encoder._networks._speech, request.samples) if request.codes else None
         assert_same_voice(voice, encoder.encode(request), safe)
@@ -51,7 +51,7 @@ def assert_made_as_alone(voices, requests, encoder: ReferenceEncoder) -> None:
 
 @pytest.mark.parametrize("columns", [20 * FRAME, 20 * FRAME + 1, 21 * FRAME - 7])
 @torch.inference_mode()
-def test_a_row_is_what_it_is_alone(networks, columns):
+def test_a_row_of_a_batch_equals_the_recording_alone(networks, columns):
     recordings = [recording(length) for length in LENGTHS]
     rows, lengths = padded(recordings, columns), torch.tensor(LENGTHS)
     vectors, codes = networks._speaker.batch(rows, lengths), networks._speech.batch(rows, lengths)
@@ -63,7 +63,7 @@ def test_a_row_is_what_it_is_alone(networks, columns):
 
 
 @torch.inference_mode()
-def test_what_stands_behind_a_recordings_end_is_not_heard(networks):
+def test_samples_beyond_the_end_of_a_recording_are_ignored(networks):
     recordings = [recording(length) for length in LENGTHS]
     lengths = torch.tensor(LENGTHS)
     silent, loud = (padded(recordings, 20 * FRAME, beyond) for beyond in (0, 10))
@@ -74,39 +74,39 @@ def test_what_stands_behind_a_recordings_end_is_not_heard(networks):
         assert torch.equal(quiet_codes[row, :frames], loud_codes[row, :frames])
 
 
-def test_a_spectrum_by_product_is_the_transforms():
+def test_the_spectrum_by_product_equals_the_fft():
     samples = torch.from_numpy(np.stack([recording(20_000), recording(20_000, seed=1)]))
     window = torch.hann_window(1024)
     expected = torch.view_as_real(torch.stft(samples, 1024, 256, window=window, center=False, return_complex=True))
-    made = matrix_stft(samples, dft_matrix())
-    torch.testing.assert_close(made, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
+    result = matrix_stft(samples, dft_matrix())
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
 
 
-def test_a_gpu_holds_what_its_own_spectrum_reads():
+def test_a_gpu_holds_only_the_tensors_of_its_own_spectrum():
     tensors = {name: each for name, each in vars(LogMel(24_000, 128, torch.device("meta"))).items() if each is not None}
     assert [name for name, each in tensors.items() if each.device.type == "meta"] == ["_filters", "_dft_matrix"]
 
 
 @pytest.mark.parametrize("lengths", [(24_000,), (1, 24_000), (12_000, 5, 7), (12_000,) * 4])
-def test_captured_batches_are_filled_up(checkpoint, lengths):
-    """And a batch hears nothing of the one before, not even where that was no sound at all."""
+def test_smaller_batches_are_padded_to_captured_sizes(checkpoint, lengths):
+    """Also after a batch of NaN, which must leave nothing behind."""
     requests = requests_of(*(max(MIN_SAMPLES + 1, length) for length in lengths))
     alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
     together._networks.capture(SIZES)
     together.encode_all([EncodeRequest(np.full(12_000, np.nan, np.float32), codes=True)] * 4)
     assert together.batch_size(requests) == len(requests)
-    assert_made_as_alone(together.encode_all(requests), requests, alone)
+    assert_equal_alone(together.encode_all(requests), requests, alone)
 
 
-def test_codes_are_made_for_those_that_want_some(checkpoint):
+def test_codes_are_encoded_only_if_requested(checkpoint):
     requests = [EncodeRequest(recording(8_000 + number), codes=number % 2 == 1) for number in range(4)]
     alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
     together._networks.capture(SIZES)
-    assert_made_as_alone(together.encode_all(requests), requests, alone)
-    assert_made_as_alone(together.encode_all(requests[::2]), requests[::2], alone)
+    assert_equal_alone(together.encode_all(requests), requests, alone)
+    assert_equal_alone(together.encode_all(requests[::2]), requests[::2], alone)
 
 
-def test_a_recording_of_which_there_is_no_batch_is_encoded_all_the_same(checkpoint):
+def test_a_recording_beyond_the_captured_sizes_is_encoded_alone(checkpoint):
     [request] = requests_of(24_001)
     alone, together = ReferenceEncoder(checkpoint, CPU), ReferenceEncoder(checkpoint, CPU)
     together._networks.capture(SIZES)
@@ -114,7 +114,7 @@ def test_a_recording_of_which_there_is_no_batch_is_encoded_all_the_same(checkpoi
     assert np.array_equal(together.encode(request).codes, alone.encode(request).codes)
 
 
-def test_a_voice_is_good_beyond_the_next_batch(checkpoint):
+def test_a_voice_stays_valid_after_the_next_batch(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
     encoder._networks.capture(SIZES)
     first, other = requests_of(9_000, 10_000)
@@ -125,21 +125,21 @@ def test_a_voice_is_good_beyond_the_next_batch(checkpoint):
     assert np.array_equal(voice.codes, codes)
 
 
-def test_a_recording_asked_for_twice_is_encoded_once(checkpoint, monkeypatch):
+def test_a_recording_requested_twice_is_encoded_once(checkpoint, monkeypatch):
     encoder = ReferenceEncoder(checkpoint, CPU)
     encoder.capture()
-    made = []
+    batch_sizes = []
     encode = encoder._networks.encode
-    monkeypatch.setattr(encoder._networks, "encode", lambda *given: made.append(len(given[0])) or encode(*given))
+    monkeypatch.setattr(encoder._networks, "encode", lambda *given: batch_sizes.append(len(given[0])) or encode(*given))
     first, other = requests_of(9_000, 10_000)
     encoder.encode(other)
     voices = encoder.encode_all([first, other, first])
     assert voices[0] is voices[2]
-    assert made == [1, 1]
+    assert batch_sizes == [1, 1]
     assert (encoder.hits, encoder.misses) == (2, 2)
 
 
-def test_a_refused_recording_is_never_at_hand(checkpoint):
+def test_a_refused_recording_is_never_cached(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
     [short] = requests_of(MIN_SAMPLES - 1)
     assert all(isinstance(each, RequestError) for each in encoder.encode_all([short, short]))
@@ -147,7 +147,7 @@ def test_a_refused_recording_is_never_at_hand(checkpoint):
     assert (encoder.hits, encoder.misses) == (0, 2)
 
 
-def test_a_voice_that_is_kept_is_at_hand(checkpoint):
+def test_an_encoded_voice_is_cached(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
     [request] = requests_of(9_000)
     assert encoder.cached(cache_key(request)) is None
@@ -158,21 +158,21 @@ def test_a_voice_that_is_kept_is_at_hand(checkpoint):
 
 
 @pytest.mark.parametrize("fault", [RuntimeError, torch.OutOfMemoryError])
-def test_a_recording_that_breaks_its_batch_fails_alone(checkpoint, monkeypatch, caplog, fault):
-    encoder, tried = ReferenceEncoder(checkpoint, CPU), []
+def test_a_recording_that_fails_its_batch_fails_alone(checkpoint, monkeypatch, caplog, fault):
+    encoder, batches = ReferenceEncoder(checkpoint, CPU), []
     encode = encoder._networks.encode
 
-    def breaking(recordings, codes):
-        tried.append([len(each) for each in recordings])
-        if 9_001 in tried[-1]:
+    def failing(recordings, codes):
+        batches.append([len(each) for each in recordings])
+        if 9_001 in batches[-1]:
             raise fault("the GPU is on fire")
         return encode(recordings, codes)
 
-    monkeypatch.setattr(encoder._networks, "encode", breaking)
+    monkeypatch.setattr(encoder._networks, "encode", failing)
     first, broken, last = requests_of(9_000, 9_001, 9_002)
     voices = encoder.encode_all([first, broken, last, broken])
-    assert tried == [[9_000, 9_001, 9_002], [9_000], [9_001], [9_002]]
-    assert_made_as_alone([voices[0], voices[2]], [first, last], ReferenceEncoder(checkpoint, CPU))
+    assert batches == [[9_000, 9_001, 9_002], [9_000], [9_001], [9_002]]
+    assert_equal_alone([voices[0], voices[2]], [first, last], ReferenceEncoder(checkpoint, CPU))
     for failure in (voices[1], voices[3]):
         assert isinstance(failure, EngineFailed)
         assert failure.message == "encoding the reference failed: the GPU is on fire"
@@ -182,28 +182,26 @@ def test_a_recording_that_breaks_its_batch_fails_alone(checkpoint, monkeypatch, 
 
 
 class GpuStream(HostStream):
-    """Says that it is a GPU's."""
+    """Reports a GPU as its device."""
 
     device = torch.device("cuda")
 
 
-@pytest.mark.parametrize(("stream", "given_back"), [(GpuStream(), 1), (HostStream(), 0)])
-def test_a_gpus_memory_is_given_back_after_a_recording_of_which_there_is_no_batch(
-    checkpoint, monkeypatch, stream, given_back
-):
+@pytest.mark.parametrize(("stream", "freed"), [(GpuStream(), 1), (HostStream(), 0)])
+def test_gpu_memory_is_released_after_a_recording_beyond_the_captured_sizes(checkpoint, monkeypatch, stream, freed):
     networks, order = ReferenceNetworks(checkpoint, CPU), []
     networks.capture(SIZES)
     networks._stream = stream
     encode_one = networks._encode_one
     monkeypatch.setattr(networks, "_encode_one", lambda *given: order.append("encoded") or encode_one(*given))
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("freed"))
     networks.encode([recording(24_000)], [True])
     assert order == []
     networks.encode([recording(24_001)], [True])
-    assert order == ["encoded", *["given back"] * given_back]
+    assert order == ["encoded", *["freed"] * freed]
 
 
-def test_the_memory_of_what_failed_is_given_back_before_the_next_is_tried(checkpoint, monkeypatch):
+def test_the_memory_of_a_failed_batch_is_released_before_the_retry(checkpoint, monkeypatch):
     encoder, order = ReferenceEncoder(checkpoint, CPU), []
     encoder._networks._stream = GpuStream()
 
@@ -212,19 +210,19 @@ def test_the_memory_of_what_failed_is_given_back_before_the_next_is_tried(checkp
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(encoder._networks, "encode", failing)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("given back"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: order.append("freed"))
     encoder.encode_all(requests_of(9_000, 9_001))
-    assert order == [2, "given back", 1, "given back", 1, "given back"]
+    assert order == [2, "freed", 1, "freed", 1, "freed"]
 
 
-def test_a_recording_that_cannot_be_encoded_is_refused_alone(checkpoint):
+def test_a_recording_that_is_too_short_is_refused_alone(checkpoint):
     encoder = ReferenceEncoder(checkpoint, CPU)
     encoder.capture()
     good, short, other = requests_of(9_000, MIN_SAMPLES - 1, 10_000)
     voices = encoder.encode_all([good, short, other])
     assert isinstance(voices[1], RequestError)
     assert voices[1].code == "reference_too_short"
-    assert_made_as_alone([voices[0], voices[2]], [good, other], ReferenceEncoder(checkpoint, CPU))
+    assert_equal_alone([voices[0], voices[2]], [good, other], ReferenceEncoder(checkpoint, CPU))
 
 
 def test_without_encoders_there_is_nothing_to_capture(checkpoints):
@@ -251,11 +249,11 @@ def test_without_encoders_there_is_nothing_to_capture(checkpoints):
         ([3, 3, 31], 2),
     ],
 )
-def test_what_fits_one_batch_without_much_waste_is_one(seconds, count):
+def test_recordings_are_batched_without_much_padding(seconds, count):
     assert captured_sizes().batch_size(int(each * SAMPLE_RATE) for each in seconds) == count
 
 
-def test_a_batch_is_the_smallest_that_holds_its_recordings():
+def test_the_smallest_sufficient_batch_is_used():
     sizes = captured_sizes()
     second = SAMPLE_RATE
     assert sizes.smallest_fitting(1, 4 * second) == (1, 4 * second)

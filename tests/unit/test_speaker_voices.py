@@ -1,4 +1,4 @@
-"""Voices: built-in speakers, and in which lane recordings become some."""
+"""Built-in speaker voices, and the device stream in which recordings are encoded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_speaker_is_its_row_of_the_codec_embedding(tmp_path: Path) -> None:
 
 
 class DeviceStream(HostStream):
-    """Knows what is asked for within it."""
+    """Records whether it is the current stream."""
 
     entered = False
 
@@ -45,24 +45,24 @@ class DeviceStream(HostStream):
         self.entered = False
 
 
-def test_whatever_encodes_does_so_in_the_encoders_own_lane(
+def test_everything_is_encoded_in_the_stream_of_the_encoder(
     checkpoints: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lane, seen = DeviceStream(), []
-    monkeypatch.setattr(reference_networks, "HostStream", lambda: lane)
+    stream, seen = DeviceStream(), []
+    monkeypatch.setattr(reference_networks, "HostStream", lambda: stream)
 
     class Network:
         architecture = SimpleNamespace(width=1)
 
         def __init__(self, *_: object, device: torch.device) -> None:
-            seen.append(("loaded", lane.entered))
+            seen.append(("loaded", stream.entered))
 
         def __call__(self, samples: torch.Tensor) -> torch.Tensor:
-            seen.append(("alone", lane.entered))
+            seen.append(("alone", stream.entered))
             return torch.zeros(1)
 
         def batch(self, samples: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-            seen.append(("together", lane.entered))
+            seen.append(("together", stream.entered))
             return torch.zeros(1)
 
     monkeypatch.setattr(reference_networks, "SpeakerEncoder", Network)
@@ -71,4 +71,4 @@ def test_whatever_encodes_does_so_in_the_encoders_own_lane(
     encoder.encode(EncodeRequest(np.zeros(24_000, np.float32), codes=True))
     encoder.capture()
     encoder.encode(EncodeRequest(np.ones(24_000, np.float32), codes=True))
-    assert seen == [(what, True) for what in ("loaded", "alone", "together") for _ in range(2)]
+    assert seen == [(event, True) for event in ("loaded", "alone", "together") for _ in range(2)]

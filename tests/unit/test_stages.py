@@ -1,4 +1,4 @@
-"""What the stages do when a part of them fails: the requests it touched fail, and nothing else does."""
+"""Failures within a stage fail only the requests they affect."""
 
 import threading
 from collections import deque
@@ -18,12 +18,12 @@ from engine.talker.requests import RequestReader
 from engine.talker.stage import TalkerStage
 from engine.transfer import Kind, Wakeup, pair
 
-PATIENCE = 20
+TIMEOUT = 20
 FRAME = np.zeros(16, np.int16)
 
 
 class ScriptedTalker:
-    """A talker of two slots that does what it is told: admits or fails, steps or fails."""
+    """A talker with two slots that admits, steps or fails as scripted."""
 
     context = 512
 
@@ -48,10 +48,10 @@ class ScriptedTalker:
         if stream in self.streams:
             self.streams.remove(stream)
 
-    def runnable(self, held):
-        return any(stream not in held for stream in self.streams)
+    def runnable(self, blocked):
+        return any(stream not in blocked for stream in self.streams)
 
-    def step(self, held):
+    def step(self, blocked):
         if self.steps and self.steps.popleft() == "fail":
             raise RuntimeError("the device is broken")
         ending, self.streams = self.streams, []
@@ -59,7 +59,7 @@ class ScriptedTalker:
         return frames + [TalkerOutput(stream, None, FinishReason.STOP) for stream in ending]
 
 
-class NoDesk:
+class StubVoiceWorker:
     def submit(self, stream, payload):
         raise AssertionError("nothing here encodes")
 
@@ -70,8 +70,8 @@ class NoDesk:
         return {"reference_hits": 1, "reference_misses": 2}
 
 
-class Listener:
-    """The other end of a link: collects records until what is asked for has come."""
+class RecordCollector:
+    """The other end of a link; collects records."""
 
     def __init__(self, side):
         self.wakeup = Wakeup()
@@ -79,13 +79,13 @@ class Listener:
         self.records = []
 
     def terminals(self, count):
-        """stream -> END or FAIL record, once ``count`` streams have theirs."""
+        """Wait until ``count`` streams have ended; return stream -> END or FAIL record."""
 
         def enough():
             self.records += self.end.receive()
             return len(self._terminals()) >= count
 
-        assert self.wakeup.wait_for(enough, PATIENCE), self.records
+        assert self.wakeup.wait_for(enough, TIMEOUT), self.records
         return self._terminals()
 
     def _terminals(self):
@@ -94,13 +94,13 @@ class Listener:
 
 @pytest.fixture
 def talker_stage(opened):
-    """A stage with a scripted talker: (talker, client's end of its requests, its thread, listener to its frames)."""
+    """A stage with a scripted talker: (talker, client end of its requests, its thread, collector of its frames)."""
     client, own_requests = pair(window=1)
     own_frames, code2wav = pair(window=8)
     wakeup, talker = Wakeup(), ScriptedTalker()
     requests, frames = own_requests.attach(wakeup), own_frames.attach(wakeup)
-    intake = RequestReader(requests, opened["0b6-custom_voice"], talker.context, NoDesk())
-    stage = TalkerStage(talker, intake, frames=frames, wakeup=wakeup)
+    reader = RequestReader(requests, opened["0b6-custom_voice"], talker.context, StubVoiceWorker())
+    stage = TalkerStage(talker, reader, frames=frames, wakeup=wakeup)
     failures = []
 
     def run():
@@ -113,11 +113,11 @@ def talker_stage(opened):
     thread = threading.Thread(target=run)
     thread.failures = failures
     thread.start()
-    with client.attach(Wakeup()) as asking:
-        listener = Listener(code2wav)
-        yield talker, asking, thread, listener
-        listener.end.close()
-    thread.join(PATIENCE)
+    with client.attach(Wakeup()) as requests_of_client:
+        collector = RecordCollector(code2wav)
+        yield talker, requests_of_client, thread, collector
+        collector.end.close()
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
     requests.close()
     frames.close()
@@ -129,38 +129,38 @@ def request(text="Hello world"):
 
 
 def test_an_utterance_that_cannot_be_admitted_fails_alone(talker_stage):
-    talker, asking, _, frames = talker_stage
+    talker, client, _, frames = talker_stage
     talker.failing_admissions.add(2)
     for stream in (1, 2, 3):
-        asking.open(stream, request())
+        client.open(stream, request())
     ended = frames.terminals(3)
     assert {stream: record.kind for stream, record in ended.items()} == {1: Kind.END, 2: Kind.FAIL, 3: Kind.END}
     assert "no memory" in EngineError.from_bytes(ended[2].payload).message
 
 
-def test_a_failed_step_fails_what_was_running_and_the_next_goes_on(talker_stage):
-    talker, asking, thread, frames = talker_stage
+def test_a_failed_step_fails_the_running_utterances_only(talker_stage):
+    talker, client, thread, frames = talker_stage
     talker.steps.append("fail")
-    asking.open(1, request())
+    client.open(1, request())
     assert frames.terminals(1)[1].kind is Kind.FAIL
-    asking.open(2, request())
+    client.open(2, request())
     assert frames.terminals(2)[2].kind is Kind.END
     assert thread.is_alive()
 
 
-def test_a_device_that_stays_broken_ends_the_stage(talker_stage):
-    talker, asking, thread, frames = talker_stage
+def test_a_device_that_keeps_failing_ends_the_stage(talker_stage):
+    talker, client, thread, frames = talker_stage
     talker.steps.extend(["fail"] * 3)
     for stream in (1, 2, 3):
-        asking.open(stream, request())
+        client.open(stream, request())
         assert frames.terminals(stream)[stream].kind is Kind.FAIL
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert len(thread.failures) == 1
 
 
-def test_a_probe_comes_through_while_nothing_is_spoken(talker_stage):
-    _, asking, _, frames = talker_stage
-    asking.open(7, pack_request(RequestKind.PROBE))
+def test_a_probe_passes_through_an_idle_stage(talker_stage):
+    _, client, _, frames = talker_stage
+    client.open(7, pack_request(RequestKind.PROBE))
     assert frames.terminals(1)[7].kind is Kind.END
     [opening] = [record for record in frames.records if record.kind is Kind.OPEN]
     probe = StreamHeader.from_bytes(opening.payload).probe
@@ -169,12 +169,12 @@ def test_a_probe_comes_through_while_nothing_is_spoken(talker_stage):
     assert 0 <= probe["frames_ring_used"] < probe["frames_ring_size"]
 
 
-def test_the_statistics_count_steps_and_the_utterances_in_them(talker_stage):
-    _, asking, _, frames = talker_stage
+def test_the_statistics_count_steps_and_rows(talker_stage):
+    _, client, _, frames = talker_stage
     for stream in (1, 2, 3):
-        asking.open(stream, request())
+        client.open(stream, request())
     frames.terminals(3)
-    asking.open(7, pack_request(RequestKind.PROBE))
+    client.open(7, pack_request(RequestKind.PROBE))
     frames.terminals(4)
     openings = {record.stream: record for record in frames.records if record.kind is Kind.OPEN}
     probe = StreamHeader.from_bytes(openings[7].payload).probe
@@ -183,7 +183,7 @@ def test_the_statistics_count_steps_and_the_utterances_in_them(talker_stage):
 
 
 class ScriptedDecoder:
-    """A decoder of two rows that cannot begin after a context, decode one code, or make sound of another."""
+    """A decoder with two rows that cannot begin with a context, fails for code 13, and produces NaN for code 14."""
 
     padded = False
     hits = misses = 0
@@ -215,7 +215,7 @@ class ScriptedDecoder:
 
 @pytest.fixture
 def code2wav_stage():
-    """A stage with a scripted decoder: (decoder, talker's end of its frames, listener to its audio)."""
+    """A stage with a scripted decoder: (decoder, talker end of its frames, collector of its audio)."""
     talker, own_frames = pair(window=8)
     own_audio, client = pair(window=8)
     wakeup, decoder = Wakeup(), ScriptedDecoder()
@@ -223,48 +223,48 @@ def code2wav_stage():
     stage = Code2WavStage(decoder, Code2WavConfig(), frames=frames, audio=audio, wakeup=wakeup)
     thread = threading.Thread(target=stage.run)
     thread.start()
-    with talker.attach(Wakeup()) as speaking:
-        listener = Listener(client)
-        listener.stage = thread
-        yield decoder, speaking, listener
-        listener.end.close()
-    thread.join(PATIENCE)
+    with talker.attach(Wakeup()) as frame_sender:
+        collector = RecordCollector(client)
+        collector.stage = thread
+        yield decoder, frame_sender, collector
+        collector.end.close()
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
     frames.close()
     audio.close()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_listeners_hear_of_a_failure_though_their_rows_are_lost(code2wav_stage, monkeypatch):
-    decoder, speaking, audio = code2wav_stage
+def test_a_failure_is_reported_although_freeing_the_row_fails(code2wav_stage, monkeypatch):
+    decoder, frame_sender, audio = code2wav_stage
 
     def lost(row):
         raise RuntimeError("the GPU is gone")
 
     monkeypatch.setattr(decoder, "end", lost)
-    speak_frames(speaking, 1, code=13)
+    send_frames(frame_sender, 1, code=13)
     failure = audio.terminals(1)[1]
     assert failure.kind is Kind.FAIL and b"an unlucky code" in failure.payload
 
 
-def speak_frames(speaking, stream, code=0, context=None):
-    speaking.open(stream, StreamHeader(True, context).to_bytes())
-    speaking.send(stream, np.full(16, code, "<i2").tobytes(), 1)
-    speaking.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
+def send_frames(frame_sender, stream, code=0, context=None):
+    frame_sender.open(stream, StreamHeader(True, context).to_bytes())
+    frame_sender.send(stream, np.full(16, code, "<i2").tobytes(), 1)
+    frame_sender.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "fault",
     [{"code": 13}, {"code": 14}, {"context": np.zeros((3, 16), np.int16)}],
-    ids=["decode", "no numbers", "begin"],
+    ids=["decode", "NaN", "begin"],
 )
-def test_a_stream_that_cannot_be_decoded_fails_and_gives_its_row_back(code2wav_stage, trouble):
-    decoder, speaking, audio = code2wav_stage
-    speak_frames(speaking, 1, **trouble)
+def test_a_stream_that_cannot_be_decoded_fails_and_frees_its_row(code2wav_stage, fault):
+    decoder, frame_sender, audio = code2wav_stage
+    send_frames(frame_sender, 1, **fault)
     assert audio.terminals(1)[1].kind is Kind.FAIL
     assert not [record for record in audio.records if record.kind is Kind.DATA]
     for stream in (2, 3, 4):
-        speak_frames(speaking, stream)
+        send_frames(frame_sender, stream)
     ended = audio.terminals(4)
     assert all(ended[stream].kind is Kind.END for stream in (2, 3, 4))
     assert not decoder.used
@@ -272,22 +272,22 @@ def test_a_stream_that_cannot_be_decoded_fails_and_gives_its_row_back(code2wav_s
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_three_failed_batches_in_a_row_end_code2wav(code2wav_stage):
-    _, speaking, audio = code2wav_stage
+    _, frame_sender, audio = code2wav_stage
     for stream, code in enumerate((13, 13, 0, 13, 13), 1):
-        speak_frames(speaking, stream, code=code)
+        send_frames(frame_sender, stream, code=code)
         audio.terminals(stream)
     assert audio.stage.is_alive()
-    speak_frames(speaking, 6, code=13)
+    send_frames(frame_sender, 6, code=13)
     assert audio.terminals(6)[6].kind is Kind.FAIL
-    audio.stage.join(PATIENCE)
+    audio.stage.join(TIMEOUT)
     assert not audio.stage.is_alive()
 
 
-@pytest.mark.parametrize("trouble", [{"code": 14}, {"context": np.zeros((3, 16), np.int16)}], ids=["NaN", "context"])
-def test_what_may_be_a_streams_own_fault_does_not_end_code2wav(code2wav_stage, trouble):
-    _, speaking, audio = code2wav_stage
+@pytest.mark.parametrize("fault", [{"code": 14}, {"context": np.zeros((3, 16), np.int16)}], ids=["NaN", "context"])
+def test_failures_of_single_streams_do_not_end_code2wav(code2wav_stage, fault):
+    _, frame_sender, audio = code2wav_stage
     for stream in range(1, 6):
-        speak_frames(speaking, stream, **trouble)
+        send_frames(frame_sender, stream, **fault)
         assert audio.terminals(stream)[stream].kind is Kind.FAIL
-    speak_frames(speaking, 6)
+    send_frames(frame_sender, 6)
     assert audio.terminals(6)[6].kind is Kind.END

@@ -1,4 +1,4 @@
-"""What vLLM's outputs are for the talker."""
+"""Conversion of vLLM's outputs for the talker."""
 
 from types import SimpleNamespace
 
@@ -22,19 +22,17 @@ def test_every_request_has_its_own_codes():
     assert all(each.codes.dtype == np.int16 for each in drawn)
 
 
-def test_a_step_that_drew_nothing_is_nothing():
+def test_a_step_without_output_gives_nothing():
     assert step_outputs([]) == []
 
 
-def test_a_request_that_vllm_gave_up_is_a_failure():
-    given_up = SimpleNamespace(
-        request_id="a", new_token_ids=[], new_logprobs=None, finished=True, finish_reason="abort"
-    )
+def test_a_request_aborted_by_vllm_is_a_failure():
+    aborted = SimpleNamespace(request_id="a", new_token_ids=[], new_logprobs=None, finished=True, finish_reason="abort")
     with pytest.raises(EngineFailed, match="abort"):
-        step_outputs([output("b", [0] * 16), given_up])
+        step_outputs([output("b", [0] * 16), aborted])
 
 
-def test_what_an_utterance_keeps_of_a_step_is_its_own_frame_alone():
+def test_an_utterance_keeps_only_a_copy_of_its_own_frame():
     drawn = step_outputs([output("a", list(range(16))), output("b", list(range(100, 116)))])
     utterance = UtteranceState(0, "b", None, None, [], text_open=False)
     utterance.add_frame(drawn[1].codes)

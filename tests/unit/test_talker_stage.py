@@ -1,4 +1,4 @@
-"""The talker's loop, a turn at a time: what it keeps, and when it says nothing."""
+"""Single iterations of the talker's loop: what it keeps, and when it sends nothing."""
 
 from types import SimpleNamespace
 
@@ -8,8 +8,8 @@ from engine.talker.requests import PreparedUtterance, TextDelta
 from engine.talker.stage import TalkerStage
 
 
-class Intake:
-    """Intents, a list a turn; when there are no more the client is gone."""
+class ScriptedRequests:
+    """Intents, one list per iteration; afterwards the client is gone."""
 
     def __init__(self, *turns):
         self._turns = list(turns)
@@ -23,7 +23,7 @@ class Intake:
 
 
 class Frames:
-    """A link on which nobody has said anything yet; ``sent``: what goes out."""
+    """A link that receives nothing and records in ``sent`` what is sent."""
 
     alive = True
 
@@ -50,7 +50,7 @@ class Frames:
 
 
 class Talker:
-    """Refuses whatever comes, or ends it at once without a frame."""
+    """A talker that refuses every utterance, or ends it at once without a frame."""
 
     free_slots = 1
 
@@ -65,10 +65,10 @@ class Talker:
     def cancel(self, stream):
         pass
 
-    def runnable(self, held):
+    def runnable(self, blocked):
         return True
 
-    def step(self, held):
+    def step(self, blocked):
         ended, self._streams = self._streams, []
         return [TalkerOutput(stream, None, FinishReason.STOP) for stream in ended]
 
@@ -77,21 +77,21 @@ def utterance(stream):
     return PreparedUtterance(stream, SimpleNamespace(input_tokens=3), None, realtime=True, context=None, live=True)
 
 
-def played(talker, *turns):
+def run_stage(talker, *turns):
     frames = Frames()
-    stage = TalkerStage(talker, Intake(*turns), frames=frames, wakeup=None)
+    stage = TalkerStage(talker, ScriptedRequests(*turns), frames=frames, wakeup=None)
     stage.run()
     return stage, frames.sent
 
 
-def test_text_that_came_early_is_not_kept_for_an_utterance_that_is_refused():
-    stage, sent = played(
+def test_early_text_of_a_refused_utterance_is_dropped():
+    stage, sent = run_stage(
         Talker(refuses=True), [utterance(1), TextDelta(1, [5, 6], last=False)], [TextDelta(1, [7], last=True)]
     )
     assert sent == [("open", 1), ("fail", 1)]
     assert not stage._early_text
 
 
-def test_a_step_that_drew_nothing_sends_no_frames():
-    _, sent = played(Talker(refuses=False), [], [utterance(1)], [])
+def test_a_step_without_output_sends_no_frames():
+    _, sent = run_stage(Talker(refuses=False), [], [utterance(1)], [])
     assert sent == [("open", 1), ("end", 1)]

@@ -22,14 +22,14 @@ def tokenizer(folder):
     return TextTokenizer(folder)
 
 
-def spell(tokenizer: TextTokenizer, ids: list[int]) -> str:
-    """The text of ids, by the vocabulary alone."""
+def decode_ids(tokenizer: TextTokenizer, ids: list[int]) -> str:
+    """Decode ids with the vocabulary alone."""
     by_id = {token_id: token for token, token_id in tokenizer.vocab.items()}
     return decoders.ByteLevel().decode([by_id[i] for i in ids])
 
 
 def token_texts(tokenizer: TextTokenizer, text: str) -> list[str]:
-    return [spell(tokenizer, [i]) for i in tokenizer.encode(text)]
+    return [decode_ids(tokenizer, [i]) for i in tokenizer.encode(text)]
 
 
 @pytest.mark.parametrize(
@@ -44,26 +44,26 @@ def token_texts(tokenizer: TextTokenizer, text: str) -> list[str]:
         "it's I'LL",
     ],
 )
-def test_ids_spell_the_text(tokenizer, text):
-    assert spell(tokenizer, tokenizer.encode(text)) == text
+def test_ids_decode_to_the_text(tokenizer, text):
+    assert decode_ids(tokenizer, tokenizer.encode(text)) == text
 
 
 @given(st.text())
 @settings(max_examples=200, deadline=None)
 def test_no_byte_of_any_text_is_lost(tokenizer, text):
-    assert spell(tokenizer, tokenizer.encode(text)) == unicodedata.normalize("NFC", text)
+    assert decode_ids(tokenizer, tokenizer.encode(text)) == unicodedata.normalize("NFC", text)
 
 
-def test_composed_and_decomposed_letters_are_the_same(tokenizer):
+def test_composed_and_decomposed_letters_give_the_same_ids(tokenizer):
     assert tokenizer.encode("caf\u00e9") == tokenizer.encode("cafe\u0301")
 
 
-def test_each_digit_stands_alone(tokenizer):
+def test_each_digit_is_a_token(tokenizer):
     assert token_texts(tokenizer, "2024") == ["2", "0", "2", "4"]
 
 
-def test_a_word_of_mixed_case_is_split_by_the_vocabulary_alone(tmp_path):
-    # With Mistral's pattern in place of Qwen2's, "helloWorld" could never become one token.
+def test_a_mixed_case_word_is_split_only_by_the_vocabulary(tmp_path):
+    # With the pattern of Mistral instead of Qwen2, "helloWorld" could never become one token.
     write_checkpoint(tmp_path, "pocket")
     vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
     vocab["oW"] = len(vocab)
@@ -77,10 +77,10 @@ def test_special_tokens_in_text_are_plain_text(tokenizer, folder, special):
     added = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["added_tokens_decoder"]
     ids = tokenizer.encode(f"before {special} after")
     assert not {int(i) for i in added} & set(ids)
-    assert spell(tokenizer, ids) == f"before {special} after"
+    assert decode_ids(tokenizer, ids) == f"before {special} after"
 
 
-def test_text_without_a_utf8_form_is_the_callers_fault(tokenizer):
+def test_text_without_a_utf8_form_is_a_request_error(tokenizer):
     with pytest.raises(RequestError) as caught:
         tokenizer.encode("ab\ud800", param="instructions")
     assert caught.value.param == "instructions"
@@ -95,14 +95,14 @@ def test_a_missing_file_is_named(folder, tmp_path, name):
         TextTokenizer(tmp_path)
 
 
-def test_a_broken_vocabulary_is_named(folder, tmp_path):
+def test_an_invalid_vocabulary_is_named(folder, tmp_path):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     (tmp_path / "vocab.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"vocab\.json"):
         TextTokenizer(tmp_path)
 
 
-def test_a_vocabulary_without_every_byte_is_refused(folder, tmp_path):
+def test_refuses_a_vocabulary_without_every_byte(folder, tmp_path):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")

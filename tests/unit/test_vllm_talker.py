@@ -1,4 +1,4 @@
-"""Who makes a frame and who stands, around a core that numbers each request's frames and is a step behind."""
+"""The vLLM talker decides which streams are paused; the core is a stub that runs one step behind."""
 
 from types import SimpleNamespace
 
@@ -17,8 +17,8 @@ EOS = 9_999
 SAMPLING = Sampling(CodebookParams(temperature=0.0), CodebookParams(temperature=0.0), 1000, 1)
 
 
-class Core:
-    """Every step each request that does not stand draws its next number; ``last``: the one with which it ends."""
+class StubCore:
+    """Each step gives every request that is not paused its next number; ``last``: the number that ends a request."""
 
     def __init__(self, last=100):
         self.requests, self.outputs, self.last = {}, [], last
@@ -61,7 +61,7 @@ def prompt(text):
 
 @pytest.fixture
 def core():
-    return Core()
+    return StubCore()
 
 
 @pytest.fixture
@@ -73,35 +73,35 @@ def frames(outputs):
     return {each.stream: int(each.codes[0]) for each in outputs if each.codes is not None}
 
 
-def run(talker, steps, held=frozenset()):
-    """stream -> the numbers handed out in so many steps."""
-    heard = {}
+def run(talker, steps, blocked=frozenset()):
+    """stream -> the numbers returned in ``steps`` steps."""
+    numbers = {}
     for _ in range(steps):
-        for stream, number in frames(talker.step(held)).items():
-            heard.setdefault(stream, []).append(number)
-    return heard
+        for stream, number in frames(talker.step(blocked)).items():
+            numbers.setdefault(stream, []).append(number)
+    return numbers
 
 
-def test_a_held_stream_stands_while_others_go_on_and_then_misses_nothing(talker):
+def test_a_blocked_stream_pauses_while_others_continue_and_misses_nothing(talker):
     for stream in (1, 2):
         talker.admit(stream, prompt(3), SAMPLING)
     assert run(talker, 4) == {1: [0, 1, 2], 2: [0, 1, 2]}
-    assert run(talker, 5, held=frozenset({1})) == {2: [3, 4, 5, 6, 7]}
-    heard = run(talker, 6)
-    assert heard[1] == list(range(3, 3 + len(heard[1])))
-    assert len(heard[1]) >= 5
-    assert heard[2] == list(range(8, 14))
+    assert run(talker, 5, blocked=frozenset({1})) == {2: [3, 4, 5, 6, 7]}
+    numbers = run(talker, 6)
+    assert numbers[1] == list(range(3, 3 + len(numbers[1])))
+    assert len(numbers[1]) >= 5
+    assert numbers[2] == list(range(8, 14))
 
 
-def test_when_all_are_held_there_is_nothing_to_do(talker):
+def test_if_all_streams_are_blocked_there_is_nothing_to_run(talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
-    run(talker, 2, held=frozenset({1}))
+    run(talker, 2, blocked=frozenset({1}))
     assert not talker.runnable(frozenset({1}))
     assert talker.runnable(frozenset())
 
 
-def test_an_utterance_stands_until_the_text_beside_its_next_frame_is_known(talker):
+def test_an_utterance_pauses_until_the_text_of_its_next_frame_is_known(talker):
     talker.admit(1, prompt(2), SAMPLING, text_open=True)
     talker.admit(2, prompt(2), SAMPLING)
     assert run(talker, 8) == {1: [0, 1, 2], 2: [0, 1, 2, 3, 4, 5, 6]}
@@ -111,21 +111,21 @@ def test_an_utterance_stands_until_the_text_beside_its_next_frame_is_known(talke
     assert run(talker, 4)[1] == [4, 5, 6]
 
 
-def test_an_end_follows_the_last_frame_also_of_a_stream_that_was_held(core, talker):
+def test_the_end_follows_the_last_frame_even_of_a_blocked_stream(core, talker):
     core.last = 2
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
-    run(talker, 3, held=frozenset({1}))
+    run(talker, 3, blocked=frozenset({1}))
     outputs = [output for _ in range(3) for output in talker.step(frozenset())]
     assert outputs[-1].finish is FinishReason.STOP
     assert talker.free_slots == 3
     assert not talker.runnable(frozenset())
 
 
-def test_what_is_cancelled_while_it_is_held_leaves_nothing(core, talker):
+def test_cancelling_a_blocked_stream_leaves_nothing(core, talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 2)
-    run(talker, 2, held=frozenset({1}))
+    run(talker, 2, blocked=frozenset({1}))
     talker.cancel(1)
     assert (talker.free_slots, core.requests) == (3, {})
     assert not talker.runnable(frozenset())

@@ -1,4 +1,4 @@
-"""What a watchdog makes of answers that come, come late, or do not come."""
+"""The watchdog with probes that are answered, answered late, or never answered."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ NO_LINK = SimpleNamespace(
 
 
 class Engine:
-    """An engine that answers probes and utterances as it is told."""
+    """An engine that answers probes and utterances as configured."""
 
     def __init__(self, stall_seconds):
         self.inboxes, self.killed, self.in_flight = {}, [], 0
-        self.answers, self.speaks, self.spoken, self.frames = True, True, 0, 2
+        self.answers, self.generates, self.utterances, self.frames = True, True, 0, 2
         config = EngineConfig(model="m", stall_seconds=stall_seconds, talker=TalkerConfig(slots=2))
         self.watchdog = Watchdog(config, INFO, self.open, lambda: self.in_flight, self.kill)
 
@@ -43,8 +43,8 @@ class Engine:
             if self.answers:
                 inbox.put(Record(number, Kind.END, 1, 0, 0.0, json.dumps({"n": number}).encode()))
             return inbox
-        self.spoken += 1
-        if self.speaks:
+        self.utterances += 1
+        if self.generates:
             codes, samples = np.zeros((1, 2, 16), np.int16), np.zeros((1, 2 * 1920), np.int16)
             inbox.put(Record(number, Kind.DATA, 1, 2, 0.0, AudioChunk.all_to_bytes(samples, codes)[0]))
             end = Completion(FinishReason.LENGTH, 1, self.frames)
@@ -61,17 +61,17 @@ class Engine:
 
 @pytest.fixture
 async def engine():
-    made = []
+    engines = []
 
     def make(stall_seconds=20.0):
-        made.append(Engine(stall_seconds))
-        return made[0]
+        engines.append(Engine(stall_seconds))
+        return engines[0]
 
     yield make
-    made[0].watchdog.close()
+    engines[0].watchdog.close()
 
 
-def is_well(engine):
+def is_healthy(engine):
     try:
         engine.watchdog.raise_if_unhealthy()
     except EngineUnavailable:
@@ -83,7 +83,7 @@ async def test_a_pipeline_that_does_not_answer_is_stalled_and_then_killed(engine
     engine = engine(stall_seconds=0.4)
     await engine.until(lambda: engine.watchdog.stats is not None)
     engine.answers = False
-    await engine.until(lambda: not is_well(engine))
+    await engine.until(lambda: not is_healthy(engine))
     with pytest.raises(EngineUnavailable) as failure:
         engine.watchdog.raise_if_unhealthy()
     assert failure.value.code == "engine_stalled"
@@ -91,11 +91,11 @@ async def test_a_pipeline_that_does_not_answer_is_stalled_and_then_killed(engine
     assert engine.killed == ["stalled"]
 
 
-async def test_time_in_which_this_process_was_stopped_does_not_count(engine):
+async def test_time_while_this_process_was_suspended_does_not_count(engine):
     engine = engine(stall_seconds=0.4)
     engine.answers = False
     await asyncio.sleep(0.15)
-    time.sleep(1.0)  # as if the machine had been suspended, the engine with it
+    time.sleep(1.0)  # simulates a suspended machine, including the engine
     engine.answers = True
     engine.watchdog._probe.cancel()
     await asyncio.sleep(0.15)
@@ -103,7 +103,7 @@ async def test_time_in_which_this_process_was_stopped_does_not_count(engine):
     assert engine.killed == []
 
 
-async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
+async def test_callers_share_a_probe_started_after_their_call(engine):
     engine = engine()
     first = await asyncio.gather(*(engine.watchdog.fresh_stats() for _ in range(5)))
     second = await engine.watchdog.fresh_stats()
@@ -113,23 +113,23 @@ async def test_callers_share_a_probe_that_is_newer_than_their_call(engine):
 
 async def test_a_readiness_check_starts_a_model_check_unless_all_slots_may_be_in_use(engine, monkeypatch):
     engine = engine()
-    engine.watchdog.check_if_idle()  # audio, or a start, was a moment ago
+    engine.watchdog.check_if_idle()  # audio was produced, or the engine started, a moment ago
     monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
     engine.in_flight = 2
     engine.watchdog.check_if_idle()
     await asyncio.sleep(0)
-    assert engine.spoken == 0
+    assert engine.utterances == 0
     engine.in_flight = 1
     engine.watchdog.check_if_idle()
-    await engine.until(lambda: engine.spoken == 1)
+    await engine.until(lambda: engine.utterances == 1)
 
 
-async def test_models_that_hang_without_failing_are_found_while_requests_come_and_go(engine, monkeypatch):
+async def test_models_that_hang_are_detected_while_requests_are_submitted(engine, monkeypatch):
     monkeypatch.setattr("engine.client.watchdog._IDLE_SECONDS", 0.0)
     monkeypatch.setattr("engine.client.watchdog._LONG_IDLE_SECONDS", 0.0)
     monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
     engine = engine()
-    engine.speaks = False
+    engine.generates = False
     engine.in_flight = 1
     engine.watchdog.check_if_idle()
     engine.watchdog.request_submitted()
@@ -137,16 +137,16 @@ async def test_models_that_hang_without_failing_are_found_while_requests_come_an
     assert engine.killed == ["failed"]
 
 
-@pytest.mark.parametrize("trouble", [{"speaks": False}, {"frames": 3}], ids=["fails", "wrong size"])
-async def test_failed_model_checks_make_it_unready_and_three_in_a_row_end_it(engine, trouble, monkeypatch):
+@pytest.mark.parametrize("fault", [{"generates": False}, {"frames": 3}], ids=["fails", "wrong size"])
+async def test_failed_model_checks_make_the_engine_unready_and_three_in_a_row_end_it(engine, fault, monkeypatch):
     monkeypatch.setattr("engine.client.watchdog._RETRY_SECONDS", 0.05)
     engine = engine()
-    vars(engine).update(trouble)
+    vars(engine).update(fault)
     engine.watchdog.request_failed()
-    assert is_well(engine)  # the request itself may have been at fault
-    await engine.until(lambda: not is_well(engine))
+    assert is_healthy(engine)  # the request itself may have been at fault
+    await engine.until(lambda: not is_healthy(engine))
     await engine.until(lambda: engine.killed)
-    assert (engine.killed, engine.spoken) == (["failed"], 3)
+    assert (engine.killed, engine.utterances) == (["failed"], 3)
 
 
 async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
@@ -154,16 +154,16 @@ async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
     for _ in range(5):
         engine.watchdog.request_failed()
         await engine.until(engine.watchdog._check.done)
-        assert is_well(engine)
+        assert is_healthy(engine)
     assert engine.killed == []
 
 
-async def test_audio_of_a_request_ends_a_series_of_failed_checks(engine):
+async def test_audio_of_a_request_resets_the_failed_checks(engine):
     engine = engine()
-    engine.speaks = False
+    engine.generates = False
     engine.watchdog.request_failed()
-    await engine.until(lambda: not is_well(engine))
+    await engine.until(lambda: not is_healthy(engine))
     engine.watchdog.audio_received()
-    assert is_well(engine)
+    assert is_healthy(engine)
     await engine.until(engine.watchdog._check.done)
     assert engine.killed == []

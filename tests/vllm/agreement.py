@@ -1,7 +1,7 @@
-"""Codes of two talkers are the same, but for draws that rounding decides.
+"""Agreement of codes between two talkers, except for draws decided by rounding.
 
-vLLM's layers sum in another order than the native ones, so logits differ by 1e-5. A number drawn closer than that to
-the edge between two codes may fall on either side, and all that follows is another utterance.
+The layers of vLLM sum in another order than the native ones, so logits differ by 1e-5. A random number closer than that
+to the boundary between two codes may give either of them, and all later codes then differ.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,43 +18,43 @@ from engine.talker.sampling import Sampler
 from tests.support.talkers import DEVICE, Generated, native_talker, speak
 
 ROUNDING = 3e-6 if DEVICE.type == "cpu" else 1e-4
-"""Of a probability, or of a logit where the likeliest code is taken."""
+"""Tolerance of a probability, or of a logit for greedy sampling."""
 
 
 def assert_agree(
-    heard: Sequence[Generated],
+    outputs: Sequence[Generated],
     expected: Sequence[Generated],
     utterances: Sequence[tuple[Prompt, Sampling]],
     checkpoint: Checkpoint,
     except_for: Collection[int] = (),
 ) -> None:
-    """What was heard of each utterance is what the native talker says; of those ``except_for``, its beginning."""
-    for number, (one, other) in enumerate(zip(heard, expected, strict=True)):
-        wanted = other.codes[: len(one.codes)] if number in except_for else other.codes
-        alike = assert_codes_agree(one.codes, wanted, utterances[number], checkpoint)
-        assert one.finish is other.finish or number in except_for or not alike, number
+    """Each output agrees with the native talker's; for those in ``except_for``, only the beginning is compared."""
+    for number, (one, other) in enumerate(zip(outputs, expected, strict=True)):
+        expected_codes = other.codes[: len(one.codes)] if number in except_for else other.codes
+        agree = assert_codes_agree(one.codes, expected_codes, utterances[number], checkpoint)
+        assert one.finish is other.finish or number in except_for or not agree, number
 
 
 def assert_codes_agree(
-    codes: np.ndarray, wanted: np.ndarray, utterance: tuple[Prompt, Sampling], checkpoint: Checkpoint
+    codes: np.ndarray, expected: np.ndarray, utterance: tuple[Prompt, Sampling], checkpoint: Checkpoint
 ) -> bool:
-    """Codes [n, 16] are the wanted ones, or (False) part from them where rounding decides."""
-    if np.array_equal(codes, wanted):
+    """Whether codes [n, 16] are the expected ones; asserts that a difference is decided by rounding."""
+    if np.array_equal(codes, expected):
         return True
-    draw = first_difference(codes, wanted)
+    draw = first_difference(codes, expected)
     assert margin(native_talker(checkpoint), utterance, draw) < ROUNDING, divmod(draw, 16)
     return False
 
 
-def first_difference(codes: np.ndarray, wanted: np.ndarray) -> int:
-    """The number of the draw, sixteen a frame, at which they part."""
-    shared = min(len(codes), len(wanted))
-    different = np.flatnonzero(codes[:shared].ravel() != wanted[:shared].ravel())
+def first_difference(codes: np.ndarray, expected: np.ndarray) -> int:
+    """The index of the first different draw; a frame has sixteen."""
+    shared = min(len(codes), len(expected))
+    different = np.flatnonzero(codes[:shared].ravel() != expected[:shared].ravel())
     return int(different[0]) if len(different) else 16 * shared
 
 
 def margin(talker: NativeTalker, utterance: tuple[Prompt, Sampling], draw: int) -> float:
-    """How far from another code a draw of an utterance is."""
+    """The distance of a draw from the nearest other code."""
     margins: list[float] = []
     plain = Sampler.__call__
 

@@ -1,6 +1,6 @@
-"""Talkers on vLLM's CPU backend, which ``make test-vllm`` installs. Where it is not, there is nothing to run.
+"""Talkers on vLLM's CPU backend, which ``make test-vllm`` installs; without it, nothing is collected.
 
-With TEST_DEVICE=cuda they are on the vLLM and the GPU that are there.
+With TEST_DEVICE=cuda, they use the installed vLLM and the GPU.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ else:
 CONTEXT = 512
 SLOTS = 8
 PREFILL_ROWS = 24
-"""Prompts of the tests are longer, so they are read in pieces."""
+"""Prompts of the tests are longer, so they are prefilled in pieces."""
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def opened(checkpoints) -> Callable[[str], Checkpoint]:
 @pytest.fixture(scope="module")
 def vllm_talker() -> Iterator[Callable[..., VllmTalker]]:
     """(checkpoint, settings of VllmConfig and TalkerConfig) -> a talker, closed at the end of the module."""
-    made: list[VllmTalker] = []
+    talkers: list[VllmTalker] = []
 
     def make(
         checkpoint: Checkpoint,
@@ -58,9 +58,9 @@ def vllm_talker() -> Iterator[Callable[..., VllmTalker]]:
         config = TalkerConfig(
             slots=slots, context=context, prefill_chunk=PREFILL_ROWS, vllm=VllmConfig.model_validate(settings)
         )
-        made.append(load_vllm_talker(checkpoint, config, DEVICE, dtype))
-        return made[-1]
+        talkers.append(load_vllm_talker(checkpoint, config, DEVICE, dtype))
+        return talkers[-1]
 
     yield make
-    for talker in made:
+    for talker in talkers:
         talker.close()

@@ -1,4 +1,4 @@
-"""vLLM's second model runner without a GPU: its Triton kernels are interpreted. For before vLLM is imported."""
+"""vLLM's V2 model runner without a GPU, with interpreted Triton kernels. Call ``install`` before importing vLLM."""
 
 import importlib.metadata
 import os
@@ -11,22 +11,22 @@ def install() -> None:
         "TRITON_INTERPRET": "1",
         "VLLM_PLUGINS": "",
     }
-    _answer_to_vllm()
-    _offer_a_backend()
+    _report_cpu_version()
+    _register_triton_backend()
 
 
-def _answer_to_vllm() -> None:
-    """vLLM finds out that it was built for CPUs by its version, under a name that this build does not have."""
+def _report_cpu_version() -> None:
+    """vLLM detects a CPU build by the version of the distribution "vllm", which this build does not have."""
     version = importlib.metadata.version
 
-    def answer(name: str) -> str:
+    def report_version(name: str) -> str:
         return f"{version(DISTRIBUTION)}+cpu" if name == "vllm" else version(name)
 
-    importlib.metadata.version = answer
+    importlib.metadata.version = report_version
 
 
-def _offer_a_backend() -> None:
-    """vLLM switches Triton off unless it has a backend for the platform; the interpreter needs none."""
+def _register_triton_backend() -> None:
+    """vLLM disables Triton without a backend for the platform, but the interpreter needs none."""
     from triton import backends
 
     class Driver:

@@ -1,4 +1,4 @@
-"""vLLM's cache: who is preempted comes back as he was, and what prompts share is computed once."""
+"""vLLM's KV cache: preempted requests resume correctly, and shared prompt prefixes are computed once."""
 
 import importlib
 from collections import Counter
@@ -15,40 +15,40 @@ from tests.vllm.agreement import assert_agree
 
 @pytest.fixture
 def preemptions(monkeypatch):
-    """The requests that vLLM has preempted, as they come."""
+    """The ids of preempted requests, in order."""
     scheduler = importlib.import_module("engine.talker.vllm.scheduler").PausableScheduler
     preempt, seen = scheduler._preempt_request, []
 
-    def seen_preempt(self, request, *args, **kwargs):
+    def recording_preempt(self, request, *args, **kwargs):
         seen.append(request.request_id)
         preempt(self, request, *args, **kwargs)
 
-    monkeypatch.setattr(scheduler, "_preempt_request", seen_preempt)
+    monkeypatch.setattr(scheduler, "_preempt_request", recording_preempt)
     return seen
 
 
 @pytest.fixture
 def rows_read(monkeypatch):
-    """How many of its prompt's rows each utterance has computed, in the order they came."""
+    """The number of prompt rows computed for each utterance, in order."""
     rows, read = UtteranceState.rows, Counter()
 
-    def counted(self, first, stop, text_pad):
+    def counting_rows(self, first, stop, text_pad):
         read[self.key] += stop - first
         return rows(self, first, stop, text_pad)
 
-    monkeypatch.setattr(UtteranceState, "rows", counted)
+    monkeypatch.setattr(UtteranceState, "rows", counting_rows)
     return read
 
 
-CROWD = {"context": 100, "slots": 3, "cache_positions": 112}
-"""Room for one utterance and a bit."""
-LONG_WINDED = (0, 1, 5)
-"""Seeds of utterances that do not end soon."""
+SMALL_CACHE = {"context": 100, "slots": 3, "cache_positions": 112}
+"""Space for slightly more than one utterance."""
+LONG_SEEDS = (0, 1, 5)
+"""Seeds of long utterances."""
 
 
 @pytest.fixture
-def crowd(opened):
-    """A checkpoint, and three utterances of it that together need twice that room."""
+def three_utterances(opened):
+    """A checkpoint, and three utterances that together need twice the cache."""
     checkpoint = opened("1b7-custom_voice")
     text = "Hello world, this is a test of the speech server. One two three."
 
@@ -56,20 +56,20 @@ def crowd(opened):
         sampling = SamplingParams(seed=seed, max_new_tokens=60)
         return prepare(SpeechRequest(text, speaker="ryan", text_layout="streaming", sampling=sampling), checkpoint)
 
-    return checkpoint, [one(seed) for seed in LONG_WINDED]
+    return checkpoint, [one(seed) for seed in LONG_SEEDS]
 
 
-def test_preempted_utterances_come_back_as_they_were(vllm_talker, crowd, preemptions):
-    checkpoint, utterances = crowd
-    talker = vllm_talker(checkpoint, **CROWD)
+def test_preempted_utterances_resume_correctly(vllm_talker, three_utterances, preemptions):
+    checkpoint, utterances = three_utterances
+    talker = vllm_talker(checkpoint, **SMALL_CACHE)
     native = speak(native_talker(checkpoint), utterances)
     assert_agree(speak(talker, utterances), native, utterances, checkpoint)
     assert preemptions
 
 
-def test_live_utterances_too_and_without_prefix_caching(vllm_talker, crowd, preemptions):
-    checkpoint, utterances = crowd
-    talker = vllm_talker(checkpoint, prefix_caching=False, **CROWD)
+def test_preempted_live_utterances_resume_without_prefix_caching(vllm_talker, three_utterances, preemptions):
+    checkpoint, utterances = three_utterances
+    talker = vllm_talker(checkpoint, prefix_caching=False, **SMALL_CACHE)
     native, whole = speak(native_talker(checkpoint), utterances), deepcopy(utterances)
     rest = [list(prompt.trailing) for prompt, _ in utterances]
     spoken = [Generated() for _ in utterances]
@@ -100,7 +100,7 @@ def test_an_utterance_ends_when_its_context_is_full(vllm_talker, opened):
 
 
 def voices(checkpoint):
-    """Two voices, which differ in their codes alone, and a third with another embedding."""
+    """Two voices that differ only in their codes, and a third with another embedding."""
     generator = np.random.default_rng(0)
     width, books = checkpoint.model.speaker_encoder.width, checkpoint.codec.decoder.codebook_size
     embedding = generator.standard_normal(width, dtype=np.float32)
@@ -114,30 +114,30 @@ def voices(checkpoint):
     ]
 
 
-def test_what_prompts_share_is_computed_once_and_only_that(vllm_talker, opened, rows_read):
+def test_shared_prefixes_are_computed_once(vllm_talker, opened, rows_read):
     checkpoint = opened("1b7-base")
     talker = vllm_talker(checkpoint)
     first, recoded, other = voices(checkpoint)
 
-    def say(text, voice, seed):
+    def prepared(text, voice, seed):
         sampling = SamplingParams(seed=seed, max_new_tokens=6)
         return prepare(SpeechRequest(text, voice=voice, text_layout="streaming", sampling=sampling), checkpoint)
 
     utterances = [
-        say("Hello world.", first, 1),
-        say("Hello world.", first, 2),
-        say("Quick brown fox.", first, 3),
-        say("Hello world.", recoded, 4),
-        say("Hello world.", other, 5),
-        say("Hello world.", Voice(first.embedding), 6),
+        prepared("Hello world.", first, 1),
+        prepared("Hello world.", first, 2),
+        prepared("Quick brown fox.", first, 3),
+        prepared("Hello world.", recoded, 4),
+        prepared("Hello world.", other, 5),
+        prepared("Hello world.", Voice(first.embedding), 6),
     ]
     native = speak(native_talker(checkpoint), utterances)
     assert_agree([speak(talker, [utterance])[0] for utterance in utterances], native, utterances, checkpoint)
-    spared = [len(prompt.text) - read for (prompt, _), read in zip(utterances, rows_read.values(), strict=True)]
-    assert spared == [0, 64, 32 if DEVICE.type == "cpu" else 48, 0, 0, 0]  # whole blocks of 68 and of 51 rows
+    cached_rows = [len(prompt.text) - read for (prompt, _), read in zip(utterances, rows_read.values(), strict=True)]
+    assert cached_rows == [0, 64, 32 if DEVICE.type == "cpu" else 48, 0, 0, 0]  # complete blocks of 68 and of 51 rows
 
 
-def test_with_caching_switched_off_nothing_is_shared(vllm_talker, opened, rows_read):
+def test_with_caching_disabled_nothing_is_shared(vllm_talker, opened, rows_read):
     checkpoint = opened("1b7-base")
     talker = vllm_talker(checkpoint, prefix_caching=False)
     request = SpeechRequest("Hello world.", voice=voices(checkpoint)[0], sampling=SamplingParams(max_new_tokens=3))

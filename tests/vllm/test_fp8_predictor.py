@@ -1,4 +1,4 @@
-"""The code predictor in eight bits, behind vLLM: the codes of the weights that eight bits hold, or no start."""
+"""The fp8 code predictor with vLLM: the codes of the rounded weights, or an error at startup."""
 
 import numpy as np
 import pytest
@@ -27,23 +27,23 @@ def test_without_a_gpu_the_talker_does_not_load(opened):
         load_vllm_talker(opened("1b7-base"), config(fp8=True), DEVICE, torch.float32)
 
 
-@pytest.mark.skipif(DEVICE.type == "cpu", reason="a GPU of compute capability 9.0 can")
-def test_codes_are_those_of_the_rounded_weights(tmp_path):
-    write_full_size(tmp_path / "whole")
-    write_fp8_checkpoint(tmp_path / "whole", tmp_path / "rounded")
-    heard = []
-    for name, fp8 in (("whole", False), ("rounded", False), ("whole", True)):
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU of compute capability 9.0")
+def test_codes_equal_those_of_the_rounded_weights(tmp_path):
+    write_full_size(tmp_path / "original")
+    write_fp8_checkpoint(tmp_path / "original", tmp_path / "rounded")
+    codes_by_variant = []
+    for name, fp8 in (("original", False), ("rounded", False), ("original", True)):
         checkpoint = open_checkpoint(str(tmp_path / name))
         talker = load_vllm_talker(checkpoint, config(fp8=fp8, reproducible=True), DEVICE, torch.bfloat16)
         try:
             spoken = speak(talker, [_utterance(checkpoint, number) for number in range(SLOTS)])
-            heard.append([each.codes for each in spoken])
+            codes_by_variant.append([each.codes for each in spoken])
         finally:
             talker.close()
-    for whole, rounded, narrow in zip(*heard, strict=True):
-        assert len(narrow) > 5
-        assert np.array_equal(narrow, rounded)
-        assert not np.array_equal(narrow, whole)
+    for original, rounded, fp8_codes in zip(*codes_by_variant, strict=True):
+        assert len(fp8_codes) > 5
+        assert np.array_equal(fp8_codes, rounded)
+        assert not np.array_equal(fp8_codes, original)
 
 
 def _utterance(checkpoint, number):

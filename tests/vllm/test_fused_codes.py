@@ -1,4 +1,4 @@
-"""The Triton launches draw what plain torch draws: interpreted, or with TEST_DEVICE=cuda on the GPU that is there."""
+"""The Triton kernels of the code predictor match plain torch: interpreted, or on a GPU with TEST_DEVICE=cuda."""
 
 import pytest
 import torch
@@ -23,39 +23,39 @@ TILES = {
     "down": {8: Tile(16, 32, 16, 2, 3)},
     "head": {16: Tile(16, 32, 16, 2, 4)},
 }
-"""For the passes of 5 rows: of 10, and then of 5. Of 9 the first, of 18, is cuBLAS's."""
+"""Tiles for the passes of 5 rows: the first has 10 rows, the others 5. With 9 rows, the first pass (18) uses cuBLAS."""
 
 
 @pytest.mark.parametrize(("rows", "talker_hidden"), [(1, 96), (5, 96), (3, 128)])
 def test_codebooks_1_to_15(rows, talker_hidden):
     sizes = {"vocab": 100, "codebooks": 4, "talker_hidden": talker_hidden}
     weights = random_weights(SMALL, **sizes, dtype=torch.float32, device=DEVICE)
-    codes, twin = TritonCodes(weights, 8), ReferencePredictor(weights, 8)
+    codes, reference = TritonCodes(weights, 8), ReferencePredictor(weights, 8)
     for seed in range(2):
-        asked = predictor_inputs(weights, rows, seed=seed, mixed=True)
-        drawn, embedding = codes(**asked)
-        twins, twins_embedding, _ = twin.run(**asked)
-        assert torch.equal(drawn, twins)
-        torch.testing.assert_close(embedding, twins_embedding)
-        forced = twins.flip(0).contiguous()
-        codes(**asked, forced=forced)
-        assert relative(codes.logits[:, :rows].transpose(0, 1), twin.run(**asked, forced=forced)[2]) < 1e-5
+        inputs = predictor_inputs(weights, rows, seed=seed, mixed=True)
+        drawn, embedding = codes(**inputs)
+        reference_codes, reference_embedding, _ = reference.run(**inputs)
+        assert torch.equal(drawn, reference_codes)
+        torch.testing.assert_close(embedding, reference_embedding)
+        forced = reference_codes.flip(0).contiguous()
+        codes(**inputs, forced=forced)
+        assert relative(codes.logits[:, :rows].transpose(0, 1), reference.run(**inputs, forced=forced)[2]) < 1e-5
 
 
 @pytest.mark.parametrize("rows", [5, 9])
-def test_products_that_share_out_their_columns(rows):
-    """In float32, as on the GPU only bfloat16 has them: the same codes, and logits but for the order of sums."""
+def test_products_with_split_columns(rows):
+    """In float32, although only bfloat16 uses them on a GPU: the same codes, and logits up to the order of sums."""
     weights = random_weights(TILED, vocab=96, codebooks=3, talker_hidden=64, dtype=torch.float32, device=DEVICE)
-    codes, twin = TritonCodes(weights, 16, TILES), ReferencePredictor(weights, 16)
-    asked = predictor_inputs(weights, rows, mixed=True)
-    twins, _, logits = twin.run(**asked)
-    assert torch.equal(codes(**asked)[0], twins)
-    codes(**asked, forced=twins)
+    codes, reference = TritonCodes(weights, 16, TILES), ReferencePredictor(weights, 16)
+    inputs = predictor_inputs(weights, rows, mixed=True)
+    reference_codes, _, logits = reference.run(**inputs)
+    assert torch.equal(codes(**inputs)[0], reference_codes)
+    codes(**inputs, forced=reference_codes)
     assert relative(codes.logits[:, :rows].transpose(0, 1), logits) < 1e-5
 
 
 def test_codebook_0():
-    """In three frames: two in which nothing may end, and one in which it may; codes drawn before are penalised."""
+    """Three frames: two in which the utterance may not end, and one in which it may. Previous codes are penalized."""
     talker = architecture(SMALL, vocab=100, codebooks=16, talker_hidden=96)
     plain, fused = (slots_of(talker) for _ in range(2))
     generator = torch.Generator().manual_seed(8)
@@ -63,17 +63,17 @@ def test_codebook_0():
     for frame in range(3):
         logits = torch.randn(len(rows), talker.vocab, generator=generator)
         logits[: 2 + frame, talker.ids.eos] += 20
-        want = PlainFirstCodes(plain)(logits.to(DEVICE), rows)
-        got = FusedFirstCodes(fused)(logits.to(DEVICE), rows)
-        assert torch.equal(got.codes, want.codes)
-        assert (want.codes == talker.ids.eos).any() == (frame == 2)
-        for one, other in zip((*got.params, *got.rng), (*want.params, *want.rng), strict=True):
+        expected = PlainFirstCodes(plain)(logits.to(DEVICE), rows)
+        result = FusedFirstCodes(fused)(logits.to(DEVICE), rows)
+        assert torch.equal(result.codes, expected.codes)
+        assert (expected.codes == talker.ids.eos).any() == (frame == 2)
+        for one, other in zip((*result.params, *result.rng), (*expected.params, *expected.rng), strict=True):
             assert torch.equal(one, other)
         assert torch.equal(fused.rules.seen, plain.rules.seen)
         assert torch.equal(fused.frames_made, plain.frames_made)
 
 
-def test_the_launches_can_be_tried_out():
+def test_the_kernels_pass_their_self_check():
     weights = random_weights(SMALL, vocab=100, codebooks=4, talker_hidden=128, dtype=torch.float32, device=DEVICE)
     for rows in (1, 8):
         self_check(TritonCodes(weights, 8), rows, weights)

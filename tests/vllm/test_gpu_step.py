@@ -1,4 +1,4 @@
-"""``benchmarks.gpu.step`` without its GPU: the steps it counts, and the pieces it takes apart."""
+"""``benchmarks.gpu.step`` without a GPU: the steps it times, and the parts it measures."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_steps_of_all_rows_are_timed(utterances):
     assert not utterances._talker.runnable(())
 
 
-@pytest.mark.skipif(DEVICE.type == "cuda", reason="the pieces are dry here")
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="this is a dry run of the pieces")
 def test_every_piece_runs(utterances, monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)

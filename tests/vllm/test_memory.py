@@ -1,4 +1,4 @@
-"""The talker's cache is as large as the GPU's division says; what it says stands in for a GPU's."""
+"""The size of the talker's cache follows the division of the GPU's memory, which is simulated."""
 
 import pytest
 import torch
@@ -9,15 +9,15 @@ from engine.errors import SetupError
 from engine.talker.vllm.talker import load_vllm_talker
 from tests.support.talkers import DEVICE, prepare, speak, various_requests
 
-pytestmark = pytest.mark.skipif(DEVICE.type == "cuda", reason="a real one says so there")
+pytestmark = pytest.mark.skipif(DEVICE.type == "cuda", reason="a real GPU reports its own memory")
 CONFIG = TalkerConfig(slots=4, context=256, prefill_chunk=64)
 
 
-class Memory:
-    """So many bytes, of which some are taken."""
+class SimulatedMemory:
+    """Memory with a limit in bytes, of which some are used."""
 
-    def __init__(self, limit: int, taken: int) -> None:
-        self.limit, self.taken = limit, taken
+    def __init__(self, limit: int, used: int) -> None:
+        self.limit, self.used = limit, used
         self.peak_watched = False
 
     def reset_peak(self) -> None:
@@ -25,13 +25,13 @@ class Memory:
 
     def cache_bytes(self, need) -> int:
         assert self.peak_watched
-        self.need, self.positions = need, cache_positions(self.limit, {"all": self.taken}, need)
+        self.need, self.positions = need, cache_positions(self.limit, {"all": self.used}, need)
         return self.positions * need.bytes_per_position
 
 
-def test_the_cache_takes_what_is_left(opened):
+def test_the_cache_takes_the_remaining_memory(opened):
     checkpoint = opened("0b6-custom_voice")
-    memory = Memory(2**30 + 2**20, 0)
+    memory = SimulatedMemory(2**30 + 2**20, 0)
     talker = load_vllm_talker(checkpoint, CONFIG, DEVICE, torch.float32, memory)
     try:
         assert memory.need.min_positions < memory.positions < memory.need.max_positions
@@ -43,7 +43,7 @@ def test_the_cache_takes_what_is_left(opened):
         talker.close()
 
 
-def test_too_little_is_said_with_what_would_do(opened):
-    memory = Memory(2**30, 2**20)
+def test_too_little_memory_is_an_error_that_says_how_much_suffices(opened):
+    memory = SimulatedMemory(2**30, 2**20)
     with pytest.raises(SetupError, match=r"needs .* positions, but GPU memory suffices for .*: set gpu_memory_gib"):
         load_vllm_talker(opened("0b6-custom_voice"), CONFIG, DEVICE, torch.float32, memory)

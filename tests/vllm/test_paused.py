@@ -1,4 +1,4 @@
-"""Utterances that wait for their listener or for their text keep what they have, and hold nobody else up."""
+"""Utterances paused by back-pressure or missing text keep their state and do not block others."""
 
 from copy import deepcopy
 
@@ -24,7 +24,7 @@ def talker(vllm_talker, checkpoint):
 
 @pytest.fixture
 def utterance(checkpoint):
-    """Function: seed -> a prepared utterance in the streaming layout. From 11 to 18 they outlast their text."""
+    """Function: seed -> a prepared utterance in the streaming layout. With seeds 11 to 18, audio outlasts the text."""
 
     def prepared(seed):
         sampling = SamplingParams(seed=seed, max_new_tokens=24)
@@ -35,112 +35,112 @@ def utterance(checkpoint):
 
 
 @pytest.fixture(scope="module")
-def alike(checkpoint):
-    """Function: codes, utterance -> asserts that the native talker says the same."""
+def assert_same_as_native(checkpoint):
+    """Function: assert that the native talker gives the same codes for an utterance."""
     one = native_talker(checkpoint)
 
-    def assert_alike(codes, utterance):
-        [wanted] = speak(one, [utterance])
-        assert_codes_agree(np.array(codes), wanted.codes, utterance, checkpoint)
+    def assert_same(codes, utterance):
+        [expected] = speak(one, [utterance])
+        assert_codes_agree(np.array(codes), expected.codes, utterance, checkpoint)
 
-    return assert_alike
+    return assert_same
 
 
-class Listener:
-    """Steps a talker and keeps each stream's codes."""
+class Runner:
+    """Steps a talker and collects the codes of each stream."""
 
     def __init__(self, talker):
         self.talker = talker
         self.codes = {}
 
-    def step(self, held=frozenset()):
-        outputs = self.talker.step(held)
+    def step(self, blocked=frozenset()):
+        outputs = self.talker.step(blocked)
         for output in outputs:
             if output.codes is not None:
                 self.codes.setdefault(output.stream, []).append(output.codes)
         return outputs
 
-    def until_still(self, held=frozenset()):
-        while self.talker.runnable(held):
-            self.step(held)
+    def until_blocked(self, blocked=frozenset()):
+        while self.talker.runnable(blocked):
+            self.step(blocked)
 
 
-def test_a_held_stream_stands_still_and_goes_on_as_if_nothing_had_been(talker, utterance, alike):
-    spoken = utterance(11)
-    talker.admit(0, *spoken)
-    listener = Listener(talker)
+def test_a_blocked_stream_pauses_and_resumes_without_a_gap(talker, utterance, assert_same_as_native):
+    prepared = utterance(11)
+    talker.admit(0, *prepared)
+    runner = Runner(talker)
     while talker.runnable(frozenset()):
-        if any(output.codes is not None for output in listener.step()):
-            before = len(listener.codes[0])
-            listener.until_still(frozenset({0}))
-            assert len(listener.codes[0]) == before
-    alike(listener.codes[0], spoken)
+        if any(output.codes is not None for output in runner.step()):
+            before = len(runner.codes[0])
+            runner.until_blocked(frozenset({0}))
+            assert len(runner.codes[0]) == before
+    assert_same_as_native(runner.codes[0], prepared)
 
 
-def test_beside_a_held_stream_others_speak_on(talker, utterance, alike):
-    held, free = utterance(12), utterance(13)
-    talker.admit(0, *held)
-    talker.admit(1, *free)
-    listener = Listener(talker)
-    while not listener.codes.get(0):
-        listener.step()
-    heard = len(listener.codes[0])
-    listener.until_still(frozenset({0}))
-    alike(listener.codes[1], free)
-    assert len(listener.codes[0]) == heard
+def test_other_streams_continue_beside_a_blocked_one(talker, utterance, assert_same_as_native):
+    blocked_utterance, other_utterance = utterance(12), utterance(13)
+    talker.admit(0, *blocked_utterance)
+    talker.admit(1, *other_utterance)
+    runner = Runner(talker)
+    while not runner.codes.get(0):
+        runner.step()
+    frames_before = len(runner.codes[0])
+    runner.until_blocked(frozenset({0}))
+    assert_same_as_native(runner.codes[1], other_utterance)
+    assert len(runner.codes[0]) == frames_before
     assert talker.free_slots == 7
-    listener.until_still()
-    alike(listener.codes[0], held)
+    runner.until_blocked()
+    assert_same_as_native(runner.codes[0], blocked_utterance)
 
 
-def test_a_stream_that_goes_on_gives_one_frame_a_step(talker, utterance):
+def test_a_resumed_stream_gives_one_frame_per_step(talker, utterance):
     talker.admit(0, *utterance(14))
-    listener = Listener(talker)
-    while not listener.codes.get(0):
-        listener.step()
+    runner = Runner(talker)
+    while not runner.codes.get(0):
+        runner.step()
     while talker.runnable(frozenset()):
-        listener.until_still(frozenset({0}))
-        frames = [output for output in listener.step() if output.codes is not None]
+        runner.until_blocked(frozenset({0}))
+        frames = [output for output in runner.step() if output.codes is not None]
         assert len(frames) <= 1
 
 
-def test_text_that_arrives_token_by_token_speaks_as_the_whole_text(talker, utterance, alike):
+def test_live_text_gives_the_codes_of_the_complete_text(talker, utterance, assert_same_as_native):
     prompt, sampling = utterance(15)
     whole = deepcopy((prompt, sampling))
     rest, prompt.trailing[:] = list(prompt.trailing), []
     talker.admit(0, prompt, sampling, text_open=True)
-    listener = Listener(talker)
+    runner = Runner(talker)
     while rest or talker.runnable(frozenset()):
         if not talker.runnable(frozenset()):
             talker.append_text(0, [rest.pop(0)], last=not rest)
-        listener.step()
-    alike(listener.codes[0], whole)
+        runner.step()
+    assert_same_as_native(runner.codes[0], whole)
 
 
-def test_text_that_comes_while_it_is_spoken_is_waited_for_only_when_it_runs_out(talker, utterance, alike):
+def test_a_live_stream_pauses_only_when_its_text_runs_out(talker, utterance, assert_same_as_native):
     (prompt, sampling), other = utterance(16), utterance(17)
     whole = deepcopy((prompt, sampling))
     first, rest = prompt.trailing[:6], prompt.trailing[6:]
     prompt.trailing[:] = first
     talker.admit(0, prompt, sampling, text_open=True)
     talker.admit(1, *other)
-    listener = Listener(talker)
-    while len(listener.codes.get(0, [])) < 3:
-        listener.step()
+    runner = Runner(talker)
+    while len(runner.codes.get(0, [])) < 3:
+        runner.step()
     talker.append_text(0, rest[:3], last=False)
-    listener.until_still()
-    assert len(listener.codes[0]) == 1 + 6 + 3
-    alike(listener.codes[1], other)
+    runner.until_blocked()
+    assert len(runner.codes[0]) == 1 + 6 + 3
+    assert_same_as_native(runner.codes[1], other)
     talker.append_text(0, rest[3:], last=True)
-    listener.until_still()
-    alike(listener.codes[0], whole)
+    runner.until_blocked()
+    assert_same_as_native(runner.codes[0], whole)
 
 
-def test_an_utterance_cancelled_while_its_text_is_open_leaves_its_slot(talker, utterance):
+def test_cancelling_with_open_text_frees_the_slot(talker, utterance):
     prompt, sampling = utterance(18)
     prompt.trailing[:] = prompt.trailing[:2]
     talker.admit(0, prompt, sampling, text_open=True)
-    Listener(talker).until_still()
+    Runner(talker).until_blocked()
     talker.cancel(0)
     talker.append_text(0, [1], last=True)
     assert talker.free_slots == 8

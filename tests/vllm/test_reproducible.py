@@ -1,4 +1,4 @@
-"""Where the talker is reproducible a seed gives the same codes, bit for bit in bfloat16, whoever else is served."""
+"""With ``reproducible``, a seed gives bit-identical codes in bfloat16, whatever else is running."""
 
 import numpy as np
 import pytest
@@ -19,58 +19,60 @@ CONFIG = TalkerConfig(slots=SLOTS, context=256, prefill_chunk=44, vllm=VllmConfi
 
 
 def utterances(checkpoint, count):
-    """Of different lengths, with named voices and clones, some of which begin alike."""
+    """Utterances of different lengths, with speakers and clones; some share a prefix."""
     random = np.random.default_rng(4)
     embedding = random.standard_normal(checkpoint.model.talker.transformer.hidden, dtype=np.float32)
-    heard = random.integers(0, 256, (20, 16))
-    voices = (Voice(embedding), Voice(embedding, heard, "one two three"))
-    made = []
+    reference_codes = random.integers(0, 256, (20, 16))
+    voices = (Voice(embedding), Voice(embedding, reference_codes, "one two three"))
+    prepared = []
     for number in range(count):
-        who = {"voice": voices[number % 3 - 1]} if number % 3 else {"speaker": "ryan"}
+        voice_fields = {"voice": voices[number % 3 - 1]} if number % 3 else {"speaker": "ryan"}
         text = " ".join(random.choice(WORDS, random.integers(2, 12)))
         sampling = SamplingParams(seed=number, temperature=0.9, top_k=50, max_new_tokens=int(random.integers(20, 60)))
-        made.append(prepare(SpeechRequest(text, sampling=sampling, **who), checkpoint))
-    return made
+        prepared.append(prepare(SpeechRequest(text, sampling=sampling, **voice_fields), checkpoint))
+    return prepared
 
 
 def arguments(monkeypatch, checkpoint, capability, dtype, head_dim=128, config=CONFIG):
-    """What vLLM would be started with, were the checkpoint's heads as wide as the published ones."""
+    """The arguments for vLLM, as if the checkpoint's heads had width ``head_dim``."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     device = torch.device("cuda")
     need = core._cache_need(checkpoint.model.talker, config, device, dtype)
     return core._arguments(need, head_dim, config, device, dtype)
 
 
-def test_all_steps_and_all_batches_are_equally_large(monkeypatch, opened):
-    made = arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16)
-    assert made["compilation_config"]["cudagraph_capture_sizes"] == [64] == [made["max_num_batched_tokens"]]
-    assert made["additional_config"] == {BATCHES: [SLOTS], FP8: False}
+def test_all_steps_and_batches_have_one_size(monkeypatch, opened):
+    vllm_arguments = arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16)
+    assert (
+        vllm_arguments["compilation_config"]["cudagraph_capture_sizes"]
+        == [64]
+        == [vllm_arguments["max_num_batched_tokens"]]
+    )
+    assert vllm_arguments["additional_config"] == {BATCHES: [SLOTS], FP8: False}
 
 
 @pytest.mark.parametrize(
     ("head_dim", "capability", "dtype"),
     [(128, (9, 0), torch.float32), (128, (12, 0), torch.bfloat16), (64, (9, 0), torch.bfloat16)],
 )
-def test_where_steps_that_read_prompts_are_no_graphs_it_cannot_be_promised(
-    monkeypatch, opened, head_dim, capability, dtype
-):
+def test_refuses_if_prefill_steps_cannot_use_graphs(monkeypatch, opened, head_dim, capability, dtype):
     with pytest.raises(SetupError, match=f"reproducible needs.*{head_dim}"):
         arguments(monkeypatch, opened("1b7-base"), capability, dtype, head_dim)
 
 
-def test_frames_of_more_slots_than_one_launch_takes_cannot_be_in_eight_bits(monkeypatch, opened):
-    asked = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, fp8_predictor=True)})
+def test_refuses_fp8_with_more_slots_than_the_persistent_kernel_supports(monkeypatch, opened):
+    config = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, fp8_predictor=True)})
     with pytest.raises(SetupError, match=rf"all {SLOTS} slots, but talker\.vllm\.fp8_predictor supports at most 16"):
-        arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16, config=asked)
+        arguments(monkeypatch, opened("1b7-base"), (9, 0), torch.bfloat16, config=config)
 
 
-@pytest.mark.skipif(DEVICE.type == "cpu", reason="a GPU of compute capability 9.0 can")
-@pytest.mark.parametrize("room", [None, 400])
-def test_codes_are_the_same_alone_and_in_any_company(tmp_path, room):
-    """room: of the cache, for one utterance and a half, so that some are preempted."""
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU of compute capability 9.0")
+@pytest.mark.parametrize("cache_positions", [None, 400])
+def test_codes_are_the_same_alone_and_in_any_batch(tmp_path, cache_positions):
+    """cache_positions: space for one and a half utterances, so that some are preempted."""
     write_full_size(tmp_path, kind="both")
     checkpoint = open_checkpoint(str(tmp_path))
-    config = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, cache_positions=room)})
+    config = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, cache_positions=cache_positions)})
     talker = load_vllm_talker(checkpoint, config, DEVICE, torch.bfloat16)
     try:
         count = 2 * SLOTS
@@ -79,8 +81,8 @@ def test_codes_are_the_same_alone_and_in_any_company(tmp_path, room):
         for batch in (range(SLOTS), range(SLOTS, count), range(0, count, 2), (3, 17, 30)):
             some = utterances(checkpoint, count)
             joins = {number: (7 * number) % 31 for number in range(len(batch))}
-            heard = speak(talker, [some[number] for number in batch], joins)
-            for number, spoken in zip(batch, heard, strict=True):
+            outputs = speak(talker, [some[number] for number in batch], joins)
+            for number, spoken in zip(batch, outputs, strict=True):
                 assert np.array_equal(spoken.codes, alone[number]), number
     finally:
         talker.close()

@@ -1,4 +1,4 @@
-"""A speech server whose answers the test writes, piece by piece."""
+"""A speech server whose responses the test sends piece by piece."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 FRAME = 1920
-"""Samples of a codec frame."""
+"""Samples per codec frame."""
 
 
 def silence(samples: int) -> bytes:
@@ -21,13 +21,13 @@ def silence(samples: int) -> bytes:
 
 
 def sound(samples: int) -> bytes:
-    """Samples that can be heard."""
+    """Audible samples."""
     return np.full(samples, 8000, "<i2").tobytes()
 
 
 @dataclass
-class Asked:
-    """A request, and the way to answer it."""
+class ReceivedRequest:
+    """A request and the means to answer it."""
 
     number: int
     head: str
@@ -35,40 +35,40 @@ class Asked:
     _writer: asyncio.StreamWriter
 
     async def send(self, data: bytes) -> None:
-        """These bytes, as they are."""
+        """Send raw bytes."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def begin(self, status: str = "200 OK", **headers: str) -> None:
-        """The head of an answer in chunks."""
+        """Send the head of a chunked response."""
         given = {"Content-Type": "audio/pcm", "Transfer-Encoding": "chunked"}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in given.items() if value)]
         await self.send("\r\n".join([*lines, "", ""]).encode())
 
     async def piece(self, data: bytes) -> None:
-        """A chunk; an empty one is the end."""
+        """Send a chunk; an empty one ends the response."""
         await self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def speak(self, *pieces: bytes) -> None:
-        """A whole answer."""
+        """Send a complete response."""
         await self.begin()
         for piece in (*pieces, b""):
             await self.piece(piece)
 
 
-Answer = Callable[[Asked], Awaitable[None]]
+Answer = Callable[[ReceivedRequest], Awaitable[None]]
 
 
 @dataclass
 class StandIn:
-    """What it was asked, and how many requests it had at once, at most and now."""
+    """Records requests, and how many are in flight now and at most."""
 
     answer: Answer
     url: str = ""
-    asked: list[Asked] = field(default_factory=list)
-    now: int = 0
-    most: int = 0
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    in_flight: int = 0
+    max_in_flight: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -79,23 +79,23 @@ class StandIn:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             length = int(head.partition("content-length: ")[2].split()[0])
-            asked = Asked(len(self.asked), head, json.loads(await reader.readexactly(length)), writer)
-            self.asked.append(asked)
+            request = ReceivedRequest(len(self.requests), head, json.loads(await reader.readexactly(length)), writer)
+            self.requests.append(request)
             await self._count(1)
-            await self.answer(asked)
+            await self.answer(request)
             await self._count(-1)
         writer.close()
 
     async def _count(self, change: int) -> None:
         async with self.changed:
-            self.now += change
-            self.most = max(self.most, self.now)
+            self.in_flight += change
+            self.max_in_flight = max(self.max_in_flight, self.in_flight)
             self.changed.notify_all()
 
 
 @asynccontextmanager
-async def standing_in(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[StandIn]:
-    """A server that answers so."""
+async def stand_in_server(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[StandIn]:
+    """A server that handles each request with ``answer``."""
     stand_in = StandIn(answer)
     server = await asyncio.start_server(stand_in.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]

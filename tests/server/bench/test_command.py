@@ -1,4 +1,4 @@
-"""``sonant bench`` as a process, against a real server."""
+"""``sonant bench`` as a process against a real server."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ import pytest
 from typer.testing import CliRunner
 
 from server.cli.main import app
-from tests.server.commands import ran
+from tests.server.commands import run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving, speech
 
-SAID = "Hello there."
+TEXT = "Hello there."
 
 
 def bench(server: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return ran("server.cli", "bench", *arguments, SONANT_SERVER=server)
+    return run_module("server.cli", "bench", *arguments, SONANT_SERVER=server)
 
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
     path = tmp_path / "texts.txt"
-    path.write_text(SAID + "\n")
+    path.write_text(TEXT + "\n")
     return path
 
 
-def figures(path: Path) -> dict[str, Any]:
+def read_report(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def test_a_load_is_measured_told_and_drawn(serving: Serving, client: httpx.Client, texts: Path, tmp_path: Path) -> None:
-    report, picture = tmp_path / "bench.json", tmp_path / "bench.svg"
+def test_measures_reports_and_plots_a_load(serving: Serving, client: httpx.Client, texts: Path, tmp_path: Path) -> None:
+    report, plot = tmp_path / "bench.json", tmp_path / "bench.svg"
     common = ["--texts", texts, "--seed", 7, "--frames", 24, "--voice", "serena"]
-    done = bench(serving.url, "-n", 3, "--warm-up", 1, *common, "--json", report, "--plot", picture)
+    done = bench(serving.url, "-n", 3, "--warm-up", 1, *common, "--json", report, "--plot", plot)
     assert done.returncode == 0, done.stderr
     assert "1 at once" in done.stdout
     assert "first audible sample, ms" in done.stdout
     assert "3 of 3 answered" in done.stdout
 
-    (load,) = figures(report)["loads"]
+    (load,) = read_report(report)["loads"]
     assert load["outcomes"] == {"ok": 3}
-    spoken = [len(client.post(SPEECH, json=speech(seed=seed)).content) / 48_000 for seed in (7, 8, 9)]
-    assert [each["audio"] for each in load["each"]] == pytest.approx(spoken)
-    assert load["audio_seconds"] == pytest.approx(sum(spoken))
+    durations = [len(client.post(SPEECH, json=speech(seed=seed)).content) / 48_000 for seed in (7, 8, 9)]
+    assert [each["audio"] for each in load["each"]] == pytest.approx(durations)
+    assert load["audio_seconds"] == pytest.approx(sum(durations))
     for each in load["each"]:
-        moments = [each[name] for name in ("connect", "header", "first_byte", "playable", "audible", "total")]
-        assert moments == sorted(moments)
+        times = [each[name] for name in ("connect", "header", "first_byte", "playable", "audible", "total")]
+        assert times == sorted(times)
         assert each["heard"] >= each["audible"]
     assert load["first_byte_ms"]["p50"] <= load["first_byte_ms"]["p99"] == load["first_byte_ms"]["max"]
 
-    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    assert ElementTree.parse(plot).getroot().tag.endswith("svg")
 
 
-def test_several_loads_are_compared(serving: Serving, tmp_path: Path) -> None:
+def test_compares_several_loads(serving: Serving, tmp_path: Path) -> None:
     report = tmp_path / "bench.json"
     done = bench(serving.url, "--rate", 50, "-c", 2, "-n", 4, "--even", "--frames", 6, "--json", report)
     assert done.returncode == 0, done.stderr
-    loads = figures(report)["loads"]
+    loads = read_report(report)["loads"]
     assert [(load["load"], load["kind"], load["asked"]) for load in loads] == [
         ("50 a second", "open", 4),
         ("2 at once", "closed", 4),
@@ -74,24 +74,24 @@ def test_several_loads_are_compared(serving: Serving, tmp_path: Path) -> None:
         assert name in done.stdout
 
 
-def test_a_clone_is_measured_too(serving: Serving, texts: Path, tmp_path: Path) -> None:
+def test_measures_cloning(serving: Serving, texts: Path, tmp_path: Path) -> None:
     recording, report = tmp_path / "voice.wav", tmp_path / "bench.json"
     recording.write_bytes(wav(tone(1.5)))
     clone = ["--ref-audio", recording, "--ref-text", "one two three", "--task-type", "Base"]
     done = bench(serving.url, "-n", 2, "--frames", 6, "--texts", texts, *clone, "--json", report)
     assert done.returncode == 0, done.stdout
-    assert figures(report)["loads"][0]["outcomes"] == {"ok": 2}
+    assert read_report(report)["loads"][0]["outcomes"] == {"ok": 2}
 
 
-def test_wav_streams_and_other_rates_are_understood(serving: Serving, texts: Path, tmp_path: Path) -> None:
+def test_understands_wav_streams_and_other_sample_rates(serving: Serving, texts: Path, tmp_path: Path) -> None:
     report = tmp_path / "bench.json"
     fields = json.dumps({"response_format": "wav", "sample_rate": 16_000, "seed": 7, "max_new_tokens": 11})
     done = bench(serving.url, "-n", 1, "--texts", texts, "--body", fields, "--json", report)
     assert done.returncode == 0, done.stdout
-    assert figures(report)["loads"][0]["audio_seconds"] == pytest.approx(0.8)
+    assert read_report(report)["loads"][0]["audio_seconds"] == pytest.approx(0.8)
 
 
-def test_refusals_are_told_and_nobody_served_is_a_failure(serving: Serving) -> None:
+def test_reports_refusals_and_fails_if_no_request_succeeds(serving: Serving) -> None:
     done = bench(serving.url, "-n", 3, "--voice", "nobody", "--voice", "serena", "--frames", 6)
     assert done.returncode == 0
     assert "1 of 3 answered" in done.stdout
@@ -101,7 +101,7 @@ def test_refusals_are_told_and_nobody_served_is_a_failure(serving: Serving) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--plan", "nothing"], "'nothing'"),
         (["--body", "[1]"], "--body"),
@@ -116,9 +116,9 @@ def test_refusals_are_told_and_nobody_served_is_a_failure(serving: Serving) -> N
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
-def test_what_cannot_be_measured_is_one_line(arguments: list[str], told: str) -> None:
+def test_an_invalid_option_is_one_line(arguments: list[str], expected: str) -> None:
     done = CliRunner().invoke(app, ["bench", *arguments])
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("sonant bench: ")
-    assert told in line
+    assert expected in line

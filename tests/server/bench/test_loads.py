@@ -1,4 +1,4 @@
-"""When the requests of a load come, and what they ask for."""
+"""The arrival times and bodies of the requests of a load."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from server.bench.workload import (
 )
 
 
-def test_poisson_arrivals_are_the_same_for_the_same_seed() -> None:
+def test_poisson_arrivals_are_reproducible_by_seed() -> None:
     load = Open(10, requests=50)
     assert list(load.arrivals()) == list(load.arrivals())
     assert list(load.arrivals()) != list(Open(10, requests=50, seed=8).arrivals())
 
 
-def test_poisson_arrivals_come_at_their_rate_and_irregularly() -> None:
+def test_poisson_arrivals_have_the_given_rate_and_variance() -> None:
     arrivals = list(Open(10, requests=4001).arrivals())
     gaps = [late - early for early, late in pairwise(arrivals)]
     mean = arrivals[-1] / len(gaps)
@@ -44,13 +44,13 @@ def test_even_arrivals() -> None:
     assert list(Open(4, requests=4, even=True).arrivals()) == [0.0, 0.25, 0.5, 0.75]
 
 
-def test_whichever_end_is_first_ends_a_load() -> None:
+def test_the_first_limit_ends_a_load() -> None:
     assert len(list(Open(4, requests=100, seconds=2.0, even=True).arrivals())) == 8
     assert len(list(Open(4, requests=3, seconds=2.0, even=True).arrivals())) == 3
     assert len(list(Closed(2, requests=5).numbers())) == 5
 
 
-def test_a_load_that_is_not_bounded_gets_a_bound() -> None:
+def test_an_unlimited_load_gets_a_limit() -> None:
     assert open_load(40, None, None, even=False, seed=7).requests == 800
     assert open_load(1, None, None, even=False, seed=7).requests == 40
     assert open_load(1, None, 5.0, even=False, seed=7).requests is None
@@ -69,14 +69,14 @@ def test_the_plan_for_a_gpu() -> None:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_every_plan_ends(name: str) -> None:
+def test_every_plan_is_finite(name: str) -> None:
     loads: list[Load] = planned(name, None, None, even=False, seed=7)
     assert all(load.requests for load in loads)
 
 
-def test_texts_and_voices_take_turns_and_every_request_has_a_seed() -> None:
-    asking = Workload(("One.", "Two."), ("ava", "emma", "adam"), first_seed=5)
-    bodies = [json.loads(asking.body(number)) for number in range(4)]
+def test_texts_and_voices_alternate_and_every_request_has_a_seed() -> None:
+    workload = Workload(("One.", "Two."), ("ava", "emma", "adam"), first_seed=5)
+    bodies = [json.loads(workload.body(number)) for number in range(4)]
     assert [body["input"] for body in bodies] == ["One.", "Two.", "One.", "Two."]
     assert [body["voice"] for body in bodies] == ["ava", "emma", "adam", "ava"]
     assert [body["seed"] for body in bodies] == [5, 6, 7, 8]
@@ -84,9 +84,9 @@ def test_texts_and_voices_take_turns_and_every_request_has_a_seed() -> None:
     assert all("max_new_tokens" not in body for body in bodies)
 
 
-def test_fields_of_the_caller_win_and_null_takes_one_out() -> None:
-    asking = Workload(("One.",), ("ava",), {"seed": None, "voice": {"id": "v"}, "ignore_eos": True})
-    assert json.loads(asking.body(0)) == {
+def test_extra_fields_override_and_null_removes() -> None:
+    workload = Workload(("One.",), ("ava",), {"seed": None, "voice": {"id": "v"}, "ignore_eos": True})
+    assert json.loads(workload.body(0)) == {
         "input": "One.",
         "voice": {"id": "v"},
         "response_format": "pcm",
@@ -95,15 +95,15 @@ def test_fields_of_the_caller_win_and_null_takes_one_out() -> None:
     }
 
 
-def test_lengths_are_a_number_or_follow_from_the_text() -> None:
+def test_frames_are_a_number_or_follow_from_the_text() -> None:
     assert json.loads(Workload(("One.",), frames=63, frames_field="max_tokens").body(0))["max_tokens"] == 63
-    followed = Workload(SENTENCES, frames="text")
-    lengths = [followed.frames_of(number) for number in range(len(SENTENCES))]
+    workload = Workload(SENTENCES, frames="text")
+    lengths = [workload.frames_of(number) for number in range(len(SENTENCES))]
     assert (min(lengths), max(lengths)) == (41, 76)
-    assert json.loads(followed.body(0))["max_new_tokens"] == 76
+    assert json.loads(workload.body(0))["max_new_tokens"] == 76
 
 
-def test_a_recording_is_sent_along_or_named(tmp_path: Path) -> None:
+def test_a_reference_file_is_sent_as_a_data_url_and_a_url_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "voice.wav"
     file.write_bytes(b"RIFF...")
     head, _, data = recording_url(str(file)).partition(",")
@@ -111,7 +111,7 @@ def test_a_recording_is_sent_along_or_named(tmp_path: Path) -> None:
     assert recording_url("https://example.com/voice.wav") == "https://example.com/voice.wav"
 
 
-def test_texts_of_a_file_are_its_lines(tmp_path: Path) -> None:
+def test_reads_one_text_per_line(tmp_path: Path) -> None:
     file = tmp_path / "texts.txt"
     file.write_text("One.\n\n  Zwei. \n", "utf-8")
     assert read_texts(file) == ("One.", "Zwei.")

@@ -1,4 +1,4 @@
-"""The samples of an answer, however they are cut into pieces."""
+"""Reading samples from responses, independent of how they are split into pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from server.bench.samples import Samples
 QUIET = np.array([0, 100, -327, 327, 50], "<i2")
 
 
-def given(data: bytes, step: int, rate: int = 24_000) -> tuple[Samples, int]:
+def feed(data: bytes, step: int, rate: int = 24_000) -> tuple[Samples, int]:
     samples = Samples(rate, audible=0.01)
     return samples, sum(samples.add(data[at : at + step]) for at in range(0, len(data), step))
 
@@ -26,25 +26,25 @@ def wav(samples: np.ndarray, rate: int, subtype: str = "PCM_16") -> bytes:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("loud", [328, -328, -32_768])
-def test_the_first_audible_sample_is_found(step: int, loud: int) -> None:
+def test_finds_the_first_audible_sample(step: int, loud: int) -> None:
     data = np.concatenate([QUIET, np.array([loud, 0, 3000], "<i2")]).tobytes()
-    samples, taken = given(data, step)
+    samples, taken = feed(data, step)
     assert (samples.onset, taken) == (len(QUIET), len(data))
 
 
-def test_there_may_be_none() -> None:
-    assert given(QUIET.tobytes(), 3)[0].onset is None
+def test_silence_has_no_onset() -> None:
+    assert feed(QUIET.tobytes(), 3)[0].onset is None
 
 
 @pytest.mark.parametrize("step", [1, 5, 44, 1000])
-def test_the_header_of_a_wav_file_is_not_played(step: int) -> None:
-    heard = np.concatenate([QUIET, np.full(10, 9000, "<i2")])
-    samples, taken = given(wav(heard, 16_000), step)
-    assert (samples.rate, samples.onset, taken) == (16_000, len(QUIET), heard.nbytes)
+def test_skips_the_header_of_a_wav_file(step: int) -> None:
+    played = np.concatenate([QUIET, np.full(10, 9000, "<i2")])
+    samples, taken = feed(wav(played, 16_000), step)
+    assert (samples.rate, samples.onset, taken) == (16_000, len(QUIET), played.nbytes)
 
 
 @pytest.mark.parametrize(
-    ("file", "told"),
+    ("file", "reason"),
     [
         (wav(np.zeros((100, 2)), 24_000), "2 channels"),
         (wav(np.zeros(100), 24_000, "PCM_24"), "24 bits"),
@@ -52,6 +52,6 @@ def test_the_header_of_a_wav_file_is_not_played(step: int) -> None:
     ],
     ids=["stereo", "24 bits", "endless junk"],
 )
-def test_other_wav_files_are_refused(file: bytes, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        given(file, 7)
+def test_refuses_other_wav_files(file: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        feed(file, 7)

@@ -1,6 +1,6 @@
-// The same machine on a CPU: every CUDA thread is a fiber; blocks, warps, copies and tensor cores behave as PTX says.
-// One block runs as far as it can before another does, its fibers in an order drawn by chance; copies land only when
-// waited for, shared memory starts as NaN.
+// An emulation of the GPU on a CPU. Every CUDA thread is a fiber; blocks, warps, copies and tensor cores behave as
+// specified by PTX. A block runs as far as it can before another one continues, with its fibers in random order.
+// Asynchronous copies complete only when waited for, and shared memory starts as NaN.
 #pragma once
 #include <ucontext.h>
 
@@ -53,7 +53,7 @@ inline std::vector<Fiber> fibers;
 inline std::vector<Barrier> blocks;
 inline std::vector<Lanes> warps;
 inline std::vector<std::vector<char>> shared;
-inline std::vector<char> waiting;  // blocks that others must reach a grid barrier for
+inline std::vector<char> waiting;  // blocks that wait at a grid barrier for others
 inline ucontext_t scheduler;
 inline Fiber *now;
 

@@ -1,4 +1,4 @@
-"""persistent.cu as a function on a CPU: ``emulate.h`` stands where the GPU stands."""
+"""Compile persistent.cu for the CPU: ``emulate.h`` takes the place of the GPU."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.code_predictors import random_weights
 HERE = Path(__file__).parent
 SHAPE = Transformer(hidden=128, intermediate=192, layers=2, heads=4, kv_heads=2, head_dim=64, rope_theta=1e6, eps=1e-6)
 SMALL = Sizes(SHAPE, 128, 4, 256, blocks=2, warps=4, slices=(4, 2, 4, 2, 2, 2))
-"""Two blocks of four warps, and a projection before the layers."""
+"""Two blocks of four warps, with a projection before the layers."""
 WITHOUT_PROJECTION = replace(SMALL, talker_hidden=SHAPE.hidden)
 LIKE_PUBLISHED = Sizes(
     Transformer(hidden=256, intermediate=512, layers=1, heads=16, kv_heads=8, head_dim=64, rope_theta=1e6, eps=1e-6),
     512, 3, 512, blocks=2,
 )  # fmt: skip
-"""Sixteen warps and the published model's slices."""
+"""Sixteen warps, and the slices of the published model."""
 
 
 def weights_of(sizes: Sizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWeights:
@@ -32,8 +32,8 @@ def weights_of(sizes: Sizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWe
     )
 
 
-def emulated(folder: Path, sizes: Sizes, rows: int, seed: int) -> Launch:
-    """The kernel for up to ``rows``. seed: of the order in which the GPU's threads run."""
+def emulated_kernel(folder: Path, sizes: Sizes, rows: int, seed: int) -> Launch:
+    """The kernel for up to ``rows`` rows. seed: determines the order in which threads run."""
     library = folder / "kernel.so"
     options = [*replace(sizes, ring=3).macros(rows), "-DEMULATED", "-I", str(CUDA), "-I", str(HERE)]
     command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", *options, str(HERE / "emulate.cpp")]

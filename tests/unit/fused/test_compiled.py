@@ -1,4 +1,4 @@
-"""A kernel that was compiled once is taken from the user's cache, and one that cannot be is an error that says why."""
+"""Compiled kernels are cached for the user; a kernel that cannot be compiled raises a clear error."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from engine.kernels import nvrtc
 
 
 class Compiler:
-    """In NVRTC's place."""
+    """Replaces NVRTC."""
 
     version = "13.0"
     runs = 0
@@ -28,14 +28,14 @@ def source(tmp_path, monkeypatch):
     return folder / "kernel.cu"
 
 
-def test_it_is_compiled_once(source, tmp_path):
+def test_a_kernel_is_compiled_once(source, tmp_path):
     cubin = nvrtc.compile_cubin(source, ["-DA=1"])
     assert cubin == nvrtc.compile_cubin(source, ["-DA=1"]) == b"kernel.cu int kernel; part.h -DA=1"
     assert Compiler.runs == 1
     assert [path.suffix for path in (tmp_path / "cache" / "sonant" / "kernels").iterdir()] == [".cubin"]
 
 
-def test_it_is_compiled_anew_when_anything_changes(source):
+def test_a_kernel_is_recompiled_if_anything_changes(source):
     nvrtc.compile_cubin(source, ["-DA=1"])
     nvrtc.compile_cubin(source, ["-DA=2"])
     (source.parent / "part.h").write_text("int other;")
@@ -43,42 +43,42 @@ def test_it_is_compiled_anew_when_anything_changes(source):
     assert Compiler.runs == 3
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(source, tmp_path, monkeypatch):
+def test_an_unwritable_cache_is_no_error(source, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert nvrtc.compile_cubin(source, []) == b"kernel.cu int kernel; part.h"
 
 
-def test_without_nvrtc_the_error_says_what_is_missing(source, monkeypatch):
+def test_a_missing_nvrtc_is_named(source, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so"]))
     with pytest.raises(nvrtc.KernelError, match="libnvrtc"):
         nvrtc.compile_cubin(source, [])
 
 
-def files(tmp_path):
+def cache_files(tmp_path):
     return list((tmp_path / "cache" / "sonant" / "kernels").iterdir())
 
 
-@pytest.mark.parametrize("harm", [lambda kept: b"", lambda kept: kept[:-1], lambda kept: kept[:-1] + b"?"])
-def test_a_damaged_one_is_compiled_anew_once(source, tmp_path, harm):
+@pytest.mark.parametrize("corrupt", [lambda data: b"", lambda data: data[:-1], lambda data: data[:-1] + b"?"])
+def test_a_corrupt_cache_entry_is_recompiled_once(source, tmp_path, corrupt):
     cubin = nvrtc.compile_cubin(source, [])
-    (file,) = files(tmp_path)
-    file.write_bytes(harm(file.read_bytes()))
+    (file,) = cache_files(tmp_path)
+    file.write_bytes(corrupt(file.read_bytes()))
     assert nvrtc.compile_cubin(source, []) == nvrtc.compile_cubin(source, []) == cubin
     assert Compiler.runs == 2
 
 
-def test_what_cannot_be_written_whole_leaves_no_file(source, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_no_cache_file(source, tmp_path, monkeypatch):
     def full(self, target):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(nvrtc.Path, "replace", full)
     assert nvrtc.compile_cubin(source, []) == b"kernel.cu int kernel; part.h"
-    assert not files(tmp_path)
+    assert not cache_files(tmp_path)
 
 
-def test_without_a_home_it_is_compiled_at_every_start(source, monkeypatch):
+def test_without_a_home_directory_it_is_compiled_on_every_start(source, monkeypatch):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 

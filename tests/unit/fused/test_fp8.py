@@ -1,4 +1,4 @@
-"""Matrices in eight bits: numbers that bfloat16 holds, no further from the weights than four significant bits are."""
+"""fp8 matrices: values that bfloat16 represents, with four significant bits of the weights."""
 
 from dataclasses import replace
 
@@ -19,52 +19,52 @@ def weights():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_weights_have_four_significant_bits(dtype):
+def test_rounded_weights_have_four_significant_bits(dtype):
     weights = weights_of(SMALL, dtype)
-    fewer = round_to_fp8(weights)
+    after_rounding = round_to_fp8(weights)
     for name in MATRICES:
-        before, after = getattr(weights, name), getattr(fewer, name)
+        before, after = getattr(weights, name), getattr(after_rounding, name)
         assert after.dtype == dtype
         assert 0.01 < relative(after, before) < 0.03
         large = before.abs() > 1e-3
         assert ((after - before).abs()[large] <= before.abs()[large] / 16).all()
-    assert torch.equal(fewer.tables, weights.tables)
+    assert torch.equal(after_rounding.tables, weights.tables)
 
 
-def test_what_is_rounded_stays_as_it_is(weights):
+def test_rounding_is_idempotent(weights):
     once = round_to_fp8(weights)
     twice = round_to_fp8(once)
     assert all(torch.equal(getattr(once, name), getattr(twice, name)) for name in MATRICES)
 
 
-def test_a_predictor_that_projects_nothing_is_rounded_too():
+def test_a_predictor_without_a_projection_can_be_rounded():
     assert round_to_fp8(weights_of(WITHOUT_PROJECTION)).project is None
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.1, 30.0])
-def test_weights_are_held_however_large(weights, size):
+def test_rounding_works_at_any_scale(weights, size):
     scaled = replace(weights, **{name: getattr(weights, name) * size for name in MATRICES})
-    fewer = round_to_fp8(scaled)
-    assert max(relative(getattr(fewer, name), getattr(scaled, name)) for name in MATRICES) < 0.03
+    after_rounding = round_to_fp8(scaled)
+    assert max(relative(getattr(after_rounding, name), getattr(scaled, name)) for name in MATRICES) < 0.03
 
 
-@pytest.mark.parametrize("spoilt", [3e4, 1e5, float("nan"), float("inf")])
+@pytest.mark.parametrize("outlier", [3e4, 1e5, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["qkv", "heads"])
-def test_one_number_that_would_spoil_the_scale_of_all_is_told(weights, name, spoilt):
+def test_an_outlier_that_spoils_the_scale_is_an_error(weights, name, outlier):
     matrix = getattr(weights, name).clone()
-    matrix.view(-1)[-1] = spoilt
+    matrix.view(-1)[-1] = outlier
     with pytest.raises(Fp8PrecisionError, match="relative error"):
         round_to_fp8(replace(weights, **{name: matrix}))
 
 
-def test_weights_of_zero_are_held(weights):
-    nothing = replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in MATRICES})
-    assert not round_to_fp8(nothing).heads.any()
+def test_weights_of_zero_can_be_rounded(weights):
+    zeros = replace(weights, **{name: torch.zeros_like(getattr(weights, name)) for name in MATRICES})
+    assert not round_to_fp8(zeros).heads.any()
 
 
-def test_a_byte_of_the_stream_is_a_weight(weights):
-    fewer = round_to_fp8(weights)
-    scale, whole = fp8_scale(fewer), pack(fewer, SMALL)
+def test_a_byte_of_the_packed_stream_is_one_weight(weights):
+    after_rounding = round_to_fp8(weights)
+    scale, whole = fp8_scale(after_rounding), pack(after_rounding, SMALL)
     narrow = pack_fp8(whole, scale)
     assert narrow.numel() == whole.numel()
     assert narrow.is_contiguous()
@@ -75,6 +75,6 @@ def test_a_byte_of_the_stream_is_a_weight(weights):
     assert torch.equal(lane[1], other.view(32, 8)[5][order])
 
 
-def test_what_bits_are_multiplied_by_is_a_power_of_two_twice():
+def test_the_scale_is_two_powers_of_two():
     words = torch.tensor([bfloat16_factor(9), bfloat16_factor(-7)], dtype=torch.int64).to(torch.int32)
     assert words.view(torch.bfloat16).tolist() == [2.0**111, 2.0**111, 2.0**127, 2.0**127]

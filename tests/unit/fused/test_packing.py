@@ -1,4 +1,4 @@
-"""Every weight stands in the stream once, where the warp that multiplies it looks."""
+"""Packing: every weight is in the stream once, where the warp that multiplies it reads."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ def weights():
     return weights_of(SMALL)
 
 
-def test_every_weight_stands_there_once(weights):
+def test_every_weight_is_packed_once(weights):
     matrices = [weights.project, weights.qkv, weights.out, weights.gate_up, weights.down, weights.heads]
     values = torch.cat([matrix.flatten() for matrix in matrices])
     assert torch.equal(pack(weights, SMALL).flatten().float().sort().values, values.float().sort().values)
@@ -28,12 +28,12 @@ def test_a_unit_is_eight_rows_of_32_columns(weights):
 
 
 @pytest.mark.parametrize("talker_hidden", [1024, 2048])
-def test_the_published_sizes_are_known(weights, talker_hidden):
+def test_the_published_sizes_are_supported(weights, talker_hidden):
     published = replace(weights, shape=PUBLISHED, vocab=2048, codebooks=16, talker_hidden=talker_hidden)
     sizes = published_sizes(published)
     assert sizes is not None
     assert sizes.projects == (talker_hidden == 2048)
 
 
-def test_other_sizes_are_not(weights):
+def test_other_sizes_are_not_supported(weights):
     assert published_sizes(weights) is None

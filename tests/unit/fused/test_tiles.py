@@ -1,4 +1,4 @@
-"""Which products are shared out, and that the published sizes can be."""
+"""Which products use tiles, and that the tiles fit the published sizes."""
 
 import pytest
 import torch
@@ -15,21 +15,21 @@ MATRICES = {
     "head": (2048, PUBLISHED.hidden),
 }
 SHARED_MEMORY = 227 * 1024
-"""Of a block on compute capability 9.0."""
+"""Bytes per block on compute capability 9.0."""
 
 
 @pytest.mark.parametrize("name", FASTEST)
 def test_the_fastest_tiles_divide_the_published_sizes(name):
     sizes = FASTEST[name]
     assert list(sizes) == sorted(sizes)
-    for most, tile in sizes.items():
-        assert tile_for(FASTEST, name, most, *MATRICES[name]) is tile
+    for max_rows, tile in sizes.items():
+        assert tile_for(FASTEST, name, max_rows, *MATRICES[name]) is tile
         assert tile.stages * (tile.rows + tile.outputs) * tile.columns * 2 <= SHARED_MEMORY
     assert tile_for(FASTEST, name, max(sizes) + 1, *MATRICES[name]) is None
     assert name != "gate_up" or all(tile.parts == 1 for tile in sizes.values()), "SwiGLU follows within the launch"
 
 
-def test_cublas_multiplies_what_no_tile_divides():
+def test_cublas_multiplies_sizes_without_a_tile():
     tiles = {"out": {8: Tile(16, 32, 16, 2, parts=2)}}
     assert tile_for(tiles, "out", 8, 64, 64) == tiles["out"][8]
     assert tile_for(tiles, "out", 8, 48, 64) is None
@@ -37,12 +37,12 @@ def test_cublas_multiplies_what_no_tile_divides():
     assert tile_for(tiles, "down", 8, 64, 64) is None
 
 
-def test_there_is_room_for_all_parts():
+def test_the_workspace_holds_all_partial_sums():
     assert partial_sum_rows(FASTEST, "out", 512) == 512
     assert partial_sum_rows(FASTEST, "out", 256) == 512, "64 rows in eight parts"
     assert partial_sum_rows(FASTEST, "out", 4) == 32
     assert partial_sum_rows(ALL_CUBLAS, "out", 4) == 4
 
 
-def test_a_cpu_has_no_tiles():
+def test_a_cpu_uses_no_tiles():
     assert default_tiles(torch.device("cpu"), torch.bfloat16) is ALL_CUBLAS

@@ -1,4 +1,4 @@
-"""A step's input rows are what the definition says (SPEC 3 and 4), however prompts are cut and mixed with frames."""
+"""Input rows of a step match the definition (SPEC 3 and 4), however prompts are split and mixed with frames."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ class Rows:
         return UtteranceState(0, "0", prompt, self.sampling, list(prompt.trailing), text_open)
 
     def fill(self, *rows):
-        """rows: (slot, position, count, reading) of each request -> the input rows."""
+        """Fill input rows for (slot, position, count, reading) of each request."""
         slots, positions, counts, reading = map(np.array, zip(*rows, strict=True))
         starts = np.cumsum(counts) - counts
         out = torch.full((int(counts.sum()), self.slots.embedding.shape[1]), float("nan"))
@@ -43,17 +43,17 @@ class Rows:
         return out.numpy()
 
     def draw(self, slot, frame):
-        """What the frame tail leaves of a frame."""
+        """Store a frame as the frame sampler does."""
         self.slots.embedding[slot] = self.codec.frame_rows(torch.from_numpy(frame[None].astype(np.int64)))[0]
         self.slots.frames_made[slot] += 1
 
     def frame_row(self, frame, text):
-        """A frame's input row by the definition."""
+        """The input row of a frame, from the definition."""
         embedded = self.codec.frame_rows(torch.from_numpy(frame[None].astype(np.int64)))[0].numpy()
         return embedded + project_text([text], self.checkpoint)[0]
 
 
-def close(one, other):
+def assert_close(one, other):
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
@@ -69,15 +69,15 @@ def in_context(rows, layout="streaming"):
 
 @pytest.mark.parametrize("layout", ["streaming", "full"])
 @pytest.mark.parametrize("piece", [1, 4, 100])
-def test_a_prompt_read_in_pieces(rows, layout, piece):
+def test_a_prompt_can_be_read_in_pieces(rows, layout, piece):
     prompt = in_context(rows, layout)
     rows.inputs.join(2, rows.utterance(prompt), 0)
     length = len(prompt.text)
     cuts = [(2, first, min(piece, length - first), True) for first in range(0, length, piece)]
-    close(np.concatenate([rows.fill(cut) for cut in cuts]), embed_prompt(prompt, rows.checkpoint))
+    assert_close(np.concatenate([rows.fill(cut) for cut in cuts]), embed_prompt(prompt, rows.checkpoint))
 
 
-def test_prompts_and_frames_in_one_step(rows):
+def test_prompts_and_frames_share_a_step(rows):
     speaking, reading = (
         prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming"),
         in_context(rows),
@@ -87,20 +87,20 @@ def test_prompts_and_frames_in_one_step(rows):
     rows.draw(0, FRAMES[0])
     rows.inputs.join(3, rows.utterance(reading), 0)
     mixed = rows.fill((3, 2, 9, True), (0, len(speaking.text), 1, False))
-    close(mixed[:9], embed_prompt(reading, rows.checkpoint)[2:11])
-    close(mixed[9], rows.frame_row(FRAMES[0], speaking.trailing[0]))
+    assert_close(mixed[:9], embed_prompt(reading, rows.checkpoint)[2:11])
+    assert_close(mixed[9], rows.frame_row(FRAMES[0], speaking.trailing[0]))
 
 
-def test_frames_go_with_their_text_and_after_it_with_padding(rows):
+def test_frames_are_combined_with_their_text_and_then_with_padding(rows):
     prompt = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
     rows.inputs.join(1, rows.utterance(prompt), 0)
     rows.fill((1, 0, len(prompt.text), True))
     for frame, text in zip(FRAMES, [*prompt.trailing, rows.pad], strict=True):
         rows.draw(1, frame)
-        close(rows.fill((1, 0, 1, False))[0], rows.frame_row(frame, text))
+        assert_close(rows.fill((1, 0, 1, False))[0], rows.frame_row(frame, text))
 
 
-def test_text_that_comes_later_stands_beside_the_frame_that_waited_for_it(rows):
+def test_late_text_is_combined_with_the_frame_that_waited_for_it(rows):
     prompt = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
     utterance = rows.utterance(prompt, text_open=True)
     utterance.text, rest = [], utterance.text
@@ -109,10 +109,10 @@ def test_text_that_comes_later_stands_beside_the_frame_that_waited_for_it(rows):
     for frame, text in zip(FRAMES, rest, strict=False):
         rows.draw(1, frame)
         utterance.append_text([text], last=text == rest[-1])
-        close(rows.fill((1, 0, 1, False))[0], rows.frame_row(frame, text))
+        assert_close(rows.fill((1, 0, 1, False))[0], rows.frame_row(frame, text))
 
 
-def test_one_that_comes_back_reads_its_frames_after_its_prompt(rows):
+def test_a_resumed_request_reads_its_frames_after_its_prompt(rows):
     prompt = in_context(rows)
     utterance = rows.utterance(prompt)
     for frame in FRAMES:
@@ -121,13 +121,13 @@ def test_one_that_comes_back_reads_its_frames_after_its_prompt(rows):
     length = len(prompt.text)
     again = rows.fill((0, length - 2, 5, True))
     text = [*prompt.trailing, rows.pad, rows.pad, rows.pad]
-    close(again[:2], embed_prompt(prompt, rows.checkpoint)[-2:])
-    close(again[2:], [rows.frame_row(frame, beside) for frame, beside in zip(FRAMES, text, strict=False)])
+    assert_close(again[:2], embed_prompt(prompt, rows.checkpoint)[-2:])
+    assert_close(again[2:], [rows.frame_row(frame, beside) for frame, beside in zip(FRAMES, text, strict=False)])
     rows.draw(0, FRAMES[0])
-    close(rows.fill((0, 0, 1, False))[0], rows.frame_row(FRAMES[0], text[3]))
+    assert_close(rows.fill((0, 0, 1, False))[0], rows.frame_row(FRAMES[0], text[3]))
 
 
-def test_a_slot_knows_nothing_of_who_had_it_before(rows):
+def test_a_slot_keeps_nothing_of_its_previous_request(rows):
     long, short = "Hello world, this is a test of the speech server.", "one"
     for text in (long, short):
         prompt = prompt_of(rows.checkpoint, text=text, voice=voice(), text_layout="streaming")
@@ -136,4 +136,4 @@ def test_a_slot_knows_nothing_of_who_had_it_before(rows):
         for _ in range(4):
             rows.draw(0, FRAMES[0])
         rows.inputs.leave(0)
-    close(rows.fill((0, 0, 1, False))[0], rows.frame_row(FRAMES[0], rows.pad))
+    assert_close(rows.fill((0, 0, 1, False))[0], rows.frame_row(FRAMES[0], rows.pad))

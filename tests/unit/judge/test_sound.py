@@ -1,4 +1,4 @@
-"""Levels and onsets are measured as a listener hears them."""
+"""Measurement of levels, onsets and durations of speech."""
 
 import numpy as np
 import pytest
@@ -16,15 +16,15 @@ def silence(seconds):
     return np.zeros(round(seconds * RATE), np.float32)
 
 
-def test_the_onset_is_where_the_speech_begins():
+def test_the_onset_is_the_start_of_speech():
     assert onset_s(np.concatenate([silence(0.4), tone(1.0)]), RATE) == pytest.approx(0.4, abs=0.01)
 
 
-def test_faint_noise_before_the_speech_is_no_onset():
+def test_faint_noise_before_speech_is_not_the_onset():
     assert onset_s(np.concatenate([tone(0.4, level=0.001), tone(1.0)]), RATE) == pytest.approx(0.4, abs=0.01)
 
 
-def test_a_recording_without_speech_begins_at_its_end():
+def test_the_onset_of_silence_is_its_end():
     assert onset_s(silence(0.7), RATE) == pytest.approx(0.7)
     assert speech_s(silence(0.7), RATE) == 0
 
@@ -33,9 +33,9 @@ def test_silence_at_both_ends_is_not_speech():
     assert speech_s(np.concatenate([silence(0.3), tone(1.0), silence(0.5)]), RATE) == pytest.approx(1.0, abs=0.02)
 
 
-def test_trimming_leaves_a_tenth_of_a_second_at_each_end():
-    left = trim_silence(np.concatenate([silence(1.0), tone(1.0), silence(1.0)]), RATE)
-    assert len(left) / RATE == pytest.approx(1.2, abs=0.02)
+def test_trimming_keeps_a_tenth_of_a_second_at_each_end():
+    kept = trim_silence(np.concatenate([silence(1.0), tone(1.0), silence(1.0)]), RATE)
+    assert len(kept) / RATE == pytest.approx(1.2, abs=0.02)
 
 
 def test_pauses_do_not_lower_the_loudness():
@@ -45,6 +45,6 @@ def test_pauses_do_not_lower_the_loudness():
 
 
 def test_an_empty_recording_can_be_measured():
-    nothing = np.zeros(0, np.float32)
-    assert onset_s(nothing, RATE) == 0
-    assert loudness_db(nothing) == -np.inf
+    empty = np.zeros(0, np.float32)
+    assert onset_s(empty, RATE) == 0
+    assert loudness_db(empty) == -np.inf

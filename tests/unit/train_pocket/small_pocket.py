@@ -1,4 +1,4 @@
-"""The pocket's configuration at sizes that learn by heart in seconds, and a corpus to learn."""
+"""A pocket configuration small enough to overfit in seconds, and a corpus for it."""
 
 from pathlib import Path
 
@@ -19,9 +19,9 @@ _PREDICTOR = {"hidden": 64, "intermediate": 128, "layers": 1, "heads": 2, "kv_he
 
 def small_pocket() -> Pocket:
     pocket = load()
-    given = pocket.model_dump()
-    given["talker"] |= {"text_hidden": 32, "model": _TALKER, "predictor": _PREDICTOR}
-    given["codec"] |= {
+    settings = pocket.model_dump()
+    settings["talker"] |= {"text_hidden": 32, "model": _TALKER, "predictor": _PREDICTOR}
+    settings["codec"] |= {
         "decoder": {
             "width": 32,
             "latent": 32,
@@ -33,15 +33,15 @@ def small_pocket() -> Pocket:
         },
         "encoder": {"filters": 2, "hidden": 32, "intermediate": 32, "layers": 1, "head_dim": 32},
     }
-    given["codec"]["codebook_dim"] = 16
-    given["speaker_encoder"] = {"channels": [16, 16, 16, 16, 32], "attention": 8, "squeeze": 8}
-    given["talker_training"] |= {"dropout": 0.0, "warm_up": 20, "learning_rate": 4e-3, "average": 0.9}
-    given["talker_training"]["draws"] |= {"joined": 0.0, "altered_text": 0.0, "code_noise": 0.0}
-    return Pocket.model_validate(given)
+    settings["codec"]["codebook_dim"] = 16
+    settings["speaker_encoder"] = {"channels": [16, 16, 16, 16, 32], "attention": 8, "squeeze": 8}
+    settings["talker_training"] |= {"dropout": 0.0, "warm_up": 20, "learning_rate": 4e-3, "average": 0.9}
+    settings["talker_training"]["draws"] |= {"joined": 0.0, "altered_text": 0.0, "code_noise": 0.0}
+    return Pocket.model_validate(settings)
 
 
 def stand_in_drawing(pocket: Pocket, folder: Path, utterances: int) -> ExampleSampler:
-    """A corpus of short utterances of few speakers, written to ``folder`` and read again."""
+    """Write a corpus of short utterances by few speakers to ``folder``, and read it again."""
     write_stand_in(folder, pocket, utterances=utterances, speakers=1, words=(2, 4))
     names = list(pocket.voices.named)
     corpus = read_corpus(folder / "plan.jsonl.gz", folder / "codes", folder / "xvectors.npz", named=names)

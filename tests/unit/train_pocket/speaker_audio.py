@@ -1,4 +1,4 @@
-"""Shards, plan and speakers of a small made-up corpus: a speaker is a pitch and a resonance."""
+"""A small synthetic corpus: shards, plan and speakers. A speaker is a pitch and a resonance."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The codec that is trained is the codec that the engine runs."""
+"""The trained codec equals the codec that the engine runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def samples() -> torch.Tensor:
     return 0.1 * torch.randn(1, 1920 * 20)
 
 
-def test_the_engine_hears_the_codes_that_training_heard(codec, samples):
+def test_the_engine_encodes_the_same_codes_as_training(codec, samples):
     tensors = {n.removeprefix("encoder."): t for n, t in codec.published().items() if n.startswith("encoder.")}
     engine = SpeechEncoder(tensors, codec.sizes.encoder, device=CPU)
     with torch.no_grad():
@@ -40,19 +40,23 @@ def test_the_engine_hears_the_codes_that_training_heard(codec, samples):
     assert (engine(samples[0]) == codes[0]).float().mean() > 0.99
 
 
-def test_the_engine_makes_the_samples_that_training_made(codec, samples):
+def test_the_engine_decodes_the_same_samples_as_training(codec, samples):
     tensors = {n.removeprefix("decoder."): t for n, t in codec.published().items() if n.startswith("decoder.")}
     engine = Code2WavModel(tensors, codec.sizes.decoder, device=CPU)
     with torch.inference_mode():
         codes = codec.quantizer(codec.encoder(samples)).codes
-        made = codec.decoder.samples(codec.decoder.latents(codec.quantizer.lookup(codes)))
-        heard, _ = engine.decode(codes, [torch.zeros((1, *state.shape), dtype=state.dtype) for state in engine.states])
-    torch.testing.assert_close(heard, made.clamp(-1, 1), rtol=0, atol=1e-4)
+        expected = codec.decoder.samples(codec.decoder.latents(codec.quantizer.lookup(codes)))
+        decoded, _ = engine.decode(
+            codes, [torch.zeros((1, *state.shape), dtype=state.dtype) for state in engine.states]
+        )
+    torch.testing.assert_close(decoded, expected.clamp(-1, 1), rtol=0, atol=1e-4)
 
 
-def test_published_tensors_bring_the_codec_back(codec, samples):
-    again = Codec(codec.sizes).eval()
-    again.load_published(codec.published())
+def test_published_tensors_restore_the_codec(codec, samples):
+    restored = Codec(codec.sizes).eval()
+    restored.load_published(codec.published())
     with torch.no_grad():
-        assert torch.equal(again.quantizer(again.encoder(samples)).codes, codec.quantizer(codec.encoder(samples)).codes)
-        assert torch.equal(again(samples).vectors, codec(samples).vectors)
+        assert torch.equal(
+            restored.quantizer(restored.encoder(samples)).codes, codec.quantizer(codec.encoder(samples)).codes
+        )
+        assert torch.equal(restored(samples).vectors, codec(samples).vectors)

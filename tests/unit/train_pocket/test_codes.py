@@ -1,4 +1,4 @@
-"""Codes on disk come back as they were."""
+"""Codes on disk are read back unchanged."""
 
 from itertools import count
 
@@ -10,7 +10,7 @@ from scripts.train_pocket import codes
 RANDOM = np.random.default_rng(5)
 
 
-def some(frames):
+def random_codes(frames):
     return RANDOM.integers(0, 512, (frames, codes.CODEBOOKS), dtype=np.int16)
 
 
@@ -22,8 +22,8 @@ def test_bit_b_of_the_high_row_is_bit_8_of_code_b():
     assert int.from_bytes(high[0].tobytes(), "little") == 1 << 3 | 1 << 9
 
 
-def test_what_was_written_is_read_in_its_order(tmp_path):
-    written = {7: some(3), 2: some(0), 900_000_000_000: some(11)}
+def test_codes_are_read_in_the_order_written(tmp_path):
+    written = {7: random_codes(3), 2: random_codes(0), 900_000_000_000: random_codes(11)}
     codes.write(tmp_path, written.items())
     read = codes.read(tmp_path)
     assert read.ids.tolist() == list(written)
@@ -33,8 +33,8 @@ def test_what_was_written_is_read_in_its_order(tmp_path):
         np.testing.assert_array_equal(read[index], expected)
 
 
-def test_no_file_is_larger_than_asked(tmp_path):
-    files = codes.write(tmp_path, ((i, some(40)) for i in range(50)), file_bytes=8000)
+def test_files_respect_the_size_limit(tmp_path):
+    files = codes.write(tmp_path, ((i, random_codes(40)) for i in range(50)), file_bytes=8000)
     assert [file.name for file in files] == [
         "codes-000.npz",
         "codes-001.npz",
@@ -46,18 +46,20 @@ def test_no_file_is_larger_than_asked(tmp_path):
     assert codes.read(tmp_path).ids.tolist() == list(range(50))
 
 
-def test_writers_share_a_folder(tmp_path):
+def test_several_writers_share_a_folder(tmp_path):
     for rank in range(2):
-        codes.write(tmp_path, ((10 * rank + i, some(2)) for i in range(3)), numbers=count(rank, 2), file_bytes=60)
+        codes.write(
+            tmp_path, ((10 * rank + i, random_codes(2)) for i in range(3)), numbers=count(rank, 2), file_bytes=60
+        )
     assert codes.read(tmp_path).ids.tolist() == [0, 10, 1, 11, 2, 12]
 
 
 @pytest.mark.parametrize(
-    "wrong", [np.full((2, 16), 512), np.full((2, 16), -1), np.zeros((2, 15), int), np.zeros(16, int)]
+    "invalid", [np.full((2, 16), 512), np.full((2, 16), -1), np.zeros((2, 15), int), np.zeros(16, int)]
 )
-def test_what_does_not_fit_is_refused(wrong):
+def test_refuses_invalid_codes(invalid):
     with pytest.raises(ValueError, match="codes must be"):
-        codes.pack(wrong)
+        codes.pack(invalid)
 
 
 def test_a_folder_without_codes_is_an_error(tmp_path):

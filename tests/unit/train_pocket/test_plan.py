@@ -1,4 +1,4 @@
-"""Who speaks, and how much of the plan each gets."""
+"""The speakers of the training plan, and the share of each."""
 
 import random
 from collections import Counter
@@ -13,15 +13,15 @@ from scripts.train_pocket.utterances import read_plan, write_plan
 from scripts.train_pocket.voices import _FOREIGN, distance, speakers
 
 VOICES = load().voices.model_copy(update={"mixed": 100, "unseen": 10})
-EVERYONE = speakers(VOICES, 1)
+SPEAKERS = speakers(VOICES, 1)
 
 
-def spelled(text, accent):
+def phonemes_of(text, accent):
     return None if "?" in text else f"{accent} {text}"
 
 
-def test_mixtures_are_of_two_or_three_voices_mostly_english():
-    mixed = [speaker for speaker in EVERYONE.values() if speaker.kind == "mixed"]
+def test_mixtures_have_two_or_three_mostly_english_voices():
+    mixed = [speaker for speaker in SPEAKERS.values() if speaker.kind == "mixed"]
     assert len(mixed) == 100
     for speaker in mixed:
         assert len(speaker.mix) in (2, 3)
@@ -31,44 +31,44 @@ def test_mixtures_are_of_two_or_three_voices_mostly_english():
         assert speaker.accent == {"a": "american", "b": "british"}[main[0]]
 
 
-def test_unseen_speakers_are_like_no_other():
-    for name, speaker in EVERYONE.items():
+def test_unseen_speakers_differ_from_all_others():
+    for name, speaker in SPEAKERS.items():
         if speaker.kind == "unseen":
-            others = [other.mix for key, other in EVERYONE.items() if key != name and other.kind != "unseen"]
+            others = [other.mix for key, other in SPEAKERS.items() if key != name and other.kind != "unseen"]
             assert min(distance(speaker.mix, other) for other in others) >= 0.2
 
 
 def test_the_same_seed_gives_the_same_speakers(tmp_path):
     write_speakers(tmp_path / "speakers.json", speakers(VOICES, 1))
-    assert read_speakers(tmp_path / "speakers.json") == EVERYONE
-    assert speakers(VOICES, 2) != EVERYONE
+    assert read_speakers(tmp_path / "speakers.json") == SPEAKERS
+    assert speakers(VOICES, 2) != SPEAKERS
 
 
-def test_named_speakers_have_their_share_and_unseen_ones_nothing():
-    cast = Counter(plan.assign_speakers(VOICES, EVERYONE, 5000, random.Random(1)))
+def test_named_speakers_get_their_share_and_unseen_ones_nothing():
+    counts = Counter(plan.assign_speakers(VOICES, SPEAKERS, 5000, random.Random(1)))
     for name, voice in VOICES.named.items():
-        assert cast[name] == round(voice.share * 5000)
-    assert not any(EVERYONE[name].kind == "unseen" for name in cast)
-    mixed = [cast[name] for name, speaker in EVERYONE.items() if speaker.kind == "mixed"]
+        assert counts[name] == round(voice.share * 5000)
+    assert not any(SPEAKERS[name].kind == "unseen" for name in counts)
+    mixed = [counts[name] for name, speaker in SPEAKERS.items() if speaker.kind == "mixed"]
     assert max(mixed) - min(mixed) <= 1
 
 
-def test_ids_are_dense_and_unreadable_texts_left_out(tmp_path):
+def test_ids_are_dense_and_unreadable_texts_are_dropped(tmp_path):
     texts = [f"Sentence {index}." for index in range(40)] + ["What?"]
-    planned = list(plan.plan(texts, VOICES, EVERYONE, spelled, random.Random(1)))
+    planned = list(plan.plan(texts, VOICES, SPEAKERS, phonemes_of, random.Random(1)))
     assert [utterance.id for utterance in planned] == list(range(40))
-    assert all(utterance.phonemes.startswith(EVERYONE[utterance.speaker].accent) for utterance in planned)
+    assert all(utterance.phonemes.startswith(SPEAKERS[utterance.speaker].accent) for utterance in planned)
     write_plan(tmp_path / "plan.jsonl.gz", planned)
     assert list(read_plan(tmp_path / "plan.jsonl.gz")) == planned
     assert list(read_plan(tmp_path / "plan.jsonl.gz", first=5, count=3)) == planned[5:8]
 
 
-def test_each_unseen_speaker_says_a_reference_and_three_more():
-    kept = list(plan.unseen([f"Sentence {index}." for index in range(7)], EVERYONE, spelled))
+def test_each_unseen_speaker_gets_a_reference_and_three_sentences():
+    kept = list(plan.unseen([f"Sentence {index}." for index in range(7)], SPEAKERS, phonemes_of))
     assert [utterance.id for utterance in kept] == list(range(10_000_000, 10_000_040))
     assert set(Counter(utterance.speaker for utterance in kept).values()) == {4}
     with pytest.raises(ValueError, match="no phonemes for"):
-        list(plan.unseen(["What?"], EVERYONE, spelled))
+        list(plan.unseen(["What?"], SPEAKERS, phonemes_of))
 
 
 def test_a_style_is_the_weighted_sum_of_the_rows_for_its_length(tmp_path):

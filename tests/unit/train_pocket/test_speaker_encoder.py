@@ -1,4 +1,4 @@
-"""The speaker encoder in training is, once folded, the one that the engine runs."""
+"""The trained speaker encoder, once folded, equals the one that the engine runs."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def clips():
 
 @pytest.fixture(scope="module")
 def trained(clips):
-    """An encoder whose norms have seen something, and differ from each other."""
+    """An encoder with batch norms that have distinct statistics."""
     torch.manual_seed(2)
     encoder = Ecapa(ENCODER, training_norms=True)
     for module in encoder.modules():
@@ -35,7 +35,7 @@ def trained(clips):
     return encoder.eval()
 
 
-def test_mels_of_a_batch_are_the_engines(clips):
+def test_batched_mels_equal_those_of_the_engine(clips):
     mels = log_mels(clips, 24000, 128)
     for clip, mel in zip(clips, mels, strict=True):
         torch.testing.assert_close(mel, log_mel(clip, 24000, 128))
@@ -47,18 +47,18 @@ def test_folding_keeps_the_function(trained, clips):
         torch.testing.assert_close(folding.fold(trained, ENCODER)(mels), trained(mels), rtol=1e-3, atol=1e-3)
 
 
-def test_the_engine_hears_the_same_in_the_file(trained, clips, tmp_path):
+def test_the_engine_computes_the_same_vectors_from_the_file(trained, clips, tmp_path):
     file = tmp_path / "speaker_encoder.safetensors"
     folding.save(folding.fold(trained, ENCODER), file)
-    ours = folding.load(file, ENCODER, torch.device("cpu"))
+    trained_encoder = folding.load(file, ENCODER, torch.device("cpu"))
     tensors = {name.removeprefix("speaker_encoder."): value for name, value in folding.load_file(file).items()}
-    engines = SpeakerEncoder(tensors, ENCODER, device=torch.device("cpu"))
-    vectors = ours(log_mels(clips, 24000, ENCODER.mel_dim))
+    engine_encoder = SpeakerEncoder(tensors, ENCODER, device=torch.device("cpu"))
+    vectors = trained_encoder(log_mels(clips, 24000, ENCODER.mel_dim))
     for clip, vector in zip(clips, vectors, strict=True):
-        torch.testing.assert_close(vector, engines(clip), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(vector, engine_encoder(clip), rtol=1e-4, atol=1e-4)
 
 
-def test_the_file_holds_what_the_layout_names(trained, tmp_path):
+def test_the_file_contains_the_tensors_of_the_layout(trained, tmp_path):
     file = tmp_path / "speaker_encoder.safetensors"
     folding.save(folding.fold(trained, ENCODER), file)
     shapes = {name: tuple(tensor.shape) for name, tensor in folding.load_file(file).items()}
@@ -68,7 +68,7 @@ def test_the_file_holds_what_the_layout_names(trained, tmp_path):
     assert shapes == expected
 
 
-def test_calibrated_vectors_are_centred_over_speakers_and_of_unit_size(trained, clips):
+def test_calibrated_vectors_are_centered_over_speakers_and_have_unit_size(trained, clips):
     encoder = folding.fold(trained, ENCODER)
     mels = log_mels(clips, 24000, ENCODER.mel_dim)
     speakers = torch.tensor([4, 0, 0])

@@ -1,4 +1,4 @@
-"""The speaker encoder's training: what it reads, what it is asked, and that it learns."""
+"""Training of the speaker encoder: data, objective, and progress."""
 
 import math
 
@@ -37,7 +37,7 @@ def pocket():
     return pocket.model_copy(update={"speaker_training": pocket.speaker_training.model_copy(update=SMALL)})
 
 
-def test_a_corpus_is_all_shards_one_after_the_other(folder, corpus):
+def test_a_corpus_is_the_concatenation_of_all_shards(folder, corpus):
     files = list(shards(folder))
     assert len(files) > 1
     np.testing.assert_array_equal(corpus.samples.numpy(), np.concatenate([shard.samples() for shard in files]))
@@ -45,22 +45,22 @@ def test_a_corpus_is_all_shards_one_after_the_other(folder, corpus):
     assert corpus.names == [f"s{i:02d}" for i in range(10)]
 
 
-def test_no_more_shards_are_read_than_asked(folder):
+def test_loads_only_as_many_shards_as_needed(folder):
     corpus = audio.load(folder, folder / "plan.jsonl.gz", 1 / 3600, CPU)
     assert len(corpus.samples) == next(iter(shards(folder))).starts[-1]
 
 
-def test_a_crop_is_of_its_utterance_and_a_short_one_is_said_again(corpus):
+def test_a_crop_is_taken_from_its_utterance_and_a_short_one_is_repeated(corpus):
     first, length = int(corpus.starts[5]), int(corpus.lengths[5])
     own = corpus.samples[first : first + length].float() / 32768
     last, whole = corpus.crops(torch.tensor([5, 5]), length - 100, torch.tensor([1.0, 0.0]))
     torch.testing.assert_close(last, own[100:])
     torch.testing.assert_close(whole, own[:-100])
-    again = corpus.crops(torch.tensor([5]), length + 50, torch.tensor([0.7]))[0]
-    torch.testing.assert_close(again, torch.cat((own, own[:50])))
+    repeated = corpus.crops(torch.tensor([5]), length + 50, torch.tensor([0.7]))[0]
+    torch.testing.assert_close(repeated, torch.cat((own, own[:50])))
 
 
-def test_kept_out_speakers_are_in_no_other_part(corpus):
+def test_held_out_speakers_are_in_no_other_part(corpus):
     split = audio.split(corpus, 40, seed=1)
     parts = [set(corpus.speakers[part].tolist()) for part in (split.train, split.seen, split.unseen)]
     assert len(parts[2]) == 1
@@ -69,7 +69,7 @@ def test_kept_out_speakers_are_in_no_other_part(corpus):
     assert torch.cat((split.train, split.seen, split.unseen)).sort().values.equal(torch.arange(90))
 
 
-def test_every_utterance_is_drawn_and_none_of_another_part(corpus):
+def test_the_sampler_draws_every_utterance_of_its_part_only(corpus):
     utterances = torch.tensor([80, 3, 17])
     drawn = audio.Sampler(corpus, utterances).draw(200)
     assert set(drawn.tolist()) == {3, 17, 80}
@@ -77,30 +77,30 @@ def test_every_utterance_is_drawn_and_none_of_another_part(corpus):
 
 def test_augmented_clips_are_finite_differ_and_stay_in_range(corpus):
     clips = corpus.crops(torch.arange(60), 24000, torch.zeros(60))
-    changed = Augmenter(torch.Generator().manual_seed(1))(clips)
-    assert changed.shape == clips.shape
-    assert changed.isfinite().all() and changed.abs().max() <= 1
-    similarity = torch.nn.functional.cosine_similarity(changed, clips)
+    augmented = Augmenter(torch.Generator().manual_seed(1))(clips)
+    assert augmented.shape == clips.shape
+    assert augmented.isfinite().all() and augmented.abs().max() <= 1
+    similarity = torch.nn.functional.cosine_similarity(augmented, clips)
     assert (similarity > 0.999).any() and (similarity < 0.9).any()
 
 
-def test_silence_is_survived():
+def test_silence_can_be_augmented():
     assert Augmenter(torch.Generator().manual_seed(1))(torch.zeros(40, 24000)).isfinite().all()
 
 
-def test_the_margin_makes_the_right_speaker_harder():
+def test_the_margin_increases_the_loss():
     objective = SpeakerObjective(8, torch.eye(5), scale=30)
     cosines = torch.tensor([[0.9, 0.1, 0, 0, 0], [-0.999, 0.1, 0, 0, 0]])
     speakers = torch.tensor([0, 0])
     easy, hard = (objective.speaker_loss(cosines, speakers, margin) for margin in (0, 0.2))
     assert hard > easy
-    turned = torch.tensor([[math.cos(math.acos(0.9) + 0.2), 0.1, 0, 0, 0]])
+    with_margin = torch.tensor([[math.cos(math.acos(0.9) + 0.2), 0.1, 0, 0, 0]])
     torch.testing.assert_close(
-        objective.speaker_loss(cosines[:1], speakers[:1], 0.2), objective.speaker_loss(turned, speakers[:1], 0)
+        objective.speaker_loss(cosines[:1], speakers[:1], 0.2), objective.speaker_loss(with_margin, speakers[:1], 0)
     )
 
 
-def test_equal_error_rate_is_nothing_when_speakers_are_apart_and_a_half_by_chance():
+def test_equal_error_rate_is_0_for_separated_speakers_and_one_half_by_chance():
     speakers = torch.arange(20) // 2
     assert equal_error_rate(torch.eye(10)[speakers], speakers) == 0
     assert variance_within(torch.eye(10)[speakers], speakers) == 0
@@ -108,7 +108,7 @@ def test_equal_error_rate_is_nothing_when_speakers_are_apart_and_a_half_by_chanc
     assert equal_error_rate(random, torch.arange(300) // 6) == pytest.approx(0.5, abs=0.05)
 
 
-def test_it_learns_who_speaks(folder, corpus, pocket):
+def test_training_reduces_the_losses(folder, corpus, pocket):
     torch.manual_seed(1)
     mixed = torch.from_numpy(mixtures(folder / "speakers.json", corpus.names))
     architecture = model_architecture(pocket).speaker_encoder
@@ -118,11 +118,11 @@ def test_it_learns_who_speaks(folder, corpus, pocket):
     assert losses[-3:, :2].mean(0).le(0.8 * losses[0, :2]).all()
 
 
-def test_a_run_goes_on_from_its_own_output_and_its_vectors_have_unit_size(folder, pocket, tmp_path):
-    where = {"audio_folder": folder, "plan": folder / "plan.jsonl.gz", "speakers": folder / "speakers.json"}
-    train.train(pocket, **where, out=tmp_path, minutes=1e-4, device=CPU)
+def test_a_run_resumes_from_its_output_and_its_vectors_have_unit_size(folder, pocket, tmp_path):
+    paths = {"audio_folder": folder, "plan": folder / "plan.jsonl.gz", "speakers": folder / "speakers.json"}
+    train.train(pocket, **paths, out=tmp_path, minutes=1e-4, device=CPU)
     first = torch.load(tmp_path / "speaker_encoder_training.pt", weights_only=True)
-    weights = train.train(pocket, **where, out=tmp_path, minutes=1e-2, device=CPU)
+    weights = train.train(pocket, **paths, out=tmp_path, minutes=1e-2, device=CPU)
     state = torch.load(tmp_path / "speaker_encoder_training.pt", weights_only=True)
     assert state["seconds"] == pytest.approx(0.6)
     assert state["steps"] > first["steps"]
@@ -131,10 +131,10 @@ def test_a_run_goes_on_from_its_own_output_and_its_vectors_have_unit_size(folder
         f"--audio {folder} --plan {folder}/plan.jsonl.gz --weights {weights} --out {file} --per-speaker 3 --device cpu"
     )
     embed.main(words.split())
-    with np.load(file) as made:
-        names, counts = np.unique(made["speakers"], return_counts=True)
+    with np.load(file) as vectors_file:
+        names, counts = np.unique(vectors_file["speakers"], return_counts=True)
         assert names.tolist() == [f"s{i:02d}" for i in range(10)]
         assert (counts == 3).all()
-        assert [f"s{number % 10:02d}" for number in made["ids"]] == made["speakers"].tolist()
-        assert made["vectors"].dtype == np.float16 and made["vectors"].shape == (30, 320)
-        assert np.sqrt(np.square(made["vectors"].astype(np.float32)).mean()) == pytest.approx(1, abs=0.2)
+        assert [f"s{number % 10:02d}" for number in vectors_file["ids"]] == vectors_file["speakers"].tolist()
+        assert vectors_file["vectors"].dtype == np.float16 and vectors_file["vectors"].shape == (30, 320)
+        assert np.sqrt(np.square(vectors_file["vectors"].astype(np.float32)).mean()) == pytest.approx(1, abs=0.2)

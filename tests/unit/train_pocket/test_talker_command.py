@@ -1,4 +1,4 @@
-"""The commands: training leaves a talker that fits a folder, and a folder is whole or says what is missing."""
+"""Commands: training produces a talker for a folder, and assembling reports missing parts."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def pocket():
 
 @pytest.fixture(scope="module")
 def config(pocket, tmp_path_factory):
-    """The configuration's file; JSON is YAML."""
+    """The configuration file; JSON is YAML."""
     file = tmp_path_factory.mktemp("config") / "small.yaml"
     file.write_text(json.dumps(pocket.model_dump()))
     return file
@@ -34,7 +34,7 @@ def command(monkeypatch, module, *words):
     module.main()
 
 
-def test_a_run_can_be_gone_on_with_and_its_talker_speaks(pocket, config, tmp_path, monkeypatch, capsys):
+def test_a_run_can_be_resumed_and_its_talker_assembled(pocket, config, tmp_path, monkeypatch, capsys):
     write_stand_in(tmp_path, pocket, utterances=120, speakers=1, words=(1, 2))
     out = tmp_path / "out"
     words = ["--data", tmp_path, "--codes", tmp_path / "codes", "--xvectors", tmp_path / "xvectors.npz", "--out", out]
@@ -55,30 +55,32 @@ def test_a_run_can_be_gone_on_with_and_its_talker_speaks(pocket, config, tmp_pat
         open_checkpoint(str(tmp_path / "folder")).codec_tensors("decoder.")
 
 
-def test_a_folder_without_all_parts_is_only_made_when_asked_for(config, tmp_path, monkeypatch, capsys):
+def test_a_folder_with_missing_parts_needs_an_explicit_option(config, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         command(monkeypatch, assembling, "--config", config, "--out", tmp_path / "folder")
     assert "missing: tokenizer, talker, speaker_encoder, codec" in capsys.readouterr().err
     assert not (tmp_path / "folder").exists()
 
 
-def parts(pocket, folder, **files):
-    given = {"tokenizer": None, "talker": None, "speaker_encoder": None, "codec": None} | files
-    return assemble(pocket, folder, **given)
+def assemble_parts(pocket, folder, **files):
+    files_by_part = {"tokenizer": None, "talker": None, "speaker_encoder": None, "codec": None} | files
+    return assemble(pocket, folder, **files_by_part)
 
 
-def test_the_speaker_encoder_makes_embedding_rows(pocket, tmp_path):
-    whole = parts(pocket, tmp_path / "random")
-    assert not whole.model.trained
-    tensors = {f"speaker_encoder.{name}": tensor for name, tensor in whole.tensors("speaker_encoder.").items()}
+def test_the_speaker_encoder_is_scaled_to_embedding_rows(pocket, tmp_path):
+    random_checkpoint = assemble_parts(pocket, tmp_path / "random")
+    assert not random_checkpoint.model.trained
+    tensors = {
+        f"speaker_encoder.{name}": tensor for name, tensor in random_checkpoint.tensors("speaker_encoder.").items()
+    }
     save_file(tensors, tmp_path / "speaker_encoder.safetensors")
-    scaled = parts(pocket, tmp_path / "scaled", speaker_encoder=tmp_path / "speaker_encoder.safetensors")
-    found, given = load_file(scaled.folder / "model.safetensors"), tensors["speaker_encoder.fc.weight"]
-    torch.testing.assert_close(found["speaker_encoder.fc.weight"], given * pocket.talker.xvector_scale)
-    torch.testing.assert_close(found["speaker_encoder.mfa.conv.weight"], tensors["speaker_encoder.mfa.conv.weight"])
+    scaled = assemble_parts(pocket, tmp_path / "scaled", speaker_encoder=tmp_path / "speaker_encoder.safetensors")
+    stored, weight = load_file(scaled.folder / "model.safetensors"), tensors["speaker_encoder.fc.weight"]
+    torch.testing.assert_close(stored["speaker_encoder.fc.weight"], weight * pocket.talker.xvector_scale)
+    torch.testing.assert_close(stored["speaker_encoder.mfa.conv.weight"], tensors["speaker_encoder.mfa.conv.weight"])
 
 
 def test_a_part_that_does_not_fit_is_refused_by_name(pocket, tmp_path):
     save_file({"talker.model.norm.weight": torch.ones(3)}, tmp_path / "talker.safetensors")
     with pytest.raises(CheckpointError, match=r"talker\.model\.text_embedding\.weight"):
-        parts(pocket, tmp_path / "folder", talker=tmp_path / "talker.safetensors")
+        assemble_parts(pocket, tmp_path / "folder", talker=tmp_path / "talker.safetensors")

@@ -1,4 +1,4 @@
-"""The talker's training and the engine agree: the same logits, and what is learnt by heart is spoken again."""
+"""Training and engine agree: they compute the same logits, and the engine reproduces memorized utterances."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def drawing(pocket, tmp_path_factory):
 
 
 def voice(drawing, *, in_context):
-    """A clone of the speaker of an utterance, with that utterance as the reference where it is ``in_context``."""
+    """A clone of the speaker of an utterance; if ``in_context``, with that utterance as the reference."""
     reference = drawing.corpus.trained[3]
     _, vectors = drawing.corpus.vectors[reference.speaker]
     embedding = vectors[0] * np.float32(drawing.xvector_scale)
@@ -49,8 +49,8 @@ def voice(drawing, *, in_context):
     return Voice(embedding, reference.codes.astype(np.int64), reference.text)
 
 
-def every_request(drawing):
-    """One of each layout."""
+def requests_of_each_layout(drawing):
+    """One request of each layout."""
     text = "Badeki lomu napelo, ri so tu."
     clone, in_context = voice(drawing, in_context=False), voice(drawing, in_context=True)
     for layout in ("full", "streaming"):
@@ -60,8 +60,8 @@ def every_request(drawing):
     yield SpeechRequest("Ba.", voice=in_context, text_layout="streaming")
 
 
-def folder_of(trainer, drawing, pocket, folder):
-    """The trainer's checkpoint, opened."""
+def assemble_and_open(trainer, drawing, pocket, folder):
+    """Assemble the trainer's checkpoint and open it."""
     save(trainer, folder / "trained", 1.0)
     return assemble(
         pocket,
@@ -74,16 +74,16 @@ def folder_of(trainer, drawing, pocket, folder):
 
 
 def engine_logits(checkpoint, request, frames):
-    """The engine's logits of every frame and of the end, fed with these frames: of codebook 0, and of 1 to 15."""
+    """The engine's logits of every frame and of the end for the given frames: codebook 0, and codebooks 1 to 15."""
     weights = Weights(checkpoint.tensors("talker."), CPU, torch.float32)
     talker = TalkerModel(weights, checkpoint.model.talker, positions=512)
     shape = checkpoint.model.talker
     predictor = CodePredictor(weights.under("code_predictor."), shape, code_tables=talker.code_tables, rows=len(frames))
     prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer)
     pads = [checkpoint.model.text_ids.tts_pad] * len(frames)
-    beside = (prompt.trailing + pads)[: len(frames)]
+    text_beside_frames = (prompt.trailing + pads)[: len(frames)]
     codes = torch.from_numpy(frames.astype(np.int64))
-    rows = torch.cat((talker.prompt_rows(prompt), talker.frame_rows(codes) + talker.text_rows(beside)))
+    rows = torch.cat((talker.prompt_rows(prompt), talker.frame_rows(codes) + talker.text_rows(text_beside_frames)))
     mask = causal_mask(len(rows), 0, CPU, torch.float32)
     groups = shape.transformer.heads // shape.transformer.kv_heads
 
@@ -102,71 +102,71 @@ def engine_logits(checkpoint, request, frames):
     return talker.logits(hidden), torch.stack(books)
 
 
-def test_every_layout_has_the_engines_logits(pocket, drawing, tmp_path):
+def test_every_layout_has_the_logits_of_the_engine(pocket, drawing, tmp_path):
     trainer = new_trainer(pocket)
-    folder_of(trainer, drawing, pocket, tmp_path)
+    assemble_and_open(trainer, drawing, pocket, tmp_path)
     resume_weights = tmp_path / "trained"
     (resume_weights / "state.pt").unlink()
     resume(trainer, resume_weights)
     checkpoint = open_checkpoint(str(tmp_path / "checkpoint"))
     frames = drawing.corpus.trained[0].codes[:16]
     eos = checkpoint.model.talker.ids.eos
-    for request in every_request(drawing):
+    for request in requests_of_each_layout(drawing):
         example = build_example(request, frames, checkpoint.model, checkpoint.tokenizer)
         longer = replace(example, text=np.pad(example.text, (0, 9)), codes=np.pad(example.codes, ((0, 9), (0, 0))))
         batch = collate([example, longer], pocket.talker.model.hidden, EOS, np.random.default_rng(0))
         own = np.arange(len(example) - 1 - len(frames), len(example) - 1)
         rows = on_device(batch._replace(before_frames=own), CPU)
         scores = score(trainer.model.eval(), rows)
-        given = slice(own[0], len(example))
+        positions = slice(own[0], len(example))
         first, books = engine_logits(checkpoint, request, frames)
-        torch.testing.assert_close(scores.first[given, :-1], first[:, : trainer.model.codes], atol=2e-4, rtol=1e-4)
-        torch.testing.assert_close(scores.first[given, -1], first[:, eos], atol=2e-4, rtol=1e-4)
+        torch.testing.assert_close(scores.first[positions, :-1], first[:, : trainer.model.codes], atol=2e-4, rtol=1e-4)
+        torch.testing.assert_close(scores.first[positions, -1], first[:, eos], atol=2e-4, rtol=1e-4)
         torch.testing.assert_close(scores.books, books, atol=2e-4, rtol=1e-4)
-        assert scores.first_targets[given].tolist() == [*frames[:, 0].tolist(), EOS]
+        assert scores.first_targets[positions].tolist() == [*frames[:, 0].tolist(), EOS]
 
 
-def test_utterances_learnt_by_heart_are_spoken_again_by_the_engine(pocket, drawing, tmp_path):
+def test_the_engine_reproduces_memorized_utterances(pocket, drawing, tmp_path):
     trainer = new_trainer(pocket)
     clone, in_context = voice(drawing, in_context=False), voice(drawing, in_context=True)
     first, second, third, fourth = (drawing.corpus.trained[number] for number in range(4, 8))
-    learnt = [
+    memorized = [
         (SpeechRequest(first.text, speaker="ava", text_layout="full", sampling=GREEDY), first.codes),
         (SpeechRequest(second.text, speaker="emma", text_layout="streaming", sampling=GREEDY), second.codes),
         (SpeechRequest(third.text, voice=clone, text_layout="streaming", sampling=GREEDY), third.codes),
         (SpeechRequest(fourth.text, voice=in_context, text_layout="full", sampling=GREEDY), fourth.codes),
     ]
-    examples = [build_example(request, codes, drawing.model, drawing.tokenizer) for request, codes in learnt]
+    examples = [build_example(request, codes, drawing.model, drawing.tokenizer) for request, codes in memorized]
     width, random = pocket.talker.model.hidden, np.random.default_rng(0)
     for step in range(STEPS):
         rows = on_device(collate(examples, width, EOS, random), CPU)
         trainer.step(rows, 6e-3 * min(1.0, (step + 1) / 10) * (1 - step / STEPS))
     report = evaluate(trainer.average, [rows])
     assert min(report.accuracies) == report.eos_precision == report.eos_recall == 1.0
-    checkpoint = folder_of(trainer, drawing, pocket, tmp_path)
+    checkpoint = assemble_and_open(trainer, drawing, pocket, tmp_path)
     assert checkpoint.model.trained
-    spoken = speak(native_talker(checkpoint), [prepare(request, checkpoint) for request, _ in learnt])
-    for each, (_, codes) in zip(spoken, learnt, strict=True):
+    outputs = speak(native_talker(checkpoint), [prepare(request, checkpoint) for request, _ in memorized])
+    for each, (_, codes) in zip(outputs, memorized, strict=True):
         assert np.array_equal(each.codes, codes)
         assert each.finish is FinishReason.STOP
 
 
-def test_a_saved_run_goes_on_where_it_stood(pocket, drawing, tmp_path):
+def test_a_saved_run_resumes_where_it_stopped(pocket, drawing, tmp_path):
     rows = next(feed(drawing, 512, Share(0, 1), seed=3, workers=0, device=CPU))
-    whole, halved = new_trainer(pocket), new_trainer(pocket)
+    uninterrupted, interrupted = new_trainer(pocket), new_trainer(pocket)
     for _ in range(2):
-        whole.step(rows, 1e-3)
-    halved.step(rows, 1e-3)
-    save(halved, tmp_path, 0.5)
-    again = new_trainer(pocket)
-    assert resume(again, tmp_path) == 0.5
-    again.step(rows, 1e-3)
-    assert again.steps == whole.steps
-    for name, weight in whole.average.state_dict().items():
-        torch.testing.assert_close(again.average.state_dict()[name], weight)
+        uninterrupted.step(rows, 1e-3)
+    interrupted.step(rows, 1e-3)
+    save(interrupted, tmp_path, 0.5)
+    resumed = new_trainer(pocket)
+    assert resume(resumed, tmp_path) == 0.5
+    resumed.step(rows, 1e-3)
+    assert resumed.steps == uninterrupted.steps
+    for name, weight in uninterrupted.average.state_dict().items():
+        torch.testing.assert_close(resumed.average.state_dict()[name], weight)
 
 
-def test_the_weights_alone_are_enough_to_go_on(pocket, tmp_path):
+def test_a_run_can_resume_from_the_weights_alone(pocket, tmp_path):
     trainer, other = new_trainer(pocket), new_trainer(pocket)
     trainer.steps = 7
     save(trainer, tmp_path, 0.25)
@@ -177,11 +177,11 @@ def test_the_weights_alone_are_enough_to_go_on(pocket, tmp_path):
         torch.testing.assert_close(other.model.state_dict()[name], weight, atol=1e-2, rtol=1e-2)
 
 
-def test_names_and_shapes_are_those_of_the_checkpoint(pocket, drawing):
+def test_names_and_shapes_equal_those_of_the_checkpoint(pocket, drawing):
     check_names(new_trainer(pocket), drawing.model)
 
 
-def test_what_is_right_of_an_end_changes_nothing(pocket, drawing):
+def test_padding_after_the_end_changes_nothing(pocket, drawing):
     model = new_trainer(pocket).model.eval()
     random = np.random.default_rng(0)
     examples = sorted((drawing.example(spoken, random) for spoken in drawing.corpus.trained[:6]), key=len)
@@ -190,29 +190,29 @@ def test_what_is_right_of_an_end_changes_nothing(pocket, drawing):
     alone = on_device(collate(examples[:1], width, EOS, random), CPU)
     end = len(examples[0])
     hidden = model.hidden(together.text, together.codes, together.xvectors, together.xvector_rows)[0, :end]
-    own = model.hidden(alone.text, alone.codes, alone.xvectors, alone.xvector_rows)[0, :end]
-    torch.testing.assert_close(hidden, own, atol=1e-5, rtol=1e-5)
+    expected = model.hidden(alone.text, alone.codes, alone.xvectors, alone.xvector_rows)[0, :end]
+    torch.testing.assert_close(hidden, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_batches_are_full_and_of_few_shapes_with_little_padding(pocket, drawing):
+def test_batches_are_full_with_few_shapes_and_little_padding(pocket, drawing):
     random = np.random.default_rng(0)
     drawing = replace(drawing, shares=drawing.shares.model_copy(update={"joined": 0.4}))
     examples = [drawing.example(spoken, random) for spoken in drawing.corpus.trained * 40]
-    made = list(batches(examples, 2048, pocket.talker.model.hidden, EOS, random))
-    assert all(batch.text.shape == (2048 // batch.text.shape[1], batch.text.shape[1]) for batch in made)
-    assert len({batch.before_frames.shape for batch in made}) <= len({batch.text.shape for batch in made})
-    kept = sum(int((batch.text >= 0).any(1).sum()) for batch in made)
+    result = list(batches(examples, 2048, pocket.talker.model.hidden, EOS, random))
+    assert all(batch.text.shape == (2048 // batch.text.shape[1], batch.text.shape[1]) for batch in result)
+    assert len({batch.before_frames.shape for batch in result}) <= len({batch.text.shape for batch in result})
+    kept = sum(int((batch.text >= 0).any(1).sum()) for batch in result)
     assert kept > 0.8 * len(examples)
-    meant = sum(int(((batch.text >= 0) | (batch.codes >= 0).any(2)).sum()) for batch in made)
-    assert meant > 0.75 * sum(batch.text.size for batch in made)
+    used = sum(int(((batch.text >= 0) | (batch.codes >= 0).any(2)).sum()) for batch in result)
+    assert used > 0.75 * sum(batch.text.size for batch in result)
 
 
-def test_each_process_reads_a_share_of_its_own(drawing):
+def test_each_process_reads_its_own_share(drawing):
     first, second = (next(feed(drawing, 4096, Share(rank, 2), seed=3, workers=1, device=CPU)).codes for rank in (0, 1))
     assert first.shape != second.shape or not torch.equal(first, second)
 
 
-def test_noise_takes_codes_of_other_frames_and_leaves_tags_alone(drawing):
+def test_noise_replaces_codes_by_those_of_other_frames_and_keeps_tags(drawing):
     random = np.random.default_rng(0)
     example = drawing.example(drawing.corpus.trained[0], random)
     codes = torch.from_numpy(example.codes)[None].long()

@@ -1,4 +1,4 @@
-"""The teacher's speech comes out at one loudness, trimmed, and labelled where it sounds."""
+"""The teacher's speech is normalized in loudness, trimmed, and labeled in sync with its sounds."""
 
 import numpy as np
 import pytest
@@ -13,18 +13,18 @@ A, B, STRESS, LONG, SPACE, STOP = (VOCABULARY[symbol] for symbol in "abˈː .")
 
 
 def speech(frames, gain=0.03):
-    """A tone for each sound, its frequency 200 Hz times the index; silence for start, end and punctuation."""
+    """A tone for each sound at 200 Hz times its index; silence for start, end and punctuation."""
     symbols = [symbol for symbol, _ in frames]
     durations = np.array([12, *(count for _, count in frames), 20])
     sounding = np.repeat([0, *INVENTORY.sounds(symbols), 0], durations * FRAME)
-    moment = np.arange(len(sounding)) / teacher_audio.RATE
-    samples = np.roll(gain * np.sin(2 * np.pi * 200 * sounding * moment), -teacher_audio._LEAD)
+    time = np.arange(len(sounding)) / teacher_audio.RATE
+    samples = np.roll(gain * np.sin(2 * np.pi * 200 * sounding * time), -teacher_audio._LEAD)
     return Speech(samples.astype(np.float32), durations), symbols
 
 
-def test_loudness_and_silences_are_as_promised():
-    said, symbols = speech([*[(A, 4)] * 5, *[(B, 4)] * 5, (STOP, 6)])
-    clip = finish(said, symbols, INVENTORY, np.random.default_rng(3))
+def test_loudness_and_silences_are_in_range():
+    spoken, symbols = speech([*[(A, 4)] * 5, *[(B, 4)] * 5, (STOP, 6)])
+    clip = finish(spoken, symbols, INVENTORY, np.random.default_rng(3))
     assert clip.samples.dtype == np.int16
     assert len(clip.samples) == 1920 * len(clip.labels)
     sound = np.flatnonzero(np.abs(clip.samples) > 100)
@@ -34,9 +34,9 @@ def test_loudness_and_silences_are_as_promised():
     assert 20 * np.log10(loudness) == pytest.approx(-20, abs=0.3)
 
 
-def test_labels_name_what_sounds_at_their_centre():
-    said, symbols = speech([*[(STRESS, 2), (A, 5), (LONG, 2)] * 2, (STOP, 8), *[(SPACE, 1), (B, 5)] * 3, (STOP, 6)])
-    clip = finish(said, symbols, INVENTORY, np.random.default_rng(4))
+def test_labels_name_the_sound_at_their_center():
+    spoken, symbols = speech([*[(STRESS, 2), (A, 5), (LONG, 2)] * 2, (STOP, 8), *[(SPACE, 1), (B, 5)] * 3, (STOP, 6)])
+    clip = finish(spoken, symbols, INVENTORY, np.random.default_rng(4))
     quarters = clip.samples.reshape(-1, 480) / 32767.0
     pitch = np.argmax(np.abs(np.fft.rfft(quarters * np.hanning(480), axis=1)), axis=1) * 50
     silent = np.abs(quarters).max(1) < 1e-3
@@ -48,29 +48,31 @@ def test_labels_name_what_sounds_at_their_centre():
     assert np.mean(agree) > 0.8
 
 
-def test_marks_take_the_sound_that_they_modify():
+def test_modifiers_take_the_sound_they_modify():
     assert INVENTORY.sounds([STRESS, A, LONG, SPACE, STRESS, B]) == [A, A, A, B, B, B]
     assert INVENTORY.first_sound([VOCABULARY['"'], STRESS, A]) == 2
 
 
 @pytest.mark.parametrize("frames", [[(A, 5)], [(A, 800)], [(A, 400)]])
-def test_speech_of_unlikely_length_is_rejected(frames):
+def test_rejects_speech_of_unlikely_duration(frames):
     with pytest.raises(InvalidSpeech):
         finish(*speech(frames), INVENTORY, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
-def test_silent_and_broken_samples_are_rejected(value):
-    said, symbols = speech([(A, 20), (B, 20)])
+def test_rejects_silent_and_non_finite_samples(value):
+    spoken, symbols = speech([(A, 20), (B, 20)])
     with pytest.raises(InvalidSpeech):
-        finish(Speech(np.full_like(said.samples, value), said.durations), symbols, INVENTORY, np.random.default_rng(0))
+        finish(
+            Speech(np.full_like(spoken.samples, value), spoken.durations), symbols, INVENTORY, np.random.default_rng(0)
+        )
 
 
 def clip_of(frames):
     return audio_shards.Clip(np.full(frames * 1920, frames, np.int16), np.full((frames, 4), frames, np.int16))
 
 
-def test_shards_appear_when_full_and_the_next_process_goes_on_numbering(tmp_path):
+def test_shards_are_written_when_full_and_numbering_continues_in_the_next_process(tmp_path):
     writer = audio_shards.ShardWriter(tmp_path, rank=2, shard_samples=5 * 1920)
     assert [writer.add(number, clip_of(2)) for number in (10, 11, 12, 13)] == [False, False, True, False]
     writer.flush()

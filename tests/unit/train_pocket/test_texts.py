@@ -1,4 +1,4 @@
-"""Only sentences that can be read aloud are spoken, and never the ones kept for the judge."""
+"""Only sentences that can be read aloud are used, and never those held out for the judge."""
 
 import random
 from collections import Counter
@@ -28,18 +28,18 @@ def test_a_line_becomes_a_sentence(line, expected):
 @pytest.mark.parametrize(
     "line", ["", "...", "see www.example.org", "12 34 56 78 90", "Привет, мир", "word " * 41, "a" * 201]
 )
-def test_a_line_that_cannot_be_read_aloud_is_left_out(line):
+def test_a_line_that_cannot_be_read_aloud_is_dropped(line):
     assert clean(line) is None
 
 
-def test_five_words_in_a_row_are_too_much_of_a_kept_sentence():
-    apart = HeldOutSentences(["The quick brown fox jumps over the dog.", "Go home!"])
-    assert apart.overlaps("I saw the quick, brown fox JUMPS twice.")
-    assert apart.overlaps("Go home.")
-    assert not apart.overlaps("The quick brown fox runs over the dog.")
+def test_five_consecutive_words_of_a_held_out_sentence_are_excluded():
+    held_out = HeldOutSentences(["The quick brown fox jumps over the dog.", "Go home!"])
+    assert held_out.overlaps("I saw the quick, brown fox JUMPS twice.")
+    assert held_out.overlaps("Go home.")
+    assert not held_out.overlaps("The quick brown fox runs over the dog.")
 
 
-def test_a_paragraph_is_cut_after_sentences_and_not_after_titles():
+def test_a_paragraph_is_split_after_sentences_but_not_after_titles():
     paragraph = 'Mr. Hill came in. "Sit down," said Dr. Lee. "Why?"\nHe sat.'
     assert list(text_sources.sentences(paragraph)) == [
         "Mr. Hill came in.",
@@ -50,8 +50,8 @@ def test_a_paragraph_is_cut_after_sentences_and_not_after_titles():
 
 
 def test_every_template_of_the_grammar_gives_a_readable_sentence():
-    given = {slot: [f"{slot}word"] for slot in PARTS}
-    drawn = list(islice(Grammar(given, random.Random(1)).sentences(), 3000))
+    slots = {slot: [f"{slot}word"] for slot in PARTS}
+    drawn = list(islice(Grammar(slots, random.Random(1)).sentences(), 3000))
     assert not [text for text in drawn if set(text) & set("[]{}|")]
     assert [text for text in drawn if clean(text) is None] == []
     assert len(set(drawn)) > 2000
@@ -65,7 +65,7 @@ def test_the_held_out_sentences_are_a_hundred_plain_ones():
 
 @pytest.fixture
 def raw(tmp_path):
-    """A folder of sources with a few lines each."""
+    """A folder of text sources with a few lines each."""
     for name in ("common_voice", "books", "sotu/data", "wordnet/dict", "exclude"):
         (tmp_path / name).mkdir(parents=True)
     held_out = texts.held_out()[0]
@@ -85,7 +85,7 @@ def raw(tmp_path):
     return tmp_path
 
 
-def test_what_is_gathered_is_unique_and_keeps_the_held_out_apart(raw):
+def test_gathered_sentences_are_unique_and_exclude_held_out_ones(raw):
     gathered = texts.gather(raw, load().texts.model_copy(update={"joined": 0.0}), seed=1)
     spoken = [sentence.text for sentence in gathered if sentence.source != "grammar"]
     assert sorted(spoken) == [
@@ -97,8 +97,8 @@ def test_what_is_gathered_is_unique_and_keeps_the_held_out_apart(raw):
         "The bread is still warm.",
         "We stayed in.",
     ]
-    heard = Counter(word for sentence in gathered for word in words(sentence.text))
-    assert min(heard[f"{part}word"] for part in PARTS.values()) >= 5
+    counts = Counter(word for sentence in gathered for word in words(sentence.text))
+    assert min(counts[f"{part}word"] for part in PARTS.values()) >= 5
 
 
 def test_joined_sentences_stay_short_and_none_is_lost():

@@ -1,4 +1,4 @@
-"""The tokenizer is one that the engine accepts."""
+"""The trained tokenizer is accepted by the engine."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from scripts.train_pocket.folder import SPECIAL_TOKENS, model_architecture
 TEXTS = ["The lights went out, didn't they?", "The lighthouse keeper went home at 7 o'clock."] * 3
 
 
-def test_the_engine_loads_it_with_the_checkpoint_s_ids(tmp_path):
+def test_the_engine_loads_it_with_the_ids_of_the_checkpoint(tmp_path):
     size = 300
     tokenizer.write(tmp_path, *tokenizer.train(TEXTS, size))
     pocket = load()
@@ -22,6 +22,6 @@ def test_the_engine_loads_it_with_the_checkpoint_s_ids(tmp_path):
     assert len(loaded.encode("The lights went")) < len("The lights went")
 
 
-def test_too_few_texts_for_the_vocabulary_are_refused():
+def test_refuses_too_few_texts_for_the_vocabulary():
     with pytest.raises(ValueError, match="expected 5000"):
         tokenizer.train(TEXTS, 5000)

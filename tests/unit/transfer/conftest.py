@@ -5,21 +5,21 @@ import pytest
 
 from engine.transfer import Endpoint, Record, Wakeup, pair
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @dataclass
 class End:
-    """One end of a link in this process, with a wakeup of its own as a stage would have."""
+    """One end of a link in this process, with its own wakeup, as in a stage."""
 
     endpoint: Endpoint
     wakeup: Wakeup
 
     def wait_for(self, predicate):
-        assert self.wakeup.wait_for(predicate, PATIENCE), "nothing came"
+        assert self.wakeup.wait_for(predicate, TIMEOUT), "nothing was received"
 
     def take(self, count) -> list[Record]:
-        """Waits for the next ``count`` records; more would be a surprise."""
+        """Wait for the next ``count`` records; assert that there are no more."""
         records = []
         while len(records) < count:
             self.wait_for(self.endpoint.pending)
@@ -33,14 +33,14 @@ class End:
 
 @pytest.fixture
 def link():
-    """A factory of links, both of whose ends are in this process."""
+    """A factory of links with both ends in this process."""
     with contextlib.ExitStack() as ends:
 
-        def make(*, window=8, capacity=1 << 16, timeout=PATIENCE, backlog=None):
-            made = []
+        def make(*, window=8, capacity=1 << 16, timeout=TIMEOUT, backlog=None):
+            ends_of_link = []
             for side in pair(window=window, capacity=capacity):
                 wakeup = Wakeup()
-                made.append(End(ends.enter_context(side.attach(wakeup, timeout, backlog=backlog)), wakeup))
-            return made
+                ends_of_link.append(End(ends.enter_context(side.attach(wakeup, timeout, backlog=backlog)), wakeup))
+            return ends_of_link
 
         yield make

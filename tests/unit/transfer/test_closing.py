@@ -6,10 +6,10 @@ import pytest
 
 from engine.transfer import Kind, LinkClosed, Wakeup, pair
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
-def test_the_peers_closing_fails_exactly_the_streams_still_open(link):
+def test_closing_by_the_peer_fails_exactly_the_open_streams(link):
     near, far = link()
     for stream in (1, 2, 3):
         far.endpoint.open(stream)
@@ -44,7 +44,7 @@ def test_death_is_pending_once(link):
     assert not near.endpoint.pending()
 
 
-def test_a_dead_link_takes_no_data_and_ignores_what_only_informs(link):
+def test_a_dead_link_refuses_data_and_ignores_control_records(link):
     near, far = link()
     near.endpoint.open(1)
     near.endpoint.open(2)
@@ -67,7 +67,7 @@ def test_a_dead_link_takes_no_data_and_ignores_what_only_informs(link):
     ]
 
 
-def test_half_a_payload_is_not_delivered(link):
+def test_an_incomplete_payload_is_not_delivered(link):
     near, far = link(capacity=4096)
     near.endpoint.open(1, bytes(10_000))
     near.endpoint.close()
@@ -75,8 +75,8 @@ def test_half_a_payload_is_not_delivered(link):
     assert far.endpoint.receive() == []
 
 
-def test_a_peer_that_breaks_the_protocol_is_given_up(link, caplog):
-    """Damage in the shared memory fails the streams; it neither crashes nor delivers nonsense."""
+def test_a_peer_that_violates_the_protocol_is_disconnected(link, caplog):
+    """Corrupt shared memory fails the streams; it neither crashes nor delivers corrupt data."""
     near, far = link()
     far.endpoint.open(1)
     near.take(1)
@@ -89,7 +89,7 @@ def test_a_peer_that_breaks_the_protocol_is_given_up(link, caplog):
     far.wait_for_death()
 
 
-def test_a_closed_endpoint_is_quiet(link):
+def test_a_closed_endpoint_does_nothing(link):
     near, far = link()
     far.endpoint.open(1)
     near.endpoint.open(2)
@@ -106,20 +106,20 @@ def test_a_closed_endpoint_is_quiet(link):
         near.endpoint.send(2, b"", 0)
 
 
-def test_closing_wakes_whoever_waits(link):
+def test_closing_wakes_all_waiters(link):
     near, _ = link()
     results = []
     waiter = threading.Thread(
-        target=lambda: results.append(near.wakeup.wait_for(lambda: not near.endpoint.alive, PATIENCE))
+        target=lambda: results.append(near.wakeup.wait_for(lambda: not near.endpoint.alive, TIMEOUT))
     )
     waiter.start()
     near.endpoint.close()
-    waiter.join(PATIENCE)
+    waiter.join(TIMEOUT)
     assert results == [True]
 
 
-def descriptors():
-    """What this process has open, but for the descriptor that lists it."""
+def open_descriptors():
+    """Open file descriptors of this process, except the one used to list them."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -130,8 +130,8 @@ def descriptors():
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-def test_closing_gives_everything_back():
-    before = descriptors(), threading.active_count(), set(os.listdir("/dev/shm"))
+def test_closing_releases_all_resources():
+    before = open_descriptors(), threading.active_count(), set(os.listdir("/dev/shm"))
     for _ in range(20):
         near, far = (side.attach(Wakeup()) for side in pair(window=8))
         near.open(1, bytes(1 << 19))
@@ -143,6 +143,6 @@ def test_closing_gives_everything_back():
     unattached = pair(window=8)
     for side in unattached:
         side.close()
-    assert (descriptors(), threading.active_count(), set(os.listdir("/dev/shm"))) == before
+    assert (open_descriptors(), threading.active_count(), set(os.listdir("/dev/shm"))) == before
     with open("/proc/self/maps") as maps:
         assert "sonant-link" not in maps.read()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.transfer import CreditExceeded, Kind, LinkStalled, StreamError, Wakeup, pair
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 def kinds(records):
@@ -32,7 +32,7 @@ def test_a_stream_from_open_to_end(link):
     assert times == sorted(times)
 
 
-def test_both_sides_may_use_the_same_number(link):
+def test_both_sides_may_use_the_same_stream_number(link):
     one, other = link()
     one.endpoint.open(1, b"there")
     other.endpoint.open(1, b"back")
@@ -57,7 +57,7 @@ def test_open_streams_are_those_without_a_terminal(link):
 
 
 @pytest.mark.parametrize("extra", [0, 1, 100_000])
-def test_a_payload_larger_than_the_ring_arrives_whole(link, extra):
+def test_a_payload_larger_than_the_ring_arrives_complete(link, extra):
     producer, consumer = link(capacity=1 << 12)
     payload = bytes(range(256)) * 64 + bytes(extra)
     producer.endpoint.open(1, payload)
@@ -67,7 +67,7 @@ def test_a_payload_larger_than_the_ring_arrives_whole(link, extra):
     assert [record.payload for record in consumer.take(2)] == [b"small", payload]
 
 
-def test_threads_that_write_one_endpoint_do_not_mix_their_records(link):
+def test_threads_that_write_to_one_endpoint_do_not_interleave_records(link):
     producer, consumer = link(window=50, capacity=1 << 12)
 
     def produce(stream):
@@ -81,14 +81,14 @@ def test_threads_that_write_one_endpoint_do_not_mix_their_records(link):
         thread.start()
     records = consumer.take(4 * 52)
     for stream in range(4):
-        mine = [record for record in records if record.stream == stream]
-        assert [record.sequence for record in mine] == list(range(52))
-        assert [record.payload for record in mine[1:-1]] == [bytes([stream, n]) * 3000 for n in range(50)]
+        of_stream = [record for record in records if record.stream == stream]
+        assert [record.sequence for record in of_stream] == list(range(52))
+        assert [record.payload for record in of_stream[1:-1]] == [bytes([stream, n]) * 3000 for n in range(50)]
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
-def test_a_slow_stream_uses_up_its_own_credit_and_stalls_no_other(link):
+def test_a_slow_stream_uses_only_its_own_credit(link):
     producer, consumer = link(window=8)
     producer.endpoint.open(1)
     producer.endpoint.open(2)
@@ -107,8 +107,8 @@ def test_a_slow_stream_uses_up_its_own_credit_and_stalls_no_other(link):
     producer.wait_for(lambda: producer.endpoint.credit(1) == 5)
 
 
-def test_credit_that_comes_is_pending_until_received(link):
-    """A loop that looks at ``credit`` of one stream must not sleep through the credit of another."""
+def test_received_credit_is_pending_until_receive(link):
+    """A loop that checks the ``credit`` of one stream must not miss the credit of another."""
     producer, consumer = link(window=8)
     for stream in (1, 2):
         producer.endpoint.open(stream)
@@ -142,7 +142,7 @@ def test_a_stream_ends_once(link):
             again(1)
 
 
-def test_cancel_is_a_wish_that_the_producer_answers(link):
+def test_cancel_is_a_request_that_the_producer_answers(link):
     producer, consumer = link()
     producer.endpoint.open(1)
     producer.endpoint.send(1, b"first", 1)
@@ -157,7 +157,7 @@ def test_cancel_is_a_wish_that_the_producer_answers(link):
     assert not producer.endpoint.pending()
 
 
-def test_a_cancel_that_crosses_the_end_is_void(link):
+def test_a_cancel_that_crosses_the_end_is_ignored(link):
     producer, consumer = link()
     producer.endpoint.open(1)
     consumer.take(1)
@@ -172,24 +172,24 @@ def test_a_cancel_that_crosses_the_end_is_void(link):
     assert producer.endpoint.receive() == []
 
 
-def test_one_wakeup_serves_many_links_and_the_events_of_its_process(link):
+def test_one_wakeup_serves_many_links_and_local_events(link):
     wakeup, event = Wakeup(), threading.Event()
     sides = [pair(window=1) for _ in range(3)]
-    mine = [near.attach(wakeup) for near, _ in sides]
-    theirs = [far.attach(Wakeup()) for _, far in sides]
+    near_endpoints = [near.attach(wakeup) for near, _ in sides]
+    far_endpoints = [far.attach(Wakeup()) for _, far in sides]
 
     def anything():
-        return event.is_set() or any(endpoint.pending() for endpoint in mine)
+        return event.is_set() or any(endpoint.pending() for endpoint in near_endpoints)
 
     for number in (2, 0, 1):
-        theirs[number].open(5)
-        assert wakeup.wait_for(anything, PATIENCE)
-        assert [len(endpoint.receive()) for endpoint in mine] == [int(n == number) for n in range(3)]
+        far_endpoints[number].open(5)
+        assert wakeup.wait_for(anything, TIMEOUT)
+        assert [len(endpoint.receive()) for endpoint in near_endpoints] == [int(n == number) for n in range(3)]
     assert not wakeup.wait_for(anything, 0.01)
     event.set()
     wakeup.notify()
-    assert wakeup.wait_for(anything, PATIENCE)
-    for endpoint in mine + theirs:
+    assert wakeup.wait_for(anything, TIMEOUT)
+    for endpoint in near_endpoints + far_endpoints:
         endpoint.close()
 
 
@@ -203,13 +203,13 @@ def test_one_wakeup_serves_many_links_and_the_events_of_its_process(link):
         max_size=60,
     )
 )
-def test_whatever_is_accepted_arrives_once_and_in_order(link, steps):
+def test_accepted_records_arrive_once_and_in_order(link, steps):
     """A ring of eight headers and a timeout of 0: (stream, bytes, units) sends, None receives."""
     producer, consumer = link(window=8, capacity=256, timeout=0)
-    sent, got, streams = [], [], set()
+    sent, received, streams = [], [], set()
     for step in steps:
         if step is None:
-            got += consumer.endpoint.receive()
+            received += consumer.endpoint.receive()
             continue
         stream, length, units = step
         payload = bytes(len(sent) % 256 for _ in range(length))
@@ -226,7 +226,7 @@ def test_whatever_is_accepted_arrives_once_and_in_order(link, steps):
     for stream in streams:
         producer.endpoint.end(stream, b"end")
         sent.append((stream, Kind.END, b"end"))
-    got += consumer.take(len(sent) - len(got))
-    assert [(record.stream, record.kind, record.payload) for record in got] == sent
+    received += consumer.take(len(sent) - len(received))
+    assert [(record.stream, record.kind, record.payload) for record in received] == sent
     producer.endpoint.close()
     consumer.endpoint.close()

@@ -1,4 +1,4 @@
-"""What happens while the peer takes nothing: nobody hangs, nothing is lost, and it goes on when it can."""
+"""Behavior while the peer reads nothing: no deadlock, no loss, and progress once it reads again."""
 
 import threading
 
@@ -6,17 +6,17 @@ import pytest
 
 from engine.transfer import Kind, LinkClosed, LinkFull, LinkStalled
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 FULL = 4096
 
 
 def fill(producer, streams):
-    """Fills the ring with one-record streams, so that something waits for room."""
+    """Fill the ring with one-record streams, so that the next record waits for space."""
     for stream in streams:
         producer.endpoint.open(stream, bytes(FULL))
 
 
-def test_a_producer_waits_until_the_consumer_takes(link):
+def test_a_producer_waits_until_the_consumer_reads(link):
     producer, consumer = link(capacity=FULL)
     fill(producer, [1])
     done = threading.Event()
@@ -28,11 +28,11 @@ def test_a_producer_waits_until_the_consumer_takes(link):
     thread = threading.Thread(target=produce)
     thread.start()
     assert [record.stream for record in consumer.take(2)] == [1, 2]
-    assert done.wait(PATIENCE)
-    thread.join(PATIENCE)
+    assert done.wait(TIMEOUT)
+    thread.join(TIMEOUT)
 
 
-def test_a_consumer_that_takes_nothing_is_a_stall_and_changes_nothing(link):
+def test_a_consumer_that_reads_nothing_is_a_stall_and_changes_nothing(link):
     producer, consumer = link(capacity=FULL, window=8, timeout=0.05)
     producer.endpoint.open(1)
     fill(producer, [2])
@@ -47,14 +47,14 @@ def test_a_consumer_that_takes_nothing_is_a_stall_and_changes_nothing(link):
     assert consumer.take(1)[0].payload == b"accepted"
 
 
-def test_an_empty_batch_waits_for_no_room(link):
+def test_an_empty_batch_does_not_wait_for_space(link):
     producer, _ = link(capacity=FULL, timeout=0.05)
     fill(producer, [1])
     producer.endpoint.send_all(())
 
 
-def test_what_only_informs_never_waits_and_arrives_when_there_is_room(link):
-    """end, fail, cancel and release return at once; the listener writes them when the peer has read."""
+def test_control_records_never_wait_and_arrive_when_there_is_space(link):
+    """end, fail, cancel and release return at once; the listener thread writes them when the peer has read."""
     near, far = link(capacity=FULL, window=8, timeout=0)
     for stream in (1, 2):
         far.endpoint.open(stream)
@@ -79,26 +79,26 @@ def test_what_only_informs_never_waits_and_arrives_when_there_is_room(link):
     assert far.endpoint.credit(1) == 5
 
 
-def test_room_made_between_looking_and_asking_for_it_is_used(link, monkeypatch):
-    """The room comes at the worst moment: after the ring was found full, when nobody rings for it."""
+def test_space_freed_between_check_and_request_is_used(link, monkeypatch):
+    """The space is freed at the worst moment: after the ring was found full, when the peer does not ring for it."""
     near, far = link(capacity=FULL)
     for stream in range(FULL // 32):
         near.endpoint.open(stream)
     doorbell = near.endpoint._channel._doorbell
-    ask, received = doorbell.request_room, []
+    original_request, received = doorbell.request_room, []
 
-    def ask_too_late():
+    def request_too_late():
         received.extend(far.endpoint.receive())
-        ask()
+        original_request()
 
-    monkeypatch.setattr(doorbell, "request_room", ask_too_late)
+    monkeypatch.setattr(doorbell, "request_room", request_too_late)
     near.endpoint.end(1)
     far.wait_for(lambda: received.extend(far.endpoint.receive()) or len(received) == FULL // 32 + 1)
     assert received[-1].kind is Kind.END
 
 
-def test_two_sides_that_send_before_they_receive_do_not_wait_for_each_other(link):
-    """Each waits for room that the other makes only by taking what has come."""
+def test_two_sides_that_send_before_they_receive_do_not_deadlock(link):
+    """Each waits for space that the other frees only by receiving."""
     one, other = link(capacity=FULL)
     received = []
 
@@ -110,12 +110,12 @@ def test_two_sides_that_send_before_they_receive_do_not_wait_for_each_other(link
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(2 * PATIENCE)
+        thread.join(2 * TIMEOUT)
     assert received == [list(range(20))] * 2
 
 
 @pytest.mark.parametrize("closer", ["own", "peer"])
-def test_closing_frees_a_producer_that_waits(link, closer):
+def test_closing_unblocks_a_waiting_producer(link, closer):
     producer, consumer = link(capacity=FULL)
     fill(producer, [1])
     outcome = []
@@ -129,23 +129,23 @@ def test_closing_frees_a_producer_that_waits(link, closer):
     thread = threading.Thread(target=produce)
     thread.start()
     (producer if closer == "own" else consumer).endpoint.close()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert len(outcome) == 1
 
 
-def test_flush_tells_when_everything_is_in_the_peers_hands(link):
+def test_flush_reports_whether_everything_was_written(link):
     producer, consumer = link(capacity=FULL)
     assert producer.endpoint.flush(0)
     fill(producer, [1])
     assert not producer.endpoint.flush(0)
     consumer.take(1)
-    assert producer.endpoint.flush(PATIENCE)
+    assert producer.endpoint.flush(TIMEOUT)
     consumer.endpoint.close()
     producer.wait_for_death()
-    assert not producer.endpoint.flush(PATIENCE)
+    assert not producer.endpoint.flush(TIMEOUT)
 
 
-def test_with_a_backlog_nothing_blocks_and_what_is_queued_arrives_in_order(link):
+def test_with_a_backlog_sends_do_not_block_and_queued_records_arrive_in_order(link):
     producer, consumer = link(capacity=FULL, timeout=3600, backlog=4 * FULL)
     fill(producer, range(1, 5))
     producer.endpoint.send(4, b"more", 1)
@@ -160,7 +160,7 @@ def test_with_a_backlog_nothing_blocks_and_what_is_queued_arrives_in_order(link)
     assert [record.stream for record in consumer.take(1)] == [5]
 
 
-def test_a_record_larger_than_the_backlog_is_sent_where_nothing_is_queued(link):
+def test_a_record_larger_than_the_backlog_is_sent_if_the_queue_is_empty(link):
     producer, consumer = link(capacity=FULL, timeout=3600, backlog=1)
     fill(producer, [1])
     with pytest.raises(LinkFull):

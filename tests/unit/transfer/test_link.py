@@ -6,11 +6,11 @@ import pytest
 
 from engine.transfer import Kind, Side, Wakeup, pair, spawn
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @pytest.mark.parametrize(("window", "capacity"), [(0, 1024), (2**32, 1024), (1, 0), (1, 224), (1, 1000)])
-def test_a_link_that_cannot_work_is_refused(window, capacity):
+def test_refuses_an_impossible_link(window, capacity):
     with pytest.raises(ValueError, match="must be"):
         pair(window=window, capacity=capacity)
 
@@ -23,7 +23,7 @@ def test_the_smallest_link_works():
     far.close()
 
 
-def test_no_child_inherits_a_side_by_accident():
+def test_descriptors_are_not_inheritable_by_default():
     sides = pair(window=1)
     descriptors = [descriptor for side in sides for descriptor in (side.memory, side.connection)]
     assert not any(os.get_inheritable(descriptor) for descriptor in descriptors)
@@ -52,27 +52,27 @@ with Side.from_argument(sys.argv[1]).attach(wakeup) as endpoint:
 """
 
 
-def assert_answers(endpoint, wakeup):
+def assert_echoes(endpoint, wakeup):
     endpoint.open(3)
     endpoint.send(3, b"abc", 1)
     records = []
     while len(records) < 3:
-        assert wakeup.wait_for(endpoint.pending, PATIENCE)
+        assert wakeup.wait_for(endpoint.pending, TIMEOUT)
         records += endpoint.receive()
     assert [record.kind for record in records] == [Kind.OPEN, Kind.DATA, Kind.END]
     assert records[1].payload == b"cba"
 
 
-def test_a_child_process_answers_over_the_side_it_was_handed():
+def test_a_child_process_answers_over_the_side_passed_to_it():
     near, far = pair(window=4)
     child = spawn([sys.executable, "-c", CHILD, far.to_argument()], [far])
     wakeup = Wakeup()
     with near.attach(wakeup) as endpoint:
-        assert_answers(endpoint, wakeup)
-    assert child.wait(PATIENCE) == 0
+        assert_echoes(endpoint, wakeup)
+    assert child.wait(TIMEOUT) == 0
 
 
-def test_a_child_hands_its_side_on_to_a_child_of_its_own():
+def test_a_child_can_pass_its_side_on_to_its_own_child():
     middle = """
 import sys
 from engine.transfer import Side, spawn
@@ -83,17 +83,17 @@ raise SystemExit(spawn([sys.executable, "-c", sys.argv[2], side.to_argument()], 
     child = spawn([sys.executable, "-c", middle, far.to_argument(), CHILD], [far])
     wakeup = Wakeup()
     with near.attach(wakeup) as endpoint:
-        assert_answers(endpoint, wakeup)
-    assert child.wait(PATIENCE) == 0
+        assert_echoes(endpoint, wakeup)
+    assert child.wait(TIMEOUT) == 0
 
 
-def test_a_side_is_given_up_when_its_child_cannot_start():
+def test_a_side_is_closed_if_its_child_cannot_start():
     near, far = pair(window=4)
     with pytest.raises(FileNotFoundError):
         spawn(["/nonexistent/program", far.to_argument()], [far])
     wakeup = Wakeup()
     with near.attach(wakeup) as endpoint:
-        assert wakeup.wait_for(lambda: not endpoint.alive, PATIENCE)
+        assert wakeup.wait_for(lambda: not endpoint.alive, TIMEOUT)
 
 
 def test_a_child_that_dies_before_it_attaches_is_a_dead_peer():
@@ -102,6 +102,6 @@ def test_a_child_that_dies_before_it_attaches_is_a_dead_peer():
     wakeup = Wakeup()
     with near.attach(wakeup) as endpoint:
         endpoint.open(1)
-        assert wakeup.wait_for(lambda: not endpoint.alive, PATIENCE)
+        assert wakeup.wait_for(lambda: not endpoint.alive, TIMEOUT)
         assert [record.kind for record in endpoint.receive()] == [Kind.CANCEL]
-    assert child.wait(PATIENCE) == 3
+    assert child.wait(TIMEOUT) == 3

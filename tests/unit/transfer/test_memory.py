@@ -43,7 +43,7 @@ def test_parts_do_not_overlap(descriptor):
     segment.close()
 
 
-def test_mapping_outlives_the_descriptor_and_goes_with_close():
+def test_a_mapping_outlives_the_descriptor_and_ends_with_close():
     descriptor = allocate(segment_size(CAPACITY))
     segment = Segment(descriptor, CAPACITY)
     os.close(descriptor)

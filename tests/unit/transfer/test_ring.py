@@ -11,7 +11,7 @@ TAIL, HEAD = 0, 8
 
 
 class Ring:
-    """A ring in ordinary memory: both ends, and the words and bytes between them."""
+    """A ring in ordinary memory: both ends, and the positions and bytes between them."""
 
     def __init__(self, capacity):
         self.positions = memoryview(bytearray(128)).cast("Q")
@@ -30,7 +30,7 @@ def entry(payload=b"", number=0):
     return Entry(number, number + 1, 2, 1, number + 3, number + 0.5, payload)
 
 
-def room(payload_length):
+def space_for(payload_length):
     return -(-(ALIGNMENT + payload_length) // ALIGNMENT) * ALIGNMENT
 
 
@@ -38,7 +38,7 @@ def room(payload_length):
     blocks=st.integers(1, 12),
     steps=st.lists(st.one_of(st.integers(0, 12 * ALIGNMENT), st.none()), max_size=200),
 )
-def test_behaves_like_a_queue_of_bounded_bytes_around_every_wrap(blocks, steps):
+def test_behaves_like_a_bounded_queue_around_every_wrap(blocks, steps):
     """A number writes a payload of that length, None reads everything."""
     ring = Ring(blocks * ALIGNMENT)
     queue, free = deque(), len(ring.data)
@@ -50,10 +50,10 @@ def test_behaves_like_a_queue_of_bounded_bytes_around_every_wrap(blocks, steps):
             free = len(ring.data)
         else:
             written = entry(bytes((number + byte) % 256 for byte in range(length)), number)
-            assert ring.write(written) == (room(length) <= free)
-            if room(length) <= free:
+            assert ring.write(written) == (space_for(length) <= free)
+            if space_for(length) <= free:
                 queue.append(written)
-                free -= room(length)
+                free -= space_for(length)
     assert ring.reader.read() == list(queue)
 
 
@@ -64,14 +64,14 @@ def test_every_field_keeps_its_largest_value():
     assert ring.reader.read() == [largest]
 
 
-def test_largest_payload_fills_a_ring_and_one_byte_more_does_not_fit():
+def test_the_largest_payload_fills_a_ring_and_one_more_byte_does_not_fit():
     ring = Ring(256)
     assert not ring.write(entry(bytes(largest_payload(256) + 1)))
     assert ring.write(entry(bytes(largest_payload(256))))
     assert not ring.write(entry())
 
 
-def test_what_was_read_does_not_change_when_its_room_is_used_again():
+def test_read_payloads_do_not_change_when_their_space_is_reused():
     ring = Ring(64)
     ring.write(entry(b"a" * 32))
     (first,) = ring.reader.read()
@@ -90,7 +90,7 @@ def test_what_was_read_does_not_change_when_its_room_is_used_again():
     ],
     ids=["tail far ahead", "tail past the ring", "tail inside a record", "tail inside a header", "length"],
 )
-def test_reader_refuses_what_no_writer_writes(damage):
+def test_the_reader_refuses_corrupt_positions_and_lengths(damage):
     ring = Ring(256)
     ring.write(entry(b"x" * 40))
     damage(ring)
@@ -99,7 +99,7 @@ def test_reader_refuses_what_no_writer_writes(damage):
 
 
 @pytest.mark.parametrize("head", [ALIGNMENT, 2**63])
-def test_writer_refuses_a_reader_that_read_what_was_never_written(head):
+def test_the_writer_refuses_a_read_position_beyond_the_written_data(head):
     ring = Ring(256)
     ring.positions[HEAD] = head
     with pytest.raises(LinkCorrupt):

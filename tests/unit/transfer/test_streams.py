@@ -8,13 +8,13 @@ def record(kind, sequence=0, units=0, stream=1):
     return Record(stream, kind, sequence, units, 0.0, b"")
 
 
-def test_a_producers_records_are_numbered_from_open_to_end():
+def test_records_of_a_producer_are_numbered_from_open_to_end():
     streams = OutgoingStreams(window=10)
     assert [streams.open(1), streams.spend(1, 0), streams.spend(1, 2), streams.end(1)] == [0, 1, 2, 3]
     assert streams.open_streams() == frozenset()
 
 
-def test_credit_is_each_streams_own():
+def test_each_stream_has_its_own_credit():
     streams = OutgoingStreams(window=10)
     streams.open(1)
     streams.open(2)
@@ -26,7 +26,7 @@ def test_credit_is_each_streams_own():
     assert (streams.credit(1), streams.credit(2)) == (4, 10)
 
 
-def test_credit_for_a_stream_that_has_ended_is_void():
+def test_credit_for_an_ended_stream_is_ignored():
     streams = OutgoingStreams(window=10)
     streams.open(1)
     streams.end(1)
@@ -52,14 +52,14 @@ def test_credit_never_exceeds_the_window():
         lambda streams: streams.end(2),
     ],
 )
-def test_a_producers_mistakes_are_errors(mistake):
+def test_misuse_by_a_producer_is_an_error(mistake):
     streams = OutgoingStreams(window=10)
     streams.open(1)
     with pytest.raises(StreamError):
         mistake(streams)
 
 
-def test_a_producer_hears_of_a_cancellation_once():
+def test_a_producer_receives_a_cancellation_once():
     streams = OutgoingStreams(window=10)
     streams.open(1)
     streams.open(2)
@@ -69,7 +69,7 @@ def test_a_producer_hears_of_a_cancellation_once():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         record(Kind.DATA, 1, stream=2),
         record(Kind.END, 1, stream=2),
@@ -81,14 +81,14 @@ def test_a_producer_hears_of_a_cancellation_once():
     ],
     ids=lambda r: f"{r.kind.name} {r.sequence} of {r.stream}",
 )
-def test_a_consumer_refuses_records_out_of_order(wrong):
+def test_a_consumer_refuses_records_out_of_order(invalid):
     streams = IncomingStreams()
     streams.accept(record(Kind.OPEN))
     with pytest.raises(LinkCorrupt):
-        streams.accept(wrong)
+        streams.accept(invalid)
 
 
-def test_a_consumer_can_only_release_what_it_holds():
+def test_a_consumer_can_release_only_what_it_received():
     streams = IncomingStreams()
     streams.accept(record(Kind.OPEN))
     streams.accept(record(Kind.DATA, 1, units=5))
@@ -99,7 +99,7 @@ def test_a_consumer_can_only_release_what_it_holds():
     assert not streams.release(1, 0)
 
 
-def test_after_the_end_nothing_is_owed_and_nothing_can_be_wished():
+def test_after_the_end_release_and_cancel_are_ignored():
     streams = IncomingStreams()
     streams.accept(record(Kind.OPEN))
     streams.accept(record(Kind.DATA, 1, units=5))
@@ -109,7 +109,7 @@ def test_after_the_end_nothing_is_owed_and_nothing_can_be_wished():
     assert streams.open_streams() == frozenset()
 
 
-def test_what_is_lost_with_the_producer_fails_once():
+def test_streams_lost_with_the_producer_fail_once():
     streams = IncomingStreams()
     for stream in (1, 2, 3):
         streams.accept(record(Kind.OPEN, stream=stream))

@@ -2,23 +2,23 @@ import threading
 
 from engine.transfer import Wakeup
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 def test_notify_ends_a_wait():
     wakeup, event, result = Wakeup(), threading.Event(), []
-    waiter = threading.Thread(target=lambda: result.append(wakeup.wait_for(event.is_set, PATIENCE)))
+    waiter = threading.Thread(target=lambda: result.append(wakeup.wait_for(event.is_set, TIMEOUT)))
     waiter.start()
     event.set()
     wakeup.notify()
-    waiter.join(PATIENCE)
+    waiter.join(TIMEOUT)
     assert result == [True]
 
 
-def test_every_waiter_is_woken_and_each_judges_for_itself():
+def test_every_waiter_is_woken_and_evaluates_its_own_predicate():
     wakeup, state, done = Wakeup(), {"number": 0}, []
     waiters = [
-        threading.Thread(target=lambda n=n: done.append((n, wakeup.wait_for(lambda: state["number"] >= n, PATIENCE))))
+        threading.Thread(target=lambda n=n: done.append((n, wakeup.wait_for(lambda: state["number"] >= n, TIMEOUT))))
         for n in range(1, 5)
     ]
     for waiter in waiters:
@@ -26,30 +26,30 @@ def test_every_waiter_is_woken_and_each_judges_for_itself():
     for number in range(1, 5):
         state["number"] = number
         wakeup.notify()
-        waiters[number - 1].join(PATIENCE)
+        waiters[number - 1].join(TIMEOUT)
     assert done == [(1, True), (2, True), (3, True), (4, True)]
 
 
-def test_timeout_returns_what_the_predicate_says():
+def test_a_timeout_returns_the_result_of_the_predicate():
     assert Wakeup().wait_for(lambda: False, 0.01) is False
     assert Wakeup().wait_for(lambda: True, 0) is True
 
 
-def test_predicate_holds_the_lock():
-    wakeup, outside = Wakeup(), []
+def test_the_predicate_is_evaluated_under_the_lock():
+    wakeup, acquired = Wakeup(), []
 
     def locked():
-        thief = threading.Thread(target=lambda: outside.append(wakeup.condition.acquire(blocking=False)))
-        thief.start()
-        thief.join(PATIENCE)
+        other = threading.Thread(target=lambda: acquired.append(wakeup.condition.acquire(blocking=False)))
+        other.start()
+        other.join(TIMEOUT)
         return True
 
-    assert wakeup.wait_for(locked, PATIENCE)
-    assert outside == [False]
+    assert wakeup.wait_for(locked, TIMEOUT)
+    assert acquired == [False]
 
 
-def test_a_change_between_looking_and_asking_for_news_is_not_slept_through():
-    """The change comes at the worst moment: after the first look, when nobody rings for it."""
+def test_a_change_between_check_and_request_for_news_is_not_missed():
+    """The change happens at the worst moment: after the first check, when the peer does not ring for it."""
     wakeup, changed = Wakeup(), threading.Event()
 
     class WakeupSource:
@@ -59,22 +59,22 @@ def test_a_change_between_looking_and_asking_for_news_is_not_slept_through():
     wakeup.attach(WakeupSource())
     waiter = threading.Thread(target=wakeup.wait_for, args=(changed.is_set,), daemon=True)
     waiter.start()
-    waiter.join(PATIENCE)
+    waiter.join(TIMEOUT)
     assert not waiter.is_alive()
 
 
-def test_news_is_asked_for_again_before_every_sleep():
-    """A bell that was rung for something else has forgotten that it was asked."""
-    wakeup, asked = Wakeup(), []
+def test_news_is_requested_again_before_every_sleep():
+    """A ring for another reason clears the request."""
+    wakeup, requests = Wakeup(), []
 
     class WakeupSource:
         def request_notification(self):
-            asked.append(True)
+            requests.append(True)
             threading.Thread(target=wakeup.notify).start()
 
     source = WakeupSource()
     wakeup.attach(source)
-    assert wakeup.wait_for(lambda: len(asked) >= 3, PATIENCE)
+    assert wakeup.wait_for(lambda: len(requests) >= 3, TIMEOUT)
     wakeup.detach(source)
     wakeup.wait_for(lambda: False, 0.01)
-    assert len(asked) == 3
+    assert len(requests) == 3

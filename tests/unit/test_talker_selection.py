@@ -1,4 +1,4 @@
-"""Which talker runs, and that vLLM is left alone until somebody asks for it."""
+"""Selection of the talker; vLLM is not imported unless it is used."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from engine.talker.loading import runs_on_vllm
 from engine.talker.vllm import installation
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-LOADS_A_TALKER = """
+LOAD_TALKER = """
 import sys, torch
 from engine.checkpoint.folder import open_checkpoint
 from engine.config import EngineConfig
@@ -30,7 +30,7 @@ def config(engine, **on_vllm):
 
 @pytest.fixture
 def vllm(tmp_path, monkeypatch):
-    """Function: a release of vLLM is installed, which cannot be imported."""
+    """Function: install a given release of vLLM, which raises an error when imported."""
 
     def install(release):
         (tmp_path / "vllm").mkdir()
@@ -51,23 +51,23 @@ def no_vllm(monkeypatch):
 
 
 @pytest.mark.parametrize(("engine", "device"), [("auto", CPU), ("native", CPU), ("native", GPU)])
-def test_native_where_there_is_no_gpu_or_it_is_asked_for(engine, device, vllm):
+def test_native_without_a_gpu_or_on_request(engine, device, vllm):
     vllm("0.32.0")
     assert not runs_on_vllm(config(engine), device)
 
 
 @pytest.mark.parametrize("engine", ["auto", "vllm"])
-def test_vllm_on_a_gpu_where_it_is_installed(engine, vllm):
+def test_vllm_on_a_gpu_if_installed(engine, vllm):
     vllm("0.32.0")
     assert runs_on_vllm(config(engine), GPU)
 
 
-def test_native_on_a_gpu_without_vllm_unless_that_is_asked_for(no_vllm):
+def test_native_on_a_gpu_without_vllm_unless_vllm_is_requested(no_vllm):
     assert not runs_on_vllm(config("auto"), GPU)
     assert runs_on_vllm(config("vllm"), GPU)
 
 
-def test_native_beside_a_vllm_that_is_too_old_unless_that_is_asked_for(vllm):
+def test_native_with_an_old_vllm_unless_vllm_is_requested(vllm):
     vllm("0.23.1")
     assert not runs_on_vllm(config("auto"), GPU)
     assert runs_on_vllm(config("vllm"), GPU)
@@ -78,14 +78,14 @@ def test_vllm_on_a_cpu_is_refused():
         runs_on_vllm(config("vllm"), CPU)
 
 
-def test_codes_that_are_to_be_reproducible_need_vllm_on_a_gpu(vllm):
+def test_reproducible_codes_need_vllm_on_a_gpu(vllm):
     vllm("0.32.0")
     with pytest.raises(SetupError, match=r"reproducible needs vLLM .* talker\.engine is native"):
         runs_on_vllm(config("native", reproducible=True), GPU)
     assert runs_on_vllm(config("auto", reproducible=True), GPU)
 
 
-def test_a_gpu_without_vllm_does_not_fall_back_to_codes_that_are_not_reproducible(no_vllm):
+def test_a_gpu_without_vllm_does_not_fall_back_from_reproducible_codes(no_vllm):
     with pytest.raises(SetupError, match=r"reproducible needs vLLM .* no supported vLLM is installed"):
         runs_on_vllm(config("auto", reproducible=True), GPU)
 
@@ -104,7 +104,7 @@ def test_on_a_cpu_codes_are_reproducible_without_vllm(engine, vllm):
         ("auto", CPU, "there is no GPU"),
     ],
 )
-def test_eight_bits_need_vllm(engine, device, why, vllm):
+def test_fp8_needs_vllm(engine, device, why, vllm):
     vllm("0.32.0")
     with pytest.raises(SetupError, match=f"fp8_predictor needs vLLM on a GPU, but {why}"):
         runs_on_vllm(config(engine, fp8_predictor=True), device)
@@ -114,8 +114,8 @@ def test_a_missing_vllm_says_what_to_install(no_vllm):
     with pytest.raises(SetupError, match=r"pip install 'sonant\[vllm\]'") as raised:
         installation.require()
     assert raised.value.code == "vllm_missing"
-    told = EngineError.from_bytes(raised.value.to_bytes())
-    assert (type(told), told.message) == (SetupError, raised.value.message)
+    restored = EngineError.from_bytes(raised.value.to_bytes())
+    assert (type(restored), restored.message) == (SetupError, raised.value.message)
 
 
 def test_an_old_vllm_is_refused(vllm):
@@ -127,14 +127,14 @@ def test_an_old_vllm_is_refused(vllm):
 @pytest.mark.parametrize(
     ("release", "warns"), [("0.24.0", False), ("0.33.1rc2", False), ("0.34.0", True), (None, False)]
 )
-def test_a_vllm_newer_than_was_tested_is_taken_with_a_warning(release, warns, vllm, caplog):
+def test_an_untested_newer_vllm_is_accepted_with_a_warning(release, warns, vllm, caplog):
     vllm(release)
     installation.require()
     assert ("newer" in caplog.text) is warns
 
 
-def test_vllm_is_not_imported_unless_it_is_asked_for(vllm, checkpoints):
-    command = [sys.executable, "-c", LOADS_A_TALKER, str(checkpoints["0b6-custom_voice"])]
+def test_vllm_is_not_imported_unless_requested(vllm, checkpoints):
+    command = [sys.executable, "-c", LOAD_TALKER, str(checkpoints["0b6-custom_voice"])]
     environment = {"PYTHONPATH": f"{vllm('0.32.0')}:{Path.cwd()}"}
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr

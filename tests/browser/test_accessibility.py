@@ -1,4 +1,4 @@
-"""The page can be used by everybody: with a screen reader, in the dark, on a telephone."""
+"""The page is accessible: for screen readers, in dark mode, on phones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = ("Choose", "Clone", "Blend")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_to_mend(playground: Playground, scheme: Literal["light", "dark"]) -> None:
+def test_axe_finds_no_violation(playground: Playground, scheme: Literal["light", "dark"]) -> None:
     page = playground.page
     page.emulate_media(color_scheme=scheme)
     page.get_by_text("Options").click()
@@ -21,12 +21,12 @@ def test_axe_finds_nothing_to_mend(playground: Playground, scheme: Literal["ligh
     page.get_by_role("alert").get_by_role("paragraph").first.wait_for()
     for kind in KINDS:
         playground.choose(kind)
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        report = Axe().run(page)
+        assert report.violations_count == 0, report.generate_report()
 
 
 @pytest.mark.parametrize("width", [320, 390])
-def test_nothing_is_wider_than_a_telephone(playground: Playground, width: int) -> None:
+def test_nothing_is_wider_than_a_phone_screen(playground: Playground, width: int) -> None:
     page = playground.page
     page.set_viewport_size({"width": width, "height": 700})
     page.get_by_text("Options").click()
@@ -35,11 +35,11 @@ def test_nothing_is_wider_than_a_telephone(playground: Playground, width: int) -
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_the_dark_page_is_dark(playground: Playground) -> None:
+def test_the_page_has_a_dark_mode(playground: Playground) -> None:
     page = playground.page
-    grounds = []
+    backgrounds = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        grounds.append(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
-        grounds[-1] = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert grounds == ["rgb(246, 245, 242)", "rgb(19, 21, 19)"]
+        backgrounds.append(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        backgrounds[-1] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert backgrounds == ["rgb(246, 245, 242)", "rgb(19, 21, 19)"]

@@ -1,4 +1,4 @@
-"""What the tests of pages notice."""
+"""Tests of the page runner."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from tests.docs.blocks import blocks_of
-from tests.docs.reading import read
+from tests.docs.page_runner import run_page
 
 PAGE = """\
 ```sh
 greeting="hello"
 ```
 
-<!-- not run: it would end everything -->
+<!-- not run: it would exit -->
 ```sh
 exit 1
 ```
@@ -22,7 +22,7 @@ exit 1
 - in a list
 
   ```sh
-  test "$greeting" = hello && echo "$greeting, somebody"
+  test "$greeting" = hello && echo "$greeting, someone"
   ```
 
 ```python
@@ -34,7 +34,7 @@ echo "not reached"
 ```
 
 ```
-who knows
+unknown
 ```
 """
 
@@ -45,16 +45,16 @@ def test_blocks_share_a_session_until_one_fails(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     path = {"PATH": f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"}
-    reading = read(page, folder, path, {"somebody": "reader"})
-    assert reading.done == {2, 13}
-    assert "hello, reader" in reading.told
-    assert "it went wrong" in reading.told
-    assert "\nnot reached" not in reading.told
+    run = run_page(page, folder, path, {"someone": "reader"})
+    assert run.done == {2, 13}
+    assert "hello, reader" in run.output
+    assert "it went wrong" in run.output
+    assert "\nnot reached" not in run.output
 
 
-def test_marks_and_languages_are_found(tmp_path: Path) -> None:
+def test_finds_marks_and_languages(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     found = [(block.language, block.reason) for block in blocks_of(page)]
-    assert found[1] == ("sh", "it would end everything")
+    assert found[1] == ("sh", "it would exit")
     assert [language for language, reason in found if not reason] == ["sh", "sh", "python", "sh", ""]

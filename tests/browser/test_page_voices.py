@@ -1,4 +1,4 @@
-"""Whose voice: one that is stored, a blend, a file, the microphone."""
+"""The voice options: a stored voice, a blend, a file, the microphone."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.playground import HELLO, Playground, run
+from tests.browser.playground import HELLO, Playground, run_curl
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving
 
 
 @pytest.fixture(scope="module")
-def spoken(speaking: Serving) -> bytes:
-    """A recording of somebody who speaks."""
-    with speaking.client() as client:
+def recording_of_speech(pocket_server: Serving) -> bytes:
+    """A recording of a voice."""
+    with pocket_server.client() as client:
         body = {"input": "This is how I sound today.", "voice": "emma", "seed": 1, "response_format": "wav"}
         return client.post(SPEECH, json={**body, "stream": False}).raise_for_status().content
 
 
-def test_a_voice_between_two(playground: Playground, tmp_path: Path) -> None:
+def test_a_blend_of_two_voices(playground: Playground, tmp_path: Path) -> None:
     playground.choose("Blend")
     page = playground.page
     first, second = page.get_by_role("listitem").all()
@@ -31,10 +31,10 @@ def test_a_voice_between_two(playground: Playground, tmp_path: Path) -> None:
     expect(first.get_by_role("slider")).to_have_attribute("aria-valuetext", "67 %")
     samples = playground.speak_to_the_end()
     assert '"voices":[{"voice":"ava","weight":0.5},{"voice":"george","weight":0.25}]' in playground.curl.inner_text()
-    assert run(playground.copied(), tmp_path).tobytes() == samples.tobytes()
+    assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
 
 
-def test_voices_join_and_leave_a_blend(playground: Playground) -> None:
+def test_voices_can_be_added_to_and_removed_from_a_blend(playground: Playground) -> None:
     playground.choose("Blend")
     page = playground.page
     page.get_by_role("button", name="Add a voice").click()
@@ -46,13 +46,13 @@ def test_voices_join_and_leave_a_blend(playground: Playground) -> None:
     expect(rows).to_have_count(1)
     expect(page.get_by_role("button", name="Add a voice")).to_be_focused()
     expect(page.get_by_role("button", name="Remove")).to_be_hidden()
-    assert playground.asked()["voices"] == [{"voice": "emma", "weight": 0.5}]
+    assert playground.request_body()["voices"] == [{"voice": "emma", "weight": 0.5}]
 
 
-@pytest.mark.parametrize("transcript", ["This is how I sound today.", ""], ids=["in context", "the voice alone"])
-def test_a_file_is_cloned(playground: Playground, spoken: bytes, tmp_path: Path, transcript: str) -> None:
+@pytest.mark.parametrize("transcript", ["This is how I sound today.", ""], ids=["in context", "embedding only"])
+def test_a_file_is_cloned(playground: Playground, recording_of_speech: bytes, tmp_path: Path, transcript: str) -> None:
     recording = tmp_path / "it's me.wav"
-    recording.write_bytes(spoken)
+    recording.write_bytes(recording_of_speech)
     playground.choose("Clone")
     playground.page.get_by_label("Choose a file").set_input_files(recording)
     playground.page.get_by_label("Transcript of the recording").fill(transcript)
@@ -60,10 +60,10 @@ def test_a_file_is_cloned(playground: Playground, spoken: bytes, tmp_path: Path,
     expect(playground.page.get_by_role("link", name="Save")).to_be_hidden()
     samples = playground.speak_to_the_end()
     assert ("ref_text" in playground.curl.inner_text()) == bool(transcript)
-    assert run(playground.copied(), tmp_path).tobytes() == samples.tobytes()
+    assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
 
 
-def test_the_microphone_is_cloned(playground: Playground, tmp_path: Path) -> None:
+def test_a_microphone_recording_is_cloned(playground: Playground, tmp_path: Path) -> None:
     page = playground.page
     playground.choose("Clone")
     page.get_by_role("button", name="Record", exact=True).click()
@@ -74,10 +74,10 @@ def test_the_microphone_is_cloned(playground: Playground, tmp_path: Path) -> Non
     with page.expect_download() as download:
         page.get_by_role("link", name="Save").click()
     download.value.save_as(tmp_path / download.value.suggested_filename)
-    assert run(playground.copied(), tmp_path).tobytes() == samples.tobytes()
+    assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
 
 
-def test_what_the_server_says_of_a_recording_is_shown(playground: Playground, tmp_path: Path) -> None:
+def test_errors_about_a_recording_are_shown(playground: Playground, tmp_path: Path) -> None:
     playground.choose("Clone")
     playground.speak()
     expect(playground.failure).to_contain_text("No recording to clone")
@@ -88,14 +88,14 @@ def test_what_the_server_says_of_a_recording_is_shown(playground: Playground, tm
     expect(playground.failure).to_contain_text("reference_too_short")
 
 
-def test_stored_voices_are_offered(playground: Playground, speaking: Serving) -> None:
-    with speaking.client() as client:
+def test_stored_voices_are_offered(playground: Playground, pocket_server: Serving) -> None:
+    with pocket_server.client() as client:
         blend = {"name": "both", "voices": [{"voice": "ava"}, {"voice": "adam"}]}
         client.post("/v1/audio/voices/blend", json=blend).raise_for_status()
-    playground.at(speaking).page.get_by_label("Name").select_option("both")
-    assert playground.asked()["voice"] == "both"
+    playground.at(pocket_server).page.get_by_label("Name").select_option("both")
+    assert playground.request_body()["voice"] == "both"
     expect(playground.speak_button).to_be_visible()
-    httpx.delete(f"{speaking.url}/v1/audio/voices/both").raise_for_status()
+    httpx.delete(f"{pocket_server.url}/v1/audio/voices/both").raise_for_status()
     playground.speak(HELLO)
     expect(playground.failure).to_contain_text("voice 'both' does not exist")
     expect(playground.failure).to_contain_text("status 404 · code voice_not_found · field voice")

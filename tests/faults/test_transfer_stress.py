@@ -1,4 +1,4 @@
-"""No wakeup is lost and no record: two processes, random pauses on both sides, a busy machine."""
+"""Stress test: no wakeup and no record is lost between two processes with random pauses on a busy machine."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from engine.transfer import pair, spawn
 
 PEER = Path(__file__).with_name("transfer_peer.py")
 ROOT = PEER.parents[2]
-END = 110.0
+TIMEOUT = 110.0
 
 
 @pytest.fixture
-def load():
+def cpu_load():
     """A process that keeps a core busy."""
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     yield
@@ -24,7 +24,7 @@ def load():
     busy.wait()
 
 
-@pytest.mark.timeout(2 * END)
+@pytest.mark.timeout(2 * TIMEOUT)
 @pytest.mark.parametrize(
     ("records", "streams", "size", "window", "capacity", "every", "spin"),
     [
@@ -34,7 +34,7 @@ def load():
         pytest.param(4_000, 3, 5_000, 16, 1 << 12, 50, 0, id="payloads larger than the ring"),
     ],
 )
-def test_every_record_arrives_once_and_in_order(load, records, streams, size, window, capacity, every, spin):
+def test_every_record_arrives_once_and_in_order(cpu_load, records, streams, size, window, capacity, every, spin):
     near, far = pair(window=window, capacity=capacity)
     numbers = {"records": records, "streams": streams, "size": size, "every": every, "spin": spin}
     options = [f"--{name}={value}" for name, value in numbers.items()]
@@ -43,10 +43,10 @@ def test_every_record_arrives_once_and_in_order(load, records, streams, size, wi
     producer = spawn([*command, "produce", near.to_argument(), *options], [near], env=environment)
     consumer = spawn([*command, "consume", far.to_argument(), *options], [far], env=environment, stdout=subprocess.PIPE)
     try:
-        counts, _ = consumer.communicate(timeout=END)
+        counts, _ = consumer.communicate(timeout=TIMEOUT)
         assert consumer.returncode == 0
         assert json.loads(counts) == [records // streams] * streams
-        assert producer.wait(END) == 0
+        assert producer.wait(TIMEOUT) == 0
     finally:
         for process in (producer, consumer):
             process.kill()

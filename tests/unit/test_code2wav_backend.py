@@ -1,4 +1,4 @@
-"""How Code2Wav is run: what the device, Triton, the checkpoint and the configuration allow."""
+"""The backend of Code2Wav, selected by device, Triton, checkpoint and configuration."""
 
 import importlib.util
 import logging
@@ -18,10 +18,10 @@ GPU = torch.device("cuda")
 
 @pytest.fixture
 def triton(monkeypatch):
-    """Installed, or with False not."""
+    """Triton is installed, or not after ``triton(False)``."""
 
-    def install(there):
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: "triton" if there else None)
+    def install(installed):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: "triton" if installed else None)
 
     install(True)
     return install
@@ -29,25 +29,25 @@ def triton(monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["auto", "float32"])
 def test_a_cpu_runs_plain_torch_in_float32(dtype):
-    form = choose_backend(Code2WavConfig(dtype=dtype), 16, CPU, PUBLISHED)
-    assert (form.graphed, form.dtype) == (False, torch.float32)
+    backend = choose_backend(Code2WavConfig(dtype=dtype), 16, CPU, PUBLISHED)
+    assert (backend.graphed, backend.dtype) == (False, torch.float32)
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("auto", torch.float16), ("float32", torch.float32)])
 def test_a_gpu_with_triton_runs_captured_batches(triton, dtype, expected):
-    form = choose_backend(Code2WavConfig(dtype=dtype, max_batch_frames=128), 64, GPU, PUBLISHED)
-    assert (form.graphed, form.dtype) == (True, expected)
-    assert (64, 2) in form.sizes and (64, 3) not in form.sizes and (96, 1) not in form.sizes
+    backend = choose_backend(Code2WavConfig(dtype=dtype, max_batch_frames=128), 64, GPU, PUBLISHED)
+    assert (backend.graphed, backend.dtype) == (True, expected)
+    assert (64, 2) in backend.sizes and (64, 3) not in backend.sizes and (96, 1) not in backend.sizes
 
 
-def test_without_triton_and_for_narrow_heads_a_gpu_runs_plain_torch(triton):
+def test_without_triton_or_with_narrow_heads_a_gpu_runs_plain_torch(triton):
     narrow = replace(SMALL, transformer=replace(SMALL.transformer, head_dim=16))
     assert choose_backend(Code2WavConfig(), 16, GPU, narrow).fallback_reason == (
         "the codec's heads have 16 channels, and the kernels need at least 32"
     )
     triton(False)
-    form = choose_backend(Code2WavConfig(), 16, GPU, PUBLISHED)
-    assert (form.fallback_reason, form.dtype) == ("Triton is not installed", torch.float32)
+    backend = choose_backend(Code2WavConfig(), 16, GPU, PUBLISHED)
+    assert (backend.fallback_reason, backend.dtype) == ("Triton is not installed", torch.float32)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_without_triton_and_for_narrow_heads_a_gpu_runs_plain_torch(triton):
         ImportError("no triton"),
     ],
 )
-def test_a_gpu_whose_kernels_cannot_be_had_runs_plain_torch_and_the_log_says_why(
+def test_if_kernels_are_unavailable_a_gpu_runs_plain_torch_and_logs_the_reason(
     triton, checkpoints, monkeypatch, caplog, error
 ):
     caplog.set_level(logging.INFO)
-    refuse(monkeypatch, error)
+    fail_graphed_decoder(monkeypatch, error)
     config = EngineConfig(model=str(checkpoints["0b6-custom_voice"]), code2wav=Code2WavConfig(dtype="auto"))
     assert load_decoder(config) == "plain torch"
     (line,) = (record.message for record in caplog.records if "Code2Wav" in record.message)
@@ -72,44 +72,44 @@ def test_a_gpu_whose_kernels_cannot_be_had_runs_plain_torch_and_the_log_says_why
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory"), CheckpointError("decoder.0 is missing")]
 )
-def test_what_plain_torch_cannot_mend_is_no_reason_for_it(triton, checkpoints, monkeypatch, error):
-    refuse(monkeypatch, error)
+def test_errors_that_plain_torch_would_not_avoid_are_raised(triton, checkpoints, monkeypatch, error):
+    fail_graphed_decoder(monkeypatch, error)
     with pytest.raises(type(error)) as raised:
         load_decoder(EngineConfig(model=str(checkpoints["0b6-custom_voice"])))
     assert raised.value is error
 
 
-def test_a_gpu_that_is_lost_ends_the_engine_with_a_clear_error(triton, checkpoints, monkeypatch):
+def test_a_lost_gpu_ends_the_engine_with_a_clear_error(triton, checkpoints, monkeypatch):
     def lost():
         raise torch.AcceleratorError("CUDA error: unspecified launch failure")
 
-    refuse(monkeypatch, RuntimeError("Triton Error [CUDA]: unspecified launch failure"))
+    fail_graphed_decoder(monkeypatch, RuntimeError("Triton Error [CUDA]: unspecified launch failure"))
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lost)
     with pytest.raises(EngineFailed, match=r"restart the engine process: Triton Error"):
         load_decoder(EngineConfig(model=str(checkpoints["0b6-custom_voice"])))
 
 
-def test_kernels_that_cannot_be_had_are_no_float16(triton, checkpoints, monkeypatch):
-    refuse(monkeypatch, RuntimeError("Failed to find C compiler"))
+def test_float16_needs_the_kernels(triton, checkpoints, monkeypatch):
+    fail_graphed_decoder(monkeypatch, RuntimeError("Failed to find C compiler"))
     config = EngineConfig(model=str(checkpoints["0b6-custom_voice"]), code2wav=Code2WavConfig(dtype="float16"))
     with pytest.raises(SetupError, match=r"dtype is float16, .*Failed to find C compiler"):
         load_decoder(config)
 
 
-def refuse(monkeypatch, error):
-    """A GPU on which making the graphed decoder fails so."""
+def fail_graphed_decoder(monkeypatch, error):
+    """Simulate a GPU on which creating the graphed decoder raises ``error``."""
 
-    def refused(*_):
+    def fail(*_):
         raise error
 
     monkeypatch.setattr(loading, "choose_device", lambda config: GPU)
     monkeypatch.setattr(loading, "choose_backend", lambda config, *_: choose_backend(config, 16, GPU, PUBLISHED))
-    monkeypatch.setattr(loading, "graphed_decoder", refused)
+    monkeypatch.setattr(loading, "graphed_decoder", fail)
     monkeypatch.setattr(loading, "_load_plain", lambda *_: "plain torch")
 
 
-def test_float16_where_it_cannot_be_had_is_an_error_that_says_why(checkpoints):
+def test_unavailable_float16_is_an_error_with_the_reason(checkpoints):
     config = EngineConfig(
         model=str(checkpoints["0b6-custom_voice"]), device="cpu", code2wav=Code2WavConfig(dtype="float16")
     )

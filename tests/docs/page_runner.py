@@ -1,4 +1,4 @@
-"""Pages read as their readers do: every block pasted into one shell, from top to bottom."""
+"""Run pages as their readers do: every block pasted into one shell, from top to bottom."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from pathlib import Path
 
 from tests.docs.blocks import ROOT, RUN, Block, blocks_of
 
-PATIENCE = 200.0
+TIMEOUT = 200.0
 
 _PROGRAMS = {"python": ("python", "py"), "js": ("node", "mjs")}
 _FOLDERS = {".venv": Path(sys.prefix), "scripts": ROOT / "scripts", "models": ROOT / "models"}
-"""What blocks name of the project's folder."""
+"""Paths in the project folder that blocks use."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What came of a page. ``done``: the lines of the blocks that ran to their end; ``told``: all that was printed."""
+class PageRun:
+    """The result of running a page. ``done``: lines of the blocks that succeeded; ``output``: everything printed."""
 
     folder: Path
     done: frozenset[int]
-    told: str
+    output: str
 
 
-def read(page: Path, folder: Path, environment: Mapping[str, str], instead: Mapping[str, str]) -> Reading:
-    """Run the blocks of a page in ``folder``, up to the first that fails. ``instead``: texts to put for others."""
+def run_page(page: Path, folder: Path, environment: Mapping[str, str], replacements: Mapping[str, str]) -> PageRun:
+    """Run the blocks of a page in ``folder`` up to the first that fails, with ``replacements`` in their text."""
     for name, target in _FOLDERS.items():
         (folder / name).symlink_to(target)
     script = folder / "page.sh"
     blocks = [block for block in blocks_of(page) if block.language in RUN and not block.reason]
-    script.write_text("set -eo pipefail\n" + "".join(_command(block, folder, instead) for block in blocks))
-    told = _bash(script, environment)
+    script.write_text("set -eo pipefail\n" + "".join(_command(block, folder, replacements) for block in blocks))
+    output = _bash(script, environment)
     done = folder / "done"
-    return Reading(folder, frozenset(map(int, done.read_text().split())) if done.exists() else frozenset(), told)
+    return PageRun(folder, frozenset(map(int, done.read_text().split())) if done.exists() else frozenset(), output)
 
 
-def _command(block: Block, folder: Path, instead: Mapping[str, str]) -> str:
-    """What the shell is given for a block: its lines, or the program that runs them."""
+def _command(block: Block, folder: Path, replacements: Mapping[str, str]) -> str:
+    """The shell commands of a block: its lines, or the program that runs them."""
     code = block.code
-    for there, here in instead.items():
-        code = code.replace(there, here)
+    for original, replacement in replacements.items():
+        code = code.replace(original, replacement)
     if block.language in _PROGRAMS:
         program, suffix = _PROGRAMS[block.language]
         file = folder / f"line-{block.line}.{suffix}"
@@ -54,7 +54,7 @@ def _command(block: Block, folder: Path, instead: Mapping[str, str]) -> str:
 
 
 def _bash(script: Path, environment: Mapping[str, str]) -> str:
-    """All that a script prints. Nothing it started is left behind."""
+    """The output of a script. Kills everything it started."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SONANT_")}
     with subprocess.Popen(
         ["bash", script.name],
@@ -68,7 +68,7 @@ def _bash(script: Path, environment: Mapping[str, str]) -> str:
         start_new_session=True,
     ) as shell:
         try:
-            return shell.communicate(timeout=PATIENCE)[0]
+            return shell.communicate(timeout=TIMEOUT)[0]
         finally:
             if shell.poll() is None:
                 os.killpg(shell.pid, signal.SIGKILL)

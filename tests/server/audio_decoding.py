@@ -1,4 +1,4 @@
-"""What is in a file of each format, by decoders that had no part in writing it."""
+"""Decode files of each format with decoders independent of the encoders under test."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ CONTENT_TYPES = {
     "wav": "audio/wav",
     "pcm": "audio/pcm",
 }
-"""Every ``response_format``, with the Content-Type it is sent as."""
+"""Each ``response_format`` and its Content-Type."""
 
 
-class _FromStartToEnd(sf.SoundFile):
-    """A file that says it cannot seek: libsndfile reads a FLAC of open length, but not after a seek in it."""
+class _Unseekable(sf.SoundFile):
+    """A file that reports it cannot seek: libsndfile reads a FLAC of unknown length, but not after a seek."""
 
     def seekable(self) -> bool:
         return False
 
 
-def hear(data: bytes, kind: str, rate: int = 24_000) -> tuple[NDArray[np.float32], int]:
-    """The samples of a file and their rate. ``rate`` is believed of ``pcm``, which does not tell its own."""
+def decode_audio(data: bytes, kind: str, rate: int = 24_000) -> tuple[NDArray[np.float32], int]:
+    """Return the samples of a file and their sample rate. ``rate`` is used for ``pcm`` only, which has no header."""
     if kind == "pcm":
         return np.frombuffer(data, "<i2").astype(np.float32) / 32768, rate
     if kind == "aac":
@@ -38,15 +38,15 @@ def hear(data: bytes, kind: str, rate: int = 24_000) -> tuple[NDArray[np.float32
     return _by_libsndfile(data)
 
 
-def padding(kind: str, rate: int) -> int:
-    """The most samples that a decoder of a streamed file hears beyond what was put in, and cannot know of."""
+def max_padding(kind: str, rate: int) -> int:
+    """The most samples a decoder may add to a streamed file, because its header does not give the exact length."""
     if kind == "mp3":
         return 1105 + 2 * (576 if rate < 32_000 else 1152)
     return 2048 if kind == "aac" else 0
 
 
 def _by_libsndfile(data: bytes) -> tuple[NDArray[np.float32], int]:
-    with _FromStartToEnd(io.BytesIO(data)) as file:
+    with _Unseekable(io.BytesIO(data)) as file:
         assert file.channels == 1
         blocks = [np.zeros(0, np.float32)]
         while len(block := file.read(65_536, dtype="float32")):

@@ -1,4 +1,4 @@
-"""The page and a server that asks for a key."""
+"""The page with a server that requires a key."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import POCKET
-from tests.browser.playground import Playground, run
+from tests.browser.playground import Playground, run_curl
 from tests.server.serving import Serving, write_config
 
-KEY = "key-of-the-house"
+KEY = "some-key"
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with Serving(write_config(tmp_path_factory.mktemp("guarded"), POCKET), SONANT_API_KEY=KEY) as server:
+def with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(write_config(tmp_path_factory.mktemp("with-key"), POCKET), SONANT_API_KEY=KEY) as server:
         yield server.ready()
 
 
-def test_it_asks_for_the_key_and_keeps_it_to_the_tab(page: Page, guarded: Serving, tmp_path: Path) -> None:
-    page.goto(guarded.url)
+def test_the_page_asks_for_the_key_and_keeps_it_in_the_tab(page: Page, with_key: Serving, tmp_path: Path) -> None:
+    page.goto(with_key.url)
     key = page.get_by_label("API key")
     expect(key).to_be_focused()
     playground = Playground(page)
@@ -37,12 +37,12 @@ def test_it_asks_for_the_key_and_keeps_it_to_the_tab(page: Page, guarded: Servin
     expect(key).to_be_hidden()
 
     samples = playground.speak_to_the_end()
-    line = playground.copied()
+    line = playground.copy_curl()
     assert KEY not in line
-    assert run(line, tmp_path, SONANT_API_KEY=KEY, PATH="/usr/bin:/bin").tobytes() == samples.tobytes()
+    assert run_curl(line, tmp_path, SONANT_API_KEY=KEY, PATH="/usr/bin:/bin").tobytes() == samples.tobytes()
 
-    playground.at(guarded)
-    assert page.evaluate("[document.cookie, localStorage.length, location.href]") == ["", 0, f"{guarded.url}/"]
+    playground.at(with_key)
+    assert page.evaluate("[document.cookie, localStorage.length, location.href]") == ["", 0, f"{with_key.url}/"]
     other = page.context.new_page()
-    other.goto(guarded.url)
+    other.goto(with_key.url)
     expect(other.get_by_label("API key")).to_be_focused()

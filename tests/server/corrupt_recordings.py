@@ -1,4 +1,4 @@
-"""Recordings that are spoilt: each is still one within bounds, or refused."""
+"""Corrupt recordings: each must be refused or decode within the bounds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from server.references.decoders import decode_reference
 from server.settings import Limits
 
 
-def refused(recordings: Iterable[bytes], limits: Limits) -> int:
-    """How many are refused, as they should be; the others are held to the bounds."""
+def count_refusals(recordings: Iterable[bytes], limits: Limits) -> int:
+    """Count the refused recordings; assert that the others are within the bounds."""
     count = 0
     for data in recordings:
         try:
@@ -20,7 +20,7 @@ def refused(recordings: Iterable[bytes], limits: Limits) -> int:
         except ApiError as error:
             assert (error.status, error.param) == (400, "ref_audio")
             count += 1
-        except MemoryError:  # the decoder's worker makes it a refusal
+        except MemoryError:  # the decoder worker turns this into a refusal
             count += 1
         else:
             assert 1 <= len(reference.samples) / reference.rate <= 30

@@ -1,6 +1,6 @@
-"""The pictures of the playground in the docs: ``python -m tests.browser.pictures docs/images``.
+"""The screenshots of the playground in the docs: ``python -m tests.browser.screenshots docs/images``.
 
-Taken in the package's Chromium, so that those of every machine have the same letters.
+Taken with the packaged Chromium, so that the fonts are the same on every machine.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.browser.conftest import FLAGS, POCKET
 from tests.browser.playground import Playground
 from tests.server.serving import Serving, write_config
 
-DESK = {"viewport": {"width": 800, "height": 760}, "device_scale_factor": 1.5}
+DESKTOP = {"viewport": {"width": 800, "height": 760}, "device_scale_factor": 1.5}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
-SPEAKING = re.compile(r"^2\.\d of")
+PLAYING = re.compile(r"^2\.\d of")
 
 
-class Album:
-    """Takes pictures of the page of one server."""
+class ScreenshotTaker:
+    """Takes screenshots of one server's page."""
 
     def __init__(self, browser: Browser, server: Serving, folder: Path) -> None:
         self._browser = browser
@@ -33,44 +33,44 @@ class Album:
         self._folder = folder
 
     def visit(self, **look: Any) -> Playground:
-        """The page on another screen."""
+        """Open the page with other screen settings."""
         return Playground(self._browser.new_page(**look)).at(self._server)
 
     def take(self, playground: Playground, name: str) -> None:
         playground.page.screenshot(path=self._folder / f"playground-{name}.png")
 
 
-def take_all(album: Album) -> None:
-    """Idle, speaking, in error, in the dark, on a telephone."""
-    playground = album.visit(**DESK)
-    album.take(playground, "idle")
+def take_all(screenshots: ScreenshotTaker) -> None:
+    """Take screenshots of the page: idle, playing, with an error, in dark mode, on a phone."""
+    playground = screenshots.visit(**DESKTOP)
+    screenshots.take(playground, "idle")
     playground.speak_button.click()
-    expect(playground.figure("Played")).to_have_text(SPEAKING)
-    album.take(playground, "speaking")
+    expect(playground.figure("Played")).to_have_text(PLAYING)
+    screenshots.take(playground, "speaking")
 
-    playground = album.visit(**{**DESK, "viewport": {"width": 800, "height": 860}})
+    playground = screenshots.visit(**{**DESKTOP, "viewport": {"width": 800, "height": 860}})
     playground.choose("Clone")
     short = {"name": "anna.wav", "mimeType": "audio/wav", "buffer": b"RIFF"}
     playground.page.get_by_label("Choose a file").set_input_files(short)
     playground.speak_button.click()
     expect(playground.failure).to_contain_text("ref_audio")
-    album.take(playground, "error")
+    screenshots.take(playground, "error")
 
-    playground = album.visit(**DESK, color_scheme="dark")
+    playground = screenshots.visit(**DESKTOP, color_scheme="dark")
     playground.choose("Blend")
     playground.page.get_by_label("Weight of adam").fill("30")
     playground.speak_button.click()
-    expect(playground.figure("Played")).to_have_text(SPEAKING)
-    album.take(playground, "dark")
+    expect(playground.figure("Played")).to_have_text(PLAYING)
+    screenshots.take(playground, "dark")
 
-    playground = album.visit(**PHONE)
+    playground = screenshots.visit(**PHONE)
     playground.speak_button.click()
-    expect(playground.figure("Played")).to_have_text(SPEAKING)
-    album.take(playground, "phone")
+    expect(playground.figure("Played")).to_have_text(PLAYING)
+    screenshots.take(playground, "phone")
 
 
 def main(folder: Path) -> None:
-    """Write the pictures into ``folder``."""
+    """Write the screenshots into ``folder``."""
     chromium = find_chromium(())
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -80,7 +80,7 @@ def main(folder: Path) -> None:
     ):
         variables = {**os.environ, **chromium.variables}
         browser = driver.chromium.launch(executable_path=chromium.executable, args=FLAGS, env=variables)
-        take_all(Album(browser, server.ready(), folder))
+        take_all(ScreenshotTaker(browser, server.ready(), folder))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What goes wrong is told in words, and where it is seen."""
+"""Errors are shown in words, at their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.server.serving import Serving
 from tests.server.test_engine_loss import kill_engine
 
 
-def test_a_refusal_is_read_out_and_marks_its_field(playground: Playground) -> None:
+def test_a_refusal_is_announced_and_marks_its_field(playground: Playground) -> None:
     playground.speak("  ")
     expect(playground.failure).to_contain_text("there is nothing to say")
     expect(playground.failure).to_contain_text("status 400 · code invalid_value · field input · request page-")
@@ -22,7 +22,7 @@ def test_a_refusal_is_read_out_and_marks_its_field(playground: Playground) -> No
     expect(playground.text).not_to_have_attribute("aria-invalid", "true")
 
 
-def test_a_field_at_fault_is_not_hidden(playground: Playground) -> None:
+def test_an_invalid_field_is_revealed(playground: Playground) -> None:
     page = playground.page
     page.get_by_text("Options").click()
     page.get_by_label("Seed").fill("-1")
@@ -32,18 +32,18 @@ def test_a_field_at_fault_is_not_hidden(playground: Playground) -> None:
     expect(page.get_by_label("Seed")).to_be_visible()
 
 
-def test_a_server_that_is_gone_is_told(playground: Playground, context: BrowserContext) -> None:
+def test_an_unreachable_server_is_reported(playground: Playground, context: BrowserContext) -> None:
     context.set_offline(True)
     playground.speak()
     expect(playground.failure).to_have_text("The server cannot be reached.")
 
 
-def test_the_page_tells_when_the_engine_is_lost_and_waits_for_it(playground: Playground, speaking: Serving) -> None:
+def test_an_engine_crash_is_reported_and_the_page_recovers(playground: Playground, pocket_server: Serving) -> None:
     playground.speak(LONG)
     expect(playground.status).to_have_text("Speaking.")
-    kill_engine(speaking)
+    kill_engine(pocket_server)
     expect(playground.failure).to_contain_text("The speech ended early.")
     expect(playground.failure).to_contain_text(re.compile("code engine_.* · request page-"))
     expect(playground.speak_button).to_be_visible()
-    playground.at(speaking)
-    speaking.until_ready()
+    playground.at(pocket_server)
+    pocket_server.until_ready()

@@ -1,4 +1,4 @@
-"""Checkpoints with one thing wrong."""
+"""Checkpoints with one defect."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from engine.errors import CheckpointError
 
 
 def rewrite(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the object in a JSON file, or the tensors of a safetensors file."""
+    """Apply ``change`` to the object in a JSON file or to the tensors of a safetensors file."""
     if file.suffix == ".json":
         values = json.loads(file.read_text(encoding="utf-8"))
         change(values)
@@ -24,8 +24,8 @@ def rewrite(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
         save_file(tensors, file)
 
 
-def refusal(folder: Path) -> str:
-    """What opening a spoilt folder says."""
+def open_error(folder: Path) -> str:
+    """The error message of opening a defective checkpoint."""
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(str(folder))
     assert caught.value.code == "bad_checkpoint"
