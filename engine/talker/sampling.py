@@ -57,7 +57,7 @@ class KnownParams:
 
     @classmethod
     def of(cls, params: Sequence[CodebookParams]) -> KnownParams:
-        """Return what there is to know about ``params``, the parameters of every row."""
+        """Return what follows from ``params``, the parameters of every row."""
         greedy = [each.temperature == 0 for each in params]
         top_k = {each.top_k for each in params}
         return cls(
@@ -69,7 +69,7 @@ class KnownParams:
         )
 
 
-_NOTHING_KNOWN = KnownParams()
+_UNKNOWN = KnownParams()
 
 
 class Sampler:
@@ -78,7 +78,7 @@ class Sampler:
     Rows are independent: a row's code does not depend on the parameters of other rows.
     """
 
-    def __init__(self, params: SamplingTensors, known: KnownParams = _NOTHING_KNOWN) -> None:
+    def __init__(self, params: SamplingTensors, known: KnownParams = _UNKNOWN) -> None:
         self._known = known
         temperature = params.column("temperature")
         self._greedy = temperature == 0

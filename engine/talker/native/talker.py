@@ -153,7 +153,9 @@ class NativeTalker:
                 states, first, uniform = states[rows], first[rows], uniform[rows]
                 utterances = [utterances[row] for row in unfinished]
                 batch = self._batch_of(utterances)
-            codes = self._predictor(states, first, lambda book, logits: batch.residual(logits, uniform[:, book]))
+            codes = self._predictor(
+                states, first, lambda codebook, logits: batch.residual(logits, uniform[:, codebook])
+            )
             outputs += self._emit(utterances, codes)
         return outputs
 

@@ -9,20 +9,22 @@ struct Stream {
     const uint4 *source;
     const int cta, warp, lane, thread;
     const uint64 policy;
-    int put, got, at, end, segment;
+    int write_at, read_at;                // where in the ring the next pair is written, and read
+    int next_unit, segment_end, segment;  // of the stream: the next unit to copy
     Grid grid;
     int parity;
 
     __device__ Stream(const Params &params, Shared &shared, uint4 *rings)
         : P(params), memory(shared), cta(block_index()), warp(thread_index() / 32), lane(thread_index() % 32),
-          thread(thread_index()), policy(evict_first_policy()), put(0), got(0), grid(params.barrier), parity(0) {
+          thread(thread_index()), policy(evict_first_policy()), write_at(0), read_at(0), grid(params.barrier),
+          parity(0) {
         ring = rings + warp * STAGES * PAIR + lane;
         source = P.stream + (int64)(cta * WARPS + warp) * (STREAM_UNITS / 2 * PAIR) + lane;
         for (int i = thread; i <= 2 * CODEBOOKS; i += THREADS) memory.segments[i] = segment_of(i);
         block_barrier();
         segment = PROJECT ? 0 : 1;
-        at = memory.segments[segment].x;
-        end = memory.segments[segment].y;
+        next_unit = memory.segments[segment].x;
+        segment_end = memory.segments[segment].y;
         for (int i = 0; i < STAGES - 1; i++) copy_next();
     }
 
@@ -39,13 +41,14 @@ struct Stream {
     // Start to copy the next pair of units. Copies nothing after the last segment.
     __device__ void copy_next() {
         if (segment < 2 * CODEBOOKS) {
-            for (int i = 0; i < PAIR; i += 32) copy_16_bytes(ring + put + i, source + at / 2 * PAIR + i, policy);
-            put = put + PAIR == STAGES * PAIR ? 0 : put + PAIR;
-            at += 2;
-            if (at == end) {
+            const uint4 *from = source + next_unit / 2 * PAIR;
+            for (int i = 0; i < PAIR; i += 32) copy_16_bytes(ring + write_at + i, from + i, policy);
+            write_at = write_at + PAIR == STAGES * PAIR ? 0 : write_at + PAIR;
+            next_unit += 2;
+            if (next_unit == segment_end) {
                 int2 next = memory.segments[++segment];
-                at = next.x;
-                end = next.y;
+                next_unit = next.x;
+                segment_end = next.y;
             }
         }
         commit_copies();
@@ -63,14 +66,14 @@ struct Stream {
     // Wait for the next pair of units and return it, as bfloat16.
     __device__ void next_pair(uint4 (&pair)[2]) {
         wait_copies<STAGES - 2>();
-        pair[0] = ring[got];
+        pair[0] = ring[read_at];
         if (FP8) {
             pair[1] = fp8_to_bfloat16(pair[0].z, pair[0].w);
             pair[0] = fp8_to_bfloat16(pair[0].x, pair[0].y);
         } else {
-            pair[1] = ring[got + 32];
+            pair[1] = ring[read_at + 32];
         }
-        got = got + PAIR == STAGES * PAIR ? 0 : got + PAIR;
+        read_at = read_at + PAIR == STAGES * PAIR ? 0 : read_at + PAIR;
         copy_next();
     }
 };
