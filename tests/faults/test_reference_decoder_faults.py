@@ -62,7 +62,7 @@ async def test_a_worker_killed_while_idle_is_replaced(decoder: Decoder, caplog: 
             await asyncio.sleep(0.001)
     np.testing.assert_array_equal(await decoder.decode(SECOND), decode_samples(SECOND, LIMITS))
     assert decoder.pids != (pid,)
-    assert f"worker {pid}" in caplog.text
+    assert f"worker (pid {pid})" in caplog.text
 
 
 async def test_a_worker_killed_while_decoding_is_replaced(decoder: Decoder, caplog: pytest.LogCaptureFixture) -> None:
