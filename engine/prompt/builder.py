@@ -213,12 +213,12 @@ NO_TOKEN = -1
 class Prompt:
     """P prefill rows, and the text of the frames. Each row is the sum of its text side and its codec side.
 
-    text: int64 [P], ids of the text embedding (projected), or NOTHING.
-    codec: int64 [P], ids of the talker's codec embedding, or NOTHING.
+    text: int64 [P], ids of the text embedding (projected), or NO_TOKEN.
+    codec: int64 [P], ids of the talker's codec embedding, or NO_TOKEN.
     embedding: float32 [hidden], the voice. It is the codec side of the row ``embedding_row``.
     codes: int64 [R, 16], the frames of the reference recording. Their frame embeddings are the codec side of the rows
     ``codes_row`` .. ``codes_row + R - 1``.
-    embedding_row, codes_row: NOTHING if there is no embedding or there are no codes.
+    embedding_row, codes_row: -1 if there is no embedding or there are no codes.
     trailing: text ids to add to the frame embeddings, from frame 0 on. After the last one, tts_pad is added.
     input_tokens: number of tokens of the caller's texts.
     """
