@@ -78,8 +78,8 @@ class TensorFile:
                     f"found {_format_shape(actual)}"
                 )
             if dtype not in _DTYPES:
-                wanted = ", ".join(str(dtype_name).removeprefix("torch.") for dtype_name in _DTYPES.values())
-                raise CheckpointError(f"{self.path}: the tensor {name} must have a dtype of {wanted}, found {dtype}")
+                dtypes = ", ".join(str(dtype_name).removeprefix("torch.") for dtype_name in _DTYPES.values())
+                raise CheckpointError(f"{self.path}: the tensor {name} must have a dtype of {dtypes}, found {dtype}")
         parts = {name.split(".")[0] for name in expected}
         for name in sorted(self._entries.keys() - expected.keys()):
             if name.split(".")[0] in parts and not name.endswith(_COMPUTED_SUFFIX):

@@ -249,7 +249,7 @@ class ReferenceNetworks:
     def _encode_batch(
         self, speaker: GraphedEncoder, recordings: Sequence[NDArray[np.float32]], codes: Sequence[bool]
     ) -> list[Voice]:
-        in_context = [index for index, wanted in enumerate(codes) if wanted]
+        in_context = [index for index, with_codes in enumerate(codes) if with_codes]
         pending = speaker.launch(recordings)
         frames: dict[int, NDArray[np.int64]] = {}
         if in_context and self._batched_speech is not None:

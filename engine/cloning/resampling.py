@@ -14,5 +14,5 @@ def resample(samples: NDArray[np.float32], rate: int, target: int) -> NDArray[np
     if rate == target:
         return np.array(samples, np.float32)
     length = ceil(len(samples) * target / rate)
-    heard = soxr.resample(samples, rate, target, quality="HQ")[:length]
-    return np.pad(heard, (0, length - len(heard))).astype(np.float32)
+    resampled = soxr.resample(samples, rate, target, quality="HQ")[:length]
+    return np.pad(resampled, (0, length - len(resampled))).astype(np.float32)

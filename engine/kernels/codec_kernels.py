@@ -92,20 +92,20 @@ def window_attention(
     past = tl.dot(query_high, tl.trans(past_high), past, input_precision=PRECISION)
     visible = is_cached[None, :] & (cached_position[None, :] > (position + frame)[:, None] - window)
     past = tl.where(visible, past, float("-inf"))
-    own = tl.dot(query_low, tl.trans(key_low), input_precision=PRECISION)
-    own = tl.dot(query_high, tl.trans(key_high), own, input_precision=PRECISION)
+    recent = tl.dot(query_low, tl.trans(key_low), input_precision=PRECISION)
+    recent = tl.dot(query_high, tl.trans(key_high), recent, input_precision=PRECISION)
     visible = (frame[None, :] <= frame[:, None]) & (frame[None, :] > frame[:, None] - window)
-    own = tl.where(visible, own, float("-inf"))
-    max_score = tl.maximum(tl.max(past, 1), tl.max(own, 1))
-    past, own = tl.exp(past - max_score[:, None]), tl.exp(own - max_score[:, None])
-    weight_sum = tl.sum(past, 1) + tl.sum(own, 1)
-    past, own = past.to(keys_ptr.dtype.element_ty), own.to(keys_ptr.dtype.element_ty)
+    recent = tl.where(visible, recent, float("-inf"))
+    max_score = tl.maximum(tl.max(past, 1), tl.max(recent, 1))
+    past, recent = tl.exp(past - max_score[:, None]), tl.exp(recent - max_score[:, None])
+    weight_sum = tl.sum(past, 1) + tl.sum(recent, 1)
+    past, recent = past.to(keys_ptr.dtype.element_ty), recent.to(keys_ptr.dtype.element_ty)
     past_low = tl.load(values_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
     past_high = tl.load(values_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
     mixed_low = tl.dot(past, past_low, input_precision=PRECISION)
     mixed_high = tl.dot(past, past_high, input_precision=PRECISION)
-    mixed_low = tl.dot(own, value_low, mixed_low, input_precision=PRECISION) / weight_sum[:, None]
-    mixed_high = tl.dot(own, value_high, mixed_high, input_precision=PRECISION) / weight_sum[:, None]
+    mixed_low = tl.dot(recent, value_low, mixed_low, input_precision=PRECISION) / weight_sum[:, None]
+    mixed_high = tl.dot(recent, value_high, mixed_high, input_precision=PRECISION) / weight_sum[:, None]
     out = ((stream * frames + frame) * HEADS + head)[:, None] * width + half[None, :]
     tl.store(out_ptr + out, rounded(mixed_low, out_ptr), mask=mask)
     tl.store(out_ptr + out + HALF, rounded(mixed_high, out_ptr), mask=mask)
@@ -116,7 +116,7 @@ def window_attention(
     tl.store(values_ptr + cache_offset + HALF, value_high, mask=mask)
 
 
-NOTHING: tl.constexpr = tl.constexpr(0)
+NO_ACTIVATION: tl.constexpr = tl.constexpr(0)
 SNAKE: tl.constexpr = tl.constexpr(1)
 GELU: tl.constexpr = tl.constexpr(2)
 

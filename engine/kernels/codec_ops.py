@@ -54,8 +54,8 @@ class Caches:
 
 def rounded(y: Tensor, dtype: torch.dtype) -> Tensor:
     """Return y in ``dtype``. In float16, clamp to the largest finite value instead of infinity."""
-    most = torch.finfo(dtype).max
-    return y.clamp(-most, most).to(dtype) if dtype == torch.float16 else y.to(dtype)
+    limit = torch.finfo(dtype).max
+    return y.clamp(-limit, limit).to(dtype) if dtype == torch.float16 else y.to(dtype)
 
 
 class Ops(Protocol):

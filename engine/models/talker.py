@@ -98,10 +98,10 @@ class TalkerModel:
         """Return the prefill rows [P, hidden] of a prompt: text side plus codec side (SPEC 3)."""
         rows = torch.zeros(len(prompt.text), self.architecture.transformer.hidden, device=self.device)
         rows = rows.to(self.dtype)
-        spoken = torch.from_numpy(prompt.text >= 0).to(self.device)
-        rows[spoken] = self.text_rows([int(token) for token in prompt.text if token >= 0])
-        coded = torch.from_numpy(prompt.codec >= 0).to(self.device)
-        rows[coded] += self._codec.id_rows(torch.from_numpy(prompt.codec).to(self.device)[coded])
+        has_text = torch.from_numpy(prompt.text >= 0).to(self.device)
+        rows[has_text] = self.text_rows([int(token) for token in prompt.text if token >= 0])
+        has_codec_id = torch.from_numpy(prompt.codec >= 0).to(self.device)
+        rows[has_codec_id] += self._codec.id_rows(torch.from_numpy(prompt.codec).to(self.device)[has_codec_id])
         if prompt.embedding is not None:
             rows[prompt.embedding_row] += torch.from_numpy(prompt.embedding).to(self.device, self.dtype)
         if prompt.codes is not None:

@@ -1,4 +1,4 @@
-"""One side of a link below the stream level: sends and receives complete records, and detects that the peer is gone.
+"""One side of a link below the stream level: sends and receives complete records, and detects that the peer has ended.
 
 All methods except ``close`` must be called under the lock of the channel's ``Wakeup``.
 """

@@ -92,7 +92,7 @@ class Segment:
         return words
 
     def _view(self, offset: int, length: int) -> memoryview:
-        with memoryview(self._map) as whole:
-            view = whole[offset : offset + length]
+        with memoryview(self._map) as mapped:
+            view = mapped[offset : offset + length]
         self._views.append(view)
         return view

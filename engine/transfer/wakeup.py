@@ -92,11 +92,11 @@ class Doorbell:
         self._fence()
 
     def notify_records(self) -> None:
-        """Ring if the other side has asked for news: records were written."""
+        """Ring if the other side has requested a notification: records were written."""
         self._ring_if_requested(_RECORDS)
 
     def notify_room(self) -> None:
-        """Ring if the other side has asked for room: records were read."""
+        """Ring if the other side has requested room: records were read."""
         self._ring_if_requested(_ROOM)
 
     def listen(self, on_ring: Callable[[], None], on_hang_up: Callable[[], None]) -> None:
