@@ -86,7 +86,7 @@ async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkp
         await engine.wait_ready(TIMEOUT)
         assert engine.restarts == {"crashed": 1, "stalled": 1, "failed": 0}
 
-        monkeypatch.setattr("engine.client.client._VOICE_STALLS", 0.25)
+        monkeypatch.setattr("engine.client.client._VOICE_TIMEOUT_STALLS", 0.25)
         recording = np.zeros(24_000, np.float32)
         broken("encoder").touch()
         with pytest.raises(EngineUnavailable, match="did not answer within 1 s"):
@@ -94,7 +94,7 @@ async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkp
         broken("encoder").unlink()
         await until(lambda: engine.state != "ready")
         await engine.wait_ready(TIMEOUT)
-        monkeypatch.setattr("engine.client.client._VOICE_STALLS", 6)
+        monkeypatch.setattr("engine.client.client._VOICE_TIMEOUT_STALLS", 6)
         await engine.encode_reference(recording, 24_000, codes=False)
         assert engine.restarts == {"crashed": 1, "stalled": 2, "failed": 0}
     finally:
@@ -102,7 +102,7 @@ async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkp
 
 
 async def test_an_engine_whose_models_produce_no_audio_does_not_become_ready(checkpoints, broken, monkeypatch):
-    monkeypatch.setattr("engine.client.client._STARTS", 1)
+    monkeypatch.setattr("engine.client.client._MAX_STARTS", 1)
     broken("code2wav").touch()
     engine = EngineClient(config_for(checkpoints["0b6-custom_voice"]))
     await engine.start()

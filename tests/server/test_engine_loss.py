@@ -173,7 +173,7 @@ def test_failing_models_make_the_server_unready_until_the_engine_recovers(pocket
         with server.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 500
             server.until_not_ready(None)
-            server.wait_for(r"restarting it")
+            server.wait_for("restarting the engine process: it failed")
             assert metric(scrape(server), "engine_up") == 0
             check(client.post(SPEECH, json=speech()), 503, None, "engine_unavailable")
             fault.unlink()

@@ -154,9 +154,9 @@ def client_sees(client: httpx.Client, name: str) -> tuple[dict[str, Any], bytes]
 
 
 def test_no_key_deletes_a_shared_voice_that_was_stored_without_a_key(
-    guarded: Serving, clients: tuple[httpx.Client, httpx.Client]
+    two_keys: Serving, clients: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    folder = guarded.folder / "voices"
+    folder = two_keys.folder / "voices"
     operators = VoiceStore(VoiceSettings(folder=folder))
     operators.add(StoredVoice("of-operator", "blend", 1, "pocket", np.array(embedding(clients[0]), np.float32)))
     for client in clients:
