@@ -22,7 +22,7 @@ from server.errors import ApiError
 from server.references.bounds import refusal, too_large, unsupported
 from server.references.fetch import Fetcher, Resolve, SystemResolver
 from server.settings import Settings
-from server.single_flight import Shared
+from server.single_flight import SingleFlightCache
 
 
 def read_file(source: str, folders: Sequence[Path], most_bytes: int) -> bytes:
@@ -108,7 +108,7 @@ class ReferenceLibrary:
         self._engine, self._settings, self._decode = engine, settings, decode
         most_bytes = settings.limits.reference_max_bytes
         self._fetcher = Fetcher(settings.references, most_bytes, resolve or SystemResolver(), tls)
-        self._voices: Shared[Voice] = Shared(settings.references.cached_voices)
+        self._voices: SingleFlightCache[Voice] = SingleFlightCache(settings.references.cached_voices)
 
     @property
     def hits(self) -> int:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.single_flight import Shared
+from server.single_flight import SingleFlightCache
 
 
 class Workshop:
@@ -29,7 +29,7 @@ class Workshop:
         return f"thing {self.begun}"
 
 
-async def waiting(shared: Shared[str], workshop: Workshop, count: int) -> list[asyncio.Task[str]]:
+async def waiting(shared: SingleFlightCache[str], workshop: Workshop, count: int) -> list[asyncio.Task[str]]:
     """Tasks that wait for the same thing, which is being made."""
     tasks = [asyncio.create_task(shared.get(b"key", workshop.make)) for _ in range(count)]
     while not workshop.begun:
@@ -38,7 +38,7 @@ async def waiting(shared: Shared[str], workshop: Workshop, count: int) -> list[a
 
 
 async def test_those_who_ask_meanwhile_and_later_get_the_same() -> None:
-    shared, workshop = Shared[str](8), Workshop()
+    shared, workshop = SingleFlightCache[str](8), Workshop()
     tasks = await waiting(shared, workshop, 5)
     workshop.let.set()
     assert set(await asyncio.gather(*tasks)) == {"thing 1"}
@@ -47,7 +47,7 @@ async def test_those_who_ask_meanwhile_and_later_get_the_same() -> None:
 
 
 async def test_who_leaves_takes_nothing_from_the_others() -> None:
-    shared, workshop = Shared[str](8), Workshop()
+    shared, workshop = SingleFlightCache[str](8), Workshop()
     first, second, third = await waiting(shared, workshop, 3)
     first.cancel()
     third.cancel()
@@ -60,7 +60,7 @@ async def test_who_leaves_takes_nothing_from_the_others() -> None:
 
 
 async def test_when_the_last_one_leaves_the_work_is_given_up_and_begins_anew() -> None:
-    shared, workshop = Shared[str](8), Workshop()
+    shared, workshop = SingleFlightCache[str](8), Workshop()
     tasks = await waiting(shared, workshop, 2)
     for task in tasks:
         task.cancel()
@@ -71,7 +71,7 @@ async def test_when_the_last_one_leaves_the_work_is_given_up_and_begins_anew() -
 
 
 async def test_a_failure_reaches_all_and_is_not_kept() -> None:
-    shared, workshop = Shared[str](8), Workshop()
+    shared, workshop = SingleFlightCache[str](8), Workshop()
     workshop.failure = ValueError("spoilt")
     tasks = await waiting(shared, workshop, 3)
     workshop.let.set()
@@ -82,7 +82,7 @@ async def test_a_failure_reaches_all_and_is_not_kept() -> None:
 
 @pytest.mark.parametrize(("kept", "begun"), [(2, 4), (0, 5)])
 async def test_what_was_not_used_for_longest_is_forgotten(kept: int, begun: int) -> None:
-    shared, workshop = Shared[str](kept), Workshop()
+    shared, workshop = SingleFlightCache[str](kept), Workshop()
     workshop.let.set()
     for key in (b"a", b"b", b"a", b"c", b"b"):
         await shared.get(key, workshop.make)
