@@ -47,7 +47,7 @@ class SpeechResponse(Response):
             try:
                 with ticket.evictable():
                     synthesis = self._synthesize(writer, ticket, accepts_trailers)
-                    whole = await cancel_on_disconnect(receive, synthesis)
+                    response = await cancel_on_disconnect(receive, synthesis)
             except (ApiError, ClientDisconnected, EngineError) as error:
                 if not writer.started:
                     raise
@@ -56,8 +56,8 @@ class SpeechResponse(Response):
                 if isinstance(error, ApiError) and self._body.stream_format == "sse":
                     await writer.write_last(error_event(error))
                 return
-        if whole is not None:
-            await whole(scope, receive, send)
+        if response is not None:
+            await response(scope, receive, send)
 
     async def _synthesize(
         self, writer: ResponseWriter, ticket: AdmissionTicket, accepts_trailers: bool
