@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from typing_extensions import override
 
 from engine.kernels.conv import Conv1d
 from engine.kernels.linear import Linear
@@ -81,8 +82,8 @@ class StreamConv(Stage):
         weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
         return StreamConv(weight, bias, columns=columns, dilation=dilation, groups=groups)
 
+    @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, in, n] -> [streams, out, n]."""
         return self._conv(state.extend(x) if self.history else x)
 
 
@@ -112,8 +113,8 @@ class Upsample(Stage):
         self._conv = StreamConv(taps.reshape(outputs * rate, inputs, 2), bias, columns=columns)
         self.rate, self.history, self.states = rate, self._conv.history, self._conv.states
 
+    @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, in, n] -> [streams, out, n * rate]."""
         return _interleave(self._conv(x, state), self.rate)
 
 
@@ -125,8 +126,8 @@ class Repeat(Stage):
         self._pointwise = Pointwise(taps, weights[f"{name}.bias"].repeat_interleave(rate))
         self.rate = rate
 
+    @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """[streams, in, n] -> [streams, out, n * rate]."""
         return _interleave(self._pointwise(x), self.rate)
 
 
@@ -142,8 +143,8 @@ class SnakeBeta(Stage):
         self._frequency = weights[f"{name}.alpha"].exp()[:, None]
         self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()[:, None]
 
+    @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """Map [streams, channels, n] to the same shape."""
         wave = (x * self._frequency).sin_().mul_(self._root_gain)
         return torch.addcmul(x, wave, wave)
 
@@ -157,8 +158,8 @@ class ResidualUnit(Stage):
         self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv", columns=columns)
         self.history, self.states = self._conv1.history, self._conv1.states
 
+    @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """Map [streams, channels, n] to the same shape."""
         return self._conv2(self._snake2(self._conv1(self._snake1(x, state), state), state), state).add_(x)
 
 
@@ -174,8 +175,8 @@ class ConvNeXt(Stage):
         self._narrow = Linear(weights[f"{name}.pwconv2.weight"], weights[f"{name}.pwconv2.bias"])
         self.history, self.states = self._depthwise.history, self._depthwise.states
 
+    @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        """Map [streams, channels, n] to the same shape."""
         y = self._depthwise(x, state).transpose(1, 2)
         y = F.layer_norm(y, y.shape[-1:], *self._norm, eps=1e-6)
         return torch.addcmul(x, self._narrow(F.gelu(self._widen(y))).transpose(1, 2), self._gamma)

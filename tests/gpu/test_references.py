@@ -96,7 +96,7 @@ def assert_expected(voices, lengths, encoders: EncoderPair) -> None:
 @pytest.mark.parametrize("size", SIZES.all, ids=lambda size: f"{size[0]}x{size[1] // 24_000}s")
 def test_every_captured_batch_matches_recordings_encoded_alone(encoders, size):
     lengths = lengths_of(size)
-    assert SIZES.smallest(len(lengths), max(lengths)) == size
+    assert SIZES.smallest_fitting(len(lengths), max(lengths)) == size
     voices = encoders.captured.encode([recording(length) for length in lengths], [True] * len(lengths))
     assert_expected(voices, lengths, encoders)
 
