@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from server.http.uvicorn_hooks import SUPPORTED, UnsupportedUvicorn, check_uvicorn
-from tests.server.serving import TIMEOUT, ROOT, write_config
+from tests.server.serving import ROOT, TIMEOUT, write_config
 
 
 def run_serve(preparation: str, config: Path) -> subprocess.CompletedProcess[str]:
