@@ -76,7 +76,7 @@ async def test_a_worker_that_dies_under_a_recording_is_replaced(
     os.kill(pid, signal.SIGKILL)
     error = await outcome(task)
     assert (error.status, error.param, error.code) == (400, "ref_audio", "reference_undecodable")
-    assert "worker was lost" in caplog.text
+    assert "lost a worker while it decoded" in caplog.text
     assert len(await decoder.decode(SECOND)) == 48_000
     assert child.pid not in [each.pid for each in psutil.Process().children(recursive=True)]
     if sys.platform == "linux":
