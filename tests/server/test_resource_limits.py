@@ -253,6 +253,6 @@ def test_an_upload_that_cannot_be_spooled_is_insufficient_storage(small: Serving
     folder.touch()
     status, body = upload(small, seconds)
     assert (status, error(body)["code"]) == (507, "insufficient_storage")
-    small.wait_for("an upload could not be stored temporarily: ")
+    small.wait_for("an upload cannot be written to the folder for temporary files: ")
     assert not any("Traceback" in line for line in small.lines)
     assert upload(small, 1.6)[0] == 200
