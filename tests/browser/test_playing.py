@@ -45,7 +45,7 @@ def test_the_curl_line_of_a_long_text_fits_into_a_shell(playground: Playground, 
     with pytest.raises(CalledProcessError):
         run(line, tmp_path)
     refusal = json.loads((tmp_path / "speech.wav").read_text())["error"]
-    assert "100000 characters; at most 4096" in refusal["message"]
+    assert "at most 4096 characters, got 100000" in refusal["message"]
 
 
 def test_the_keyboard_alone_is_enough(playground: Playground) -> None:
