@@ -13,8 +13,7 @@ from engine.protocol.engine import AudioStream, EngineStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
 from server.errors import ApiError
 from server.live.messages import FirstWord
-from server.request_models.speech import SpeechBody
-from server.request_models.visible_text import has_visible_text
+from server.request_models.speech import SpeechBody, has_visible_text
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
