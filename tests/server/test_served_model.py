@@ -81,7 +81,7 @@ async def test_the_status_of_an_engine_never_fails(engine: Engine, up: bool) -> 
 
 
 def test_metrics_of_several_engines_differ_by_their_labels() -> None:
-    metrics = Metrics(Admission(1, 1), Sessions(1, 1.0), SimpleNamespace(held=0))
+    metrics = Metrics(Admission(1, 1), Sessions(1, 1.0), SimpleNamespace(used=0))
     engines = [
         EngineStatus(True, {"crashed": 1}, STATS, {"model": "first"}),
         EngineStatus(False, {"crashed": 2}, None, {"model": "second"}),
