@@ -37,7 +37,7 @@ class SpeechResponse(Response):
         self._body, self._model, self._services, self._record = body, model, services, record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the request's turn, synthesize and send.
+        """Wait until the request runs, synthesize and send.
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """

@@ -30,7 +30,7 @@ async def start_synthesis(
 ) -> AsyncIterator[Utterance]:
     """Start synthesis and yield the utterance at its first audio. Leaving the context aborts it if it has not ended.
 
-    An invalid request fails before it waits for its turn. Raises ApiError or EngineError; ApiError 504 when the first
+    An invalid request fails before it waits to run. Raises ApiError or EngineError; ApiError 504 when the first
     audio takes longer than ``limits.first_sound_seconds``.
 
     submit_live: submits the request of a live session, which has its own text; without it the text is ``body.input``.
@@ -42,7 +42,7 @@ async def start_synthesis(
         if submit_live is None:
             record.characters = len(body.input)
             record.playback = Playback() if body.stream else None
-        await ticket.wait_for_turn()
+        await ticket.wait_until_running()
     with closing(_rendering(body, services)) as rendering:
         stream = submit(request, body, model.engine) if submit_live is None else submit_live(request)
         trim = services.settings.trim_leading_silence
