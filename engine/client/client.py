@@ -286,7 +286,7 @@ class EngineClient:
             self._handle_exit(worker, reason)
 
     def _handle_exit(self, worker: EngineProcess, reason: Reason) -> None:
-        """Handle the loss of the worker: fail its streams and replace it, unless it failed for good. No-op on a second call."""
+        """Handle the loss of the worker: fail its streams and replace it, unless the state is "failed". Idempotent."""
         if self._worker is not worker:
             return
         self._worker = None

@@ -72,7 +72,7 @@ def test_a_client_may_fill_only_its_share_of_the_queue(stack: ExitStack) -> None
         queue_request(admission, stack, "a")
     refused = refusal(admission, "a")
     assert (refused.status, refused.code) == (429, "rate_limit_exceeded")
-    assert "8 of 10 places" in refused.message
+    assert "8 of 10 waiting requests" in refused.message
     for _ in range(2):
         queue_request(admission, stack, "b")
     assert "2 requests run and 10 wait" in refusal(admission, "b").message
