@@ -14,7 +14,7 @@ from engine.checkpoint.architecture import Transformer
 from engine.protocol.request import CODEBOOKS
 from engine.talker.fused.fp8 import bfloat16_factor, fp8_scale, pack_fp8
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import RngKey
+from engine.talker.gpu_step.frame_sampler import RngKey
 from engine.talker.sampling_params import COLUMN, SamplingTensors
 
 
