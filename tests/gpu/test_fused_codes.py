@@ -240,5 +240,7 @@ def test_codebook_0_matches_plain_torch(dtype):
         assert torch.equal(result.codes, expected.codes)
         assert torch.equal(fused.codebook0_rules.seen, plain.codebook0_rules.seen)
         assert torch.equal(fused.frames_made, plain.frames_made)
-        for one, other in zip((*result.params, *result.rng), (*expected.params, *expected.rng), strict=True):
+        for one, other in zip(
+            (*result.residual_params, *result.rng), (*expected.residual_params, *expected.rng), strict=True
+        ):
             assert torch.equal(one, other)

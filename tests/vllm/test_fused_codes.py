@@ -67,7 +67,9 @@ def test_codebook_0():
         result = FusedFirstCodes(fused)(logits.to(DEVICE), rows)
         assert torch.equal(result.codes, expected.codes)
         assert (expected.codes == talker.ids.eos).any() == (frame == 2)
-        for one, other in zip((*result.params, *result.rng), (*expected.params, *expected.rng), strict=True):
+        for one, other in zip(
+            (*result.residual_params, *result.rng), (*expected.residual_params, *expected.rng), strict=True
+        ):
             assert torch.equal(one, other)
         assert torch.equal(fused.codebook0_rules.seen, plain.codebook0_rules.seen)
         assert torch.equal(fused.frames_made, plain.frames_made)

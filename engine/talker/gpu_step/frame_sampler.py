@@ -27,10 +27,10 @@ class RngKey(NamedTuple):
 
 
 class FirstCodes(NamedTuple):
-    """Codes of codebook 0, int64 [rows], and the sampling parameters and RNG key for codebooks 1 to 15."""
+    """Codes of codebook 0, int64 [rows], and the sampling parameters and RNG key of the residual codes."""
 
     codes: Tensor
-    params: SamplingTensors
+    residual_params: SamplingTensors
     rng: RngKey
 
 
@@ -64,7 +64,7 @@ class PlainFirstCodes:
 
 
 class ResidualCodes(Protocol):
-    """Samples codebooks 1 to 15. Captured in a CUDA graph like ``FirstCodeSampler``, with the same restrictions."""
+    """Samples the residual codes, of codebooks 1 to 15. Captured in a CUDA graph, with ``FirstCodeSampler``'s limits."""
 
     def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
         """Sample from talker states [rows, hidden] and codes of codebook 0, int64 [rows].
@@ -87,7 +87,7 @@ class PlainResidualCodes:
 
 
 class FrameSampler:
-    """Samples codebook 0, then codebooks 1 to 15, and updates the slots. Runs on the device without host access."""
+    """Samples codebook 0, then the residual codes, and updates the slots. Runs on the device without host access."""
 
     def __init__(
         self, head: Linear, slots: Slots, residual: ResidualCodes, first: FirstCodeSampler | None = None
@@ -98,6 +98,6 @@ class FrameSampler:
     def __call__(self, hidden: Tensor, slot_ids: Tensor) -> Tensor:
         """Sample codes int64 [n, 16] from hidden states [n, hidden] of slots ``slot_ids``, int64 [n]."""
         first = self._first(self._head(hidden), slot_ids)
-        codes, embedding = self._residual(hidden, first.codes, first.params, first.rng)
+        codes, embedding = self._residual(hidden, first.codes, first.residual_params, first.rng)
         self._slots.embedding.index_copy_(0, slot_ids, embedding)
         return codes

@@ -6,9 +6,9 @@ import triton
 import triton.language as tl
 
 from engine.talker.fused.launches.sampling import sample_code, uniform
-from engine.talker.sampling_params import COLUMN
+from engine.talker.sampling_params import COLUMN_INDEX
 
-REPETITION_PENALTY: tl.constexpr = tl.constexpr(COLUMN["repetition_penalty"])
+REPETITION_PENALTY: tl.constexpr = tl.constexpr(COLUMN_INDEX["repetition_penalty"])
 
 
 @triton.jit
