@@ -64,7 +64,7 @@ class PlainFirstCodes:
 
 
 class ResidualCodes(Protocol):
-    """Samples the residual codes, of codebooks 1 to 15. Captured in a CUDA graph, with ``FirstCodeSampler``'s limits."""
+    """Samples the residual codes, of codebooks 1 to 15. Captured in a CUDA graph like ``FirstCodeSampler``."""
 
     def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
         """Sample from talker states [rows, hidden] and codes of codebook 0, int64 [rows].
