@@ -20,8 +20,11 @@ _DURATION_SAMPLES = 32
 _MAX_RETRY_AFTER = 120
 """Upper bound of Retry-After, in seconds."""
 _CONTENTION_GAP_SECONDS = 10.0
-"""If no request has waited for this long, the next one that waits starts a new contention period, and earlier client
-lag is forgotten."""
+"""Seconds between contention periods.
+
+If no request has waited for this long, the next one that waits starts a new contention period, and earlier client
+lag is forgotten.
+"""
 _EVICTION_CHECK_SECONDS = 1.0
 """Interval of the eviction check while requests wait, in seconds."""
 
@@ -30,8 +33,7 @@ class Admission:
     """Limits concurrency: at most ``running`` requests run at once, and at most ``waiting`` queue behind them.
 
     When fewer than ``running`` requests run, the waiting client with the fewest running requests starts the next one.
-    Ties are first come, first served.
-    Not thread-safe: for one event loop.
+    Ties are first come, first served. Not thread-safe: for one event loop.
 
     Args:
         running: maximum number of running requests.
@@ -207,8 +209,8 @@ class Admission:
     def _check_room(self, client: str) -> None:
         """Raise ApiError 429 if the queue, or the client's quota in it, is full.
 
-        ``waiting`` includes requests that are still being prepared, so only ``waiting`` minus the
-        requests that can start at once count as queued.
+        ``waiting`` includes requests that are still being prepared, so the length of the queue is ``waiting``
+        minus the requests that can start at once.
         """
         free = self._max_running - self.running
         if self.waiting - free >= self._max_waiting:
