@@ -38,8 +38,9 @@ class FinishReason(StrEnum):
 class SamplingParams:
     """Sampling parameters of a request. None selects the value of the checkpoint's generation_config.json (SPEC 6).
 
-    The names are those of the HTTP API; ``engine.talker.sampling_params`` has the ranges. subtalker_: for codebooks 1
-    to 15. max_new_tokens: N allows at most N - 1 frames. greedy: take the most likely code of every codebook.
+    The names are those of the HTTP API; ``engine.talker.sampling_params`` has the ranges. subtalker_: for the
+    residual codebooks, 1 to 15. max_new_tokens: N allows at most N - 1 frames. greedy: take the most likely code of
+    every codebook.
     """
 
     temperature: float | None = None

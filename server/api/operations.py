@@ -43,7 +43,7 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
     return {
         "status": "ready",
         "model": model.name,
-        "requests": services.admission.admitted,
+        "requests": services.admission.ticket_count,
         "engine": engine,
     }
 

@@ -20,7 +20,7 @@ from server.http.disconnect import cancel_on_disconnect
 from server.request_models.speech import SpeechBody
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.start import start_synthesis
+from server.synthesis.synthesize import start_synthesis
 from server.telemetry.record import RequestRecord
 
 log = logging.getLogger("sonant.requests")

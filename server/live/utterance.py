@@ -17,7 +17,7 @@ from server.request_models.speech import SpeechBody, has_visible_text
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.start import start_synthesis
+from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
 

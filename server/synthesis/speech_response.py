@@ -14,9 +14,9 @@ from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.events import CONTENT_TYPE, error_event, speech_events, with_pings
-from server.synthesis.start import start_synthesis
+from server.synthesis.sse import CONTENT_TYPE, error_event, speech_events, with_pings
 from server.synthesis.streaming import Headers, ResponseWriter
+from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
 
@@ -37,7 +37,7 @@ class SpeechResponse(Response):
         self._body, self._model, self._services, self._record = body, model, services, record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the request's turn, synthesize and send.
+        """Wait until the request runs, synthesize and send.
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """

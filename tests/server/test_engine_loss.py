@@ -17,8 +17,8 @@ from tests.server.raw_http import HEAD, connect, parse, read_all
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_events import parse_events
 from tests.server.test_metrics import metric, scrape
+from tests.server.test_sse import parse_events
 
 
 @pytest.fixture(scope="module")

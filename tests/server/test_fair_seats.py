@@ -265,13 +265,13 @@ async def test_a_disconnected_request_does_not_change_retry_after() -> None:
     clock = Clock()
     admission = Admission(1, 0, clock)
     with admission.ticket("a") as ticket:
-        await ticket.wait_for_turn()
+        await ticket.wait_until_running()
         writer = ResponseWriter(send, RequestRecord("gone"), 60.0, ticket)
         with pytest.raises(ClientDisconnected):
             await cancel_on_disconnect(disconnected, writer.write([], pieces()))
-    assert admission.admitted == 0
+    assert admission.ticket_count == 0
     with admission.ticket("a") as ticket:
-        ticket.request_turn()
+        ticket.request_start()
         assert refused(admission).retry_after == 2  # the default before anything is measured
 
 
