@@ -38,7 +38,8 @@ class HttpConnection(H11Protocol):
 
     Attributes:
         request_timeout: seconds for a request to arrive. They start when the connection opens, for a later request at
-            its first byte, and end at the request's last byte.
+            its first byte, and end at the request's last byte, or when the application takes over. Then ``BodyLimit``
+            allows the same time for the body.
         table: the open connections.
     """
 
