@@ -78,8 +78,8 @@ class Limits(BaseModel):
         0.8,
         gt=0,
         le=1,
-        description="Fraction that one client, an API key or an address, may have of running requests, waiting "
-        "requests, live sessions and body bytes. Numbers of requests and sessions are rounded up, to at least one.",
+        description="Fraction that one client, an API key or an address, may have of the queue and the live sessions "
+        "(429 beyond it), body bytes (503), stored voices (409) and kept outcomes, and of the slots while others wait.",
     )
     max_running: int | None = Field(
         None, ge=1, description="Maximum speech requests that run at once. Unset: `engine.talker.slots`."
@@ -95,13 +95,13 @@ class Limits(BaseModel):
         ge=0,
         le=86_400,
         description="While requests wait in the queue: seconds that a client may delay the engine, by reading audio or "
-        "sending text too slowly, in addition to the duration of the audio that it was sent. Then its request ends.",
+        "sending text too slowly, in addition to the duration of the audio that it received. Then its request ends.",
     )
     first_sound_seconds: float = Field(
-        120.0, gt=0, le=86_400, description="Timeout in seconds for the first audio of a request, which then fails."
+        120.0, gt=0, le=86_400, description="Timeout in seconds for the first audible audio; then the request fails."
     )
     request_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="Timeout in seconds for the arrival of a complete request."
+        60.0, gt=0, le=86_400, description="Timeout in seconds for the header of a request, and again for its body."
     )
     stalled_seconds: float = Field(
         60.0,

@@ -38,7 +38,8 @@ class HttpConnection(H11Protocol):
 
     Attributes:
         request_timeout: seconds for a request to arrive, to its last byte. The first request's time starts when the
-            connection opens; a later one's at its first byte.
+            connection opens; a later one's at its first byte, or when the application takes over. Then ``BodyLimit``
+            allows the same time for the body.
         open_connections: the open connections.
     """
 
