@@ -38,7 +38,9 @@ help:
 serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
 
-test: lint pytest
+# Files are divided among processes: most tests wait for a server that starts or stops.
+test: lint
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check

@@ -17,13 +17,16 @@ class VllmConfig(_StrictModel):
     """The talker on vLLM."""
 
     prefix_caching: bool = Field(
-        True, description="Keep the KV cache of prompts for later prompts with the same prefix."
+        True,
+        description="Keep the KV cache of prompts for later prompts with the same prefix, which then start sooner. "
+        "It uses only positions that no running request needs.",
     )
     cache_positions: int | None = Field(
         None,
         ge=1,
         description="Size of the KV cache in positions, for all requests together; at least `context`. Unset: "
-        "`context` for every slot.",
+        "`context` for every slot. A smaller cache needs less GPU memory, but when it is full, utterances are "
+        "preempted and recomputed later, so their audio is late.",
     )
     reproducible: bool = Field(
         False,
@@ -48,13 +51,23 @@ class TalkerConfig(_StrictModel):
         description="Implementation: `native` is plain torch, `vllm` needs a GPU, `auto` is vllm on a GPU if vLLM is "
         "installed, else native.",
     )
-    slots: int = Field(8, ge=1, description="Maximum requests that decode together.")
-    context: int = Field(4096, ge=64, description="Maximum positions of one request: prompt and frames.")
+    slots: int = Field(
+        8,
+        ge=1,
+        description="Maximum requests that decode together. More slots need more memory for the KV cache and make each "
+        "step longer; too many cause underruns.",
+    )
+    context: int = Field(
+        4096,
+        ge=64,
+        description="Maximum positions of one request: prompt and frames. The KV cache grows with it, for every slot. "
+        "An utterance that reaches it ends with `finish_reason` `length`; a prompt that exceeds it gets a 400.",
+    )
     prefill_chunk: int | None = Field(
         None,
         ge=1,
-        description="Maximum prompt rows of one step. Unset: 64 for native, 2048 for vllm, 256 for vllm with "
-        "`reproducible`.",
+        description="Maximum prompt rows of one step. Larger values start new requests sooner, but delay the frames of "
+        "the running ones. Unset: 64 for native, 2048 for vllm, 256 for vllm with `reproducible`.",
     )
     vllm: VllmConfig = Field(default_factory=VllmConfig)
 
@@ -77,17 +90,29 @@ class Code2WavConfig(_StrictModel):
         description="Maximum streams with decoder state in memory; at least `talker.slots`. Unset: twice "
         "`talker.slots`, because a request leaves the talker before it leaves Code2Wav.",
     )
-    first_frames: int = Field(1, ge=1, description="Frames of the first chunk of a stream.")
-    max_chunk_frames: int = Field(12, ge=1, le=MAX_CHUNK_FRAMES, description="Maximum frames of one chunk.")
+    first_frames: int = Field(
+        1,
+        ge=1,
+        description="Frames of the first chunk of a stream. More frames delay the first audio, but give the client "
+        "more time until the next chunk.",
+    )
+    max_chunk_frames: int = Field(
+        12,
+        ge=1,
+        le=MAX_CHUNK_FRAMES,
+        description="Maximum frames of one chunk. Larger chunks delay other streams, and are hardly faster on a CPU.",
+    )
     max_batch_frames: int | None = Field(
         None,
         ge=1,
-        description="Maximum frames of all streams in one batch. Unset: 256 with Triton on a GPU, else 24.",
+        description="Maximum frames of all streams in one batch. Larger batches have more throughput on a GPU, but "
+        "delay streams that are due next. Unset: 256 with Triton on a GPU, else 24.",
     )
     lead_ms: int = Field(
         240,
         ge=0,
-        description="Milliseconds of audio that a client should still have to play when its next chunk is decoded.",
+        description="Milliseconds of audio that a client should still have to play when its next chunk is decoded. "
+        "Larger values protect against underruns, but decode smaller chunks, so throughput falls.",
     )
 
     @model_validator(mode="after")
@@ -124,7 +149,8 @@ class EngineConfig(_StrictModel):
         gt=0,
         le=86_400,
         description="Seconds without an answer of the pipeline after which the engine is killed and restarted. After "
-        "half of that, new requests are refused and `/ready` answers 503.",
+        "half of that, new requests are refused and `/ready` answers 503. If it is shorter than the longest step, the "
+        "engine is killed while it works, and all running requests fail.",
     )
     load_seconds: float = Field(
         600.0,

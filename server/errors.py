@@ -144,9 +144,9 @@ def parameter_of(location: Sequence[int | str]) -> str | None:
     return ".".join(names[:2] if names and names[0] in _NESTED else names[:1]) or None
 
 
-def shown(text: str, most: int = _MAX_NAME) -> str:
-    """Return the first ``most`` characters of a client's text, for use in an error or the log."""
-    return text if len(text) <= most else text[:most] + "..."
+def shown(text: str, max_length: int = _MAX_NAME) -> str:
+    """Return the first ``max_length`` characters of a client's text, for use in an error or the log."""
+    return text if len(text) <= max_length else text[:max_length] + "..."
 
 
 def shown_value(value: object) -> str:

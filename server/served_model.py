@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from engine.errors import EngineError
 from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo
 from server.references.library import Decode, ReferenceLibrary
 from server.settings import Limits, Settings
 from server.voices.resolve import ModelVoices
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The last known state of a model's engine, for its metrics.
+
+    up: whether the engine can synthesize speech. restarts: number of engine process restarts, by reason.
+    stats: statistics of the engine's stages; None while they are unavailable.
+    labels: the model's ``metric_labels``.
+    """
+
+    up: bool
+    restarts: Mapping[str, int]
+    stats: Mapping[str, int] | None
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +38,7 @@ class ServedModel:
     voices: its speakers, the stored voices, its default voice and its voice aliases.
     references: encodes reference recordings with its engine.
     limits: what one of its requests may use.
+    metric_labels: labels that tell its engine's metrics from those of other models; none for an only model.
     """
 
     name: str
@@ -29,6 +47,7 @@ class ServedModel:
     voices: ModelVoices
     references: ReferenceLibrary
     limits: Limits
+    metric_labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def info(self) -> EngineInfo:
@@ -48,6 +67,17 @@ class ServedModel:
             return await self.engine.stats(timeout)
         except TimeoutError:
             return self.engine.last_stats
+
+    async def status(self, timeout: float) -> EngineStatus:
+        """Return the status of the engine, whatever state it is in. Waits at most ``timeout`` seconds."""
+        try:
+            stats = await self.stats(timeout)
+            up = stats is not None
+        except EngineError:
+            stats, up = self.engine.last_stats, False
+        if stats is not None:
+            stats = {**stats, "reference_hits": stats["reference_hits"] + self.references.hits}
+        return EngineStatus(up, self.engine.restarts, stats, self.metric_labels)
 
 
 def served_model(settings: Settings, engine: Engine, decode: Decode, *, several_keys: bool = False) -> ServedModel:

@@ -58,8 +58,8 @@ class Limits(BaseModel):
     max_bodies_bytes: int = Field(
         256 * 1024 * 1024,
         ge=1024,
-        description="Maximum bytes of all request bodies and complete responses in memory. A body of more than 64 KiB "
-        "that exceeds it gets a 503.",
+        description="Maximum bytes of all request bodies and complete responses in memory. Beyond it, a body of more "
+        "than 64 KiB gets a 503. Smaller bodies are counted, but always accepted, so the total can exceed this number.",
     )
     max_connections: int | None = Field(
         None,
@@ -78,11 +78,16 @@ class Limits(BaseModel):
         0.8,
         gt=0,
         le=1,
-        description="Fraction that one client, an API key or an address, may have of running requests, waiting "
-        "requests, live sessions and body bytes. Numbers of requests and sessions are rounded up, to at least one.",
+        description="Fraction of the queue, live sessions, body bytes, kept outcomes and (with several keys) stored "
+        "voices that one client may use. Running requests are not capped, but the newest request of a client above "
+        "this share ends with `seat_recalled` when another client has waited for half of `first_sound_seconds`.",
     )
     max_running: int | None = Field(
-        None, ge=1, description="Maximum speech requests that run at once. Unset: `engine.talker.slots`."
+        None,
+        ge=1,
+        description="Maximum speech requests that run at once. Unset: `engine.talker.slots`. Above it, the additional "
+        "requests wait in the engine, first come, first served, where the order between clients does not apply. Below "
+        "it, slots stay unused.",
     )
     max_waiting: int = Field(
         56, ge=0, description="Maximum speech requests in the queue. The server answers the next one with 429."
@@ -94,23 +99,33 @@ class Limits(BaseModel):
         10.0,
         ge=0,
         le=86_400,
-        description="While requests wait in the queue: seconds that a client may delay the engine, by reading audio or "
-        "sending text too slowly, in addition to the duration of the audio that it was sent. Then its request ends.",
+        description="While requests wait in the queue, a client may lag behind real-time playback by this many "
+        "seconds, by reading or sending text slowly. Beyond that its request ends with `client_too_slow`.",
     )
     first_sound_seconds: float = Field(
-        120.0, gt=0, le=86_400, description="Timeout in seconds for the first audio of a request, which then fails."
+        120.0,
+        gt=0,
+        le=86_400,
+        description="Timeout in seconds for the first audible audio, including the time in the queue; then the request "
+        "fails with 504. Half of it is the wait after which `client_share` recalls a request. It also limits the "
+        "creation of a stored voice.",
     )
     request_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="Timeout in seconds for the arrival of a complete request."
+        60.0, gt=0, le=86_400, description="Timeout in seconds for the header of a request, and again for its body."
     )
     stalled_seconds: float = Field(
         60.0,
         ge=0.1,
         le=86_400,
-        description="Timeout in seconds for a client that reads nothing. It then counts as disconnected.",
+        description="Timeout in seconds for a client that reads nothing. It then counts as disconnected. A small value "
+        "disconnects players that pause.",
     )
     live_idle_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="Timeout in seconds for the next text of a live session, which then ends."
+        60.0,
+        gt=0,
+        le=86_400,
+        description="Timeout in seconds for the next message of a live session, which then ends. Every message and the "
+        "end of an utterance restart it; pings do not. It does not run from `input.done` to the end of the utterance.",
     )
     live_seconds: float = Field(3600.0, gt=0, le=86_400, description="Maximum duration of a live session in seconds.")
     drain_seconds: float = Field(
@@ -125,7 +140,8 @@ class Limits(BaseModel):
         ge=1,
         le=86_400,
         description="Timeout in seconds for the event loop of the HTTP process. The supervisor kills and restarts a "
-        "process whose event loop has not run for this time.",
+        "process whose event loop has not run for this time. If it is shorter than a pause under load, the server "
+        "restarts for no reason and all its requests fail.",
     )
     max_outcomes: int = Field(
         10_000,

@@ -10,16 +10,16 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class _Work(Generic[T]):
-    """A task, and the number of its waiters."""
+class _Flight(Generic[T]):
+    """A computation in flight, and the number of its waiters."""
 
     def __init__(self, task: asyncio.Task[T]) -> None:
         self.task = task
-        self.waiting = 0
+        self.waiters = 0
 
 
-class Shared(Generic[T]):
-    """A least-recently-used cache of ``kept`` results by key. Not thread-safe: for one event loop.
+class SingleFlightCache(Generic[T]):
+    """A least-recently-used cache of at most ``max_results`` results by key. Not thread-safe: for one event loop.
 
     Concurrent calls for a key wait for the same task. The task is cancelled when its last waiter is cancelled. A
     failure reaches all waiters and is not cached.
@@ -27,42 +27,42 @@ class Shared(Generic[T]):
     hits: number of calls that found a cached result or a task in flight.
     """
 
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
+    def __init__(self, max_results: int) -> None:
+        self._max_results = max_results
         self._results: OrderedDict[bytes, T] = OrderedDict()
-        self._works: dict[bytes, _Work[T]] = {}
+        self._in_flight: dict[bytes, _Flight[T]] = {}
         self.hits = 0
 
-    async def get(self, key: bytes, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the cached result for ``key``, or the result of ``make``. Raises what ``make`` raises."""
+    async def get(self, key: bytes, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the cached result for ``key``, or the result of ``compute``. Raises what ``compute`` raises."""
         if key in self._results:
             self.hits += 1
             self._results.move_to_end(key)
             return self._results[key]
-        work = self._works.get(key)
-        if work is None:
-            work = self._works[key] = _Work(asyncio.create_task(self._make(key, make)))
+        flight = self._in_flight.get(key)
+        if flight is None:
+            flight = self._in_flight[key] = _Flight(asyncio.create_task(self._compute(key, compute)))
         else:
             self.hits += 1
-        return await self._wait(key, work)
+        return await self._wait(key, flight)
 
-    async def _wait(self, key: bytes, work: _Work[T]) -> T:
-        work.waiting += 1
+    async def _wait(self, key: bytes, flight: _Flight[T]) -> T:
+        flight.waiters += 1
         try:
-            return await asyncio.shield(work.task)
+            return await asyncio.shield(flight.task)
         finally:
-            work.waiting -= 1
-            if not work.waiting:
-                work.task.cancel()
-                self._forget(key, work)
+            flight.waiters -= 1
+            if not flight.waiters:
+                flight.task.cancel()
+                self._forget(key, flight)
 
-    async def _make(self, key: bytes, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        result = await make()
+    async def _compute(self, key: bytes, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        result = await compute()
         self._results[key] = result
-        while len(self._results) > self._kept:
+        while len(self._results) > self._max_results:
             self._results.popitem(last=False)
         return result
 
-    def _forget(self, key: bytes, work: _Work[T]) -> None:
-        if self._works.get(key) is work:
-            del self._works[key]
+    def _forget(self, key: bytes, flight: _Flight[T]) -> None:
+        if self._in_flight.get(key) is flight:
+            del self._in_flight[key]

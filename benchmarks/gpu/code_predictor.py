@@ -33,8 +33,8 @@ from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import PredictorWeights, gather
+from engine.talker.gpu_step.frame_sampler import PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
 from engine.talker.gpu_step.graphs import batch_sizes
-from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
@@ -98,7 +98,7 @@ class Implementations:
         slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
         every, params = torch.arange(rows, device=DEVICE), SamplingTensors.of([_PARAMS] * rows, DEVICE)
         zeros = torch.zeros_like(every)
-        slots.join(every, seeds=zeros, codebook0=params, residual=params, frames_made=zeros)
+        slots.reset(every, seeds=zeros, codebook0_params=params, residual_params=params, frames_made=zeros)
         self.first: dict[str, FusedFirstCodes | PlainFirstCodes] = {
             "codebook 0": FusedFirstCodes(slots),
             "... plain": PlainFirstCodes(slots),

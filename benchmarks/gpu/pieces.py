@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.talker.fused.dispatch import first_code_sampler
-from engine.talker.gpu_step.sampler import FrameSampler, RngKey
+from engine.talker.gpu_step.frame_sampler import FrameSampler, RngKey
 from engine.talker.sampling_params import SamplingTensors
 from engine.talker.vllm.talker import VllmTalker
 

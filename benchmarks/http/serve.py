@@ -14,8 +14,8 @@ each:
 Also prints how the engine divides the GPU memory, if its log says so. With ``--all-answered`` the exit status is 1
 unless every request is completely answered with speech.
 
-Random checkpoints end an utterance at random, or never: ``--frames text`` limits each to a length estimated from its
-text. To run the same plan against any server that is already running:
+Checkpoints of ``benchmarks.lib.fullsize`` never end an utterance, smaller random ones end it at random: ``--frames
+text`` limits each to a length estimated from its text. To run the same plan against any server that is already running:
 
     sonant bench --plan gpu --frames text -s http://127.0.0.1:8091 --voice ryan --body '{"stream_format": "audio"}'
 """

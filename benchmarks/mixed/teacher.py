@@ -65,8 +65,8 @@ class Teacher:
         random_numbers = uniforms(torch.full_like(frames, sampling.seed), frames, CODEBOOKS)
         hidden, all_codes = torch.cat(states), torch.cat(codes)
         first = _slips(self._first(hidden, codes, frames, sampling), all_codes[:, 0], random_numbers[:, 0])
-        others = self._others(hidden, all_codes, random_numbers, sampling.residual)
-        slips = torch.cat((first[:, None], others), 1).cpu().numpy()
+        residual = self._residual(hidden, all_codes, random_numbers, sampling.residual)
+        slips = torch.cat((first[:, None], residual), 1).cpu().numpy()
         return list(np.split(slips, np.cumsum(counts)[:-1]))
 
     def _states(self, request: SpeechRequest, codes: Sequence[Tensor]) -> list[Tensor]:
@@ -102,7 +102,7 @@ class Teacher:
         logits = rules.apply(self._model.logits(hidden), rows, penalty, frames)
         return Sampler.of([sampling.codebook0] * len(frames), self._device).probabilities(logits)
 
-    def _others(self, hidden: Tensor, codes: Tensor, chances: Tensor, params: CodebookParams) -> Tensor:
+    def _residual(self, hidden: Tensor, codes: Tensor, chances: Tensor, params: CodebookParams) -> Tensor:
         """Return the slips [rows, 15] of codebooks 1 to 15."""
         found = []
         for parts in zip(*(each.split(_BATCH_FRAMES) for each in (hidden, codes, chances)), strict=True):

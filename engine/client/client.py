@@ -1,4 +1,4 @@
-"""Starts, watches and restarts the engine process, and sends it requests. Imports no torch."""
+"""Sends requests to the engine process, and tracks its state. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.client.process import EngineProcess
+from engine.client.restarts import EngineRestarts
 from engine.client.stream import ResponseQueue, SpeechStream, unreachable_error
 from engine.client.watchdog import Reason, Stats, Watchdog
 from engine.cloning.resampling import resample
@@ -23,10 +24,6 @@ from engine.protocol.request import SAMPLE_RATE, EngineInfo, SpeechRequest, Voic
 from engine.transfer import Kind, Record, TransferError
 
 State = Literal["starting", "ready", "failed", "closed"]
-_FIRST_BACKOFF_S = 0.5
-_MAX_BACKOFF_S = 30.0
-_MAX_STARTS = 3
-"""Maximum number of starts of an engine that has never been ready. Then it counts as failed."""
 _FIRST_CHECK_TIMEOUT_STALLS = 3
 """Timeout of the first model check, as a multiple of ``stall_seconds``. The watchdog kills a pipeline that hangs."""
 _VOICE_TIMEOUT_STALLS = 6
@@ -54,13 +51,9 @@ class EngineClient:
         self._worker: EngineProcess | None = None
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
-        self._restart: asyncio.Task[None] | None = None
-        self._closing_worker: asyncio.Future[None] | None = None
         self._load_timer: asyncio.TimerHandle | None = None
-        self._restarts: dict[str, int] = {"crashed": 0, "stalled": 0, "failed": 0}
+        self._restarts = EngineRestarts(self._launch)
         self._last_voice_at = 0.0
-        self._backoff = _FIRST_BACKOFF_S
-        self._starts = 0
 
     @property
     def state(self) -> State:
@@ -82,7 +75,7 @@ class EngineClient:
     @property
     def restarts(self) -> Mapping[str, int]:
         """Number of times the engine process was replaced, by reason."""
-        return self._restarts
+        return self._restarts.counts
 
     @property
     def last_stats(self) -> Stats | None:
@@ -103,15 +96,14 @@ class EngineClient:
     async def start(self) -> None:
         """Start the engine process. It loads the checkpoint in the background."""
         self._loop = asyncio.get_running_loop()
-        self._launch()
+        self._restarts.start()
 
     async def close(self) -> None:
         """Stop the engine process. Open requests fail."""
         responsive = self._state == "ready" and not (self._watchdog is not None and self._watchdog.stalled)
         closed = EngineUnavailable("the engine is closed")
         self._set_state("closed", closed)
-        if self._restart is not None:
-            self._restart.cancel()
+        self._restarts.cancel()
         self._stop_watching()
         self._fail_all(closed)
         worker, self._worker = self._worker, None
@@ -119,8 +111,7 @@ class EngineClient:
             if not responsive:
                 worker.kill()
             await asyncio.to_thread(worker.close)
-        if self._closing_worker is not None:
-            await asyncio.wait({self._closing_worker})
+        await self._restarts.wait_closed()
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
         """Wait until the engine is ready.
@@ -213,7 +204,6 @@ class EngineClient:
         return responses
 
     def _launch(self) -> None:
-        self._starts += 1
         holder: list[EngineProcess] = []
 
         def on_records(responses: list[Record], audio: list[Record]) -> None:
@@ -285,7 +275,7 @@ class EngineClient:
             self._kill(worker, "failed", f"its first model check failed: {error}")
             return
         self._info = info
-        self._backoff = _FIRST_BACKOFF_S
+        self._restarts.reset_backoff()
         self._set_state("ready", EngineUnavailable("the engine is restarting; retry later"))
 
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:
@@ -296,33 +286,22 @@ class EngineClient:
             self._handle_exit(worker, reason)
 
     def _handle_exit(self, worker: EngineProcess, reason: Reason) -> None:
-        """Handle the loss of the worker: fail its streams and restart it after a back-off. No-op on a second call."""
+        """Handle the loss of the worker: fail its streams and replace it, unless the state is "failed". Idempotent."""
         if self._worker is not worker:
             return
         self._worker = None
         self._stop_watching()
-        if self._info is None and self._starts >= _MAX_STARTS and self._state != "failed":
-            message = f"the engine exited {self._starts} times before it was ready; see its log"
+        if self._info is None and self._restarts.exhausted and self._state != "failed":
+            message = f"the engine exited {self._restarts.starts} times before it was ready; see its log"
             self._set_state("failed", EngineFailed(message))
-        if self._state != "failed":
+        failed = self._state == "failed"
+        if not failed:
             self._set_state("starting", EngineUnavailable("the engine is restarting; retry later"))
         self._fail_all(EngineFailed("the engine process ended unexpectedly", code="engine_lost"))
-        self._closing_worker = self._loop.create_task(asyncio.to_thread(worker.close))
-        self._restart = self._loop.create_task(self._replace(worker, self._closing_worker, reason))
-
-    async def _replace(self, worker: EngineProcess, ending: asyncio.Future[None], reason: Reason) -> None:
-        await asyncio.wait({ending})
-        if self._state == "failed":
-            return
-        _log.error("restarting the engine process: it %s, exit code %s", reason, worker.process.returncode)
-        self._restarts[reason] += 1
-        while self._worker is None:
-            await asyncio.sleep(self._backoff)
-            self._backoff = min(2 * self._backoff, _MAX_BACKOFF_S)
-            try:
-                self._launch()
-            except Exception:
-                _log.exception("the engine process could not be started")
+        if failed:
+            self._restarts.close_worker(worker)
+        else:
+            self._restarts.replace(worker, reason)
 
     def _stop_watching(self) -> None:
         if self._watchdog is not None:

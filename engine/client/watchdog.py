@@ -20,7 +20,7 @@ from engine.protocol.request import SAMPLES_PER_FRAME, EngineInfo, SamplingParam
 _CHECK_FRAMES = 2
 
 
-def check_request(info: EngineInfo) -> SpeechRequest:
+def model_check_request(info: EngineInfo) -> SpeechRequest:
     """Return a request for a greedy utterance of two frames that the checkpoint ``info`` accepts."""
     sampling = SamplingParams(greedy=True, max_new_tokens=_CHECK_FRAMES + 1, seed=0)
     if info.speakers:
@@ -31,7 +31,7 @@ def check_request(info: EngineInfo) -> SpeechRequest:
     return SpeechRequest("Hello.", instructions="A calm voice.", sampling=sampling)
 
 
-async def consume_check(stream: SpeechStream) -> None:
+async def consume_model_check(stream: SpeechStream) -> None:
     """Consume the audio of a check utterance. Raises EngineError if it fails or has the wrong size.
 
     There is no check for NaN samples, because Code2Wav already fails a stream that has them.
@@ -56,16 +56,20 @@ Reason = Literal["crashed", "stalled", "failed"]
 Stats = dict[str, int]
 
 _PROBES_PER_STALL = 4
-"""Number of probes per ``stall_seconds``."""
-_STALLED_SHARE = 0.5
-"""A probe unanswered for this share of ``stall_seconds`` counts as a stall. Long steps on slow CPUs stay below it."""
+"""The watchdog sends a probe this many times in ``stall_seconds``."""
+_STALLED_FRACTION = 0.5
+"""The engine counts as stalled once a probe is unanswered for this fraction of ``stall_seconds``.
+
+Long steps on slow CPUs take less time.
+"""
 _IDLE_SECONDS = 10.0
-"""A readiness check of an idle engine starts a model check after this time without audio."""
+"""A readiness check starts a model check if the engine has produced no audio for this long."""
 _LONG_IDLE_SECONDS = 30.0
-"""A request does not cancel a model check after this time without audio."""
+"""A new request no longer cancels a running model check once the engine has produced no audio for this long."""
 _MAX_FAILED_CHECKS = 3
 """Number of consecutive failed model checks after which the engine is killed."""
 _RETRY_SECONDS = 0.5
+"""Pause between a failed model check and the next one."""
 _log = logging.getLogger(__name__)
 
 
@@ -91,13 +95,13 @@ class Watchdog:
     ) -> None:
         self._stall_seconds = config.stall_seconds
         self._slots = config.talker.slots
-        self._utterance = pack_request(RequestKind.SPEECH, check_request(info).to_bytes())
+        self._utterance = pack_request(RequestKind.SPEECH, model_check_request(info).to_bytes())
         self._open, self._in_flight, self._kill = open_stream, in_flight, kill
         self._last_answer_at = self._last_audio_at = time.monotonic()
         self._unanswered_since: float | None = None
         self._probe: asyncio.Task[Stats | None] | None = None
-        self._check: asyncio.Task[None] | None = None
-        self._suspect = self._failing = self._closed = False
+        self._model_check_task: asyncio.Task[None] | None = None
+        self._must_recheck = self._last_check_failed = self._closed = False
         self.stats: Stats | None = None
         """The statistics that the last answered probe returned."""
         self._watching = asyncio.create_task(self._watch())
@@ -106,7 +110,7 @@ class Watchdog:
     def stalled(self) -> bool:
         """Whether a probe has been unanswered for more than half of ``stall_seconds``."""
         since = self._unanswered_since
-        return since is not None and time.monotonic() - since > self._stall_seconds * _STALLED_SHARE
+        return since is not None and time.monotonic() - since > self._stall_seconds * _STALLED_FRACTION
 
     def raise_if_unhealthy(self) -> None:
         """Raise EngineUnavailable if the pipeline does not answer or the last model check failed."""
@@ -117,7 +121,7 @@ class Watchdog:
                 "retry later",
                 code="engine_stalled",
             )
-        if self._failing:
+        if self._last_check_failed:
             raise EngineUnavailable(
                 "the last model check failed and the engine may be restarted; retry later", code="engine_failing"
             )
@@ -144,22 +148,27 @@ class Watchdog:
             self._start_checks()
 
     def request_submitted(self) -> None:
-        """Cancel a routine model check, because the request shows the same and needs the slot.
+        """Cancel a routine model check.
 
-        After a long time without audio the check continues: requests that hang show nothing.
+        A request exercises the models and needs the slot, so it replaces the check. After 30 s without audio the check
+        continues, because a hung request would produce no evidence.
         """
-        if self._check is not None and not self._suspect and self._seconds_since_audio() < _LONG_IDLE_SECONDS:
-            self._check.cancel()
+        if (
+            self._model_check_task is not None
+            and not self._must_recheck
+            and self._seconds_since_audio() < _LONG_IDLE_SECONDS
+        ):
+            self._model_check_task.cancel()
 
     def audio_received(self) -> None:
-        """Record that the models work, because audio of a request has arrived. Cancel a model check."""
+        """Record that the models work, because audio of a request has arrived, and cancel a running model check."""
         self._mark_healthy()
-        if self._check is not None:
-            self._check.cancel()
+        if self._model_check_task is not None:
+            self._model_check_task.cancel()
 
     def request_failed(self) -> None:
-        """Start a model check after a model failed on a request, to find out whether the request was the cause."""
-        self._suspect = True
+        """Start a model check after a model failed on a request: the request or the engine may be the cause."""
+        self._must_recheck = True
         self._start_checks()
 
     async def check_models(self, timeout: float) -> None:
@@ -167,7 +176,7 @@ class Watchdog:
         stream = SpeechStream(self._open(self._utterance))
         try:
             async with asyncio.timeout(timeout):
-                await consume_check(stream)
+                await consume_model_check(stream)
         except TimeoutError:
             raise EngineFailed(f"the model check was not complete within {timeout:g} s") from None
         finally:
@@ -177,7 +186,7 @@ class Watchdog:
     def close(self) -> None:
         """Stop watching."""
         self._closed = True
-        for task in (self._watching, self._probe, self._check):
+        for task in (self._watching, self._probe, self._model_check_task):
             if task is not None:
                 task.cancel()
 
@@ -195,14 +204,14 @@ class Watchdog:
                 self._kill("stalled", f"its pipeline has not answered for {unanswered:.1f} s")
                 return
             self._send_probe()
-            if self._suspect:
+            if self._must_recheck:
                 self._start_checks()
 
-    def _exclude_delay(self, late: float) -> None:
-        """Exclude ``late`` seconds, in which this process was suspended or busy, from the time without an answer."""
-        self._last_answer_at += late
+    def _exclude_delay(self, seconds: float) -> None:
+        """Exclude ``seconds``, in which this process was suspended or busy, from the time without an answer."""
+        self._last_answer_at += seconds
         if self._unanswered_since is not None:
-            self._unanswered_since += late
+            self._unanswered_since += seconds
 
     def _send_probe(self) -> asyncio.Task[Stats | None]:
         """Return the probe in flight, or send a new one."""
@@ -228,22 +237,22 @@ class Watchdog:
 
     def _mark_healthy(self) -> None:
         self._last_audio_at = time.monotonic()
-        self._suspect = self._failing = False
+        self._must_recheck = self._last_check_failed = False
 
     def _start_checks(self) -> None:
-        if self._check is None or self._check.done():
-            self._check = asyncio.create_task(self._check_repeatedly())
+        if self._model_check_task is None or self._model_check_task.done():
+            self._model_check_task = asyncio.create_task(self._check_repeatedly())
 
     async def _check_repeatedly(self) -> None:
         """Check the models until a check succeeds. Kill the process after ``_MAX_FAILED_CHECKS`` failures in a row."""
         for number in range(1, _MAX_FAILED_CHECKS + 1):
             if self._in_flight() >= self._slots:
-                return  # the check could wait for a slot; the open requests show whether the models work
+                return  # the check could wait for a slot; the open requests test the models
             try:
                 await self.check_models(self._stall_seconds)
                 return
             except EngineError as error:
-                self._suspect = self._failing = True
+                self._must_recheck = self._last_check_failed = True
                 _log.error("model check %d of %d failed: %s", number, _MAX_FAILED_CHECKS, error)
             await asyncio.sleep(_RETRY_SECONDS)
         self._kill("failed", f"{_MAX_FAILED_CHECKS} consecutive model checks failed")

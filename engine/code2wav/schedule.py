@@ -1,11 +1,11 @@
 """Selects the streams to decode next and the chunk size. Chunk sizes follow the playback of real-time clients.
 
-A stream's first chunk is decoded as soon as ``first_frames`` frames are there. From then on its client has ``decoded``
-frames to play. The next chunk is due when only ``lead`` seconds of audio are left: late enough for a large chunk, early
-enough to prevent an underrun. Of the streams that are due, the one whose audio runs out first sets the chunk size. Its
-chunk has at most as many frames as its client has buffered. So decoding a chunk takes less time than any client has
-audio left, even when all streams have just begun. Streams that are not real-time come last: they wait for a chunk of
-the largest size or their last frame, and set the chunk size only when no real-time stream is due.
+A stream's first chunk is decoded as soon as ``first_frames`` frames have arrived. After the first chunk, the client
+plays the decoded frames. The next chunk is due when only ``lead`` seconds of audio are left: late enough for a large
+chunk, early enough to prevent an underrun. Of the streams that are due, the most urgent one, whose client runs out of
+audio first, sets the chunk size. A chunk never has more frames than the most urgent client has buffered; as decoding is
+faster than playback, no client runs dry. Streams that are not real-time come last: they wait for a chunk of the largest
+size or their last frame, and set the chunk size only when no real-time stream is due.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PADDED_BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 _BATCH_FRAMES = {False: 24, True: 256}
 """Default of ``max_batch_frames``: total frames per batch, without padding (False) and with padding (True)."""
 _URGENT_FRAMES = 8
-"""Total frames of the largest multi-stream warm-up batch.
+"""Maximum total frames of a warm-up batch with more than one stream.
 
 Clients of larger batches have seconds of audio buffered, and can wait for a compilation.
 """
@@ -37,14 +37,14 @@ class Progress:
     """Progress of one stream.
 
     realtime: a client plays the audio while it is decoded. pending, decoded: frames not yet decoded, and decoded.
-    started: when playback began, in seconds of ``time.monotonic``, moved forward by each underrun; None before the
-    first chunk. ended: no more frames arrive. credit: frames of credit left on the audio link.
+    playback_origin: when playback began (``time.monotonic``), plus the duration of all underruns; None before the first
+    chunk. ended: no more frames arrive. credit: frames of credit left on the audio link.
     """
 
     realtime: bool
     pending: int = 0
     decoded: int = 0
-    started: float | None = None
+    playback_origin: float | None = None
     ended: bool = False
     credit: int = 0
 
@@ -58,14 +58,14 @@ class Progress:
         """When the client's audio runs out (``time.monotonic``): -inf before the first chunk, inf if not real-time."""
         if not self.realtime:
             return inf
-        return -inf if self.started is None else self.started + self.decoded * FRAME_SECONDS
+        return -inf if self.playback_origin is None else self.playback_origin + self.decoded * FRAME_SECONDS
 
     def record_decoded(self, frames: int, now: float) -> None:
         """Count ``frames`` as decoded at ``now``. After an underrun, the client resumes playback at ``now``."""
-        if self.started is None:
-            self.started = now
+        if self.playback_origin is None:
+            self.playback_origin = now
         elif self.realtime:
-            self.started += max(0.0, now - self.underrun_at)
+            self.playback_origin += max(0.0, now - self.underrun_at)
         self.pending -= frames
         self.decoded += frames
 
@@ -110,17 +110,20 @@ class Schedule:
             return inf
         if not progress.realtime:
             return now if complete else inf
-        if progress.started is None:
+        if progress.playback_origin is None:
             return -inf if complete or ready >= self.first_frames else inf
         deadline = progress.underrun_at - self.lead
         return min(deadline, now) if complete else deadline
 
-    def pick(self, streams: Mapping[int, Progress], now: float) -> Batch | float:
-        """Return the most urgent batch, or the time of the next one that is due (inf: when a record arrives)."""
-        due = {stream: self.due(progress, now) for stream, progress in streams.items()}
-        due_streams = [stream for stream in due if due[stream] <= now]
+    def next_due(self, streams: Mapping[int, Progress], now: float) -> float:
+        """Return when the next chunk of any stream is due; inf if all must wait for more frames or credit."""
+        return min((self.due(progress, now) for progress in streams.values()), default=inf)
+
+    def next_batch(self, streams: Mapping[int, Progress], now: float) -> Batch | None:
+        """Return the most urgent batch that is due, or None if no stream is due."""
+        due_streams = [stream for stream, progress in streams.items() if self.due(progress, now) <= now]
         if not due_streams:
-            return min(due.values(), default=inf)
+            return None
         due_streams.sort(key=lambda stream: streams[stream].underrun_at)
         frames = self._chunk_frames(streams[due_streams[0]], now)
         batch = [stream for stream in due_streams if streams[stream].ready >= frames]
@@ -134,7 +137,9 @@ class Schedule:
     def _chunk_frames(self, progress: Progress, now: float) -> int:
         max_frames = min(progress.ready, self.max_chunk_frames)
         if progress.realtime:
-            buffered = round((progress.underrun_at - now) / FRAME_SECONDS) if progress.started else self.first_frames
+            buffered = (
+                round((progress.underrun_at - now) / FRAME_SECONDS) if progress.playback_origin else self.first_frames
+            )
             max_frames = min(max_frames, max(1, buffered))
         return _largest(CHUNKS, max_frames)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.code2wav.base import Decoder, PendingBatch
 from engine.code2wav.requests import Stream, StreamTable
-from engine.code2wav.schedule import Batch, Schedule
+from engine.code2wav.schedule import Batch, Progress, Schedule
 from engine.config import Code2WavConfig
 from engine.errors import EngineFailed
 from engine.protocol.request import AudioChunk
@@ -72,13 +72,14 @@ class Code2WavStage:
             done = self._await_pending()
             self._table.receive()
             self._finish_ended()
-            decision = self._decide({} if done is None else done.streams)
-            if isinstance(decision, Batch):
-                self._launch(decision)
+            waiting, now = self._waiting_streams({} if done is None else done.streams), time.monotonic()
+            batch = self._schedule.next_batch(waiting, now)
+            if batch is not None:
+                self._launch(batch)
             if done is not None:
                 self._send(done)
-            elif not isinstance(decision, Batch):
-                self._wait(until=decision)
+            elif batch is None:
+                self._wait(until=self._schedule.next_due(waiting, now))
 
     def _finish_ended(self) -> None:
         """Forward the END or FAIL of streams that have nothing left to decode."""
@@ -108,16 +109,17 @@ class Code2WavStage:
     def _rows_used(self) -> int:
         return self._rows - self._decoder.free_rows
 
-    def _decide(self, excluded: Collection[int]) -> Batch | float:
+    def _waiting_streams(self, excluded: Collection[int]) -> dict[int, Progress]:
+        """Return the progress, with its credit updated, of the streams that can be in the next batch."""
         has_free_row = bool(self._decoder.free_rows)
-        ready = {
+        waiting = {
             stream_id: stream.progress
             for stream_id, stream in self._streams.items()
             if stream.progress.pending and (has_free_row or stream.row is not None) and stream_id not in excluded
         }
-        for progress, credit in zip(ready.values(), self._audio.credits(ready), strict=True):
+        for progress, credit in zip(waiting.values(), self._audio.credits(waiting), strict=True):
             progress.credit = credit
-        return self._schedule.pick(ready, time.monotonic())
+        return waiting
 
     def _launch(self, batch: Batch) -> None:
         rows = self._begin_all(batch)

@@ -36,7 +36,12 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling parameters. None selects the value of the checkpoint's generation_config.json (SPEC 6)."""
+    """Sampling parameters of a request. None selects the value of the checkpoint's generation_config.json (SPEC 6).
+
+    The names are those of the HTTP API; ``engine.talker.sampling_params`` has the ranges. subtalker_: for the
+    residual codebooks, 1 to 15. max_new_tokens: N allows at most N - 1 frames. greedy: take the most likely code of
+    every codebook.
+    """
 
     temperature: float | None = None
     top_k: int | None = None

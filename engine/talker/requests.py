@@ -195,10 +195,10 @@ def resolve(params: SamplingParams, defaults: GenerationDefaults) -> Sampling:
 
     Raises RequestError for values out of range: they would break a step that the request shares with others.
     """
-    for name, (least, most) in RANGES.items():
+    for name, (minimum, maximum) in RANGES.items():
         value = getattr(params, name, None)
-        if value is not None and not least <= value <= most:
-            raise RequestError(f"{name} must be between {least} and {most}, got {value}", param=name)
+        if value is not None and not minimum <= value <= maximum:
+            raise RequestError(f"{name} must be between {minimum} and {maximum}, got {value}", param=name)
     greedy = params.greedy or not defaults.do_sample
     residual_greedy = params.greedy or not defaults.subtalker_dosample
     return Sampling(

@@ -1,10 +1,16 @@
 """Sampling parameters after defaults are filled in, and the tensors that carry them to the kernels.
 
-``CodebookParams`` is the only list of parameters. The range checks and defaults of a request, the columns of
-``SamplingTensors``, and the column numbers in the Triton and CUDA kernels are all derived from it. A new parameter
-needs a field here, a field in ``engine.protocol.request.SamplingParams`` (and another with the prefix ``subtalker_``
-if codebooks 1 to 15 have it too), and its formula in ``engine.talker.sampling``, in
-``engine/talker/fused/launches/sampling.py`` and in ``engine/talker/fused/cuda/sampling.h``.
+"Residual" means codebooks 1 to 15; only the API and the checkpoint call them ``subtalker_``.
+
+Ranges, columns and kernel column numbers are derived from ``CodebookParams``. To add a parameter, also edit:
+
+- ``server/request_models/speech.py``: the field of the HTTP API. If codebooks 1 to 15 have the parameter too, add a
+  second field with the prefix ``subtalker_``, here and in the next three files.
+- ``server/cli/say.py``: the command line option.
+- ``engine/protocol/request.py``: the field of ``SamplingParams``.
+- ``engine/checkpoint/config.py``: the default that a checkpoint sets, in ``GenerationDefaults``.
+- ``engine/talker/sampling.py``, ``engine/talker/fused/launches/sampling.py``,
+  ``engine/talker/fused/cuda/sampling.h``: the formula, in torch, Triton and CUDA.
 """
 
 from __future__ import annotations
@@ -19,9 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def _param(default: float, least: float, most: float) -> Any:
-    """Return a field whose ``default`` turns the parameter off, and whose values are from ``least`` to ``most``."""
-    return field(default=default, metadata={"range": (least, most)})
+def _param(default: float, minimum: float, maximum: float) -> Any:
+    """Return a field whose ``default`` turns the parameter off. Values are from ``minimum`` to ``maximum``."""
+    return field(default=default, metadata={"range": (minimum, maximum)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,8 @@ INT_COLUMNS = tuple(name for name, kind in _TYPES.items() if kind is int)
 """Names of the columns of ``SamplingTensors.int_params``, in order."""
 FLOAT_COLUMNS = tuple(name for name, kind in _TYPES.items() if kind is float)
 """Names of the columns of ``SamplingTensors.float_params``, in order."""
-COLUMN = {name: number for columns in (INT_COLUMNS, FLOAT_COLUMNS) for number, name in enumerate(columns)}
-"""Parameter name -> number of its column in ``int_params`` or in ``float_params``, whichever has it."""
+COLUMN_INDEX = {name: number for columns in (INT_COLUMNS, FLOAT_COLUMNS) for number, name in enumerate(columns)}
+"""Parameter name -> index of its column in ``int_params`` or in ``float_params``, whichever has it."""
 
 
 class SamplingTensors(NamedTuple):
@@ -76,7 +82,7 @@ class SamplingTensors(NamedTuple):
 
     def column(self, name: str) -> Tensor:
         """Return the parameter ``name`` of every row, [rows]."""
-        return (self.int_params if name in INT_COLUMNS else self.float_params)[COLUMN[name]]
+        return (self.int_params if name in INT_COLUMNS else self.float_params)[COLUMN_INDEX[name]]
 
     def gather(self, rows: Tensor) -> SamplingTensors:
         """Return the parameters of ``rows``, int64 [n], as new tensors."""

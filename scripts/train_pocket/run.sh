@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Steps 2 to 7 of README.md on this machine's GPUs, at least two, from the plan to weights; logs lie beside them.
+# Runs steps 2 to 7 of README.md on all GPUs of this machine, at least two. Writes weights and logs to OUT.
 #   scripts/train_pocket/run.sh codec DATA TEACHER OUT    speech, codec, speaker encoder, codes
 #   scripts/train_pocket/run.sh talker DATA TEACHER OUT   talker on the first GPU, Code2Wav again on the others
-# DATA: plan.jsonl.gz, speakers.json, tokenizer/. Minutes: TEACH, CODEC, SPEAKER, TALKER. COUNT: utterances to speak.
+# DATA has plan.jsonl.gz, speakers.json and tokenizer/. Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER.
 set -euo pipefail
 
 what=$1 data=$2 teacher=$3 out=$4
@@ -11,18 +11,18 @@ last=$((gpus - 1))
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=4 TORCH_CPP_LOG_LEVEL=ERROR
 mkdir -p "$out"
 
-on() { # on GPUS COMMAND...: only these GPUs are seen
+on() { # on GPUS COMMAND...: run a command on these GPUs
   CUDA_VISIBLE_DEVICES=$1 "${@:2}"
 }
 
-several() { # several FIRST LAST MODULE...: one process for each of these GPUs
+several() { # several FIRST LAST MODULE...: run a module with one process per GPU
   on "$(seq -s, "$1" "$2")" python3 -m torch.distributed.run --standalone --nproc-per-node $(($2 - $1 + 1)) -m "${@:3}"
 }
 
 speak() {
   export CUDA_MPS_PIPE_DIRECTORY=$out/mps CUDA_MPS_LOG_DIRECTORY=$out/mps
   mkdir -p "$out/mps"
-  nvidia-cuda-mps-control -d || echo "without MPS"
+  nvidia-cuda-mps-control -d || echo "MPS is not available"
   python3 -m scripts.train_pocket.teacher_run --plan "$data/plan.jsonl.gz" --speakers "$data/speakers.json" \
     --weights "$teacher" --out "$out/audio" --processes 14 --minutes "${TEACH:-4}" ${COUNT:+--count "$COUNT"} || true
   echo quit | nvidia-cuda-mps-control || true

@@ -15,7 +15,6 @@ from server.batch.requests import NOT_COMMON, NOT_IN_BATCH, parse_batch
 from server.batch.results import batch_body
 from server.batch.run import run_batch
 from server.http.clients import client_of
-from server.http.disconnect import cancel_on_disconnect
 from server.request_models.json_object import parse_body
 from server.request_models.speech import SpeechBody
 from server.services import ServicesOf
@@ -56,8 +55,7 @@ async def create_batch(request: Request, services: ServicesOf, raw: JsonBytes) -
     services.outcomes.add_running(record)
     items = await parse_body(lambda raw: parse_batch(raw, settings), raw)
     _ = services.model().info  # without an engine the whole batch fails, with 503
-    batch = run_batch(items, services, record, client_of(request.scope))
-    results = await cancel_on_disconnect(request.receive, batch)
+    results = await run_batch(items, services, record, client_of(request.scope), request.receive)
     body = await asyncio.to_thread(batch_body, record.id, results)
     headers = {"Content-Length": str(len(body)), "Cache-Control": "no-store"}
     return StreamedResponse(_blocks(body), "application/json", headers, record, settings.limits.stalled_seconds)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from engine.errors import EngineError, EngineUnavailable
+from engine.errors import EngineUnavailable
 from server.api.openapi import errors
 from server.api.responses import Health, Ready
 from server.services import ServicesOf
-from server.telemetry.metrics import EngineFigures
 
 router = APIRouter()
 
@@ -34,15 +34,16 @@ async def health() -> dict[str, str]:
 async def ready(services: ServicesOf) -> dict[str, Any]:
     """Return 200 if, as far as is known, the engine responds and generates audio, else 503. Responds at once."""
     services.admission.check_open()
+    for each in services.models:
+        each.engine.check_health()
     model = services.model()
-    model.engine.check_health()
     engine = await model.stats(_FRESH_SECONDS)
     if engine is None:
         raise EngineUnavailable("the engine has not responded yet; try again later", code="engine_stalled")
     return {
         "status": "ready",
         "model": model.name,
-        "requests": services.admission.admitted,
+        "requests": services.admission.ticket_count,
         "engine": engine,
     }
 
@@ -51,14 +52,6 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
 @router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
 async def metrics(request: Request, services: ServicesOf) -> Response:
     """Return the Prometheus metrics, even if the engine does not respond. Responds at once."""
-    model = services.model()
-    try:
-        figures = await model.stats(_FRESH_SECONDS)
-        up = figures is not None
-    except EngineError:
-        figures, up = model.engine.last_stats, False
-    if figures is not None:
-        figures["reference_hits"] += model.references.hits
-    engine = EngineFigures(up, model.engine.restarts, figures)
-    page, media_type = services.metrics.page(request.headers.get("accept", ""), engine)
+    engines = await asyncio.gather(*(model.status(_FRESH_SECONDS) for model in services.models))
+    page, media_type = services.metrics.page(request.headers.get("accept", ""), engines)
     return Response(page, media_type=media_type)

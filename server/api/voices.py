@@ -58,7 +58,7 @@ async def list_voices(request: Request, services: ServicesOf) -> Response:
     with services.voice_listing.ticket(client_of(request.scope)) as ticket:
 
         async def list_in_turn() -> bytes:
-            await ticket.wait_for_turn()
+            await ticket.wait_until_running()
             return await asyncio.to_thread(list_cards)
 
         page = await cancel_on_disconnect(request.receive, list_in_turn())
@@ -202,7 +202,7 @@ async def _check_name(name: str | None, store: VoiceStore, shared: bool, model: 
 
 
 async def _created(create: Callable[[], Coroutine[Any, Any, T]], request: Request, services: Services) -> T:
-    """Wait for the request's turn and return the result of ``create``. Raises ApiError 429, 503 or 504.
+    """Wait until the request runs and return the result of ``create``. Raises ApiError 429, 503 or 504.
 
     Raises ClientDisconnected, and cancels ``create``, when the client disconnects.
     """
@@ -215,7 +215,7 @@ async def _in_turn(create: Callable[[], Coroutine[Any, Any, T]], ticket: Admissi
     seconds = services.settings.limits.first_sound_seconds
     try:
         async with asyncio.timeout(seconds) as timeout:
-            await ticket.wait_for_turn()
+            await ticket.wait_until_running()
             created = await create()
             ticket.completed = True
             return created

@@ -111,7 +111,7 @@ class Chain:
         self._encoder.close()
 
 
-class Rendering:
+class AudioPipeline:
     """Encodes one utterance from the event loop. Expensive work runs on ``threads``, one block of samples at a time.
 
     A cancelled call returns at once. The block that is being encoded still completes in its thread; ``close`` frees

@@ -10,14 +10,17 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from starlette.types import Receive
+
 from engine.errors import EngineError
 from server.batch.requests import BatchItem
 from server.batch.results import ItemAudio, ItemResult
 from server.errors import ApiError, ClientDisconnected, Failure, failure_of
+from server.http.disconnect import cancel_on_disconnect
 from server.request_models.speech import SpeechBody
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.start import start_synthesis
+from server.synthesis.synthesize import start_synthesis
 from server.telemetry.record import RequestRecord
 
 log = logging.getLogger("sonant.requests")
@@ -63,11 +66,12 @@ class ItemRecords:
 
 
 async def run_batch(
-    items: Sequence[BatchItem], services: Services, record: RequestRecord, client: str
+    items: Sequence[BatchItem], services: Services, record: RequestRecord, client: str, receive: Receive
 ) -> list[ItemResult]:
     """Synthesize ``items``. Return one result for each, in order. Each item queues behind all earlier requests.
 
-    Raises ApiError 429 or 503 when there is no room in the queue.
+    Raises ApiError 429 or 503 when there is no room in the queue, and ClientDisconnected when ``receive``, ASGI's,
+    reports that the client disconnected.
     """
     valid = sum(isinstance(item, SpeechBody) for item in items)
     workers = min(max(1, services.admission.max_running // _SHARE), valid)
@@ -75,10 +79,7 @@ async def run_batch(
         tickets = [stack.enter_context(ticket) for ticket in _tickets(workers, services, client)]
         with ItemRecords(record, len(items), services) as records:
             batch = _Batch(items, services, records)
-            async with asyncio.TaskGroup() as group:
-                for ticket in tickets:
-                    group.create_task(batch.work(ticket))
-            return batch.results
+            return await cancel_on_disconnect(receive, batch.run(tickets))
 
 
 def _tickets(wanted: int, services: Services, client: str) -> Iterator[AdmissionTicket]:
@@ -103,12 +104,14 @@ class _Batch:
             self._failure(index, item) if isinstance(item, ApiError) else None for index, item in enumerate(items)
         ]
 
-    @property
-    def results(self) -> list[ItemResult]:
-        """The results of all items, in order, once all are done."""
+    async def run(self, tickets: Sequence[AdmissionTicket]) -> list[ItemResult]:
+        """Synthesize all items, as many at once as there are tickets. Return their results, in order."""
+        async with asyncio.TaskGroup() as group:
+            for ticket in tickets:
+                group.create_task(self._run_items(ticket))
         return [result for result in self._results if result is not None]
 
-    async def work(self, ticket: AdmissionTicket) -> None:
+    async def _run_items(self, ticket: AdmissionTicket) -> None:
         """Synthesize items until none is left. Releases ``ticket``."""
         with ticket:
             for index, body in self._work:

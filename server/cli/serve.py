@@ -17,14 +17,14 @@ from engine.system.logs import set_up_logging
 from server.app import create_app
 from server.cli.console import note, plain_errors
 from server.http.connection_table import ConnectionTable
-from server.http.connections import http_protocol
+from server.http.connections import http_protocol_class
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
 from server.http.keys import load_keys
 from server.http.response_framing import ResponseFraming
 from server.http.shutdown import Server, is_not_in_request_log
 from server.http.supervisor import Heartbeat, Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
-from server.http.websockets import websocket_protocol
+from server.http.websockets import websocket_protocol_class
 from server.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("sonant")
@@ -105,13 +105,13 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
         return error.exit_code
     limits = settings.limits
     capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
-    table = ConnectionTable(capacity, limits.connection_share)
+    open_connections = ConnectionTable(capacity, limits.connection_share)
     server = Server(
         uvicorn.Config(
             ResponseFraming(app),
             loop="asyncio",  # uvloop, which vLLM installs, cannot start a process in its own process group
-            http=http_protocol(limits.request_seconds, table),
-            ws=websocket_protocol(table, app.state.bodies),
+            http=http_protocol_class(limits.request_seconds, open_connections),
+            ws=websocket_protocol_class(open_connections, app.state.bodies),
             backlog=ACCEPT_BATCH,
             log_config=None,
             access_log=False,

@@ -39,9 +39,9 @@ def address_key(host: str) -> str:
 
 
 def client_quota(total: int, share: float) -> int:
-    """Return how many of ``total`` slots one client may have: the fraction ``share``, rounded up, and at least one.
+    """Return how many of ``total`` requests or sessions one client may have: ``share`` of them, rounded up.
 
-    If ``share`` is below 1 and ``total`` above 1, at least one slot is left for other clients.
+    It is at least one. If ``share`` is below 1 and ``total`` above 1, at least one is left for other clients.
     """
     quota = max(1, math.ceil(round(share * total, 6)))
     return min(quota, total - 1) if share < 1 and total > 1 else quota

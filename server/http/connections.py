@@ -37,14 +37,15 @@ class HttpConnection(H11Protocol):
     ``uvicorn_hooks`` lists what it uses of uvicorn. Applications find it as ``scope["state"]["connection"]``.
 
     Attributes:
-        request_timeout: seconds for a request to arrive. They start when the connection opens, for a later request at
-            its first byte, and end at the request's last byte.
-        table: the open connections.
+        request_timeout: seconds for a request to arrive, to its last byte. The first request's time starts when the
+            connection opens; a later one's at its first byte, or when the application takes over. Then ``BodyLimit``
+            allows the same time for the body.
+        open_connections: the open connections.
     """
 
     conn: H11Connection
     request_timeout = 60.0
-    table: ConnectionTable
+    open_connections: ConnectionTable
     _lingering: ClassVar[set[asyncio.Transport]] = set()
     _request_timer: asyncio.TimerHandle | None = None
 
@@ -59,11 +60,11 @@ class HttpConnection(H11Protocol):
         super().connection_made(transport)
         transport.max_size = _RECEIVE_BYTES  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES, low=0)
-        if self.table.add(transport, self.client[0] if self.client else ""):
+        if self.open_connections.add(transport, self.client[0] if self.client else ""):
             self._start_request_timer()
             return
         message = (
-            f"The server has no free connection: at most {self.table.max_connections} are open at once "
+            f"The server has no free connection: at most {self.open_connections.max_connections} are open at once "
             "(limits.max_connections), and those of one address a share of that (limits.connection_share). "
             "Try again later."
         )
@@ -72,7 +73,7 @@ class HttpConnection(H11Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         """Parse more of a request. The timeout ends when a WebSocket begins: live sessions have their own limits."""
-        self.table.set_busy(self.transport)
+        self.open_connections.set_busy(self.transport)
         super().data_received(data)
         upgraded = self.transport.get_protocol() is not self
         self.update_idle()
@@ -84,7 +85,7 @@ class HttpConnection(H11Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_request_timer()
-        self.table.remove(self.transport)
+        self.open_connections.remove(self.transport)
         self._lingering.discard(self.transport)
         super().connection_lost(exc)
 
@@ -116,7 +117,7 @@ class HttpConnection(H11Protocol):
         """Mark the connection as idle when no request is in progress or has begun to arrive, and all is sent."""
         sent = not self.transport.get_write_buffer_size()
         if sent and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
-            self.table.set_idle(self.transport)
+            self.open_connections.set_idle(self.transport)
 
     def _start_request_timer(self) -> None:
         if self._request_timer is None:
@@ -136,10 +137,10 @@ class HttpConnection(H11Protocol):
         self._request_timer = None
         if self.transport.is_closing():
             return
-        begun = self.conn.trailing_data[0] != b""
+        request_begun = self.conn.trailing_data[0] != b""
         if self.conn.our_state in _RESPONSE_DUE:
             self._start_request_timer()
-        elif begun and self.conn.their_state is h11.IDLE:
+        elif request_begun and self.conn.their_state is h11.IDLE:
             self._refuse(request_timeout_error(self.request_timeout))
         else:
             self.transport.close()
@@ -177,7 +178,7 @@ def request_timeout_error(seconds: float) -> ApiError:
     return ApiError(message, status=408, code="request_timeout")
 
 
-def http_protocol(request_timeout: float, table: ConnectionTable) -> type[HttpConnection]:
+def http_protocol_class(request_timeout: float, open_connections: ConnectionTable) -> type[HttpConnection]:
     """Return the protocol class for uvicorn's ``http`` option. ``request_timeout`` is in seconds."""
-    attributes = {"request_timeout": request_timeout, "table": table, "_lingering": set()}
+    attributes = {"request_timeout": request_timeout, "open_connections": open_connections, "_lingering": set()}
     return type("HttpConnection", (HttpConnection,), attributes)

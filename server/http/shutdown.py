@@ -120,7 +120,7 @@ class Server(uvicorn.Server):
 
     def _check_drain(self, deadline: float) -> None:
         """Exit when no utterance is in flight, or at the deadline."""
-        running = self._admission.admitted
+        running = self._admission.ticket_count
         limit = f"limits.drain_seconds ({self._drain_seconds:g} s)"
         if running and not self._drain_reported:
             self._drain_reported = True

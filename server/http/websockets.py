@@ -36,13 +36,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     ``uvicorn_hooks`` lists what it uses of uvicorn.
 
     Attributes:
-        table: the open connections.
+        open_connections: the open connections.
         budget: counts the bytes of messages.
         closed: set when the connection is closed.
     """
 
     conn: _CountingProtocol
-    table: ConnectionTable
+    open_connections: ConnectionTable
     budget: BodyBudget
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -68,7 +68,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self.table.remove(self.transport)
+        self.open_connections.remove(self.transport)
         if self._account is not None:
             self._account.close()
         super().connection_lost(exc)
@@ -184,6 +184,6 @@ class _CountingProtocol(ServerProtocol):
         return response
 
 
-def websocket_protocol(table: ConnectionTable, budget: BodyBudget) -> type[WebSocketConnection]:
+def websocket_protocol_class(open_connections: ConnectionTable, budget: BodyBudget) -> type[WebSocketConnection]:
     """Return the protocol class for uvicorn's ``ws`` option."""
-    return type("WebSocketConnection", (WebSocketConnection,), {"table": table, "budget": budget})
+    return type("WebSocketConnection", (WebSocketConnection,), {"open_connections": open_connections, "budget": budget})

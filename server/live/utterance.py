@@ -13,12 +13,11 @@ from engine.protocol.engine import AudioStream, EngineStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
 from server.errors import ApiError
 from server.live.messages import FirstWord
-from server.request_models.speech import SpeechBody
-from server.request_models.visible_text import has_visible_text
+from server.request_models.speech import SpeechBody, has_visible_text
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.start import start_synthesis
+from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
 

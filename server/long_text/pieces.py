@@ -147,9 +147,9 @@ def _cut(sentence: str, longest: int) -> Iterator[str]:
 
 def _cut_at(sentence: str, wanted: float, longest: int) -> int:
     """Return the index of the best cut near weight ``wanted``: at the best mark in ``_CUTS``, else inside a word."""
-    least, best, most = (_index_at(sentence, bound) for bound in (wanted / 2, wanted, longest))
+    lower, best, upper = (_index_at(sentence, bound) for bound in (wanted / 2, wanted, longest))
     for marks in _CUTS:
-        ends = [mark.end() for mark in marks.finditer(sentence, 0, most) if mark.end() >= least]
+        ends = [mark.end() for mark in marks.finditer(sentence, 0, upper) if mark.end() >= lower]
         if ends:
             return min(ends, key=lambda end: abs(end - best))
     return best

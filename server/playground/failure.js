@@ -6,7 +6,7 @@ import { $ } from "./page.js";
 export function showFailure(error) {
   const { status, code, param, id, retryAfter } = error;
   const message = document.createElement("p");
-  message.textContent = retryAfter ? `${error.message} Try again in ${retryAfter} s.` : error.message;
+  message.textContent = retryAfter ? `${error.message.replace(/\.?$/, ".")} Try again in ${retryAfter} s.` : error.message;
   const facts = document.createElement("p");
   facts.className = "facts";
   facts.textContent = joined({ status, code, field: param, request: id });

@@ -22,7 +22,7 @@ from server.errors import ApiError
 from server.references.fetch import Fetcher, Resolve, SystemResolver
 from server.references.validation import invalid_recording, recording_too_large, unsupported_source
 from server.settings import Settings
-from server.single_flight import Shared
+from server.single_flight import SingleFlightCache
 
 
 def read_file(source: str, folders: Sequence[Path], max_bytes: int) -> bytes:
@@ -114,7 +114,7 @@ class ReferenceLibrary:
         self._engine, self._settings, self._decode = engine, settings, decode
         max_bytes = settings.limits.reference_max_bytes
         self._fetcher = Fetcher(settings.references, max_bytes, resolve or SystemResolver(), tls)
-        self._voices: Shared[Voice] = Shared(settings.references.cached_voices)
+        self._voices: SingleFlightCache[Voice] = SingleFlightCache(settings.references.cached_voices)
 
     @property
     def hits(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
@@ -11,7 +12,6 @@ from pydantic_core import PydanticCustomError
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError
 from server.request_models.base import Name, RequestModel, validated
-from server.request_models.visible_text import has_visible_text
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
 from server.settings import Limits
 
@@ -151,6 +151,15 @@ def _check_texts(body: SpeechBody, limits: Limits) -> None:
             check_length(name, text, limit)
     if not has_visible_text(body.input):
         raise ApiError("input must have a visible character, got only white space", param="input")
+
+
+_INVISIBLE = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+"""Unicode categories of invisible characters: spaces, line and paragraph separators, controls, zero-width ones."""
+
+
+def has_visible_text(text: str) -> bool:
+    """Return whether any character of ``text`` is visible."""
+    return any(unicodedata.category(character) not in _INVISIBLE for character in text)
 
 
 def check_length(name: str, text: str, limit: int) -> None:

@@ -1,1 +1,1 @@
-"""Speech synthesis for a request: admission, start, deadlines, streaming."""
+"""Speech synthesis for a request: admission, start, first-audio deadline, streaming."""

@@ -15,21 +15,25 @@ from server.errors import RETRY_AFTER, ApiError
 from server.http.clients import client_quota
 from server.synthesis.admission_ticket import AdmissionTicket
 
-_MEASURED = 32
+_DURATION_SAMPLES = 32
 """Retry-After is computed from the mean duration of this many completed utterances."""
 _MAX_RETRY_AFTER = 120
 """Upper bound of Retry-After, in seconds."""
 _CONTENTION_GAP_SECONDS = 10.0
-"""Requests that begin to wait after a longer time without any are a new contention: earlier waits are forgiven."""
-_CHECK_SECONDS = 1.0
+"""Seconds between contention periods.
+
+If no request has waited for this long, the next one that waits starts a new contention period, and earlier client
+lag is forgotten.
+"""
+_EVICTION_CHECK_SECONDS = 1.0
 """Interval of the eviction check while requests wait, in seconds."""
 
 
 class Admission:
     """Limits concurrency: at most ``running`` requests run at once, and at most ``waiting`` queue behind them.
 
-    The next free slot goes to the waiting client with the fewest running requests; ties are first come, first served.
-    Not thread-safe: for one event loop.
+    When fewer than ``running`` requests run, the waiting client with the fewest running requests starts the next one.
+    Ties are first come, first served. Not thread-safe: for one event loop.
 
     Args:
         running: maximum number of running requests.
@@ -38,7 +42,8 @@ class Admission:
             others wait.
         contended_wait: seconds that a client may keep the engine waiting, beyond the audio it received, while other
             requests are queued.
-        recall_after: seconds that a client below its share waits before a client above its share loses a slot.
+        recall_after: seconds that a client below its quota of running requests waits before a request of a client above
+            its quota is evicted.
         clock: returns monotonic seconds.
     """
 
@@ -54,19 +59,19 @@ class Admission:
     ) -> None:
         self._clock = clock
         self._max_running, self._max_waiting = running, waiting
-        self._running_share, self._waiting_share = client_quota(running, share), client_quota(waiting, share)
+        self._running_quota, self._waiting_quota = client_quota(running, share), client_quota(waiting, share)
         self._contended_wait, self._recall_after = contended_wait, recall_after
         self._running: set[AdmissionTicket] = set()
         self._running_by_client: dict[str, int] = {}
         self._waiting = 0
         self._waiting_by_client: dict[str, int] = {}
         self._queues: dict[str, list[AdmissionTicket]] = {}
-        """The tickets that wait for their turn, by client, in queue order."""
+        """The tickets that wait to run, by client, in queue order."""
         self._positions = itertools.count()
-        self._durations: deque[float] = deque(maxlen=_MEASURED)
+        self._durations: deque[float] = deque(maxlen=_DURATION_SAMPLES)
         self._closed = False
-        self._check: asyncio.TimerHandle | None = None
-        self._contended_until = -math.inf
+        self._eviction_timer: asyncio.TimerHandle | None = None
+        self._contention_ended_at = -math.inf
 
     @property
     def running(self) -> int:
@@ -84,7 +89,7 @@ class Admission:
         return self._waiting
 
     @property
-    def admitted(self) -> int:
+    def ticket_count(self) -> int:
         """Number of requests that have a ticket, running or not."""
         return self.running + self.waiting
 
@@ -99,9 +104,9 @@ class Admission:
             raise ApiError(message, status=503, code="draining")
 
     def ticket(self, client: str) -> AdmissionTicket:
-        """Return a new ticket for ``client``. Use it as a context manager, and wait for ``wait_for_turn``.
+        """Return a new ticket for ``client``. Use it as a context manager, and await ``wait_until_running``.
 
-        Raises ApiError 429 when the queue, or the client's share of it, is full, and 503 when the server is draining.
+        Raises ApiError 429 when the queue, or the client's quota in it, is full, and 503 when the server is draining.
         """
         self.check_open()
         self._check_room(client)
@@ -119,7 +124,7 @@ class Admission:
         self._start_next()
 
     def release(self, ticket: AdmissionTicket) -> None:
-        """Free the place of a ticket. No-op if it was released before."""
+        """End a ticket, running or queued. No-op if it was released before."""
         if ticket.released:
             return
         ticket.released = True
@@ -138,23 +143,23 @@ class Admission:
         return next(self._positions)
 
     def enqueue(self, ticket: AdmissionTicket) -> None:
-        """Queue ``ticket`` for its turn; start it at once when there is a free slot."""
+        """Queue ``ticket``; start it at once when fewer than the maximum number of requests run."""
         insort(self._queues.setdefault(ticket.client, []), ticket, key=lambda each: each.position)
         self._start_next()
 
-    def watch(self) -> None:
-        """Evict now, and once a second for as long as requests wait for a turn. Called in the event loop."""
-        if self._check is None:
-            self._begin_contention()
-            self._schedule_check()
+    def start_eviction_checks(self) -> None:
+        """Check for evictions now, and then once a second while requests wait to run. Call it in the event loop."""
+        if self._eviction_timer is None:
+            self._start_contention()
+            self._schedule_eviction_check()
         self.evict_for_waiting()
 
     def evict_for_waiting(self) -> None:
         """Evict running requests to make room for waiting ones.
 
         First it evicts requests whose clients keep the engine waiting too long, the slowest first. If there are none
-        and a client below its share has waited for ``recall_after``, it evicts the newest request of the clients above
-        their share.
+        and a client below its quota has waited for ``recall_after``, it evicts the newest request of the clients above
+        their quota.
         """
         staying = [ticket for ticket in self._running if not ticket.evicted]
         wanted = sum(map(len, self._queues.values())) - (self.running - len(staying))
@@ -168,41 +173,44 @@ class Admission:
             if lag > self._contended_wait:
                 ticket.evict(_too_slow(lag, self._contended_wait))
         if len(staying) == self.running and not any(ticket.evicted for ticket in staying):
-            self._recall_slot(now)
+            self._evict_above_quota(now)
 
-    def _begin_contention(self) -> None:
-        """Forgive the lag of running requests, unless requests waited until a moment ago."""
-        if self.now() - self._contended_until > _CONTENTION_GAP_SECONDS:
+    def _start_contention(self) -> None:
+        """Forget the lag of running requests, unless requests waited in the last ``_CONTENTION_GAP_SECONDS``."""
+        if self.now() - self._contention_ended_at > _CONTENTION_GAP_SECONDS:
             for ticket in self._running:
-                ticket.forgive_lag()
+                ticket.forget_lag()
 
-    def _recall_slot(self, now: float) -> None:
-        """Evict the newest request of the clients above their share, if a client below its share has waited long."""
+    def _evict_above_quota(self, now: float) -> None:
+        """Evict the newest request of the clients above their quota if one below its quota has waited long enough."""
         starved = any(
-            self._running_by_client.get(client, 0) < self._running_share
+            self._running_by_client.get(client, 0) < self._running_quota
             and queue[0].queued_seconds(now) >= self._recall_after
             for client, queue in self._queues.items()
         )
-        above_share = [each for each in self._running if self._running_by_client[each.client] > self._running_share]
-        if starved and above_share:
-            newest = max(above_share, key=lambda ticket: ticket.started_at or 0.0)
-            newest.evict(self._recalled(self._running_by_client[newest.client]))
+        above_quota = [each for each in self._running if self._running_by_client[each.client] > self._running_quota]
+        if starved and above_quota:
+            newest = max(above_quota, key=lambda ticket: ticket.started_at or 0.0)
+            newest.evict(self._recall_error(self._running_by_client[newest.client]))
 
-    def _schedule_check(self) -> None:
-        self._check = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_again)
+    def _schedule_eviction_check(self) -> None:
+        self._eviction_timer = asyncio.get_running_loop().call_later(
+            _EVICTION_CHECK_SECONDS, self._repeat_eviction_check
+        )
 
-    def _check_again(self) -> None:
-        self._check = None
+    def _repeat_eviction_check(self) -> None:
+        self._eviction_timer = None
         if self._queues:
-            self._schedule_check()
+            self._schedule_eviction_check()
             self.evict_for_waiting()
         else:
-            self._contended_until = self.now()
+            self._contention_ended_at = self.now()
 
     def _check_room(self, client: str) -> None:
-        """Raise ApiError 429 if the queue, or the client's share of it, is full.
+        """Raise ApiError 429 if the queue, or the client's quota in it, is full.
 
-        ``waiting`` includes requests that are still being prepared, so the queue is ``waiting`` minus the free slots.
+        ``waiting`` includes requests that are still being prepared, so the length of the queue is ``waiting``
+        minus the requests that can start at once.
         """
         free = self._max_running - self.running
         if self.waiting - free >= self._max_waiting:
@@ -210,16 +218,16 @@ class Admission:
                 f"the queue is full: at most {self._max_running} requests run and {self._max_waiting} wait at a time; "
                 "try again later"
             )
-        if self._waiting_by_client.get(client, 0) - free >= self._waiting_share:
+        if self._waiting_by_client.get(client, 0) - free >= self._waiting_quota:
             raise self._refusal(
-                f"this client's share of the queue is full: {self._waiting_share} of {self._max_waiting} places "
-                "(limits.client_share); wait until one of your other requests has ended"
+                f"this client's share of the queue is full: {self._waiting_quota} of {self._max_waiting} "
+                "waiting requests (limits.client_share); wait until one of your other requests has ended"
             )
 
-    def _recalled(self, running: int) -> ApiError:
+    def _recall_error(self, running: int) -> ApiError:
         return self._refusal(
             f"this client had {running} of {self._max_running} running requests while another client waited; at most "
-            f"{self._running_share} are kept then (limits.client_share). Try again later",
+            f"{self._running_quota} are kept then (limits.client_share). Try again later",
             code="seat_recalled",
         )
 
@@ -228,7 +236,7 @@ class Admission:
 
     @property
     def retry_after(self) -> int:
-        """Estimated seconds until all present requests have had their turn, from the durations of recent ones."""
+        """Estimated seconds until all present requests have run, from the durations of recent ones."""
         if not self._durations:
             return RETRY_AFTER
         expected = fmean(self._durations) * (self.waiting + 1) / self._max_running
@@ -247,7 +255,7 @@ class Admission:
 
     def _dequeue(self, ticket: AdmissionTicket) -> None:
         self._count_waiting(ticket.client, -1)
-        if ticket.turn_requested_at is not None:
+        if ticket.start_requested_at is not None:
             queue = self._queues[ticket.client]
             queue.remove(ticket)
             if not queue:

@@ -1,4 +1,4 @@
-"""Admission tickets: the place of one request in the queue, and then among the running requests."""
+"""Admission tickets: each stands for one request, first in the queue and then running."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class TicketIssuer(Protocol):
         """Return a new position at the end of the queue."""
 
     def enqueue(self, ticket: AdmissionTicket) -> None:
-        """Queue a ticket for its turn."""
+        """Queue a ticket."""
 
-    def watch(self) -> None:
-        """Evict running requests for waiting ones from now on."""
+    def start_eviction_checks(self) -> None:
+        """Check for evictions now, and then once a second while requests wait to run."""
 
     def release(self, ticket: AdmissionTicket) -> None:
-        """Free the place of a ticket."""
+        """End a ticket, running or queued."""
 
 
 class AdmissionTicket:
@@ -39,10 +39,10 @@ class AdmissionTicket:
         self.client = client
         self.position = issuer.next_position()
         """Its position in the queue: lower ones come first."""
-        self.turn_requested_at: float | None = None
-        """When it asked for its turn; None while its request is being prepared."""
+        self.start_requested_at: float | None = None
+        """When it was queued to run; None while its request is being prepared."""
         self.started_at: float | None = None
-        """When it started to run; None while it is queued."""
+        """When it started to run; None before."""
         self.completed = False
         """Whether its utterance is complete: only the durations of complete ones count for Retry-After."""
         self.released = False
@@ -51,7 +51,7 @@ class AdmissionTicket:
         self.task: asyncio.Task[object] | None = None
         """The task that runs inside ``evictable``."""
         self._issuer = issuer
-        self._turn = asyncio.Event()
+        self._started = asyncio.Event()
         self._client_wait_seconds = self._audio_seconds = 0.0
         self._client_wait_since: float | None = None
 
@@ -64,38 +64,38 @@ class AdmissionTicket:
         self.release()
 
     def release(self) -> None:
-        """Free its place for another request. No-op on a second call."""
+        """End the ticket, so that another request can run. No-op on a second call."""
         self._issuer.release(self)
 
-    def request_turn(self) -> None:
-        """Ask for a turn. Before that the ticket keeps its position in the queue, but others may overtake it."""
-        if self.turn_requested_at is None:
-            self.turn_requested_at = self._issuer.now()
+    def request_start(self) -> None:
+        """Queue the ticket to run. Before that it keeps its position in the queue, but others may overtake it."""
+        if self.start_requested_at is None:
+            self.start_requested_at = self._issuer.now()
             self._issuer.enqueue(self)
 
-    async def wait_for_turn(self) -> None:
-        """Ask for a turn and wait for it."""
-        self.request_turn()
+    async def wait_until_running(self) -> None:
+        """Queue the ticket to run, and wait until it runs."""
+        self.request_start()
         if self.started_at is None:
-            self._issuer.watch()
-            await self._turn.wait()
+            self._issuer.start_eviction_checks()
+            await self._started.wait()
 
     def start(self, now: float) -> None:
-        """Mark the ticket as running and wake its ``wait_for_turn``."""
+        """Mark the ticket as running and wake its ``wait_until_running``."""
         self.started_at = now
-        self._turn.set()
+        self._started.set()
 
     def requeue(self) -> None:
         """Reset the ticket and move it to the end of the queue, for another request of the same client."""
-        self.started_at = self.turn_requested_at = self.eviction = self._client_wait_since = None
+        self.started_at = self.start_requested_at = self.eviction = self._client_wait_since = None
         self.completed = False
         self._client_wait_seconds = self._audio_seconds = 0.0
         self.position = self._issuer.next_position()
-        self._turn.clear()
+        self._started.clear()
 
     def queued_seconds(self, now: float) -> float:
-        """Return the seconds since it asked for its turn; 0 if it has not."""
-        return 0.0 if self.turn_requested_at is None else now - self.turn_requested_at
+        """Return the seconds since ``request_start``; 0 before it."""
+        return 0.0 if self.start_requested_at is None else now - self.start_requested_at
 
     def begin_client_wait(self) -> None:
         """Record that from now on the engine waits for the client to read audio or to send text."""
@@ -113,8 +113,8 @@ class AdmissionTicket:
         """Record that the client receives audio that takes ``seconds`` to play."""
         self._audio_seconds += seconds
 
-    def forgive_lag(self) -> None:
-        """Forget waits from a time when no other request was queued. Called when requests begin to wait."""
+    def forget_lag(self) -> None:
+        """Forget client waits from a time when no other request was queued. Called when contention starts."""
         self._client_wait_seconds = min(self._client_wait_seconds, self._audio_seconds)
         if self._client_wait_since is not None:
             self._client_wait_since = self._issuer.now()

@@ -14,9 +14,9 @@ from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.events import CONTENT_TYPE, error_event, speech_events, with_pings
-from server.synthesis.start import start_synthesis
+from server.synthesis.sse import CONTENT_TYPE, error_event, speech_events, with_pings
 from server.synthesis.streaming import Headers, ResponseWriter
+from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
 
@@ -37,7 +37,7 @@ class SpeechResponse(Response):
         self._body, self._model, self._services, self._record = body, model, services, record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the request's turn, synthesize and send.
+        """Wait until the request runs, synthesize and send.
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
@@ -47,7 +47,7 @@ class SpeechResponse(Response):
             try:
                 with ticket.evictable():
                     synthesis = self._synthesize(writer, ticket, accepts_trailers)
-                    whole = await cancel_on_disconnect(receive, synthesis)
+                    response = await cancel_on_disconnect(receive, synthesis)
             except (ApiError, ClientDisconnected, EngineError) as error:
                 if not writer.started:
                     raise
@@ -56,8 +56,8 @@ class SpeechResponse(Response):
                 if isinstance(error, ApiError) and self._body.stream_format == "sse":
                     await writer.write_last(error_event(error))
                 return
-        if whole is not None:
-            await whole(scope, receive, send)
+        if response is not None:
+            await response(scope, receive, send)
 
     async def _synthesize(
         self, writer: ResponseWriter, ticket: AdmissionTicket, accepts_trailers: bool

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, Completion
-from server.audio.pipeline import Rendering, from_first_audio, silence_before
+from server.audio.pipeline import AudioPipeline, from_first_audio, silence_before
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.telemetry.record import RequestRecord
 
@@ -23,7 +23,7 @@ class Utterance:
 
     Args:
         stream: the engine's audio.
-        rendering: encodes the audio file.
+        pipeline: encodes the audio file.
         record: is told what happens.
         ticket: is told how much audio the client receives.
         speed: playback speed of the file.
@@ -36,7 +36,7 @@ class Utterance:
     def __init__(
         self,
         stream: AudioStream,
-        rendering: Rendering,
+        pipeline: AudioPipeline,
         record: RequestRecord,
         ticket: AdmissionTicket,
         *,
@@ -44,7 +44,7 @@ class Utterance:
         trim: bool,
     ) -> None:
         self._stream = stream
-        self._rendering = rendering
+        self._pipeline = pipeline
         self._record = record
         self._ticket = ticket
         self._speed = speed
@@ -55,12 +55,12 @@ class Utterance:
     @property
     def media_type(self) -> str:
         """Media type of the audio file."""
-        return self._rendering.media_type
+        return self._pipeline.media_type
 
     @property
     def sample_rate(self) -> int:
         """Sample rate of the audio file in Hz."""
-        return self._rendering.sample_rate
+        return self._pipeline.sample_rate
 
     async def wait_for_first_audio(self) -> None:
         """Wait for the first audio. Raises EngineError when the engine fails before it."""
@@ -70,9 +70,9 @@ class Utterance:
     async def encoded(self) -> AsyncGenerator[bytes, None]:
         """Yield the audio file in non-empty pieces. Raises EngineError when the engine fails midway."""
         async for block in self._samples():
-            if piece := await self._rendering.encode(block):
+            if piece := await self._pipeline.encode(block):
                 yield piece
-        if tail := await self._rendering.finish():
+        if tail := await self._pipeline.finish():
             yield tail
 
     async def _samples(self) -> AsyncIterator[NDArray[np.int16]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -13,88 +12,88 @@ from prometheus_client.registry import Collector
 
 from server.http.body_budget import BodyBudget
 from server.live.sessions import Sessions
+from server.served_model import EngineStatus
 from server.synthesis.admission import Admission
 from server.telemetry.record import RequestRecord
 from server.version import version
 
+_STAGE_GAUGES = {
+    "sonant_talker_slots_used": ("Utterances in the talker's slots.", "talker_slots"),
+    "sonant_talker_waiting": ("Utterances that wait for a slot of the talker.", "talker_waiting"),
+    "sonant_code2wav_rows_used": ("Utterances that Code2Wav decodes.", "code2wav_rows"),
+}
+"""Name of a metric: its description, and its key in the engine's statistics."""
+_STAGE_SUMMARIES = {
+    "sonant_talker_batch_size": (
+        "Utterances in a step of the talker; the sum is the number of generated frames.",
+        "talker_steps",
+        "talker_step_rows",
+    ),
+    "sonant_code2wav_batch_size": (
+        "Utterances in a batch of Code2Wav.",
+        "code2wav_batches",
+        "code2wav_batch_rows",
+    ),
+}
+"""Name of a metric: its description, and the keys of its count and its sum in the engine's statistics."""
 _LINKS = ("frames", "audio")
 _CACHES = ("reference", "context")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineFigures:
-    """The last known state of the engine.
-
-    up: whether the engine can synthesize speech. restarts: number of engine process restarts, by reason.
-    figures: statistics of the engine's stages; None while they are unavailable.
-    """
-
-    up: bool
-    restarts: Mapping[str, int]
-    figures: Mapping[str, int] | None
-
-
-def engine_metrics(engine: EngineFigures) -> Iterator[Metric]:
-    """Yield the metrics of ``engine``, without those of its stages while ``engine.figures`` is None."""
-    yield GaugeMetricFamily(
-        "sonant_engine_up", "1 if the engine responds and its models produce audio, else 0.", int(engine.up)
+def engine_metrics(engines: Sequence[EngineStatus]) -> Iterator[Metric]:
+    """Yield the metrics of the engines, without those of the stages while no engine has statistics."""
+    labels = [*engines[0].labels] if engines else []
+    up = GaugeMetricFamily(
+        "sonant_engine_up", "1 if the engine responds and its models produce audio, else 0.", labels=labels
     )
-    yield _restarts(engine.restarts)
-    figures = engine.figures
-    if figures is None:
-        return
-    yield GaugeMetricFamily("sonant_talker_slots_used", "Utterances in the talker's slots.", figures["talker_slots"])
-    yield GaugeMetricFamily(
-        "sonant_talker_waiting", "Utterances that wait for a slot of the talker.", figures["talker_waiting"]
-    )
-    yield GaugeMetricFamily("sonant_code2wav_rows_used", "Utterances that Code2Wav decodes.", figures["code2wav_rows"])
-    yield SummaryMetricFamily(
-        "sonant_talker_batch_size",
-        "Utterances in a step of the talker; the sum is the number of generated frames.",
-        figures["talker_steps"],
-        figures["talker_step_rows"],
-    )
-    yield SummaryMetricFamily(
-        "sonant_code2wav_batch_size",
-        "Utterances in a batch of Code2Wav.",
-        figures["code2wav_batches"],
-        figures["code2wav_batch_rows"],
-    )
-    yield _ring_fill(figures)
-    yield _cache_lookups(figures)
-
-
-def _restarts(counts: Mapping[str, int]) -> Metric:
     restarts = CounterMetricFamily(
         "sonant_engine_restarts",
         "Engine processes that were replaced because they exited (crashed), did not respond or load in time (stalled), "
         "or produced no audio (failed).",
-        labels=["reason"],
+        labels=[*labels, "reason"],
     )
-    for reason, count in counts.items():
-        restarts.add_metric([reason], count)
-    return restarts
+    for engine in engines:
+        values = [*engine.labels.values()]
+        up.add_metric(values, int(engine.up))
+        for reason, count in engine.restarts.items():
+            restarts.add_metric([*values, reason], count)
+    yield up
+    yield restarts
+    stages = [([*engine.labels.values()], engine.stats) for engine in engines if engine.stats is not None]
+    if stages:
+        yield from _stage_metrics(labels, stages)
 
 
-def _ring_fill(figures: Mapping[str, int]) -> Metric:
+def _stage_metrics(labels: list[str], stages: Sequence[tuple[list[str], Mapping[str, int]]]) -> Iterator[Metric]:
+    """Yield the metrics of both stages of each engine. stages: label values and statistics of each engine."""
+    for name, (text, key) in _STAGE_GAUGES.items():
+        gauge = GaugeMetricFamily(name, text, labels=labels)
+        for values, stats in stages:
+            gauge.add_metric(values, stats[key])
+        yield gauge
+    for name, (text, count, total) in _STAGE_SUMMARIES.items():
+        summary = SummaryMetricFamily(name, text, labels=labels)
+        for values, stats in stages:
+            summary.add_metric(values, stats[count], stats[total])
+        yield summary
     fill = GaugeMetricFamily(
-        "sonant_ring_fill_ratio", "Used fraction of the shared-memory ring between two stages.", labels=["link"]
+        "sonant_ring_fill_ratio",
+        "Used fraction of the shared-memory ring between two stages.",
+        labels=[*labels, "link"],
     )
-    for link in _LINKS:
-        fill.add_metric([link], figures[f"{link}_ring_used"] / max(1, figures[f"{link}_ring_size"]))
-    return fill
-
-
-def _cache_lookups(figures: Mapping[str, int]) -> Metric:
     lookups = CounterMetricFamily(
         "sonant_cache_lookups",
         "Cache lookups of a recording's voice (reference) or decoder state (context), by result (hit or miss).",
-        labels=["cache", "result"],
+        labels=[*labels, "cache", "result"],
     )
-    for cache in _CACHES:
-        lookups.add_metric([cache, "hit"], figures[f"{cache}_hits"])
-        lookups.add_metric([cache, "miss"], figures[f"{cache}_misses"])
-    return lookups
+    for values, stats in stages:
+        for link in _LINKS:
+            fill.add_metric([*values, link], stats[f"{link}_ring_used"] / max(1, stats[f"{link}_ring_size"]))
+        for cache in _CACHES:
+            lookups.add_metric([*values, cache, "hit"], stats[f"{cache}_hits"])
+            lookups.add_metric([*values, cache, "miss"], stats[f"{cache}_misses"])
+    yield fill
+    yield lookups
 
 
 _LATENCIES = (0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 30, 60, 120)
@@ -108,8 +107,8 @@ class Metrics:
 
     def __init__(self, admission: Admission, sessions: Sessions, bodies: BodyBudget) -> None:
         self._registry = registry = CollectorRegistry()
-        self._engine = _EngineCollector()
-        registry.register(self._engine)
+        self._engines = _EngineCollector()
+        registry.register(self._engines)
         ProcessCollector(registry=registry)
         Gauge("sonant_info", "The running version.", ["version"], registry=registry).labels(version()).set(1)
         running = Gauge("sonant_requests_running", "Running speech requests.", registry=registry)
@@ -169,9 +168,9 @@ class Metrics:
             self._underruns.inc(record.playback.underruns)
             self._dry.inc(record.playback.dry_seconds)
 
-    def page(self, accept: str, engine: EngineFigures) -> tuple[bytes, str]:
+    def page(self, accept: str, engines: Sequence[EngineStatus]) -> tuple[bytes, str]:
         """Return the metrics page, in the format that the ``accept`` header selects, and its media type."""
-        self._engine.figures = engine
+        self._engines.engines = engines
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
 
@@ -180,10 +179,10 @@ class Metrics:
 
 
 class _EngineCollector(Collector):
-    """Exports the engine figures that ``Metrics.page`` set last."""
+    """Exports the status of the engines that ``Metrics.page`` set last."""
 
-    figures = EngineFigures(up=False, restarts={}, figures=None)
+    engines: Sequence[EngineStatus] = ()
 
     def collect(self) -> Iterator[Metric]:
-        """Return the figures as metrics."""
-        return engine_metrics(self.figures)
+        """Return the status of the engines as metrics."""
+        return engine_metrics(self.engines)

@@ -10,7 +10,7 @@ from server.telemetry.record import RequestRecord
 
 KEPT_SECONDS = 3600.0
 
-_NOT_KEPT = frozenset({401, 403})
+_NOT_RECORDED = frozenset({401, 403})
 """Statuses of requests rejected before any work. They are not kept, so they cannot evict requests of real clients."""
 _Key = tuple[str | None, str]
 """The owner and the id of a request, so that the same id from different owners does not collide."""
@@ -41,7 +41,7 @@ class Outcomes:
         key = record.owner, record.id
         if self._running.get(key) is record:
             del self._running[key]
-        if record.status in _NOT_KEPT:
+        if record.status in _NOT_RECORDED:
             return
         now = self._clock()
         self._forget(key)

@@ -13,7 +13,7 @@ from tests.server.test_engine_loss import kill_engine
 
 def test_a_refusal_is_announced_and_marks_its_field(playground: Playground) -> None:
     playground.speak("  ")
-    expect(playground.failure).to_contain_text("there is nothing to say")
+    expect(playground.failure).to_contain_text("input must have a visible character")
     expect(playground.failure).to_contain_text("status 400 · code invalid_value · field input · request page-")
     expect(playground.text).to_have_attribute("aria-invalid", "true")
     expect(playground.speak_button).to_be_enabled()

@@ -43,7 +43,7 @@ def test_the_curl_command_of_a_long_text_fits_into_a_shell(playground: Playgroun
     with pytest.raises(CalledProcessError):
         run_curl(line, tmp_path)
     refusal = json.loads((tmp_path / "speech.wav").read_text())["error"]
-    assert "100000 characters; at most 4096" in refusal["message"]
+    assert "at most 4096 characters, got 100000" in refusal["message"]
 
 
 def test_the_page_can_be_used_by_keyboard(playground: Playground) -> None:

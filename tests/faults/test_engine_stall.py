@@ -102,7 +102,7 @@ async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkp
 
 
 async def test_an_engine_whose_models_produce_no_audio_does_not_become_ready(checkpoints, broken, monkeypatch):
-    monkeypatch.setattr("engine.client.client._MAX_STARTS", 1)
+    monkeypatch.setattr("engine.client.restarts._MAX_STARTS", 1)
     broken("code2wav").touch()
     engine = EngineClient(config_for(checkpoints["0b6-custom_voice"]))
     await engine.start()

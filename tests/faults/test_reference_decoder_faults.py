@@ -72,7 +72,7 @@ async def test_a_worker_killed_while_decoding_is_replaced(decoder: Decoder, capl
     os.kill(pid, signal.SIGKILL)
     error = await error_of(task)
     assert (error.status, error.param, error.code) == (400, "ref_audio", "reference_undecodable")
-    assert "worker was lost" in caplog.text
+    assert "lost a worker" in caplog.text
     assert len(await decoder.decode(SECOND)) == 48_000
     assert child.pid not in [each.pid for each in psutil.Process().children(recursive=True)]
     if sys.platform == "linux":

@@ -15,8 +15,8 @@ from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import gather
+from engine.talker.gpu_step.frame_sampler import PlainFirstCodes
 from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
-from engine.talker.gpu_step.sampler import PlainFirstCodes
 from engine.talker.gpu_step.slots import Slots
 from tests.support.code_predictors import (
     PUBLISHED,
@@ -216,7 +216,7 @@ def test_a_captured_frame_equals_the_uncaptured_one(rows):
         return codes(hidden, rows_of_batch["first"], rows_of_batch["params"], rows_of_batch["rng"])[0]
 
     run = GraphedFrameSampler(
-        sample_frame, batch_sizes(ROWS), scratch=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16
+        sample_frame, batch_sizes(ROWS), padding_row=ROWS, hidden=width, device=DEVICE, dtype=torch.bfloat16
     )
     for first in (0, 3):
         at = torch.arange(first, first + rows, device=DEVICE)
@@ -233,12 +233,14 @@ def test_codebook_0_matches_plain_torch(dtype):
     plain, fused = (Slots(256, 64, talker, text_pad=0, device=DEVICE, dtype=dtype) for _ in range(2))
     at, joining = torch.arange(256, device=DEVICE), random_slots(256, generator, DEVICE)
     for slots in (plain, fused):
-        slots.join(at, **joining)
+        slots.reset(at, **joining)
     for _ in range(4):
         logits = (torch.randn(256, talker.vocab, generator=generator) * 3).to(DEVICE, dtype)
         expected, result = PlainFirstCodes(plain)(logits, at), FusedFirstCodes(fused)(logits, at)
         assert torch.equal(result.codes, expected.codes)
-        assert torch.equal(fused.rules.seen, plain.rules.seen)
+        assert torch.equal(fused.codebook0_rules.seen, plain.codebook0_rules.seen)
         assert torch.equal(fused.frames_made, plain.frames_made)
-        for one, other in zip((*result.params, *result.rng), (*expected.params, *expected.rng), strict=True):
+        for one, other in zip(
+            (*result.residual_params, *result.rng), (*expected.residual_params, *expected.rng), strict=True
+        ):
             assert torch.equal(one, other)

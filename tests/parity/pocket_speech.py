@@ -116,7 +116,8 @@ class Pocket:
         prompt, sampling = talkers.prepare(request, self.checkpoint)
         eos = self.checkpoint.model.talker.ids.eos
         forced = _Forced([*codes.flatten().tolist(), eos])
-        with mock.patch("engine.talker.native.talker.Sampler", lambda *_: forced):
+        with mock.patch("engine.talker.native.talker.Sampler") as sampler:
+            sampler.return_value = sampler.of.return_value = forced
             [spoken] = talkers.speak(self._talker, [(prompt, replace(sampling, max_new_tokens=len(codes) + 2))])
         assert np.array_equal(spoken.codes, codes)
         losses = np.array(forced.losses[:-1]).reshape(-1, 16)

@@ -99,7 +99,7 @@ class Clock:
 
 def record_utterance(admission: Admission, clock: Clock, seconds: float) -> None:
     with admission.ticket("a") as ticket:
-        ticket.request_turn()
+        ticket.request_start()
         clock.now += seconds
         ticket.completed = True
 
@@ -115,12 +115,12 @@ def test_retry_after_grows_with_the_load_and_the_duration_of_requests() -> None:
     admission = Admission(2, 3, clock)
     for seconds in (8.0, 12.0):
         record_utterance(admission, clock, seconds)
-    with ExitStack() as admitted:
+    with ExitStack() as tickets:
         for _ in range(5):
-            admitted.enter_context(admission.ticket("a")).request_turn()
+            tickets.enter_context(admission.ticket("a")).request_start()
         assert (admission.running, admission.waiting) == (2, 3)
         assert refusal(admission).retry_after == 20  # four rounds of 10 s, two at a time
-    assert admission.admitted == 0
+    assert admission.ticket_count == 0
 
 
 def test_retry_after_is_short_before_anything_is_measured() -> None:
@@ -144,12 +144,12 @@ def test_requests_that_fail_at_once_do_not_change_retry_after() -> None:
     record_utterance(admission, clock, 10.0)
     for _ in range(10):
         with pytest.raises(ValueError, match="no such voice"), admission.ticket("a") as ticket:
-            ticket.request_turn()
+            ticket.request_start()
             raise ValueError("no such voice")
         with admission.ticket("a") as left:
-            left.request_turn()
+            left.request_start()
     with admission.ticket("a") as ticket:
-        ticket.request_turn()
+        ticket.request_start()
         assert refusal(admission).retry_after == 10
 
 
@@ -159,4 +159,4 @@ def test_a_closed_admission_lets_only_admitted_requests_continue() -> None:
         admission.close()
         assert refusal(admission).code == "draining"
         assert next_in_line.started_at is None
-    assert admission.admitted == 0
+    assert admission.ticket_count == 0

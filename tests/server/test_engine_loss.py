@@ -17,8 +17,8 @@ from tests.server.raw_http import HEAD, connect, parse, read_all
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_events import parse_events
 from tests.server.test_metrics import metric, scrape
+from tests.server.test_sse import parse_events
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_failing_models_make_the_server_unready_until_the_engine_recovers(pocket
         with server.client() as client:
             assert client.post(SPEECH, json=speech()).status_code == 500
             server.until_not_ready(None)
-            server.wait_for(r"restarting the engine process")
+            server.wait_for("restarting the engine process: it failed")
             assert metric(scrape(server), "engine_up") == 0
             check(client.post(SPEECH, json=speech()), 503, None, "engine_unavailable")
             fault.unlink()

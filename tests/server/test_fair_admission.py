@@ -36,7 +36,7 @@ def queue_request(admission: Admission, stack: ExitStack, client: str) -> tuple[
     """Queue ticket request that is ready to run; closing the returned stack releases it."""
     own_stack = stack.enter_context(ExitStack())
     ticket = own_stack.enter_context(admission.ticket(client))
-    ticket.request_turn()
+    ticket.request_start()
     return ticket, own_stack
 
 
@@ -72,7 +72,7 @@ def test_a_client_may_fill_only_its_share_of_the_queue(stack: ExitStack) -> None
         queue_request(admission, stack, "a")
     refused = refusal(admission, "a")
     assert (refused.status, refused.code) == (429, "rate_limit_exceeded")
-    assert "8 of 10 places" in refused.message
+    assert "8 of 10 waiting requests" in refused.message
     for _ in range(2):
         queue_request(admission, stack, "b")
     assert "2 requests run and 10 wait" in refusal(admission, "b").message
@@ -83,7 +83,7 @@ def test_a_preparing_request_does_not_run(stack: ExitStack) -> None:
     prepares = stack.enter_context(admission.ticket("a"))
     ready, running_request = queue_request(admission, stack, "a")
     assert is_running(ready)
-    prepares.request_turn()
+    prepares.request_start()
     assert not is_running(prepares)
     running_request.close()
     assert is_running(prepares)
@@ -94,7 +94,7 @@ def test_a_request_keeps_its_place_in_the_queue_while_it_prepares(stack: ExitSta
     _, running_request = queue_request(admission, stack, "a")
     early = stack.enter_context(admission.ticket("a"))
     late, _ = queue_request(admission, stack, "a")
-    early.request_turn()
+    early.request_start()
     running_request.close()
     assert (is_running(early), is_running(late)) == (True, False)
 
@@ -166,29 +166,29 @@ def test_only_as_many_requests_are_evicted_as_wait(clock: Clock, stack: ExitStac
 
 def test_a_client_beyond_its_share_is_evicted_after_another_waits_long(clock: Clock, stack: ExitStack) -> None:
     admission = fair_admission(clock, running=4)
-    seats = []
+    tickets = []
     for _ in range(4):
-        seats.append(queue_request(admission, stack, "a")[0])
+        tickets.append(queue_request(admission, stack, "a")[0])
         clock.now += 1.0
     queue_request(admission, stack, "a")
     clock.now += 100.0
     admission.evict_for_waiting()
-    assert not any(ticket.evicted for ticket in seats)  # only requests of the same client wait
+    assert not any(ticket.evicted for ticket in tickets)  # only requests of the same client wait
     queue_request(admission, stack, "b")
     clock.now += 59.0
     admission.evict_for_waiting()
-    assert not any(ticket.evicted for ticket in seats)
+    assert not any(ticket.evicted for ticket in tickets)
     clock.now += 1.0
     admission.evict_for_waiting()
     admission.evict_for_waiting()
-    assert [ticket.evicted for ticket in seats] == [False, False, False, True]
+    assert [ticket.evicted for ticket in tickets] == [False, False, False, True]
 
 
 async def test_blocking_before_others_wait_does_not_count() -> None:
     clock = Clock()
     admission = fair_admission(clock, running=1)
     with admission.ticket("a") as ticket:
-        await ticket.wait_for_turn()
+        await ticket.wait_until_running()
         ticket.begin_client_wait()
         clock.now += 40.0
         waiting = asyncio.create_task(next_turn(admission))
@@ -209,7 +209,7 @@ async def test_an_evicted_request_raises_the_reason_and_the_next_one_runs() -> N
     admission = fair_admission(clock, running=1)
     waiting = asyncio.create_task(next_turn(admission))
     with pytest.raises(ApiError) as error, admission.ticket("a") as ticket, ticket.evictable():
-        await ticket.wait_for_turn()
+        await ticket.wait_until_running()
         await asyncio.sleep(0)  # from here on the other request waits
         ticket.begin_client_wait()
         clock.now += 60.0
@@ -218,12 +218,12 @@ async def test_an_evicted_request_raises_the_reason_and_the_next_one_runs() -> N
     assert "10 s are allowed" in error.value.message
     async with asyncio.timeout(10.0):
         await waiting
-    assert admission.admitted == 0
+    assert admission.ticket_count == 0
 
 
 async def next_turn(admission: Admission) -> None:
     with admission.ticket("b") as ticket:
-        await ticket.wait_for_turn()
+        await ticket.wait_until_running()
 
 
 class Talker:
@@ -279,7 +279,7 @@ async def test_live_text_that_trickles_is_evicted(tokens: int, pause: float, clo
 async def test_waits_after_the_last_text_are_attributed_to_the_engine(clock: Clock) -> None:
     admission = fair_admission(clock, running=1)
     with admission.ticket("a") as ticket:
-        ticket.request_turn()
+        ticket.request_start()
         stream = LiveStream(Talker(clock, [(50, 0.0)], 10.0, 0.0), ticket, complete=False)
         stream.finish()
         async for _ in stream:

@@ -58,9 +58,7 @@ async def test_a_file_is_fetched_unchanged() -> None:
     assert f"host: voices.example:{here.port}" in head.lower()
 
 
-async def test_requests_carry_no_credentials_cookies_or_proxy_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory
-) -> None:
+async def test_requests_carry_no_credentials_or_cookies(monkeypatch: pytest.MonkeyPatch, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("home")
     (folder / ".netrc").write_text("default login someone password secret\n")
     monkeypatch.setenv("NETRC", str(folder / ".netrc"))

@@ -262,6 +262,6 @@ def test_an_upload_that_cannot_be_spooled_is_a_507(small_limits: Serving) -> Non
     folder.touch()
     status, body = upload(small_limits, seconds)
     assert (status, parse_error(body)["code"]) == (507, "insufficient_storage")
-    small_limits.wait_for("an upload could not be stored temporarily: ")
+    small_limits.wait_for("an upload cannot be written to the folder for temporary files: ")
     assert not any("Traceback" in line for line in small_limits.lines)
     assert upload(small_limits, 1.6)[0] == 200

@@ -32,8 +32,8 @@ from tests.server.live_client import (
 )
 from tests.server.serving import LOOPING, SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_events import parse_events
 from tests.server.test_live_refusals import parse_error, refused_handshake
+from tests.server.test_sse import parse_events
 
 SERVICE_RESTART = 1012
 STREAM_FORMATS = ("audio", "sse")

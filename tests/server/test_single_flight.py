@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.single_flight import Shared
+from server.single_flight import SingleFlightCache
 
 
 class Producer:
@@ -29,7 +29,7 @@ class Producer:
         return f"thing {self.started}"
 
 
-async def waiting_tasks(shared: Shared[str], producer: Producer, count: int) -> list[asyncio.Task[str]]:
+async def waiting_tasks(shared: SingleFlightCache[str], producer: Producer, count: int) -> list[asyncio.Task[str]]:
     """Tasks that wait for the same value, whose production has started."""
     tasks = [asyncio.create_task(shared.get(b"key", producer.make)) for _ in range(count)]
     while not producer.started:
@@ -38,7 +38,7 @@ async def waiting_tasks(shared: Shared[str], producer: Producer, count: int) -> 
 
 
 async def test_concurrent_and_later_calls_get_the_same_value() -> None:
-    shared, producer = Shared[str](8), Producer()
+    shared, producer = SingleFlightCache[str](8), Producer()
     tasks = await waiting_tasks(shared, producer, 5)
     producer.release.set()
     assert set(await asyncio.gather(*tasks)) == {"thing 1"}
@@ -47,7 +47,7 @@ async def test_concurrent_and_later_calls_get_the_same_value() -> None:
 
 
 async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
-    shared, producer = Shared[str](8), Producer()
+    shared, producer = SingleFlightCache[str](8), Producer()
     first, second, third = await waiting_tasks(shared, producer, 3)
     first.cancel()
     third.cancel()
@@ -60,7 +60,7 @@ async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
 
 
 async def test_when_all_callers_cancel_the_computation_is_cancelled_and_restarted() -> None:
-    shared, producer = Shared[str](8), Producer()
+    shared, producer = SingleFlightCache[str](8), Producer()
     tasks = await waiting_tasks(shared, producer, 2)
     for task in tasks:
         task.cancel()
@@ -71,7 +71,7 @@ async def test_when_all_callers_cancel_the_computation_is_cancelled_and_restarte
 
 
 async def test_a_failure_reaches_all_callers_and_is_not_cached() -> None:
-    shared, producer = Shared[str](8), Producer()
+    shared, producer = SingleFlightCache[str](8), Producer()
     producer.failure = ValueError("failed")
     tasks = await waiting_tasks(shared, producer, 3)
     producer.release.set()
@@ -82,7 +82,7 @@ async def test_a_failure_reaches_all_callers_and_is_not_cached() -> None:
 
 @pytest.mark.parametrize(("size", "started"), [(2, 4), (0, 5)])
 async def test_the_least_recently_used_value_is_evicted(size: int, started: int) -> None:
-    shared, producer = Shared[str](size), Producer()
+    shared, producer = SingleFlightCache[str](size), Producer()
     producer.release.set()
     for key in (b"a", b"b", b"a", b"c", b"b"):
         await shared.get(key, producer.make)

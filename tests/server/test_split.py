@@ -15,7 +15,7 @@ from tests.server.audio_decoding import CONTENT_TYPES, decode_audio, max_padding
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
-from tests.server.test_events import parse_events
+from tests.server.test_sse import parse_events
 from tests.support.random_checkpoint import write_checkpoint
 
 SENTENCES = ["Good morning to all of you.", "This is the second of them.", "And here it comes to an end."]

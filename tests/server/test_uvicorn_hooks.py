@@ -15,14 +15,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from server.http.uvicorn_hooks import SUPPORTED, UnsupportedUvicorn, check_uvicorn
-from tests.server.serving import PATIENCE, ROOT, write_config
+from tests.server.serving import ROOT, TIMEOUT, write_config
 
 
 def run_serve(preparation: str, config: Path) -> subprocess.CompletedProcess[str]:
     """Run ``sonant serve`` after the Python statements in ``preparation``."""
     script = f"{preparation}\nfrom server.cli.main import main\nmain()"
     command = [sys.executable, "-c", script, "serve", "--config", str(config), "--port", "0"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
 
 def test_the_installed_uvicorn_is_supported() -> None:

@@ -11,7 +11,7 @@ from engine.checkpoint.architecture import CodecIds, CodePredictorArchitecture, 
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.gpu_step.sampler import RngKey
+from engine.talker.gpu_step.frame_sampler import RngKey
 from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 PUBLISHED = Transformer(
@@ -128,7 +128,7 @@ def predictor_inputs(weights: PredictorWeights, rows: int, *, seed: int = 0, mix
 
 
 def random_slots(count: int, generator: torch.Generator, device: torch.device) -> dict[str, Any]:
-    """Return random arguments for ``Slots.join``. Some rows are greedy, some have no top-k, some no top-p."""
+    """Return random arguments for ``Slots.reset``. Some rows are greedy, some have no top-k, some no top-p."""
     temperature, top_p, penalty, residual_temperature, residual_top_p = (
         (torch.rand(5, count, generator=generator) * 0.9 + 0.1).double().tolist()
     )
@@ -146,8 +146,8 @@ def random_slots(count: int, generator: torch.Generator, device: torch.device) -
     residual = [CodebookParams(residual_temperature[row], residual_top_k[row], residual_top_p[row]) for row in rows]
     return {
         "seeds": torch.randint(-(2**62), 2**62, (count,), generator=generator).to(device),
-        "codebook0": SamplingTensors.of(codebook0, device),
-        "residual": SamplingTensors.of(residual, device),
+        "codebook0_params": SamplingTensors.of(codebook0, device),
+        "residual_params": SamplingTensors.of(residual, device),
         "frames_made": torch.zeros(count, dtype=torch.int64, device=device),
     }
 

@@ -10,7 +10,7 @@ from engine.errors import RequestError
 from engine.protocol.request import SamplingParams
 from engine.talker.requests import resolve
 from engine.talker.sampling_params import (
-    COLUMN,
+    COLUMN_INDEX,
     FLOAT_COLUMNS,
     INT_COLUMNS,
     RANGES,
@@ -29,10 +29,10 @@ def test_every_number_of_a_request_has_a_range():
 
 @pytest.mark.parametrize("name", sorted(RANGES.keys() - {"subtalker_repetition_penalty"}))
 def test_a_value_out_of_range_is_rejected_with_the_range(name):
-    least, most = RANGES[name]
-    for value in (least, most):
+    minimum, maximum = RANGES[name]
+    for value in (minimum, maximum):
         resolve(SamplingParams(**{name: value}), GenerationDefaults())
-    for value in (least - 1, most + 1, float("nan")):
+    for value in (minimum - 1, maximum + 1, float("nan")):
         with pytest.raises(RequestError, match=f"{name} must be between .* and .*, got {value}") as raised:
             resolve(SamplingParams(**{name: value}), GenerationDefaults())
         assert raised.value.param == name
@@ -68,7 +68,7 @@ def test_a_column_holds_the_parameter_of_its_name():
     assert tensors.float_params.dtype == torch.float32
     for name in (*INT_COLUMNS, *FLOAT_COLUMNS):
         assert tensors.column(name).tolist() == [getattr(row, name) for row in rows]
-    assert set(COLUMN) == {each.name for each in fields(CodebookParams)}
+    assert set(COLUMN_INDEX) == {each.name for each in fields(CodebookParams)}
 
 
 def test_rows_are_gathered_and_assigned():

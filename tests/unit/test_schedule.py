@@ -18,34 +18,40 @@ def test_refuses_a_chunk_size_above_the_largest():
         Code2WavConfig(max_chunk_frames=CHUNKS[-1] + 1)
 
 
-def progress(pending=0, made=0, started=None, ended=False, room=100):
-    return Progress(True, pending, made, started, ended, room)
+def progress(pending=0, made=0, playback_origin=None, ended=False, room=100):
+    return Progress(True, pending, made, playback_origin, ended, room)
+
+
+def idle_until(streams):
+    """Return when the next chunk is due, after checking that there is no batch before."""
+    assert SCHEDULE.next_batch(streams, NOW) is None
+    return SCHEDULE.next_due(streams, NOW)
 
 
 def test_the_first_chunk_is_decoded_as_soon_as_it_is_playable():
-    assert SCHEDULE.pick({1: progress(pending=1)}, NOW) == inf
-    assert SCHEDULE.pick({1: progress(pending=2)}, NOW) == Batch([1], 2)
+    assert idle_until({1: progress(pending=1)}) == inf
+    assert SCHEDULE.next_batch({1: progress(pending=2)}, NOW) == Batch([1], 2)
 
 
 def test_an_utterance_shorter_than_the_first_chunk_is_decoded_at_its_end():
-    assert SCHEDULE.pick({1: progress(pending=1, ended=True)}, NOW) == Batch([1], 1)
+    assert SCHEDULE.next_batch({1: progress(pending=1, ended=True)}, NOW) == Batch([1], 1)
 
 
 def test_the_next_chunk_waits_until_it_is_due():
-    stream = progress(pending=3, made=5, started=NOW)
+    stream = progress(pending=3, made=5, playback_origin=NOW)
     due = NOW + 5 * FRAME_SECONDS - SCHEDULE.lead
-    assert SCHEDULE.pick({1: stream}, NOW) == pytest.approx(due)
-    assert SCHEDULE.pick({1: stream}, due) == Batch([1], 3)
+    assert idle_until({1: stream}) == pytest.approx(due)
+    assert SCHEDULE.next_batch({1: stream}, due) == Batch([1], 3)
 
 
 def test_a_full_chunk_does_not_wait():
-    stream = progress(pending=25, made=50, started=NOW)
-    assert SCHEDULE.pick({1: stream}, NOW) == Batch([1], 8)
+    stream = progress(pending=25, made=50, playback_origin=NOW)
+    assert SCHEDULE.next_batch({1: stream}, NOW) == Batch([1], 8)
 
 
 def test_chunks_have_few_sizes():
-    streams = [progress(pending=n, made=99, started=NOW, ended=True) for n in range(1, 40)]
-    sizes = {SCHEDULE.pick({1: stream}, NOW).frames for stream in streams}
+    streams = [progress(pending=n, made=99, playback_origin=NOW, ended=True) for n in range(1, 40)]
+    sizes = {SCHEDULE.next_batch({1: stream}, NOW).frames for stream in streams}
     assert sizes == {1, 2, 3, 4, 6, 8}
 
 
@@ -53,55 +59,57 @@ def test_a_chunk_is_no_larger_than_the_buffered_audio():
     stream = progress(pending=50, ended=True)
     chunks = []
     while stream.pending:
-        chunks.append(SCHEDULE.pick({1: stream}, NOW).frames)
-        stream.started = NOW
+        chunks.append(SCHEDULE.next_batch({1: stream}, NOW).frames)
+        stream.playback_origin = NOW
         stream.decoded += chunks[-1]
         stream.pending -= chunks[-1]
     assert chunks == [2, 2, 4, 8, 8, 8, 8, 8, 2]
 
 
 def test_a_late_stream_gets_one_frame_at_once():
-    assert SCHEDULE.pick({1: progress(pending=20, made=5, started=NOW - 1)}, NOW) == Batch([1], 1)
+    assert SCHEDULE.next_batch({1: progress(pending=20, made=5, playback_origin=NOW - 1)}, NOW) == Batch([1], 1)
 
 
 def test_of_buffered_streams_the_one_with_the_least_audio_goes_first():
-    more_buffered = progress(pending=30, made=60, started=NOW)
-    less_buffered = progress(pending=30, made=20, started=NOW)
-    assert SCHEDULE.pick({1: more_buffered, 2: less_buffered}, NOW).streams[0] == 2
+    more_buffered = progress(pending=30, made=60, playback_origin=NOW)
+    less_buffered = progress(pending=30, made=20, playback_origin=NOW)
+    assert SCHEDULE.next_batch({1: more_buffered, 2: less_buffered}, NOW).streams[0] == 2
 
 
 def test_the_stream_that_runs_out_first_goes_first():
     streams = {
-        1: progress(pending=1, made=10, started=NOW - 1.0),
-        2: progress(pending=1, made=10, started=NOW - 2.0),
+        1: progress(pending=1, made=10, playback_origin=NOW - 1.0),
+        2: progress(pending=1, made=10, playback_origin=NOW - 2.0),
         3: progress(pending=2),
     }
-    assert SCHEDULE.pick(streams, NOW) == Batch([3], 2)
+    assert SCHEDULE.next_batch(streams, NOW) == Batch([3], 2)
     del streams[3]
-    assert SCHEDULE.pick(streams, NOW) == Batch([2, 1], 1)
+    assert SCHEDULE.next_batch(streams, NOW) == Batch([2, 1], 1)
 
 
 def test_due_streams_with_equal_frames_share_a_batch_up_to_its_size():
-    streams = {number: progress(pending=9, made=4 + number, started=NOW) for number in range(8)}
+    streams = {number: progress(pending=9, made=4 + number, playback_origin=NOW) for number in range(8)}
     streams[1].pending = 3
-    assert SCHEDULE.pick(streams, NOW) == Batch([0, 2, 3, 4], 4)
+    assert SCHEDULE.next_batch(streams, NOW) == Batch([0, 2, 3, 4], 4)
     for number in range(4, 8):
         del streams[number]
-    assert SCHEDULE.pick(streams, NOW) == Batch([0, 2], 4)
+    assert SCHEDULE.next_batch(streams, NOW) == Batch([0, 2], 4)
 
 
 def test_a_stream_without_room_is_not_decoded():
-    assert SCHEDULE.pick({1: progress(pending=20, made=5, started=NOW - 100, room=0)}, NOW) == inf
-    assert SCHEDULE.pick({1: progress(pending=20, made=5, started=NOW - 0.16, room=2)}, NOW) == Batch([1], 2)
+    assert idle_until({1: progress(pending=20, made=5, playback_origin=NOW - 100, room=0)}) == inf
+    assert SCHEDULE.next_batch({1: progress(pending=20, made=5, playback_origin=NOW - 0.16, room=2)}, NOW) == Batch(
+        [1], 2
+    )
 
 
 def test_non_streaming_utterances_are_decoded_last_in_large_chunks():
     offline = Progress(False, pending=7, credit=100)
-    assert SCHEDULE.pick({1: offline}, NOW) == inf
+    assert idle_until({1: offline}) == inf
     offline.pending = 12
-    assert SCHEDULE.pick({1: offline}, NOW) == Batch([1], 8)
-    late = progress(pending=1, made=1, started=NOW - 5)
-    assert SCHEDULE.pick({1: offline, 2: late}, NOW).streams[0] == 2
+    assert SCHEDULE.next_batch({1: offline}, NOW) == Batch([1], 8)
+    late = progress(pending=1, made=1, playback_origin=NOW - 5)
+    assert SCHEDULE.next_batch({1: offline, 2: late}, NOW).streams[0] == 2
 
 
 def simulate(schedule, count, frame_every, batch_takes):
@@ -115,15 +123,15 @@ def simulate(schedule, count, frame_every, batch_takes):
         for stream in streams.values():
             available = min(total, int(now / frame_every) + 1)
             stream.pending, stream.ended = available - stream.decoded, available == total
-        batch = schedule.pick({number: each for number, each in streams.items() if each.pending}, now)
-        if not isinstance(batch, Batch):
+        batch = schedule.next_batch({number: each for number, each in streams.items() if each.pending}, now)
+        if batch is None:
             now += 0.001
             continue
         now += batch_takes(len(batch.streams), batch.frames)
         for number in batch.streams:
             stream = streams[number]
-            if stream.started is None:
-                stream.started = first = now
+            if stream.playback_origin is None:
+                stream.playback_origin = first = now
             worst = max(worst, now - stream.underrun_at) if stream.decoded else worst
             stream.decoded += batch.frames
     return first, worst
@@ -151,12 +159,12 @@ def test_on_a_gpu_all_first_chunks_are_sent_together_and_no_stream_underruns(cou
 def test_a_padded_batch_may_have_any_number_of_streams():
     schedule = Schedule(first_frames=1, max_chunk_frames=8, max_batch_frames=256, lead=0.24, padded=True)
     streams = {number: progress(pending=1) for number in range(300)}
-    assert len(schedule.pick(dict(list(streams.items())[:37]), NOW).streams) == 37
-    assert len(schedule.pick(streams, NOW).streams) == 256
+    assert len(schedule.next_batch(dict(list(streams.items())[:37]), NOW).streams) == 37
+    assert len(schedule.next_batch(streams, NOW).streams) == 256
     for stream in streams.values():
-        stream.pending, stream.decoded, stream.started = 8, 20, NOW
-    assert schedule.pick(streams, NOW) == Batch(list(range(32)), 8)
+        stream.pending, stream.decoded, stream.playback_origin = 8, 20, NOW
+    assert schedule.next_batch(streams, NOW) == Batch(list(range(32)), 8)
 
 
 def test_without_streams_there_is_no_deadline():
-    assert SCHEDULE.pick({}, NOW) == inf
+    assert idle_until({}) == inf

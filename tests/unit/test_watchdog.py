@@ -153,7 +153,7 @@ async def test_a_request_that_fails_alone_leaves_the_engine_ready(engine):
     engine = engine()
     for _ in range(5):
         engine.watchdog.request_failed()
-        await engine.until(engine.watchdog._check.done)
+        await engine.until(engine.watchdog._model_check_task.done)
         assert is_healthy(engine)
     assert engine.killed == []
 
@@ -165,5 +165,5 @@ async def test_audio_of_a_request_resets_the_failed_checks(engine):
     await engine.until(lambda: not is_healthy(engine))
     engine.watchdog.audio_received()
     assert is_healthy(engine)
-    await engine.until(engine.watchdog._check.done)
+    await engine.until(engine.watchdog._model_check_task.done)
     assert engine.killed == []

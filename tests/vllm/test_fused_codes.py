@@ -8,7 +8,7 @@ from engine.talker.fused.dispatch import self_check
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.tiles import Tile
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
-from engine.talker.gpu_step.sampler import PlainFirstCodes
+from engine.talker.gpu_step.frame_sampler import PlainFirstCodes
 from engine.talker.gpu_step.slots import Slots
 from tests.support.code_predictors import architecture, predictor_inputs, random_slots, random_weights, relative
 from tests.support.talkers import DEVICE
@@ -59,7 +59,7 @@ def test_codebook_0():
     talker = architecture(SMALL, vocab=100, codebooks=16, talker_hidden=96)
     plain, fused = (slots_of(talker) for _ in range(2))
     generator = torch.Generator().manual_seed(8)
-    rows = torch.tensor([3, 0, 7, 1, 9, 4, plain.scratch]).to(DEVICE)
+    rows = torch.tensor([3, 0, 7, 1, 9, 4, plain.padding_row]).to(DEVICE)
     for frame in range(3):
         logits = torch.randn(len(rows), talker.vocab, generator=generator)
         logits[: 2 + frame, talker.ids.eos] += 20
@@ -67,9 +67,11 @@ def test_codebook_0():
         result = FusedFirstCodes(fused)(logits.to(DEVICE), rows)
         assert torch.equal(result.codes, expected.codes)
         assert (expected.codes == talker.ids.eos).any() == (frame == 2)
-        for one, other in zip((*result.params, *result.rng), (*expected.params, *expected.rng), strict=True):
+        for one, other in zip(
+            (*result.residual_params, *result.rng), (*expected.residual_params, *expected.rng), strict=True
+        ):
             assert torch.equal(one, other)
-        assert torch.equal(fused.rules.seen, plain.rules.seen)
+        assert torch.equal(fused.codebook0_rules.seen, plain.codebook0_rules.seen)
         assert torch.equal(fused.frames_made, plain.frames_made)
 
 
@@ -79,12 +81,12 @@ def test_the_kernels_pass_their_self_check():
         self_check(TritonCodes(weights, 8), rows, weights)
     slots = slots_of(architecture(SMALL, vocab=100, codebooks=16, talker_hidden=96))
     FusedFirstCodes(slots).self_check()
-    assert not slots.frames_made[: slots.scratch].any()
-    assert not slots.rules.seen[: slots.scratch].any()
+    assert not slots.frames_made[: slots.padding_row].any()
+    assert not slots.codebook0_rules.seen[: slots.padding_row].any()
 
 
 def slots_of(talker):
     slots = Slots(SLOTS, 64, talker, text_pad=0, device=DEVICE, dtype=torch.float32)
     at = torch.arange(SLOTS).to(DEVICE)
-    slots.join(at, **random_slots(SLOTS, torch.Generator().manual_seed(9), DEVICE))
+    slots.reset(at, **random_slots(SLOTS, torch.Generator().manual_seed(9), DEVICE))
     return slots

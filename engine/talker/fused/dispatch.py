@@ -22,7 +22,13 @@ from engine.models.weights import Weights
 from engine.talker.fused.fp8 import Fp8PrecisionError, round_to_fp8
 from engine.talker.fused.persistent import CUDA, KERNEL, MAX_ROWS, PersistentCodes, Sizes, kernel_for, published_sizes
 from engine.talker.fused.weights import PredictorWeights, gather
-from engine.talker.gpu_step.sampler import FirstCodeSampler, PlainFirstCodes, PlainResidualCodes, ResidualCodes, RngKey
+from engine.talker.gpu_step.frame_sampler import (
+    FirstCodeSampler,
+    PlainFirstCodes,
+    PlainResidualCodes,
+    ResidualCodes,
+    RngKey,
+)
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.sampling_params import CodebookParams, SamplingTensors
 

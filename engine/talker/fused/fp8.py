@@ -100,10 +100,10 @@ def _scale(matrices: Mapping[str, Tensor]) -> int:
     If the largest value is zero, infinite or NaN, return the upper end of _SCALES.
     """
     largest = max(float(matrix.abs().max()) for matrix in matrices.values())
-    least, most = _SCALES
+    minimum, maximum = _SCALES
     if not 0 < largest < math.inf:
-        return most
-    return min(max(math.floor(math.log2(_MAX / largest)), least), most)
+        return maximum
+    return min(max(math.floor(math.log2(_MAX / largest)), minimum), maximum)
 
 
 def _to_e4m3(matrix: Tensor, factor: float) -> Tensor:

@@ -14,8 +14,8 @@ from engine.checkpoint.architecture import Transformer
 from engine.protocol.request import CODEBOOKS
 from engine.talker.fused.fp8 import bfloat16_factor, fp8_scale, pack_fp8
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import RngKey
-from engine.talker.sampling_params import COLUMN, SamplingTensors
+from engine.talker.gpu_step.frame_sampler import RngKey
+from engine.talker.sampling_params import COLUMN_INDEX, SamplingTensors
 
 
 def pack(weights: PredictorWeights, sizes: Sizes) -> Tensor:
@@ -108,7 +108,7 @@ class Sizes:
         }  # fmt: skip
         parts = ("PROJECT", "QKV", "OUT", "GATE_UP", "DOWN", "HEAD")
         named |= {f"SLICES_{part}": each for part, each in zip(parts, self.slices, strict=True)}
-        named |= {f"COLUMN_{name.upper()}": column for name, column in COLUMN.items()}
+        named |= {f"COLUMN_{name.upper()}": column for name, column in COLUMN_INDEX.items()}
         return [f"-D{name}={value}" for name, value in named.items()]
 
 

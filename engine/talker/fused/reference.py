@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import RngKey
+from engine.talker.gpu_step.frame_sampler import RngKey
 from engine.talker.sampling import Sampler
 from engine.talker.sampling_params import SamplingTensors
 
@@ -30,7 +30,7 @@ class ReferencePredictor:
         self._values = torch.zeros_like(self._keys)
 
     def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
-        """Sample codebooks 1 to 15 as ``engine.talker.gpu_step.sampler.ResidualCodes`` requires."""
+        """Sample codebooks 1 to 15 as ``engine.talker.gpu_step.frame_sampler.ResidualCodes`` requires."""
         codes, embedding, _ = self.run(hidden, first, params, rng)
         return codes, embedding
 

@@ -16,7 +16,7 @@ from engine.talker.fused.launches.products import gated_product, split_product
 from engine.talker.fused.launches.sampling import sample_rows
 from engine.talker.fused.tiles import Tiles, default_tiles, partial_sum_rows, tile_for
 from engine.talker.fused.weights import PredictorWeights
-from engine.talker.gpu_step.sampler import FirstCodes, RngKey
+from engine.talker.gpu_step.frame_sampler import FirstCodes, RngKey
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.sampling import Codebook0Rules
 from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, SamplingTensors
@@ -88,25 +88,25 @@ class FusedFirstCodes:
         self._slots = slots
 
     def self_check(self) -> None:
-        """Sample one row of zeros for the scratch slot. Raises Triton's error if the kernel cannot compile or run."""
-        state, seen = self._slots, self._slots.rules.seen
-        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=state.embedding.dtype)
-        self(logits, torch.tensor([state.scratch], device=seen.device))
+        """Sample one row of zeros for the padding row. Raises Triton's error if the kernel cannot compile or run."""
+        slots, seen = self._slots, self._slots.codebook0_rules.seen
+        logits = torch.zeros(1, seen.shape[1], device=seen.device, dtype=slots.embedding.dtype)
+        self(logits, torch.tensor([slots.padding_row], device=seen.device))
         require_gpu()
 
-    def __call__(self, logits: Tensor, slots: Tensor) -> FirstCodes:
+    def __call__(self, logits: Tensor, slot_ids: Tensor) -> FirstCodes:
         """Sample codebook 0 and update the slots, as ``FirstCodeSampler`` requires."""
-        state, rules, rows = self._slots, self._slots.rules, len(slots)
+        slots, rules, rows = self._slots, self._slots.codebook0_rules, len(slot_ids)
         vocab = logits.shape[1]
-        codes, seeds, frames = (torch.empty_like(slots) for _ in range(3))
+        codes, seeds, frames = (torch.empty_like(slot_ids) for _ in range(3))
         params = SamplingTensors(
-            torch.empty(len(INT_COLUMNS), rows, device=slots.device, dtype=torch.int64),
-            torch.empty(len(FLOAT_COLUMNS), rows, device=slots.device, dtype=torch.float32),
+            torch.empty(len(INT_COLUMNS), rows, device=slot_ids.device, dtype=torch.int64),
+            torch.empty(len(FLOAT_COLUMNS), rows, device=slot_ids.device, dtype=torch.float32),
         )
         sample_first_rows[(rows,)](
-            logits, slots, state.seeds, state.frames_made, rules.seen.view(torch.uint8),
-            *state.codebook0, *state.residual, codes, seeds, frames, *params,
-            SLOTS=state.scratch + 1, INT_COLUMNS=len(INT_COLUMNS), FLOAT_COLUMNS=len(FLOAT_COLUMNS), VOCAB=vocab,
+            logits, slot_ids, slots.seeds, slots.frames_made, rules.seen.view(torch.uint8),
+            *slots.codebook0_params, *slots.residual_params, codes, seeds, frames, *params,
+            SLOTS=slots.padding_row + 1, INT_COLUMNS=len(INT_COLUMNS), FLOAT_COLUMNS=len(FLOAT_COLUMNS), VOCAB=vocab,
             BLOCK=triton.next_power_of_2(vocab), SPECIAL=Codebook0Rules.SPECIAL_IDS, EOS=rules.eos,
             MIN_TOKENS=Codebook0Rules.MIN_TOKENS, num_warps=8,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 SampleFrames = Callable[[Tensor, Tensor], Tensor]
-"""(hidden states [n, hidden], slots [n]) -> codes [n, 16]."""
+"""(hidden states [n, hidden], slot ids [n]) -> codes [n, 16]."""
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -23,8 +23,8 @@ def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
 class GraphedFrameSampler:
     """Runs a frame sampler on batches that are padded to the next of ``sizes`` (in ascending order).
 
-    Padding rows use the ``scratch`` slot. On a GPU each size is one CUDA graph with fixed input and output buffers; on
-    other devices the sampler runs without a graph.
+    Padding rows have the slot id ``padding_row``. On a GPU each size is one CUDA graph with fixed input and output
+    buffers; on other devices the sampler runs without a graph.
     """
 
     def __init__(
@@ -32,28 +32,28 @@ class GraphedFrameSampler:
         sample: SampleFrames,
         sizes: Sequence[int],
         *,
-        scratch: int,
+        padding_row: int,
         hidden: int,
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
         self._sizes = sizes
         self._hidden = torch.zeros(sizes[-1], hidden, device=device, dtype=dtype)
-        self._slots = torch.full((sizes[-1],), scratch, device=device)
-        self._scratch = scratch
+        self._slot_ids = torch.full((sizes[-1],), padding_row, device=device)
+        self._padding_row = padding_row
         self._runs: dict[int, Callable[[], Tensor]] = {}
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
-            run = partial(sample, self._hidden[:size], self._slots[:size])
+            run = partial(sample, self._hidden[:size], self._slot_ids[:size])
             self._runs[size] = run if pool is None else _captured(run, pool)
 
-    def __call__(self, hidden: Tensor, slots: Tensor) -> Tensor:
+    def __call__(self, hidden: Tensor, slot_ids: Tensor) -> Tensor:
         """Return the codes [n, 16]; n is at most the largest size. The next call overwrites them."""
-        count = len(slots)
+        count = len(slot_ids)
         size = self._sizes[bisect_left(self._sizes, count)]
         self._hidden[:count].copy_(hidden)
-        self._slots[:count].copy_(slots)
-        self._slots[count:size].fill_(self._scratch)
+        self._slot_ids[:count].copy_(slot_ids)
+        self._slot_ids[count:size].fill_(self._padding_row)
         return self._runs[size]()[:count]
 
 

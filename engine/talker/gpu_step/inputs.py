@@ -15,7 +15,8 @@ from engine.models.talker import CodecSide
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, TalkerOutput
-from engine.talker.gpu_step.slots import Slots, Uploader
+from engine.talker.gpu_step.slots import Slots
+from engine.talker.gpu_step.uploader import Uploader
 from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int64)
@@ -139,7 +140,10 @@ class StepInputs:
         self._text_sent: dict[int, int] = {}
 
     def join(self, slot: int, utterance: UtteranceState, frames_made: int) -> None:
-        """Assign a slot to an utterance. frames_made: before it was preempted, else 0."""
+        """Assign a slot to an utterance.
+
+        frames_made: frames that the utterance had before it was preempted; 0 for a new one.
+        """
         self._utterances[slot] = utterance
         self._joined.append((slot, frames_made))
         self._text_sent[slot] = 0
@@ -173,9 +177,9 @@ class StepInputs:
             embeddings = voices_up.view(torch.float32).view(len(voiced), -1)
             out.index_add_(0, voiced_at, embeddings.to(out.dtype))
 
-    def decode_rows(self, slots: Tensor) -> Tensor:
-        """Return input rows for slots [n]: the embedding of the newest frame plus the row of its text id."""
-        return self._slots.embedding[slots] + self._text_table[self._slots.newest_text(slots)]
+    def decode_rows(self, slot_ids: Tensor) -> Tensor:
+        """Return input rows of slots [n]: the embedding of the newest frame plus the row of its text id."""
+        return self._slots.embedding[slot_ids] + self._text_table[self._slots.newest_text(slot_ids)]
 
     def _prefill_ids(self, step: StepRows) -> tuple[list[RowIds], list[NDArray[np.int64]]]:
         """Return the ids of the prefill rows of this step, and the input rows they go to."""
@@ -204,7 +208,7 @@ class StepInputs:
             return
         seen = [(slot, codes[0]) for slot, made, utterance in present for codes in utterance.frames[:made]]
         sampling = [utterance.sampling for _, _, utterance in present]
-        slots, made, seeds, codebook0, residual, seen_at, indices_up, ids_up = self._upload(
+        slot_ids, made, seeds, codebook0, residual, seen_at, indices_up, ids_up = self._upload(
             np.array([slot for slot, _, _ in present], np.int64),
             np.array([made for _, made, _ in present], np.int64),
             np.array([each.seed for each in sampling], np.int64),
@@ -215,9 +219,9 @@ class StepInputs:
             text_ids,
         )
         if present:
-            self._slots.join(slots, seeds, _params(codebook0), _params(residual), made)
+            self._slots.reset(slot_ids, seeds, _params(codebook0), _params(residual), made)
         if seen:
-            self._slots.rules.remember(*seen_at.view(2, -1))
+            self._slots.codebook0_rules.remember(*seen_at.view(2, -1))
         if len(text_ids):
             self._slots.write_text(indices_up, ids_up)
 

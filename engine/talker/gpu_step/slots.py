@@ -1,4 +1,4 @@
-"""Per-utterance tensors on the device, one row per vLLM request slot, and asynchronous uploads to them."""
+"""Per-utterance tensors on the device, one row per vLLM request slot."""
 
 from __future__ import annotations
 
@@ -11,58 +11,14 @@ from engine.checkpoint.architecture import TalkerArchitecture
 from engine.talker.sampling import Codebook0Rules
 from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
-_BUFFERS = 4
-"""A step uploads at most twice, and vLLM has at most two steps in flight, so the oldest buffer is free when reused."""
-_BUFFER_WORDS = 1 << 16
-
-
-class Uploader:
-    """Copies int64 arrays to the device in one transfer per call, through rotating pinned-memory buffers.
-
-    On a CPU the buffers are not pinned. A buffer is replaced by a larger one when a call needs more space.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pinned = device.type == "cuda"
-        self._buffers = [self._buffer(_BUFFER_WORDS) for _ in range(_BUFFERS)]
-        self._copied: list[torch.cuda.Event | None] = [None] * _BUFFERS
-        self._index = 0
-
-    def __call__(self, *arrays: NDArray[np.int64]) -> list[Tensor]:
-        """Return the arrays on the device, flattened. The sources are copied before this returns."""
-        sizes = [array.size for array in arrays]
-        buffer = self._next_buffer(sum(sizes))
-        offset = 0
-        for array in arrays:
-            buffer[offset : offset + array.size].numpy()[:] = array.ravel()
-            offset += array.size
-        uploaded = torch.empty(offset, dtype=torch.int64, device=self._device)
-        uploaded.copy_(buffer[:offset], non_blocking=True)
-        if self._pinned:
-            self._copied[self._index] = torch.cuda.current_stream().record_event()
-        return list(uploaded.split(sizes))
-
-    def _next_buffer(self, words: int) -> Tensor:
-        self._index = (self._index + 1) % _BUFFERS
-        copied = self._copied[self._index]
-        if copied is not None:
-            copied.synchronize()
-        if len(self._buffers[self._index]) < words:
-            self._buffers[self._index] = self._buffer(2 * words)
-        return self._buffers[self._index]
-
-    def _buffer(self, words: int) -> Tensor:
-        return torch.empty(words, dtype=torch.int64, pin_memory=self._pinned)
-
 
 class Slots:
-    """Per-slot tensors: one row per slot, and a last row, ``scratch``, for the padding rows of a batch.
+    """Per-slot tensors: one row per slot, and a last row, ``padding_row``, for the padding rows of a batch.
 
-    text: int64 [rows, context + 1], the text ids paired with an utterance's frames, then text_pad. embedding:
-    [rows, hidden], of the newest frame. frames_made, seeds: int64 [rows]. codebook0, residual: sampling parameters of
-    codebook 0, and of codebooks 1 to 15.
-    All tensors are read and written by row index, so a captured graph works for any batch.
+    text: int64 [rows, context + 1]; row i holds the text id for each frame of slot i; unused columns are text_pad.
+    embedding: [rows, hidden], of the newest frame. frames_made, seeds: int64 [rows]. codebook0_rules: which codes of
+    codebook 0 are allowed. codebook0_params, residual_params: sampling parameters of codebook 0, and of codebooks 1
+    to 15. All tensors are read and written by row index, so a captured graph works for any batch.
     """
 
     def __init__(
@@ -76,32 +32,35 @@ class Slots:
         dtype: torch.dtype,
     ) -> None:
         rows, hidden = count + 1, architecture.transformer.hidden
-        self.scratch = count
+        self.padding_row = count
         self.context = context
         self._text_pad = text_pad
-        self.rules = Codebook0Rules(architecture.vocab, architecture.ids.eos, rows, device)
+        self.codebook0_rules = Codebook0Rules(architecture.vocab, architecture.ids.eos, rows, device)
         self.text = torch.full((rows, context + 1), text_pad, device=device)
         self.embedding = torch.zeros(rows, hidden, device=device, dtype=dtype)
         self.frames_made = torch.zeros(rows, dtype=torch.int64, device=device)
         self.seeds = torch.zeros(rows, dtype=torch.int64, device=device)
-        self.codebook0 = SamplingTensors.of([CodebookParams()] * rows, device)
-        self.residual = SamplingTensors.of([CodebookParams()] * rows, device)
+        self.codebook0_params = SamplingTensors.of([CodebookParams()] * rows, device)
+        self.residual_params = SamplingTensors.of([CodebookParams()] * rows, device)
 
-    def join(
+    def reset(
         self,
-        slots: Tensor,
+        slot_ids: Tensor,
         seeds: Tensor,
-        codebook0: SamplingTensors,
-        residual: SamplingTensors,
+        codebook0_params: SamplingTensors,
+        residual_params: SamplingTensors,
         frames_made: Tensor,
     ) -> None:
-        """Reset slots [n] for new utterances; every argument has n rows. frames_made: before a preemption, else 0."""
-        self.seeds.index_copy_(0, slots, seeds)
-        self.codebook0.assign(slots, codebook0)
-        self.residual.assign(slots, residual)
-        self.frames_made.index_copy_(0, slots, frames_made)
-        self.text.index_fill_(0, slots, self._text_pad)
-        self.rules.forget(slots)
+        """Reset slots ``slot_ids`` [n] for other utterances; every argument has n rows.
+
+        frames_made: frames that the utterance had before it was preempted; 0 for a new one.
+        """
+        self.seeds.index_copy_(0, slot_ids, seeds)
+        self.codebook0_params.assign(slot_ids, codebook0_params)
+        self.residual_params.assign(slot_ids, residual_params)
+        self.frames_made.index_copy_(0, slot_ids, frames_made)
+        self.text.index_fill_(0, slot_ids, self._text_pad)
+        self.codebook0_rules.forget(slot_ids)
 
     def write_text(self, indices: Tensor, ids: Tensor) -> None:
         """Write text ids [n] to ``indices`` [n], flat indices from ``text_indices``."""
@@ -115,6 +74,6 @@ class Slots:
         width = self.context + 1
         return slot * width + np.arange(min(first, self.context), min(first + count, self.context), dtype=np.int64)
 
-    def newest_text(self, slots: Tensor) -> Tensor:
-        """Return the text ids [n] paired with the newest frames of slots [n]."""
-        return self.text[slots, (self.frames_made[slots] - 1).clamp_(0, self.context)]
+    def newest_text(self, slot_ids: Tensor) -> Tensor:
+        """Return the text ids [n] paired with the newest frames of slots ``slot_ids`` [n]."""
+        return self.text[slot_ids, (self.frames_made[slot_ids] - 1).clamp_(0, self.context)]

@@ -204,10 +204,11 @@ class _BatchSampling:
         self.slots = torch.tensor([each.slot for each in utterances], device=device)
         self.seeds = torch.tensor([each.sampling.seed for each in utterances], device=device)
         codebook0 = [each.sampling.codebook0 for each in utterances]
+        residual = [each.sampling.residual for each in utterances]
         params = SamplingTensors.of(codebook0, device)
         self.penalty = params.column("repetition_penalty")[:, None]
         self.codebook0 = Sampler(params, KnownParams.of(codebook0))
-        self.residual = Sampler.of([each.sampling.residual for each in utterances], device)
+        self.residual = Sampler(SamplingTensors.of(residual, device), KnownParams.of(residual))
 
 
 def _newest_embedding(utterance: _Utterance) -> Tensor:

@@ -203,11 +203,11 @@ def _cache_need(
     block = _BLOCK_SIZE[device.type]
     context_blocks = math.ceil((config.context + 1) / block)
     positions = config.vllm.cache_positions
-    most = config.slots * context_blocks if positions is None else max(context_blocks, math.ceil(positions / block))
-    least = context_blocks if positions is None else most
+    maximum = config.slots * context_blocks if positions is None else max(context_blocks, math.ceil(positions / block))
+    minimum = context_blocks if positions is None else maximum
     shape = talker.transformer
     position = 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
-    return CacheRequirements(position, block, (least + 1) * block, (most + 1) * block, config.context)
+    return CacheRequirements(position, block, (minimum + 1) * block, (maximum + 1) * block, config.context)
 
 
 def _measured(base: type[Executor], memory: GpuMemory, need: CacheRequirements) -> type[Executor]:

@@ -25,7 +25,7 @@ from engine.kernels.linear import Linear
 from engine.models.talker import CodecSide, TextSide
 from engine.models.weights import Weights
 from engine.talker.fused.dispatch import residual_codes
-from engine.talker.gpu_step.sampler import ResidualCodes
+from engine.talker.gpu_step.frame_sampler import ResidualCodes
 from engine.talker.vllm.state import TalkerState
 
 _FUSED_HEAD_DIMS = (64, 128, 256)

@@ -12,9 +12,9 @@ from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 
 from engine.talker.fused.dispatch import first_code_sampler
+from engine.talker.gpu_step.frame_sampler import FrameSampler
 from engine.talker.gpu_step.graphs import GraphedFrameSampler
 from engine.talker.gpu_step.inputs import StepInputs, StepRows, UtteranceState
-from engine.talker.gpu_step.sampler import FrameSampler
 from engine.talker.gpu_step.slots import Slots
 
 UTTERANCE = "utterance"
@@ -92,7 +92,7 @@ class TalkerSampler:
             self._frame_sampler = GraphedFrameSampler(
                 frame_sampler,
                 state.model.batches,
-                scratch=state.slots.scratch,
+                padding_row=state.slots.padding_row,
                 hidden=state.slots.embedding.shape[1],
                 device=state.device,
                 dtype=state.dtype,
@@ -101,9 +101,9 @@ class TalkerSampler:
     def __call__(self, logits: Tensor, input_batch: Any) -> SamplerOutput:
         """Sample frames from hidden states [n, hidden], one row per request; none for a request still in prefill."""
         count = len(logits)
-        slots = input_batch.idx_mapping[:count].long()
-        ready = input_batch.seq_lens[:count] >= self._requests.prefill_len.gpu[slots]
-        codes = self._frame_sampler(logits, slots.masked_fill(~ready, self._slots.scratch)).to(torch.int32)
+        slot_ids = input_batch.idx_mapping[:count].long()
+        ready = input_batch.seq_lens[:count] >= self._requests.prefill_len.gpu[slot_ids]
+        codes = self._frame_sampler(logits, slot_ids.masked_fill(~ready, self._slots.padding_row)).to(torch.int32)
         zeros = torch.zeros(count, dtype=torch.int32, device=codes.device)
         return SamplerOutput(
             sampled_token_ids=codes[:, :1].long(),

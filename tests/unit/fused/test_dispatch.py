@@ -14,8 +14,8 @@ from engine.kernels.nvrtc import KernelError
 from engine.talker.fused import dispatch
 from engine.talker.fused.dispatch import DispatchBySize, first_code_sampler, residual_codes, self_check
 from engine.talker.fused.persistent import MAX_ROWS
+from engine.talker.gpu_step.frame_sampler import PlainFirstCodes, PlainResidualCodes
 from engine.talker.gpu_step.graphs import batch_sizes
-from engine.talker.gpu_step.sampler import PlainFirstCodes, PlainResidualCodes
 from engine.talker.gpu_step.slots import Slots
 from tests.support.code_predictors import architecture, predictor_inputs, random_talker, random_weights
 

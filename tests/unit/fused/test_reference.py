@@ -8,7 +8,7 @@ from engine.models.talker import CodecSide
 from engine.models.weights import Weights
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.weights import gather
-from engine.talker.gpu_step.sampler import PlainResidualCodes
+from engine.talker.gpu_step.frame_sampler import PlainResidualCodes
 from tests.support.code_predictors import predictor_inputs, select_rows
 
 ROWS = 32

@@ -6,9 +6,9 @@ import triton
 import triton.language as tl
 
 from engine.talker.fused.launches.sampling import sample_code, uniform
-from engine.talker.sampling_params import COLUMN
+from engine.talker.sampling_params import COLUMN_INDEX
 
-REPETITION_PENALTY: tl.constexpr = tl.constexpr(COLUMN["repetition_penalty"])
+REPETITION_PENALTY: tl.constexpr = tl.constexpr(COLUMN_INDEX["repetition_penalty"])
 
 
 @triton.jit
@@ -29,9 +29,9 @@ def sample_first_rows(
     """Sample codebook 0 for row program_id(0) of slot slots[row], mark the code as seen, and count the frame.
 
     logits [rows, VOCAB]. State of the slots: slot_seeds and slot_frames (the number of frames made), int64 [SLOTS];
-    seen, bytes [SLOTS, VOCAB]; ``SamplingTensors`` of codebook 0 (int_params, float_params) and of the other codebooks
+    seen, bytes [SLOTS, VOCAB]; ``SamplingTensors`` of codebook 0 (int_params, float_params) and of codebooks 1 to 15
     (residual_int_params, residual_float_params).
-    Outputs: codes, and what the other codebooks are sampled with: seeds and frames, int64 [rows], and the
+    Outputs: codes, and what codebooks 1 to 15 are sampled with: seeds and frames, int64 [rows], and the
     ``SamplingTensors`` of the rows (row_int_params, row_float_params).
     """
     row, rows, ids = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)

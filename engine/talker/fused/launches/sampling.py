@@ -7,11 +7,11 @@ import triton.language as tl
 
 from engine.protocol.request import CODEBOOKS as FRAME_CODEBOOKS
 from engine.talker.fused.launches.products import load_sum
-from engine.talker.sampling_params import COLUMN
+from engine.talker.sampling_params import COLUMN_INDEX
 
-TEMPERATURE: tl.constexpr = tl.constexpr(COLUMN["temperature"])
-TOP_K: tl.constexpr = tl.constexpr(COLUMN["top_k"])
-TOP_P: tl.constexpr = tl.constexpr(COLUMN["top_p"])
+TEMPERATURE: tl.constexpr = tl.constexpr(COLUMN_INDEX["temperature"])
+TOP_K: tl.constexpr = tl.constexpr(COLUMN_INDEX["top_k"])
+TOP_P: tl.constexpr = tl.constexpr(COLUMN_INDEX["top_p"])
 UNIFORMS_PER_FRAME: tl.constexpr = tl.constexpr(FRAME_CODEBOOKS)
 INT32_MIN: tl.constexpr = tl.constexpr(-2147483648)
 

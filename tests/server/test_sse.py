@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.synthesis.events import with_pings
+from server.synthesis.sse import with_pings
 from tests.server.audio_decoding import CONTENT_TYPES
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed
 

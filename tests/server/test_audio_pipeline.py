@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from server.audio.encoders import FORMATS, Encoder, Format
-from server.audio.pipeline import Rendering
+from server.audio.pipeline import AudioPipeline
 from tests.server.audio_decoding import decode_audio
 
 TIMEOUT = 30.0
@@ -59,13 +59,13 @@ async def until_entered(slow: SlowEncoder) -> None:
 
 async def test_the_event_loop_runs_while_a_block_is_encoded(threads: ThreadPoolExecutor) -> None:
     slow = SlowEncoder()
-    rendering = Rendering(slow.format(), threads)
-    encoding = asyncio.create_task(rendering.encode(BLOCK))
+    pipeline = AudioPipeline(slow.format(), threads)
+    encoding = asyncio.create_task(pipeline.encode(BLOCK))
     await until_entered(slow)
     assert not encoding.done()
     slow.released.set()
     assert await encoding == b"x"
-    rendering.close()
+    pipeline.close()
     assert slow.closed.is_set()
 
 
@@ -73,13 +73,13 @@ async def test_a_cancelled_encode_returns_at_once_and_closes_the_encoder_afterwa
     threads: ThreadPoolExecutor,
 ) -> None:
     slow = SlowEncoder()
-    rendering = Rendering(slow.format(), threads)
-    encoding = asyncio.create_task(rendering.encode(BLOCK))
+    pipeline = AudioPipeline(slow.format(), threads)
+    encoding = asyncio.create_task(pipeline.encode(BLOCK))
     await until_entered(slow)
     encoding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await encoding
-    rendering.close()
+    pipeline.close()
     assert not slow.closed.is_set()
     slow.released.set()
     assert await asyncio.to_thread(slow.closed.wait, TIMEOUT)
@@ -89,15 +89,15 @@ async def test_a_cancelled_encode_returns_at_once_and_closes_the_encoder_afterwa
 async def test_a_block_cancelled_while_queued_is_never_encoded() -> None:
     first, second = SlowEncoder(), SlowEncoder()
     with ThreadPoolExecutor(1) as thread:
-        occupied = asyncio.create_task(Rendering(first.format(), thread).encode(BLOCK))
+        occupied = asyncio.create_task(AudioPipeline(first.format(), thread).encode(BLOCK))
         await until_entered(first)
-        rendering = Rendering(second.format(), thread)
-        waiting = asyncio.create_task(rendering.encode(BLOCK))
+        pipeline = AudioPipeline(second.format(), thread)
+        waiting = asyncio.create_task(pipeline.encode(BLOCK))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        rendering.close()
+        pipeline.close()
         assert second.closed.is_set()
         first.released.set()
         await occupied
@@ -106,10 +106,10 @@ async def test_a_block_cancelled_while_queued_is_never_encoded() -> None:
 
 async def test_concurrent_encodings_are_independent(threads: ThreadPoolExecutor) -> None:
     async def encode(level: int) -> NDArray[np.float32]:
-        rendering = Rendering(FORMATS["flac"], threads)
-        parts = [await rendering.encode(np.full(1920, level, np.int16)) for _ in range(20)]
-        data = b"".join([*parts, await rendering.finish()])
-        rendering.close()
+        pipeline = AudioPipeline(FORMATS["flac"], threads)
+        parts = [await pipeline.encode(np.full(1920, level, np.int16)) for _ in range(20)]
+        data = b"".join([*parts, await pipeline.finish()])
+        pipeline.close()
         return decode_audio(data, "flac")[0]
 
     levels = range(0, 32_000, 2_000)
@@ -122,9 +122,9 @@ async def test_concurrent_encodings_are_independent(threads: ThreadPoolExecutor)
 async def test_unfinished_files_leak_no_memory(threads: ThreadPoolExecutor, kind: str) -> None:
     async def abandon(times: int) -> int:
         for _ in range(times):
-            rendering = Rendering(FORMATS[kind], threads, speed=1.5, rate=16_000)
-            await rendering.encode(BLOCK)
-            rendering.close()
+            pipeline = AudioPipeline(FORMATS[kind], threads, speed=1.5, rate=16_000)
+            await pipeline.encode(BLOCK)
+            pipeline.close()
         gc.collect()
         return int(process.memory_info().rss)
 

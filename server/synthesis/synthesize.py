@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager, closing
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SpeechRequest
 from server.audio.encoders import FORMATS
-from server.audio.pipeline import Rendering
+from server.audio.pipeline import AudioPipeline
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.deadlines import FirstAudioDeadline
 from server.synthesis.engine_request import speech_request, submit, task_of
+from server.synthesis.first_audio_deadline import FirstAudioDeadline
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import Playback, RequestRecord
 
@@ -30,10 +30,10 @@ async def start_synthesis(
 ) -> AsyncIterator[Utterance]:
     """Start synthesis and yield the utterance at its first audio. Leaving the context aborts it if it has not ended.
 
-    An invalid request fails before it waits for its turn. Raises ApiError or EngineError; ApiError 504 when the first
+    An invalid request fails before it waits to run. Raises ApiError or EngineError; ApiError 504 when the first
     audio takes longer than ``limits.first_sound_seconds``.
 
-    submit_live: submits the request of a live session, which has its own text; without it the text is ``body.input``.
+    submit_live: For a live session: submits the request with the session's text instead of ``body.input``.
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
@@ -42,18 +42,18 @@ async def start_synthesis(
         if submit_live is None:
             record.characters = len(body.input)
             record.playback = Playback() if body.stream else None
-        await ticket.wait_for_turn()
-    with closing(_rendering(body, services)) as rendering:
+        await ticket.wait_until_running()
+    with closing(_audio_pipeline(body, services)) as pipeline:
         stream = submit(request, body, model.engine) if submit_live is None else submit_live(request)
         trim = services.settings.trim_leading_silence
-        with closing(Utterance(stream, rendering, record, ticket, speed=body.speed, trim=trim)) as utterance:
+        with closing(Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim)) as utterance:
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
 
 
-def _rendering(body: SpeechBody, services: Services) -> Rendering:
-    return Rendering(
+def _audio_pipeline(body: SpeechBody, services: Services) -> AudioPipeline:
+    return AudioPipeline(
         FORMATS[body.response_format],
         services.audio_threads,
         speed=body.speed,

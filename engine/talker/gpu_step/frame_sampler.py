@@ -27,18 +27,18 @@ class RngKey(NamedTuple):
 
 
 class FirstCodes(NamedTuple):
-    """Codes of codebook 0, int64 [rows], and the sampling parameters and RNG key of the other codebooks."""
+    """Codes of codebook 0, int64 [rows], and the sampling parameters and RNG key of the residual codes."""
 
     codes: Tensor
-    params: SamplingTensors
+    residual_params: SamplingTensors
     rng: RngKey
 
 
 class FirstCodeSampler(Protocol):
     """Samples codebook 0. It is captured in a CUDA graph: no shape and no branch may depend on a tensor's value."""
 
-    def __call__(self, logits: Tensor, slots: Tensor) -> FirstCodes:
-        """Sample from logits [rows, vocab] of slots ``slots``, int64 [rows].
+    def __call__(self, logits: Tensor, slot_ids: Tensor) -> FirstCodes:
+        """Sample from logits [rows, vocab] of slots ``slot_ids``, int64 [rows].
 
         Marks the codes as seen in their slots, and adds one to the slots' frame counters.
         """
@@ -50,21 +50,21 @@ class PlainFirstCodes:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
 
-    def __call__(self, logits: Tensor, slots: Tensor) -> FirstCodes:
+    def __call__(self, logits: Tensor, slot_ids: Tensor) -> FirstCodes:
         """Sample codebook 0 and update the slots, as ``FirstCodeSampler`` requires."""
-        state = self._slots
-        rng = RngKey(state.seeds[slots], state.frames_made[slots])
-        params = state.codebook0.gather(slots)
+        slots = self._slots
+        rng = RngKey(slots.seeds[slot_ids], slots.frames_made[slot_ids])
+        params = slots.codebook0_params.gather(slot_ids)
         penalty = params.column("repetition_penalty")[:, None]
-        allowed = state.rules.apply(logits.float(), slots, penalty, rng.frames)
+        allowed = slots.codebook0_rules.apply(logits.float(), slot_ids, penalty, rng.frames)
         codes = Sampler(params)(allowed, rng.uniforms()[:, 0])
-        state.rules.remember(slots, codes)
-        state.frames_made.index_copy_(0, slots, rng.frames + 1)
-        return FirstCodes(codes, state.residual.gather(slots), rng)
+        slots.codebook0_rules.remember(slot_ids, codes)
+        slots.frames_made.index_copy_(0, slot_ids, rng.frames + 1)
+        return FirstCodes(codes, slots.residual_params.gather(slot_ids), rng)
 
 
 class ResidualCodes(Protocol):
-    """Samples codebooks 1 to 15. Captured in a CUDA graph like ``FirstCodeSampler``, with the same restrictions."""
+    """Samples the residual codes, of codebooks 1 to 15. Captured in a CUDA graph like ``FirstCodeSampler``."""
 
     def __call__(self, hidden: Tensor, first: Tensor, params: SamplingTensors, rng: RngKey) -> tuple[Tensor, Tensor]:
         """Sample from talker states [rows, hidden] and codes of codebook 0, int64 [rows].
@@ -87,7 +87,7 @@ class PlainResidualCodes:
 
 
 class FrameSampler:
-    """Samples codebook 0, then the other codebooks, and updates the slots. Runs on the device without host access."""
+    """Samples codebook 0, then the residual codes, and updates the slots. Runs on the device without host access."""
 
     def __init__(
         self, head: Linear, slots: Slots, residual: ResidualCodes, first: FirstCodeSampler | None = None
@@ -95,9 +95,9 @@ class FrameSampler:
         self._head, self._slots, self._residual = head, slots, residual
         self._first = first or PlainFirstCodes(slots)
 
-    def __call__(self, hidden: Tensor, slots: Tensor) -> Tensor:
-        """Sample codes int64 [n, 16] from hidden states [n, hidden] of slots ``slots``, int64 [n]."""
-        first = self._first(self._head(hidden), slots)
-        codes, embedding = self._residual(hidden, first.codes, first.params, first.rng)
-        self._slots.embedding.index_copy_(0, slots, embedding)
+    def __call__(self, hidden: Tensor, slot_ids: Tensor) -> Tensor:
+        """Sample codes int64 [n, 16] from hidden states [n, hidden] of slots ``slot_ids``, int64 [n]."""
+        first = self._first(self._head(hidden), slot_ids)
+        codes, embedding = self._residual(hidden, first.codes, first.residual_params, first.rng)
+        self._slots.embedding.index_copy_(0, slot_ids, embedding)
         return codes

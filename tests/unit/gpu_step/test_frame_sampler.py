@@ -7,7 +7,7 @@ from engine.kernels.linear import Linear
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
-from engine.talker.gpu_step.sampler import FrameSampler, PlainResidualCodes
+from engine.talker.gpu_step.frame_sampler import FrameSampler, PlainResidualCodes
 from engine.talker.gpu_step.slots import Slots
 
 META = torch.device("meta")
