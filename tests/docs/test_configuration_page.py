@@ -18,6 +18,7 @@ def test_the_configuration_page_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -
 def test_a_setting_has_key_variable_type_bounds_default_and_description() -> None:
     row = (
         "| `slots`<br>`SONANT_ENGINE__TALKER__SLOTS` | integer, at least 1 | `8` "
-        "| Maximum requests that decode together. |"
+        "| Maximum requests that decode together. More slots need more memory for the KV cache and make each step "
+        "longer; too many cause underruns. |"
     )
     assert row in page()
