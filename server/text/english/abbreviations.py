@@ -1,0 +1,137 @@
+"""Abbreviations as words, by context: Dr. Smith and Maple Dr., No. 5, vs., e.g., Acme Inc., U.S., J. R. R. Tolkien."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import dates, letters
+from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
+from server.text.english.chat_words import CHAT
+from server.text.english.rules import Rule, alternatives, rule
+
+_ALL_WORDS = WORDS | CHAT
+_NAME = r"(?=[ ][A-Z][\w'\-]|[ ][A-Z]\.)"
+_DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
+_PLACE_BEFORE = re.compile(r"(?:[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
+_PREPOSITION = re.compile(
+    r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
+    r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
+)
+_TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
+_TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
+_TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
+_NUMBERED = rf"(?<![\w.])(?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)"
+_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=,|\s*$|[ ](?:and|in|at|near|is|was|on|to|by)\b))"
+_COMPANY = rf"(?<=\w)(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
+_COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
+_WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
+_WEEKDAY_BEFORE = re.compile(
+    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$", re.I
+)
+_MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
+_DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'s|s\b)?"
+_HALF = r"(?<![\w.])(?P<half>[ap])\.[ ]?m\.(?!\w)"
+_INITIALS = r"(?<![\w.'])(?P<word>(?:[A-Z]\.[ ]?){1,4})(?=[ ]?[A-Z][a-z'])"
+_INITIAL_BEFORE = re.compile(r"(?:[A-Z][a-z]+|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$")
+_VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.[ ](?=[A-Z])"
+_WORD = rf"(?<![\w./@])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
+_ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
+_DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
+
+
+def _stop(match: re.Match[str]) -> str:
+    """Return a full stop if the abbreviation's own one also ends the sentence."""
+    after = match.string[match.end() : match.end() + 4]
+    return "." if not after.strip() or re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after) else ""
+
+
+def _doctor(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    place = _PLACE_BEFORE.search(before) and not _PREPOSITION.search(before)
+    if match["word"] == "Dr":
+        return "Drive" + _stop(match) if place and match[0].endswith(".") else "Doctor"
+    return "Street" if place else "Saint"
+
+
+def _title(match: re.Match[str]) -> str:
+    word = match["word"] or match["bare"]
+    if word == "Sr" and re.search(r"[A-Z][a-z]+,?\s$", match.string[max(0, match.start() - 20) : match.start()]):
+        return "Senior"
+    if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
+        return match[0]
+    return TITLES[word]
+
+
+def _street(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if not re.search(r"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|[a-z]{2}(?:st|nd|rd|th|eth))$", before):
+        return match[0]
+    stop = _stop(match) if match["stop"] else ""
+    return f"{match['space']}{STREETS[match['word']]}{stop}"
+
+
+def _company(match: re.Match[str]) -> str:
+    word, comma = match["word"], match["comma"]
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if word == "Co" and not re.search(r"[A-Z&][\w']*$|\band$", before):
+        return match[0]
+    lead = " " if word in ("Jr", "Sr", "Inc", "Ltd", "Corp", "Co") else comma
+    return f"{lead}{COMPANIES[word]}{_stop(match)}"
+
+
+def _weekday(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    after = match.string[match.end() : match.end() + 3]
+    if not _WEEKDAY_BEFORE.search(before) and not re.match(r"\s[a-z\d]|,", after):
+        return match[0]
+    return dates.day_name(match["word"]) + _stop(match)
+
+
+def _dotted(match: re.Match[str]) -> str:
+    return letters.spell(match["word"].replace(".", "")) + (match["tail"] or "") + _stop(match)
+
+
+def _half(match: re.Match[str]) -> str:
+    return f"{match['half']}.m."
+
+
+def _initials(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    if len(match["word"].strip()) <= 2 and not _INITIAL_BEFORE.search(before):
+        return match[0]
+    if match["word"].strip() == "I." and before.strip():
+        return match[0]
+    return letters.spell(match["word"]) + " "
+
+
+def _word(match: re.Match[str]) -> str:
+    word = match["word"]
+    spoken = _ALL_WORDS[word]
+    if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
+        spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
+    return spoken + (_stop(match) if word.endswith(".") else "")
+
+
+def _starts_sentence(match: re.Match[str]) -> bool:
+    return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_HALF, _half, "."),
+    rule(_VERSUS, r"\g<first> versus ", "."),
+    rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", "."),
+    rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), ""),
+    rule(_DOCTOR, _doctor, "DS"),
+    rule(_TITLE, _title, ""),
+    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), "MDP"),
+    rule(_STREET, _street, ""),
+    rule(_COMPANY, _company, "."),
+    rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], "."),
+    rule(_WEEKDAY, _weekday, "."),
+    rule(_MONTH, lambda match: dates.month_name(match["word"]) + _stop(match), "."),
+    rule(_ESTIMATED, r"\g<word>stimated", "."),
+    rule(_WORD, _word, ""),
+    rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), "."),
+    rule(_DOTTED, _dotted, "."),
+    rule(_INITIALS, _initials, "."),
+)

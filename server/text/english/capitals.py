@@ -1,0 +1,105 @@
+"""Words in capitals: acronyms as words or letters, stressed words and lines in lower case."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters
+from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
+from server.text.english.rules import Rule, rule
+
+_LINE = rf"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{{1,4}}[A-Z][A-Z']*)+(?![\w'])"
+_ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'|ed|ing|'d)?(?![\w])"
+_MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
+_MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
+_SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi)(?P<tail>'?s)?(?!\w)"
+_SPECIAL_WORDS = {
+    "SaaS": "sass",
+    "PaaS": "pass",
+    "IaaS": "eye as",
+    "IoT": "I O T",
+    "WiFi": "Wi-Fi",
+    "Wifi": "Wi-Fi",
+    "wifi": "Wi-Fi",
+    "VoIP": "voyp",
+    "OAuth": "O auth",
+    "vLLM": "V L L M",
+    "eSIM": "e sim",
+    "mRNA": "M R N A",
+    "tRNA": "T R N A",
+    "DoD": "D O D",
+    "DoJ": "D O J",
+    "PoC": "P O C",
+    "RoI": "R O I",
+    "MoE": "M O E",
+    "BoE": "B O E",
+    "MPs": "M P's",
+    "wi-fi": "Wi-Fi",
+}
+_FEW = 2
+_WORD = re.compile(r"[A-Z][A-Z']*")
+
+
+def _line(match: re.Match[str]) -> str:
+    """Return several words in capitals as ordinary words, if any of them is an ordinary word."""
+    words = _WORD.findall(match[0])
+    long = [word for word in words if len(word) > 1]
+    if len(long) < _FEW and len(words) < _FEW + 1 or not any(map(_ordinary, long)):
+        return match[0]
+    spoken = _WORD.sub(lambda word: _in_line(word[0], words), match[0])
+    return spoken[0].upper() + spoken[1:] if _starts(match) else spoken
+
+
+def _starts(match: re.Match[str]) -> bool:
+    before = match.string[: match.start()].rstrip("\"'( ")
+    return not before or before[-1] in ".!?:\n"
+
+
+def _ordinary(word: str) -> bool:
+    lower = word.lower()
+    if lower in SHORT_WORDS:
+        return True
+    plain = word not in LETTERS and word not in CUSTOM and len(word) > 3
+    return plain and letters.pronounceable(lower.replace("'", ""))
+
+
+def _in_line(word: str, words: list[str]) -> str:
+    if len(word) == 1:
+        return word if word == "I" or len(words) < _FEW else word.lower() if word == "A" else word
+    if word.startswith("I'"):
+        return f"I{word[1:].lower()}"
+    stem, apostrophe, tail = word.partition("'")
+    return letters.emphasized(stem) + apostrophe + tail.lower() if stem.lower() not in SHORT_WORDS else word.lower()
+
+
+def _alone(match: re.Match[str]) -> str:
+    word, tail = match["word"], match["tail"] or ""
+    if f"{word}{tail}".lower() in SHORT_WORDS:
+        return f"{word}{tail}".lower()
+    if tail.isupper() and tail != "'S":
+        return f"{word}{tail}".lower()
+    spoken = letters.acronym(word)
+    spoken = spoken[0].upper() + spoken[1:] if _starts(match) else spoken
+    if tail in ("s", "'s", "'S") and " " in spoken:
+        return f"{spoken}'s"
+    return spoken + tail.lower()
+
+
+def _mixed(match: re.Match[str]) -> str:
+    head = match["head"]
+    spoken = letters.spell(match["letters"]) + ("'s" if match["tail"] else "")
+    return f"{letters.spell(head) if len(head) == 1 else head} {spoken}"
+
+
+def _special(match: re.Match[str]) -> str:
+    return _SPECIAL_WORDS.get(match["word"], match["word"]) + (match["tail"] or "")
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_SPECIAL, _special, ""),
+    rule(_LINE, _line, "A"),
+    rule(_ALONE, _alone, "A"),
+    rule(_MIXED, _mixed, "A"),
+    rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "A"),
+    rule(r"(?<![\w.])OK(?!\w)", "okay", "O"),
+)

@@ -1,0 +1,196 @@
+"""Program code as words: whole fragments that markup quotes, and identifiers and operators in plain prose."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers, paths, web
+from server.text.english.rules import Rule, alternatives, rule
+from server.text.marks import CODE_END, CODE_START
+
+OPERATORS: dict[str, str] = {
+    "===": "equals",
+    "!==": "is not equal to",
+    "==": "equals equals",
+    "!=": "is not equal to",
+    "<=": "is less than or equal to",
+    ">=": "is greater than or equal to",
+    ":=": "is set to",
+    "=>": "arrow",
+    "->": "arrow",
+    "<-": "arrow",
+    "&&": "and",
+    "||": "or",
+    "++": "plus plus",
+    "+=": "plus equals",
+    "-=": "minus equals",
+    "*=": "times equals",
+    "/=": "divided by equals",
+    "**": "to the power of",
+    "//": "slash slash",
+    "<<": "shift left",
+    ">>": "shift right",
+    "::": "colon colon",
+    "...": "dot dot dot",
+    "=": "equals",
+    "+": "plus",
+    "-": "minus",
+    "*": "star",
+    "/": "slash",
+    "%": "percent",
+    "<": "less than",
+    ">": "greater than",
+    "!": "not",
+    "&": "and",
+    "|": "pipe",
+    "@": "at",
+    "#": "hash",
+    "$": "dollar",
+    "~": "tilde",
+    "^": "caret",
+    "\\": "backslash",
+    ".": "dot",
+    "?": "question mark",
+}
+_SILENT = "()[]{}\"'`;"
+_TOKEN = re.compile(
+    rf"""
+    (?P<newline>\n+)
+  | (?P<flag>(?<![\w\-])-{{1,2}}[A-Za-z][\w\-]*)      # -f, --dry-run
+  | (?P<url>https?://[^\s"'()<>]+)
+  | (?P<path>(?<![\w.])(?:~|\.{{0,2}})(?:/[\w.+@\-]+)+/?)
+  | (?P<file>(?<![\w.])[A-Za-z0-9_][\w\-]*\.(?:py|js|ts|md|txt|json|ya?ml|toml|html|css|sh|csv|c|h|cpp|rs|pdf)(?![\w(]))
+  | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)*)
+  | (?P<name>[^\W\d]\w*)
+  | (?P<operator>{alternatives(OPERATORS)})
+  | (?P<stop>[,:])
+  | (?P<other>\S)
+    """,
+    re.VERBOSE,
+)
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_SHORT_FLAG = 3
+
+
+def speak_code(code: str) -> str:
+    """Return a fragment of code in words; its lines end with full stops."""
+    words: list[str] = []
+    for token in _TOKEN.finditer(code):
+        spoken = _token(token)
+        if spoken in (",", "."):
+            if words and words[-1][-1] not in ",.":
+                words[-1] += spoken
+            elif words and spoken == ".":
+                words[-1] = f"{words[-1][:-1]}."
+        elif spoken:
+            words.append(spoken)
+    return " ".join(words).rstrip(",")
+
+
+def _token(token: re.Match[str]) -> str:
+    kind, text = token.lastgroup, token[0]
+    if kind == "newline":
+        return "."
+    if kind == "stop":
+        return ","
+    if kind == "flag":
+        return _flag(text)
+    if kind == "url":
+        return web.speak_address(text.partition("://")[2])
+    if kind in ("path", "file"):
+        return paths.speak_path(text)
+    if kind == "number":
+        return " point ".join(map(numbers.number, text.split("."))) if text.count(".") > 1 else numbers.number(text)
+    if kind == "name":
+        return identifier(text)
+    if kind == "operator":
+        return OPERATORS[text]
+    return "" if text in _SILENT else text
+
+
+def _flag(text: str) -> str:
+    name = text.lstrip("-")
+    dashes = "dash " * (len(text) - len(name))
+    return dashes + (letters.spell(name) if len(name) <= _SHORT_FLAG and dashes == "dash " else identifier(name))
+
+
+def identifier(name: str) -> str:
+    """Return an identifier in words: "getUserName" is "get user name", "MAX_RETRIES" "max retries"."""
+    words = []
+    for piece in re.split(r"[_\-]+", name):
+        if piece.upper() in letters.LETTERS or piece in letters.CUSTOM or "_" not in name:
+            words += _camel(piece)
+        else:
+            words += _camel(piece.lower() if piece.isupper() else piece)
+    return " ".join(words) or ("underscore" if name.strip("-") else "")
+
+
+def _camel(piece: str) -> list[str]:
+    if piece.islower() or piece.isupper():
+        humps = re.findall(r"\d+|\D+", piece)
+    else:
+        humps = _HUMPS.findall(piece)
+    alone = len(humps) == 1
+    return [_word(hump, alone) for hump in humps]
+
+
+def _word(hump: str, alone: bool) -> str:
+    if hump.isdecimal():
+        return numbers.grouped(hump) if len(hump) < 3 else numbers.number(hump)
+    spoken = letters.part(hump)
+    return spoken if alone or len(hump) == 1 or " " in spoken else spoken.lower()
+
+
+_BRANDS = frozenset("iPhone iPad iPod iMac iCloud iTunes iMessage eBay eBook eBooks iPhones iPads eSports xAI".split())
+_NAMESPACES = (
+    "np pd plt os sys self this obj console document window math json df torch tf nn re io app req res ctx cls logger "
+    "logging module object array string super foo bar request response user data config model client server"
+)
+_NAME = r"[A-Za-z_]\w{0,60}"
+_SNAKE = r"(?<![\w@#/.\-])_{0,2}[A-Za-z][A-Za-z0-9]{0,60}(?:_{1,2}[A-Za-z0-9]{1,60}){1,12}_{0,2}(?![\w@])"
+_CAMEL = r"(?<![\w@#])[a-z]{2,40}(?:[A-Z][a-z0-9]{1,40}){1,10}(?!\w)"
+_PASCAL = r"(?<![\w@#])(?:[A-Z][a-z0-9]{1,40}){3,10}(?!\w)"
+_CALL = rf"(?<![\w.]){_NAME}(?:\.{_NAME}){{0,5}}\((?P<arguments>[^()\n]{{0,80}})\)"
+_DOTTED = rf"(?<![\w.])(?:{_NAMESPACES.replace(' ', '|')})(?:\.[a-z_]\w{{0,60}}){{1,5}}(?!\w)"
+_INDEXED = rf"(?<![\w.])[a-z_]\w{{0,60}}\[[\w.:'\"\-]{{1,40}}\]"
+_PLURAL = re.compile(r"\w+\((?:s|es)\)")
+_FUNCTION = re.compile(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
+_LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
+_CODE_LIKE = re.compile(r"[_\d.=\"']|^\w*[a-z][A-Z]")
+
+
+def _call(match: re.Match[str]) -> str:
+    text = match[0]
+    if _PLURAL.fullmatch(text):
+        return text.replace("(", "").replace(")", "")
+    if _FUNCTION.fullmatch(text):
+        return f"{text[0]} of {text[2:-1]}"
+    arguments = match["arguments"]
+    name = text[: text.index("(")]
+    if arguments and not _CODE_LIKE.search(name) and not _CODE_LIKE.search(arguments) and not arguments.islower():
+        return text
+    return speak_code(text)
+
+
+def _camel_case(match: re.Match[str]) -> str:
+    return match[0] if match[0] in _BRANDS else identifier(match[0])
+
+
+RULES: tuple[Rule, ...] = (
+    rule(rf"{CODE_START}([^{CODE_END}]*){CODE_END}", lambda match: speak_code(match[1]), CODE_START),
+    rule(_CALL, _call, "("),
+    rule(_INDEXED, lambda match: speak_code(match[0]), "["),
+    rule(_SNAKE, lambda match: identifier(match[0]), "_"),
+    rule(_DOTTED, lambda match: speak_code(match[0]), "."),
+    rule(_CAMEL, _camel_case, ""),
+    rule(_PASCAL, lambda match: identifier(match[0]), ""),
+    rule(r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<![^\s`])-[a-zA-Z]{1,2})(?![\w\-])", lambda match: _flag(match[0]), "-"),
+    rule(
+        rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-])[ ]?",
+        lambda match: f" {OPERATORS[match['operator']]} ",
+        "=>&|",
+    ),
+    rule(r"(?<=[a-z])\+\+(?!\w)", " plus plus", "+"),
+    rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", ":"),
+)
+"""Run before numbers are read. The first rule reads fragments that markup quoted as code."""

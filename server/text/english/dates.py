@@ -1,0 +1,159 @@
+"""Dates as words: 2024-03-15, 10/12/2024, 3 Mar 2024, March 3rd, Fri, Jan 5, 12/25, 31.12.2025."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers, times
+from server.text.english.rules import Rule, rule
+
+MONTHS = (
+    "January February March April May June July August September October November December".split()
+)
+_SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_SHORT_DAYS = {
+    "mon": "Monday",
+    "tue": "Tuesday",
+    "tues": "Tuesday",
+    "wed": "Wednesday",
+    "weds": "Wednesday",
+    "thu": "Thursday",
+    "thur": "Thursday",
+    "thurs": "Thursday",
+    "fri": "Friday",
+    "sat": "Saturday",
+    "sun": "Sunday",
+}
+_LOWER = "|".join(name.lower() for name in MONTHS if name not in ("March", "May"))
+MONTH = rf"(?:{'|'.join(MONTHS)}|{'|'.join(name.upper() for name in MONTHS)}|{_LOWER}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|JAN|FEB|MAR|APR|JUN|JUL|AUG|SEPT?|OCT|NOV|DEC)\b\.?)"
+_WEEKDAY = r"(?:(?P<weekday>(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b\.?|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day),?[ ])?"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
+_YEAR = r"(?P<year>1\d{3}|20\d{2})"
+_ISO = rf"""
+    (?<![\w\-/.]) (?P<year>1\d{{3}}|20\d{{2}}) (?P<mark>[-/.]) (?P<month>0?[1-9]|1[0-2]) (?P=mark) {_DAY}
+    (?:[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)?(?P<zone>Z|[+-]\d\d:?\d\d)?)? (?![\w\-/]|\.\d)
+"""
+_NUMERIC = r"""
+    (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2}) (?![\w\-/]|\.\d)
+"""
+_MONTH_DAY = rf"""
+    (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m)
+    (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\w:%]))?
+    (?:,?[ ]{_YEAR}(?![\w%]|[.,:]\d)|,[ ]?'(?P<short>\d\d)(?!\w))?
+"""
+_DAY_MONTH = rf"""
+    (?<![\w.,:$£€]) {_WEEKDAY} (?P<the>[Tt]he[ ])?{_DAY}(?:st|nd|rd|th)?
+    (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?)?
+    (?:[ ]|-)(?P<of>of[ ])?(?P<month>{MONTH})(?!\w) (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d))?
+"""
+_MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?(?P<year>1\d{{3}}|20\d{{2}})(?![\w%]|[.,:]\d)"
+_SLASHED = r"""
+    (?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Tt]ill|[Ss]ince|[Dd]ue|[Dd]ate:?|[Dd]ated|[Ff]rom|[Bb]efore|[Aa]fter|(?:[Mm]on|
+        [Tt]ues|[Ww]ednes|[Tt]hurs|[Ff]ri|[Ss]atur|[Ss]un)day,?)[ ])?
+    (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01]) (?![\w/%]|\.\d)
+"""
+_SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
+_DAY_RANGE = (
+    r"(?<!\w)(?P<start>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.?[ ]?[-–/][ ]?"
+    r"(?P<end>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b"
+)
+_MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
+_DENOMINATORS = (16, 32, 64)
+
+
+def month_name(text: str) -> str:
+    """Return the full name of a month or its abbreviation."""
+    return _SHORT_MONTHS[text.lower().rstrip(".")[:3]]
+
+
+def day_name(text: str | None) -> str:
+    """Return the full name of a weekday, an abbreviation or nothing."""
+    if not text:
+        return ""
+    name = text.rstrip(".,")
+    return _SHORT_DAYS.get(name.lower(), name)
+
+
+def _spoken(month: str, day: int, year: str | None) -> str:
+    words = f"{month} {numbers.ordinal(day)}"
+    return f"{words}, {_year(year)}" if year else words
+
+
+def _year(text: str) -> str:
+    number = int(text)
+    if len(text) == 2:
+        number += 2000 if number <= 40 else 1900
+    return numbers.year(number)
+
+
+def _iso(match: re.Match[str]) -> str:
+    words = _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"])
+    if match["hour"]:
+        words += f", {times.clock(int(match['hour']), int(match['minute']))}"
+        words += " U T C" if match["zone"] == "Z" else ""
+    return words
+
+
+def _numeric(match: re.Match[str]) -> str:
+    first, second, mark = int(match["first"]), int(match["second"]), match["mark"]
+    if len(match["year"]) == 2 and mark != "/":
+        return match[0]
+    month, day = (second, first) if mark == "." or first > 12 else (first, second)
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return match[0]
+    if mark == "." or first > 12:
+        return f"the {numbers.ordinal(day)} of {MONTHS[month - 1]}, {_year(match['year'])}"
+    return _spoken(MONTHS[month - 1], day, match["year"])
+
+
+def _month_day(match: re.Match[str]) -> str:
+    weekday = day_name(match["weekday"])
+    words = _spoken(month_name(match["month"]), int(match["day"]), None)
+    if match["to"]:
+        words += f" to {numbers.ordinal(int(match['to']))}"
+    year = match["year"] or match["short"]
+    return (f"{weekday}, " if weekday else "") + words + (f", {_year(year)}" if year else "")
+
+
+def _day_month(match: re.Match[str]) -> str:
+    weekday = day_name(match["weekday"])
+    words = numbers.ordinal(int(match["day"]))
+    if match["to"]:
+        words += f" to {numbers.ordinal(int(match['to']))}"
+    the = match["the"] or "the "
+    words = f"{the}{words} of {month_name(match['month'])}"
+    stop = "." if match[0].endswith(".") and _ends_sentence(match) else ""
+    return (f"{weekday}, " if weekday else "") + words + (f", {_year(match['year'])}" if match["year"] else "") + stop
+
+
+def _ends_sentence(match: re.Match[str]) -> bool:
+    return match.end() == len(match.string)
+
+
+def _slashed(match: re.Match[str]) -> str:
+    """Return month and day, where a preposition or the numbers show that it is no fraction."""
+    month, day = int(match["month"]), int(match["day"])
+    before = match["before"] or ""
+    if not before and (day <= 12 or day in _DENOMINATORS):
+        return match[0]
+    if before.strip().lower() in ("from", "by") and month < day <= 10:
+        return match[0]
+    return before + _spoken(MONTHS[month - 1], day, None)
+
+
+def _month_year(match: re.Match[str]) -> str:
+    return f"{month_name(match['month'])} {_year(match['year'])}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_SEPTEMBER_11, "nine eleven", "/"),
+    rule(_ISO, _iso, "-/."),
+    rule(_NUMERIC, _numeric),
+    rule(_MONTH_DAY, _month_day),
+    rule(_DAY_MONTH, _day_month),
+    rule(_MONTH_YEAR, _month_year),
+    rule(_SLASHED, _slashed, "/"),
+    rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", "-–/"),
+    rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", "-–"),
+)

@@ -1,0 +1,76 @@
+"""Last rules of English: brackets, dashes and leftover symbols become punctuation the voice knows, spaces are put right."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+_QUOTED = r"(?<![\w'])'(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
+_OPENING = r"[ ]?[(\[{]+[ ]?"
+_CLOSING = r"[ ]?[)\]}]+"
+_NUMBERED = r"(?<![\w(])\((?P<mark>\w{1,12})\)[ ]?"
+_DASH = r"\s*(?:—|–|(?<=\s)-(?=\s))[—–\s]*"
+_LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
+_NOT_SPOKEN = re.compile(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
+_DIGIT = re.compile(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
+_SPACE = re.compile(r"[^\S\n]+")
+_BREAKS = re.compile(r"[ ]*\n\s*\n\s*|[ ]*\n[ ]*")
+_BEFORE_STOP = re.compile(r"\s+(?=[.,;:?!])(?!\.\.\.)")
+_DOUBLED = re.compile(r"(?:[,;:](?:[ ]?[,;:])*[ ]?)(?=[.?!,;:])|(?<=[.?!])[ ]?[,;:]+|(?<=[?!])\.(?!\.)|(?<![.])\.[ ]?\.(?!\.)")
+_STARTING = re.compile(r"(?m)^[\s,;:]+|^[.]+(?=\s*\w)")
+_EMPTY_QUOTES = re.compile(r"\"\s*\"")
+_END = re.compile(r"[.!?…]['\")]*$")
+_END_COMMA = re.compile(r"[,;:\-—\s]+$")
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return f'"{match["inside"]}"'
+
+
+def _numbered(match: re.Match[str]) -> str:
+    """Return the mark of an enumeration, "(1) input, (2) model"; other words in brackets keep them."""
+    mark = match["mark"]
+    return f"{mark}, " if len(mark) == 1 or mark.isdecimal() else match[0]
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_QUOTED, _quoted, "'"),
+    rule(r"``|''", '"', "`'"),
+    rule(_LEADING_DASH, "", ""),
+    rule(_DASH, " — ", "—–-"),
+    rule(_OPENING, ", ", "([{"),
+    rule(_CLOSING, ",", ")]}"),
+)
+
+EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
+
+
+def tidy(text: str) -> str:
+    """Return ``text`` with only words and the punctuation of prose, one space between words."""
+    text = _DIGIT.sub(_digit, text)
+    text = _NOT_SPOKEN.sub(" ", text)
+    text = _EMPTY_QUOTES.sub(" ", text)
+    text = _SPACE.sub(" ", text)
+    text = _BREAKS.sub(lambda match: "\n\n" if match[0].count("\n") > 1 else " ", text)
+    text = _BEFORE_STOP.sub("", text)
+    text = _DOUBLED.sub("", text)
+    text = _STARTING.sub("", text)
+    return text.strip(" \n")
+
+
+def _digit(match: re.Match[str]) -> str:
+    value = unicodedata.numeric(match[0], None)
+    return f" {numbers.cardinal(int(value))} " if value is not None else " "
+
+
+def finish(text: str) -> str:
+    """Return ``text`` as a sentence: it begins with a capital and ends with a full stop, if it has words."""
+    text = _END_COMMA.sub("", text)
+    if not any(map(str.isalnum, text)):
+        return ""
+    first = next(index for index, character in enumerate(text) if character.isalnum())
+    text = text[:first] + text[first].upper() + text[first + 1 :]
+    return text if _END.search(text) else f"{text}."

@@ -1,0 +1,92 @@
+"""Versions and model numbers as words: v2.1.3, Python 3.11, iOS 17.2, GPT-4, 1.0.0-beta.2, HTTP/2, COVID-19."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, alternatives, rule
+
+_PRODUCTS = (
+    "Python Java Node Ruby PHP Perl Go Rust Swift Kotlin Scala Django Flask Rails React Angular Vue Svelte Next Laravel "
+    "Spring Ubuntu Debian Fedora Android iOS iPadOS macOS watchOS tvOS Windows Linux Chrome Firefox Safari Edge Docker "
+    "Kubernetes Postgres PostgreSQL MySQL MariaDB SQLite MongoDB Redis Kafka Nginx Apache TypeScript JavaScript NumPy "
+    "Pandas PyTorch TensorFlow Keras CUDA Unity Unreal Blender Photoshop Bluetooth USB HDMI OpenGL Vulkan DirectX OpenSSL "
+    "TLS SSL Terraform Ansible Jenkins Git Bash CMake GCC Clang LLVM Llama GPT Claude Gemini Qwen Mistral Whisper Gradle "
+    "Maven Spark Hadoop Airflow FastAPI Pydantic Tailwind Bootstrap jQuery Webpack Vite npm pip Minecraft Godot HTML CSS "
+    "ES ECMAScript Excel Word Office WordPress Drupal Magento"
+).split()
+_SUFFIX = (
+    r"(?P<suffix>[-.]?(?P<stage>alpha|beta|rc|dev|preview|snapshot|a|b|post|final|stable|lts|nightly|hotfix|pre|SNAPSHOT|RC|LTS)"
+    r"[-.]?(?P<count>\d{0,3})(?!\w))?"
+)
+_THREE = rf"(?<![\w.,$€£\-/])(?P<v>[Vv](?:er(?:sion)?)?\.?[ ]?)?(?P<number>\d{{1,4}}(?:\.\d{{1,4}}){{2,4}}){_SUFFIX}(?![\w]|\.\d)"
+_V = rf"(?<![\w.\-])(?P<v>[Vv]|[Vv]er\.?[ ]?)(?P<number>\d{{1,4}}(?:\.\d{{1,4}}){{0,4}}){_SUFFIX}(?:(?P<x>\.x)|(?![\w]|\.\d))"
+_NAMED = rf"""
+    (?<![\w.\-]) (?P<name>{alternatives(_PRODUCTS)}|[Vv]ersions?|[Rr]elease|[Uu]pdate|[Bb]uild|[Ff]irmware|[Pp]atch|[Vv]er\.)
+    (?P<gap>[ ]|-|/) (?P<v>v)? (?P<number>\d{{1,4}}\.\d{{1,4}}) {_SUFFIX} (?P<plus>\+)? (?P<x>\.x)? (?![\w%]|[.,]\d)
+"""
+_DOTTED_X = r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3}){0,2})\.x(?!\w)"
+_PINNED = r"(?<=[a-z\d])(?P<operator>==|>=|<=|~=|!=|@)(?=\d)(?P<number>\d{1,4}(?:\.\d{1,4}){0,3})(?![\w]|\.\d)"
+_OPERATORS = {
+    "==": "equals",
+    ">=": "greater than or equal to",
+    "<=": "less than or equal to",
+    "~=": "compatible with",
+    "!=": "not equal to",
+    "@": "at",
+}
+_SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
+_DASHED = r"(?<![\w.\-])(?P<name>[A-Z][A-Za-z]{0,15})-(?P<number>\d{1,4})(?P<point>\.\d{1,2})?(?P<letter>[a-z]{0,2})(?![\w\-])(?!\.\d)"
+
+
+def version(number: str) -> str:
+    """Return a version number in words: "3.11.2" is "three point eleven point two"."""
+    return " point ".join(map(_part, number.split(".")))
+
+
+def _part(text: str) -> str:
+    return numbers.digits(text) if text.startswith("0") or len(text) > 3 else numbers.cardinal(int(text))
+
+
+def _suffix(match: re.Match[str]) -> str:
+    if not match["stage"]:
+        return ""
+    stage = {"rc": "R C", "RC": "R C", "lts": "L T S", "LTS": "L T S", "a": "A", "b": "B"}.get(match["stage"], match["stage"].lower())
+    return f" {stage}" + (f" {numbers.cardinal(int(match['count']))}" if match["count"] else "")
+
+
+def _v(match: re.Match[str]) -> str:
+    head = "version " if match["v"] else ""
+    x = " point X" if "x" in match.re.groupindex and match["x"] else ""
+    return head + version(match["number"]) + x + _suffix(match)
+
+
+def _named(match: re.Match[str]) -> str:
+    gap = " " if match["gap"] in "-/" else match["gap"]
+    name = "version" if match["name"] in ("ver.", "Ver.") else match["name"]
+    plus = " plus" if match["plus"] else ""
+    return f"{name}{gap}{'version ' if match['v'] else ''}{version(match['number'])}{_suffix(match)}{plus}{' point X' if match['x'] else ''}"
+
+
+def _pinned(match: re.Match[str]) -> str:
+    return f" {_OPERATORS[match['operator']]} {version(match['number'])}"
+
+
+def _dashed(match: re.Match[str]) -> str:
+    """Return a name with a number, "GPT-4o", "COVID-19", "F-16", without its dash."""
+    number, point = match["number"], match["point"]
+    words = version(number + point) if point else numbers.grouped(number)
+    letter = f" {letters.spell(match['letter'])}" if match["letter"] else ""
+    return f"{match['name']} {words}{letter}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_NAMED, _named),
+    rule(_THREE, _v),
+    rule(_V, _v),
+    rule(_PINNED, _pinned, "=@"),
+    rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X"),
+    rule(_SLASHED, lambda match: f"{match['name']} {version(match['number'])}", "/"),
+    rule(_DASHED, _dashed, "-"),
+)

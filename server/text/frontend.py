@@ -1,0 +1,130 @@
+"""The front end: what a voice should say for a text as people type it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from server.text import emoji, marks, markup, ssml, unicode
+from server.text.english import normalize as english
+from server.text.english.say_as import say_as
+from server.text.pronunciations import Pronunciations
+
+STEPS = ("unicode", "markup", "emoji", "normalize")
+"""Every step, in the order they run. "normalize" rewrites numbers, abbreviations and symbols as words."""
+_ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
+_SPACE = re.compile(r"[^\S\n]+")
+_CODE = re.compile(f"[{marks.CODE_START}{marks.CODE_END}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause of ``seconds`` before the character at ``position`` of the spoken text."""
+
+    position: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What will be spoken.
+
+    text: paragraphs are separated by one empty line. changed: the steps that changed the text, and "pronunciations".
+    """
+
+    text: str
+    changed: tuple[str, ...] = ()
+    pauses: tuple[Pause, ...] = ()
+
+
+def spoken(
+    text: str,
+    language: str,
+    steps: Collection[str] = STEPS,
+    pronunciations: Mapping[str, str] | None = None,
+    *,
+    name_emoji: bool = False,
+) -> Spoken:
+    """Return what a voice should say for ``text``.
+
+    Args:
+        text: as typed, up to any length; the cost is linear.
+        language: name or code of the language, in any case. Numbers are put into words for English.
+        steps: any of ``STEPS``.
+        pronunciations: word -> respelling; whole words, in any case unless the entry has capitals.
+        name_emoji: the "emoji" step names emoji in English instead of dropping them.
+
+    Raises:
+        ValueError: for an unknown step.
+    """
+    if unknown := set(steps) - set(STEPS):
+        raise ValueError(f"steps must be among {', '.join(STEPS)}, got {', '.join(sorted(unknown))}")
+    is_english = language.lower() in _ENGLISH
+    changed = []
+    current = marks.RESERVED.sub("", text)
+    if "unicode" in steps:
+        current = _step("unicode", changed, current, unicode.clean(current))
+    if "markup" in steps:
+        current = _step("markup", changed, current, _without_markup(current, is_english))
+    if "emoji" in steps:
+        current = _step("emoji", changed, current, emoji.name(current) if name_emoji else emoji.drop(current))
+    words = _pronunciations(tuple(sorted(pronunciations.items()))) if pronunciations else None
+    if words:
+        current = _step("pronunciations", changed, current, words.mark(current))
+    if "normalize" in steps and is_english:
+        current = _step("normalize", changed, current, english.normalize(current))
+    current = _CODE.sub("", current)
+    if words:
+        current = words.restore(current)
+    return _with_pauses(current, tuple(changed))
+
+
+def _step(name: str, changed: list[str], before: str, after: str) -> str:
+    if before != after:
+        changed.append(name)
+    return after
+
+
+def _without_markup(text: str, is_english: bool) -> str:
+    if ssml.is_ssml(text):
+        read = ssml.read(text, say_as if is_english else lambda inner, _kind, _form: inner)
+        if read is not None:
+            return "\n\n".join(filter(None, map(markup.join_lines, re.split(r"\n[^\S\n]*\n\s*", ssml.bracket_pauses(read)))))
+    return markup.to_text(text)
+
+
+@lru_cache(maxsize=64)
+def _pronunciations(items: tuple[tuple[str, str], ...]) -> Pronunciations:
+    return Pronunciations(dict(items))
+
+
+def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:
+    """Take the marks of pauses out of ``text``."""
+    if not marks.PAUSE.search(text):
+        return Spoken(text, changed)
+    pieces: list[str] = []
+    pauses: list[Pause] = []
+    length = 0
+    start = 0
+    for match in [*marks.PAUSE.finditer(text), None]:
+        piece = text[start : match.start() if match else len(text)]
+        piece = _SPACE.sub(" ", piece)
+        if (not length or pieces[-1][-1].isspace()) and piece[:1] == " ":
+            piece = piece[1:]
+        if piece:
+            pieces.append(piece)
+            length += len(piece)
+        if match:
+            pauses.append(Pause(length, marks.pause_seconds(match[0])))
+            start = match.end()
+    whole = "".join(pieces).rstrip()
+    return Spoken(whole, changed, tuple(Pause(min(pause.position, len(whole)), pause.seconds) for pause in pauses))
+
+
+def warm_up() -> None:
+    """Compile every rule and parser, so that the first request does not wait for it."""
+    for rule in english.RULES:
+        rule.compile()
+    spoken("**Hi** <b>there</b>, it is 5 p.m.", "english")
