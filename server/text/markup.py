@@ -29,7 +29,7 @@ _ENDED = re.compile(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = re.compile(r"[.!?:;,—-][\"')\]]*$")
 _WRAPPED_FROM = 55
 """A line of at least this many characters that has no end mark continues in the next one."""
-_STARTS_ITEM = re.compile(r"(?:[\"'(]?[A-Z0-9]|\w{1,3}[.)]\s|[-+*•]\s)")
+_STARTS_ITEM = re.compile(r"(?:-\w|[\"'(]?[A-Z0-9]|\w{1,3}[.)]\s|[-+*•]\s)")
 
 
 def to_text(text: str) -> str:

@@ -157,6 +157,8 @@ COMPANIES: dict[str, str] = {
 
 WORDS: dict[str, str] = {
     "e.g.": "for example",
+    "E.g.": "For example",
+    "I.e.": "That is",
     "e.g": "for example",
     "eg.": "for example",
     "i.e.": "that is",

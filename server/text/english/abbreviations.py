@@ -6,10 +6,13 @@ import re
 
 from server.text.english import dates, letters
 from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
-from server.text.english.chat_words import CHAT
+from server.text.english.chat_words import CHAT, LOWER_ACRONYMS
 from server.text.english.rules import Rule, alternatives, rule
 
-_ALL_WORDS = WORDS | CHAT
+_SPELLED = {word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word) for word in LOWER_ACRONYMS if word not in ("css", "https", "gps", "sms")}
+_ALL_WORDS = WORDS | CHAT | _SPELLED | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
+_ALSO_WORDS = frozenset("temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co.".split())
+"""No abbreviations at the end of a sentence: "Call the ref."."""
 _NAME = r"(?=[ ][A-Z][\w'\-]|[ ][A-Z]\.)"
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
 _PLACE_BEFORE = re.compile(r"(?:[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
@@ -21,8 +24,8 @@ _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<ba
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _NUMBERED = rf"(?<![\w.])(?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)"
-_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=,|\s*$|[ ](?:and|in|at|near|is|was|on|to|by)\b))"
-_COMPANY = rf"(?<=\w)(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
+_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=,|\s*$|[ ][a-z]))"
+_COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
 _WEEKDAY_BEFORE = re.compile(
@@ -32,9 +35,15 @@ _MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
 _DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'s|s\b)?"
 _HALF = r"(?<![\w.])(?P<half>[ap])\.[ ]?m\.(?!\w)"
 _INITIALS = r"(?<![\w.'])(?P<word>(?:[A-Z]\.[ ]?){1,4})(?=[ ]?[A-Z][a-z'])"
+_STARTER = re.compile(
+    r"[\"')]*\s+[\"'(]?(?:The|He|She|It|They|We|I|This|That|These|Those|In|On|At|A|An|But|And|So|If|When|His|Her|My|Our|Their|Its|There|"
+    r"Please|You|Your|To|For|As|By|What|Who|Why|How|Where|Then|Now|After|Before|Is|Are|Was|Do|Does|No|Yes|Not|All|Some|Most|"
+    r"One|With|From|However|Call|Ask|See|Turn|Go)\b"
+)
+"""Words that begin a sentence after an abbreviation, and seldom continue a name."""
 _INITIAL_BEFORE = re.compile(r"(?:[A-Z][a-z]+|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$")
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.[ ](?=[A-Z])"
-_WORD = rf"(?<![\w./@])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
+_WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
 _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
 
@@ -43,6 +52,12 @@ def _stop(match: re.Match[str]) -> str:
     """Return a full stop if the abbreviation's own one also ends the sentence."""
     after = match.string[match.end() : match.end() + 4]
     return "." if not after.strip() or re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after) else ""
+
+
+def _stop_after_name(match: re.Match[str]) -> str:
+    """The same for abbreviations that stand in names: "U.S. Army", "Jr. High". Any other capital may continue it."""
+    after = match.string[match.end() : match.end() + 16]
+    return "." if not after.strip() or _STARTER.match(after) else ""
 
 
 def _doctor(match: re.Match[str]) -> str:
@@ -66,7 +81,7 @@ def _street(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 24) : match.start()]
     if not re.search(r"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|[a-z]{2}(?:st|nd|rd|th|eth))$", before):
         return match[0]
-    stop = _stop(match) if match["stop"] else ""
+    stop = _stop_after_name(match) if match["stop"] else ""
     return f"{match['space']}{STREETS[match['word']]}{stop}"
 
 
@@ -76,7 +91,7 @@ def _company(match: re.Match[str]) -> str:
     if word == "Co" and not re.search(r"[A-Z&][\w']*$|\band$", before):
         return match[0]
     lead = " " if word in ("Jr", "Sr", "Inc", "Ltd", "Corp", "Co") else comma
-    return f"{lead}{COMPANIES[word]}{_stop(match)}"
+    return f"{lead}{COMPANIES[word]}{_stop_after_name(match)}"
 
 
 def _weekday(match: re.Match[str]) -> str:
@@ -88,7 +103,7 @@ def _weekday(match: re.Match[str]) -> str:
 
 
 def _dotted(match: re.Match[str]) -> str:
-    return letters.spell(match["word"].replace(".", "")) + (match["tail"] or "") + _stop(match)
+    return letters.spell(match["word"].replace(".", "")) + (match["tail"] or "") + _stop_after_name(match)
 
 
 def _half(match: re.Match[str]) -> str:
@@ -107,6 +122,8 @@ def _initials(match: re.Match[str]) -> str:
 def _word(match: re.Match[str]) -> str:
     word = match["word"]
     spoken = _ALL_WORDS[word]
+    if word.lower() in _ALSO_WORDS and _stop(match):
+        return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
     return spoken + (_stop(match) if word.endswith(".") else "")
@@ -116,10 +133,12 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
+EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", "."),)
+"""Run before numbers are put into words."""
+
 RULES: tuple[Rule, ...] = (
     rule(_HALF, _half, "."),
     rule(_VERSUS, r"\g<first> versus ", "."),
-    rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", "."),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), ""),
     rule(_DOCTOR, _doctor, "DS"),
     rule(_TITLE, _title, ""),

@@ -20,7 +20,7 @@ LETTERS = frozenset(
     SDK SEC SEO SFO SFX SJW SLA SLR SMS SMTP SNL SOP SOS SPF SQL SRO SS SSD SSH SSL SSN SSO STD STI SUV SVG SVP TA TB TBA TBD
     TBH TCP TCU TD TGIF TIL TLC TLS TMI TMZ TNT TSA TTS TTYL TV TVS UAE UAV UC UCLA UDP UFC UFO UI UK UN UNC UPC UPS
     URI URL US USA USAF USB USC USDA USMC USPS USS USSR UTC UTF UTI UV UX VA VAT VC VCR VFX VHS VIP VLC VM VOD VP VPN VPS VR
-    VW WC WFH WHO WNBA WSJ WTF WTO WW WWE WWF WWI WWII WWW XL XML XMPP XXL XXX YA YMCA YOY ZDF
+    VW WC WFH WHO WNBA WSJ WTF WTO WW WWE WWF WWW XL XML XMPP XXL XXX YA YMCA YOY ZDF
     """.split()
 )
 """Read letter by letter."""
@@ -77,9 +77,15 @@ CUSTOM: dict[str, str] = {
     "VRAM": "V ram",
     "WYSIWYG": "wizzy wig",
     "XLSX": "X L S X",
+    "WW2": "World War two",
+    "WWI": "World War one",
+    "WWII": "World War two",
     "YMMV": "your mileage may vary",
 }
 """Neither letters nor a word as it is written."""
+
+NAMES = frozenset("abs als co da doe dos esp est ko la ma pa pi pos pow rem rip sop til vat".split())
+"""Letters in capitals, but names or parts of names in lower case."""
 
 SHORT_WORDS = frozenset(
     """

@@ -12,7 +12,7 @@ _LINE = rf"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{{1,4}}[A-Z][A-Z']*)+(?![\
 _ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'|ed|ing|'d)?(?![\w])"
 _MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
 _MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
-_SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi)(?P<tail>'?s)?(?!\w)"
+_SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi|YoY|QoQ|MoM)(?P<tail>'?s)?(?!\w)"
 _SPECIAL_WORDS = {
     "SaaS": "sass",
     "PaaS": "pass",
@@ -35,6 +35,9 @@ _SPECIAL_WORDS = {
     "BoE": "B O E",
     "MPs": "M P's",
     "wi-fi": "Wi-Fi",
+    "YoY": "year over year",
+    "QoQ": "quarter over quarter",
+    "MoM": "month over month",
 }
 _FEW = 2
 _WORD = re.compile(r"[A-Z][A-Z']*")

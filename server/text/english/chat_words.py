@@ -64,3 +64,9 @@ CHAT: dict[str, str] = {
     "N/A": "N A",
 }
 """Anywhere, as whole words, in this case."""
+
+LOWER_ACRONYMS = (
+    "tv tvs cd cds dvd dvds pc pcs usb html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https ssh npm gps atm "
+    "dj djs mri dna faq faqs sms mp3 hdmi led leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia usa uk ussr eu gdp vip rip"
+).split()
+"""Acronyms that people also write in lower case, and that are no words."""

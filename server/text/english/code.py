@@ -70,10 +70,14 @@ _TOKEN = re.compile(
 )
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 _SHORT_FLAG = 3
+_KEYS = re.compile(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
+"""A combination of keys, which has a rule of its own."""
 
 
 def speak_code(code: str) -> str:
     """Return a fragment of code in words; its lines end with full stops."""
+    if _KEYS.fullmatch(code):
+        return code
     words: list[str] = []
     for token in _TOKEN.finditer(code):
         spoken = _token(token)
@@ -165,11 +169,17 @@ def _call(match: re.Match[str]) -> str:
         return text.replace("(", "").replace(")", "")
     if _FUNCTION.fullmatch(text):
         return f"{text[0]} of {text[2:-1]}"
+    if text.startswith("O("):
+        return f"big O of {text[2:-1]}"
     arguments = match["arguments"]
     name = text[: text.index("(")]
     if arguments and not _CODE_LIKE.search(name) and not _CODE_LIKE.search(arguments) and not arguments.islower():
         return text
     return speak_code(text)
+
+
+def _prime(match: re.Match[str]) -> str:
+    return f"{match['name']} {'double ' if len(match['primes']) > 1 else ''}prime "
 
 
 def _camel_case(match: re.Match[str]) -> str:
@@ -178,13 +188,14 @@ def _camel_case(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(rf"{CODE_START}([^{CODE_END}]*){CODE_END}", lambda match: speak_code(match[1]), CODE_START),
+    rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})(?=\([a-z]\))", _prime, "'"),
     rule(_CALL, _call, "("),
     rule(_INDEXED, lambda match: speak_code(match[0]), "["),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),
     rule(_DOTTED, lambda match: speak_code(match[0]), "."),
     rule(_CAMEL, _camel_case, ""),
     rule(_PASCAL, lambda match: identifier(match[0]), ""),
-    rule(r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<![^\s`])-[a-zA-Z]{1,2})(?![\w\-])", lambda match: _flag(match[0]), "-"),
+    rule(r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])", lambda match: _flag(match[0]), "-"),
     rule(
         rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-])[ ]?",
         lambda match: f" {OPERATORS[match['operator']]} ",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import numbers, times
+from server.text.english import letters, numbers, times
 from server.text.english.rules import Rule, rule
 
 MONTHS = (
@@ -50,7 +50,7 @@ _DAY_MONTH = rf"""
 _MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?(?P<year>1\d{{3}}|20\d{{2}})(?![\w%]|[.,:]\d)"
 _SLASHED = r"""
     (?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Tt]ill|[Ss]ince|[Dd]ue|[Dd]ate:?|[Dd]ated|[Ff]rom|[Bb]efore|[Aa]fter|(?:[Mm]on|
-        [Tt]ues|[Ww]ednes|[Tt]hurs|[Ff]ri|[Ss]atur|[Ss]un)day,?)[ ])?
+        [Tt]ues|[Ww]ednes|[Tt]hurs|[Ff]ri|[Ss]atur|[Ss]un)day,?|(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)[.,]?)[ ])?
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01]) (?![\w/%]|\.\d)
 """
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
@@ -59,6 +59,11 @@ _DAY_RANGE = (
     r"(?P<end>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b"
 )
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
+_SPOKEN_RANGE = (
+    rf"(?<!\w)(?P<start>(?:{'|'.join(MONTHS)})[ ][a-z]+(?:-[a-z]+)?(?:,[ ][a-z]+(?:[ \-][a-z]+){{1,3}})?)[ ]?[-–][ ]?"
+    rf"(?=(?:{'|'.join(MONTHS)})[ ][a-z])"
+)
+_FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
 _DENOMINATORS = (16, 32, 64)
 
 
@@ -121,7 +126,8 @@ def _day_month(match: re.Match[str]) -> str:
     words = numbers.ordinal(int(match["day"]))
     if match["to"]:
         words += f" to {numbers.ordinal(int(match['to']))}"
-    the = match["the"] or "the "
+    joined = re.search(r"\b(?:and|or|to) $", match.string[max(0, match.start() - 4) : match.start()])
+    the = match["the"] or ("" if joined and not weekday else "the ")
     words = f"{the}{words} of {month_name(match['month'])}"
     stop = "." if match[0].endswith(".") and _ends_sentence(match) else ""
     return (f"{weekday}, " if weekday else "") + words + (f", {_year(match['year'])}" if match["year"] else "") + stop
@@ -139,7 +145,13 @@ def _slashed(match: re.Match[str]) -> str:
         return match[0]
     if before.strip().lower() in ("from", "by") and month < day <= 10:
         return match[0]
+    if (short := before.strip(" .,")).lower() in _SHORT_DAYS:
+        before = f"{day_name(short)}, "
     return before + _spoken(MONTHS[month - 1], day, None)
+
+
+def _fiscal(match: re.Match[str]) -> str:
+    return f"{letters.spell(match['name'])} {numbers.year(int(match['year']))}"
 
 
 def _month_year(match: re.Match[str]) -> str:
@@ -147,11 +159,13 @@ def _month_year(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_FISCAL, _fiscal),
     rule(_SEPTEMBER_11, "nine eleven", "/"),
     rule(_ISO, _iso, "-/."),
     rule(_NUMERIC, _numeric),
     rule(_MONTH_DAY, _month_day),
     rule(_DAY_MONTH, _day_month),
+    rule(_SPOKEN_RANGE, r"\g<start> to ", "-–"),
     rule(_MONTH_YEAR, _month_year),
     rule(_SLASHED, _slashed, "/"),
     rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", "-–/"),

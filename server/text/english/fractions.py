@@ -98,12 +98,18 @@ def _is_score(before: str, after: str) -> bool:
     )
 
 
+def _decimal_score(match: re.Match[str]) -> str:
+    return f"{numbers.number(match['score'])} out of {numbers.cardinal(int(match['of']))}"
+
+
 def _built(match: re.Match[str]) -> str:
     top, bottom = int(match["top"].translate(_SUPER)), int(match["bottom"].translate(_SUPER))
     return f" {fraction(top, bottom)} " if bottom else match[0]
 
 
 RULES: tuple[Rule, ...] = (
+    rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "/"),
+    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100)(?![\w/])", _decimal_score, "/"),
     rule(_BUILT, _built, "⁄"),
     rule(_VULGAR, _vulgar_match, VULGAR),
     rule(_SLASH, _slash, "/"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import numbers
-from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS, WORDS
+from server.text.english.acronym_words import CUSTOM, LETTERS, NAMES, SHORT_WORDS, WORDS
 
 _PIECES = re.compile(r"\d+|[^\W\d_]|&")
 _ONSETS = frozenset(
@@ -13,6 +13,13 @@ _ONSETS = frozenset(
     "sch scr shr spl spr squ str thr".split()
 )
 """Groups of consonants that an English word may begin with."""
+_CODAS = frozenset(
+    "bb bs bt ch ck cks cs ct cts dd ds dg dth ff ffs fs ft fts ght ghts gg gh gn gs kl ks ld lds lf lfs lk lks ll lls lm lms "
+    "lp lps ls lt lts lth mb mbs mn mp mps mph mpt ms mpts nch nd nds ng ngs ngst ngth ngths nk nks nn ns nt nth nths nts "
+    "ph phs pp ps pt pts rb rbs rc rch rd rds rf rfs rg rge rk rks rl rld rlds rls rm rms rn rns rp rps rr rs rst rsts rt rts "
+    "rth rths rve sh shed sk sks sm sms sp sps ss st sts tch th ths thm tt ts tz wd wds wl wls wn wns wk wks ws wth wths wds xt xts zz".split()
+)
+"""Groups of consonants that an English word may end with."""
 _CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]+")
 _LONGEST_RUN = 3
 _LONGEST_SPELLED = 5
@@ -42,7 +49,8 @@ def pronounceable(word: str) -> bool:
     if any(len(run) > _LONGEST_RUN + (len(word) > _LONGEST_SPELLED) for run in runs):
         return False
     first = _CONSONANTS.match(word)
-    return first is None or len(first[0]) == 1 or first[0] in _ONSETS
+    last = runs[-1] if runs and word.endswith(runs[-1]) else ""
+    return (first is None or len(first[0]) == 1 or first[0] in _ONSETS) and (len(last) < 2 or last in _CODAS)
 
 
 def acronym(word: str) -> str:
@@ -84,9 +92,11 @@ def part(word: str) -> str:
         return upper
     if upper in CUSTOM:
         return CUSTOM[upper]
-    if (upper in LETTERS and lower not in SHORT_WORDS) or not re.search(r"[aeiouy]", lower):
+    if word.isupper():
+        return acronym(word)
+    if (upper in LETTERS and lower not in SHORT_WORDS and word not in NAMES) or not re.search(r"[aeiouy]", lower):
         return spell(word)
-    return lower if word.isupper() else word
+    return word
 
 
 def is_word(text: str) -> bool:

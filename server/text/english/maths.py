@@ -57,10 +57,12 @@ _GREEK = {
     "ρ": "rho",
     "τ": "tau",
 }
+_WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
+"""Words of two letters that are no product of two variables."""
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
 _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
 _ATOM = rf"""
-    (?: {_NUMBER}(?:/\d{{1,6}}(?!\d))?(?:[a-z]{{1,2}}(?![a-z\d]))? | [a-zA-Z{"".join(_GREEK)}](?:[a-z](?![\w']))?(?![\w']) | ∞ )
+    (?: {_NUMBER}(?:/\d{{1,6}}(?!\d))?(?:[a-z]{{1,2}}(?![a-z\d]))? | (?!(?:{_WORDS})(?!\w))[a-zA-Z{"".join(_GREEK)}](?:[a-z](?![a-zA-Z0-9_']))?(?![a-zA-Z0-9_']) | ∞ )
     (?:{_POWER})? !?
 """
 _OPERAND = rf"[-−+±]?√?\({{0,2}}[-−]?√?(?:{_ATOM})(?:\([a-z0-9]{{1,3}}\))?\){{0,2}}(?:{_POWER})?%?"
@@ -72,7 +74,7 @@ _TOKEN = re.compile(
 _RELATION = re.compile(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
 _ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
-_SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?!\w)"
+_SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
 _SUBSCRIPT = r"[₀-₉₊₋]{1,8}"
 _CHEMISTRY = re.compile(r"[A-Z][a-z]?$")
 
@@ -143,7 +145,8 @@ def _powered(match: re.Match[str]) -> str:
 
 def _scientific(match: re.Match[str]) -> str:
     exponent = ("minus " if match["sign"] == "-" else "") + numbers.number(match["power"])
-    return f"{numbers.number(match['number'])} times ten to the power of {exponent}"
+    speed = " meters per second" if match["speed"] else ""
+    return f"{numbers.number(match['number'])} times ten to the power of {exponent}{speed}"
 
 
 def _root(match: re.Match[str]) -> str:

@@ -155,7 +155,7 @@ _AMOUNT = rf"""
     (?P<sign>(?<![\w.,)])[-+−])?
     (?<![\w.,]) (?P<symbol>{_SYMBOL})[ ]? (?P<minus>[-−])?
     (?P<number>{_NUMBER})
-    (?:[ ]?[-–][ ]?(?P=symbol)?(?P<to>{_NUMBER}))?
+    (?:(?P<first>[ ]?(?:million|billion|trillion|thousand)|bn|[KkMBT])?(?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥]))(?P=symbol)?(?P<to>{_NUMBER}))?
     {_SCALE}
     (?P<more>\+)?
     (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w))?
@@ -181,7 +181,9 @@ def _amount(match: re.Match[str]) -> str:
     if article and describes and number.partition(".")[0] in ("8", "11", "18", "80") and article.strip() in ("a", "A"):
         article = f"{match['article']}n "
     if match["to"]:
-        words = _range(number, match["to"], scale, coin, bool(describes))
+        first = (match["first"] or "").strip()
+        first = SCALES.get(first, first)
+        words = _range(number, match["to"], (first if first != scale else "", scale), coin, bool(describes))
     elif scale:
         words = f"{numbers.number(number)} {scale} {coin[0] if describes else coin[1]}"
     elif describes and "." not in number:
@@ -193,11 +195,12 @@ def _amount(match: re.Match[str]) -> str:
     return article + sign + words + more + (f" {per}" if per == "each" else f" per {per}" if per else "")
 
 
-def _range(start: str, end: str, scale: str, coin: Coin, describes: bool) -> str:
-    if "." in start and "." in end:
+def _range(start: str, end: str, scales: tuple[str, str], coin: Coin, describes: bool) -> str:
+    first, scale = scales
+    if "." in start and "." in end and not scale:
         return f"{amount(start, coin)} to {amount(end, coin)}"
     unit = coin[0] if describes else coin[1]
-    return " ".join(filter(None, (numbers.number(start), "to", numbers.number(end), scale, unit)))
+    return " ".join(filter(None, (numbers.number(start), first, "to", numbers.number(end), scale, unit)))
 
 
 def amount(number: str, coin: Coin) -> str:

@@ -32,6 +32,8 @@ RULES: tuple[Rule, ...] = (
     *code.RULES,
     *paths.RULES,
     *tidy.EARLY,
+    *plain_numbers.FIRST,
+    *abbreviations.EARLY,
     *dates.RULES,
     *times.RULES,
     *phones.RULES,

@@ -8,12 +8,17 @@ from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
 
 _TOLL_FREE = frozenset("800 900".split())
-_INTERNATIONAL = r"(?<![\w.+])\+(?P<country>\d{1,3})(?P<rest>(?:[ .\-]?\(?\d{1,5}\)?){2,6})(?![\w])"
+_INTERNATIONAL = r"(?<![\w.+])\+(?P<country>\d{1,3})(?P<rest>(?:[ .\-]?\(?\d{1,5}\)?){2,7})(?![\w])"
 _AMERICAN = r"""
     (?<![\w.\-/$]) (?:(?P<one>1)[ .\-])? (?:\((?P<area>\d{3})\)[ ]?|(?P<plain>\d{3})[ .\-])
     (?P<middle>\d{3})[ .\-](?P<last>\d{4}) (?![\w\-/]|\.\d)
 """
 _LOCAL = r"(?<![\w.\-/$(])(?P<middle>\d{3})-(?P<last>\d{4})(?![\w\-/]|\.\d)"
+_SPACED = r"""
+    (?P<before>\b(?:[Nn]umber|[Pp]hone|[Cc]all|[Dd]ial|[Tt]el|[Tt]elephone|[Cc]ell|[Mm]obile|[Ff]ax|[Tt]ext)(?:[ ](?:is|us|me|at|number|on|to)){0,3}:?[ ])
+    (?P<middle>\d{3})[ .](?P<last>\d{4}) (?![\w\-/]|\.\d)
+"""
+_TRUNK = r"(?<![\w.\-/$+])0\d{1,4}(?:[ \-]\d{3,8}){1,3}(?![\w\-/]|\.\d)"
 _SOCIAL = r"(?<![\w.\-/$])\d{3}-\d{2}-\d{4}(?![\w\-/]|\.\d)"
 _CARD = r"(?<![\w.\-/$])\d{4}(?P<mark>[ \-])\d{4}(?P=mark)\d{4}(?P=mark)\d{1,7}(?![\w\-/])"
 _AMEX = r"(?<![\w.\-/$])\d{4}[ \-]\d{6}[ \-]\d{5}(?![\w\-/])"
@@ -28,23 +33,50 @@ _LABELLED = rf"""
     (?<!\w) (?P<label>{_LABEL}(?:[ ](?:number|no\.?|code|ID|digits|id))?) (?P<link>:?[ ](?:is[ ]|are[ ]|to[ ])?|:|[ ]?\#[ ]?|[ ]No\.[ ])
     (?P<hash>\#)? (?P<digits>\d{{3,20}}(?:[ \-]\d{{2,10}}){{0,6}}) (?![\w%$€£]|[.,:]\d|[ ]?(?:percent|dollars|people|times|items|of|miles|years|days))
 """
-_EMERGENCY = r"(?<![\w.$])(?P<number>911|999|112|411|311|211|511|611|711|811|988)(?![\w.,%]\w|\w|[ ]\w+s\b)"
+_EMERGENCY = r"""
+    (?<![\w.$\-–])(?P<number>911)(?![\w.,%–\-]\w|\w|[ ](?:people|points|miles|pages|times|items|days)\b)
+  | (?P<before>\b(?:[Dd]ial(?:led|ed)?|[Cc]all(?:ed)?|[Tt]ext|[Pp]hone|[Rr]ing|[Rr]ang)[ ])(?P<short>\d{3})(?![\w%–\-]|[.,]\d|[ ](?:people|times|men|of)\b)
+"""
 _ROOM = r"""
     (?<!\w) (?P<word>[Rr]oom|[Ss]uite|[Aa]partment|[Aa]pt\.?|[Uu]nit|[Ff]light|[Hh]ighway|[Rr]oute|[Ii]nterstate|[Bb]us|[Ee]rror|[Ss]tatus|
         [Aa]rea[ ]code|HTTP|[Bb]oeing|[Aa]irbus|[Pp]orsche|Highway|US|[Cc]ourse|[Tt]rain|[Xx]box)
-    (?P<gap>[ ](?:code[ ]|number[ ]|\#)?|-) (?P<number>\d{3,4}) (?![\w%$€£]|[.,:]\d)
+    (?P<gap>[ ](?:code[ ]|number[ ]|\#)?|-) (?P<airline>[A-Z]{2}[ ])?(?P<number>\d{3,4}) (?![\w%$€£]|[.,:]\d)
 """
 _ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
 _HASHED = r"(?<![\w&])\#[ ]?(?P<number>\d{1,20})(?![\w%]|[.,]\d)"
 _ISBN = r"(?<!\w)(?P<label>ISBN|ISSN|IBAN|EAN|UPC)(?:-1[03])?:?[ ](?P<code>[\dX\- ]{8,30})(?!\w)"
-_MIXED = r"(?<![\w.,$€£#@/'])(?=[A-Z0-9\-]{4,20}(?!\w))(?=[A-Z\-]*\d)(?=[\d\-]*[A-Z])[A-Z0-9]{1,12}(?:-[A-Z0-9]{1,12}){0,4}(?![\w\-]|\.\w)"
+_MIXED = r"(?<![\w.,$€£#@/'])(?=[A-Z0-9\-]{4,20}(?!\w))(?=[A-Z\-]*\d)(?=[\d\-]*[A-Z])(?!FY)[A-Z0-9]{1,20}(?:-[A-Z0-9]{1,12}){0,4}(?![\w\-]|\.\w)"
 _ALTERNATING = re.compile(r"[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 _HOUSE = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
+_DOOR = r"(?P<word>\b(?:[Aa]partment|[Aa]pt|[Uu]nit|[Rr]oom|[Ss]uite|[Gg]ate|[Ss]eat|[Ff]lat|[Rr]ow|number)[ ]\#?)(?P<number>\d{1,4})-?(?P<letter>[A-Z])(?!\w)"
+_HOUSE_NUMBER = (
+    r"(?<![\w.,$€£/\-])\d{3,4}(?=(?:[ ][NSEW]\.?)?(?:[ ][A-Z][a-z]+|[ ]\d{1,3}(?:st|nd|rd|th)){1,3}"
+    r"[ ](?:St|Ave|Rd|Blvd|Dr|Ln|Ct|Pl|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Court|Place)\b)"
+)
+_ZIP = r"(?P<comma>,[ ]|[a-z][ ])(?P<state>[A-Z]{2})[ ](?P<zip>\d{5})(?:-(?P<more>\d{4}))?(?![\w\-]|[.,]\d)"
+_STATES = dict(
+    zip(
+        (
+            "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK "
+            "OR PA RI SC SD TN TX UT VT VA WA WV WI WY DC"
+        ).split(),
+        (
+            "Alabama,Alaska,Arizona,Arkansas,California,Colorado,Connecticut,Delaware,Florida,Georgia,Hawaii,Idaho,"
+            "Illinois,Indiana,Iowa,Kansas,Kentucky,Louisiana,Maine,Maryland,Massachusetts,Michigan,Minnesota,Mississippi,"
+            "Missouri,Montana,Nebraska,Nevada,New Hampshire,New Jersey,New Mexico,New York,North Carolina,North Dakota,"
+            "Ohio,Oklahoma,Oregon,Pennsylvania,Rhode Island,South Carolina,South Dakota,Tennessee,Texas,Utah,Vermont,"
+            "Virginia,Washington,West Virginia,Wisconsin,Wyoming,D C"
+        ).split(","),
+        strict=True,
+    )
+)
+_WORDS = r"(?<!\w)(?P<one>1-)?(?P<area>8\d\d)-(?P<word>[A-Z]{3,10}(?:-[A-Z]{3,10})?)(?!\w)"
+_SHORT_CODE = r"(?P<before>\b[Tt]ext\b[^.!?\n]{1,40}\bto[ ])(?P<digits>\d{5,6})(?![\w]|[.,]\d)"
 
 
 def _international(match: re.Match[str]) -> str:
-    groups = re.findall(r"\d+", match["rest"])
+    groups = re.findall(r"\d+", match["rest"].replace("(0)", ""))
     if sum(map(len, groups)) < 6:
         return match[0]
     return ", ".join([f"plus {numbers.digits(match['country'])}", *map(numbers.digits, _split(groups))])
@@ -87,7 +119,21 @@ def _labelled(match: re.Match[str]) -> str:
 
 def _room(match: re.Match[str]) -> str:
     gap = match["gap"].replace("#", "number ").replace("-", " ")
-    return f"{match['word']}{gap}{numbers.grouped(match['number'])}"
+    airline = f"{letters.spell(match['airline'])} " if match["airline"] else ""
+    return f"{match['word']}{gap}{airline}{numbers.grouped(match['number'])}"
+
+
+def _zip(match: re.Match[str]) -> str:
+    state = _STATES.get(match["state"])
+    if state is None:
+        return match[0]
+    more = f", {numbers.digits(match['more'])}" if match["more"] else ""
+    return f"{match['comma']}{state} {numbers.digits(match['zip'])}{more}"
+
+
+def _words(match: re.Match[str]) -> str:
+    one = "one, " if match["one"] else ""
+    return f"{one}{numbers.grouped(match['area'])}, {match['word'].lower().replace('-', ' ')}"
 
 
 def _hashed(match: re.Match[str]) -> str:
@@ -114,18 +160,25 @@ def _mixed(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_IP, _ip, "."),
     rule(_ISBN, _isbn, "A"),
+    rule(_WORDS, _words, "A"),
+    rule(_SHORT_CODE, lambda match: match["before"] + numbers.digits(match["digits"])),
     rule(_INTERNATIONAL, _international, "+"),
     rule(_CARD, _grouped),
     rule(_AMEX, _grouped),
     rule(_MASKED, lambda match: f"ending in {numbers.digits(match['digits'])}", "xX*•"),
     rule(_AMERICAN, _american),
+    rule(_SPACED, lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}"),
+    rule(_TRUNK, _grouped),
     rule(_SOCIAL, _grouped, "-"),
     rule(_LOCAL, _grouped, "-"),
     rule(_LABELLED, _labelled),
-    rule(_EMERGENCY, lambda match: numbers.digits(match["number"])),
+    rule(_EMERGENCY, lambda match: (match["before"] or "") + numbers.digits(match["number"] or match["short"])),
+    rule(_ZIP, _zip, "A"),
+    rule(_HOUSE_NUMBER, lambda match: numbers.grouped(match[0])),
     rule(_ROOM, _room),
     rule(_ERROR, lambda match: numbers.grouped(match["number"])),
     rule(_HASHED, _hashed, "#"),
+    rule(_DOOR, lambda match: f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}"),
     rule(_HOUSE, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}"),
     rule(_MIXED, _mixed),
     rule(_LONG, lambda match: numbers.digits(match[0])),

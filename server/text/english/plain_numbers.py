@@ -12,16 +12,17 @@ _DECADE_BEFORE = re.compile(
     r"(?:\b(?:the|her|his|their|my|our|your|its|in|mid|late|early|since|from|of|and|or|to|high|low|that|those|upper|lower)[ -]|^)$",
     re.I,
 )
+_DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0s)[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
+_ISH = r"(?<=[\d%])-?ish(?!\w)"
 _SHORT_YEAR = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
 _ERA = r"(?<![\w.,$])(?P<number>\d{1,5})(?P<gap>[ ]?)(?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.)(?!\w)"
 _ERA_BEFORE = r"(?<!\w)(?P<era>AD|A\.D\.)[ ](?P<number>\d{1,4})(?![\w,]\d|\w)"
-_FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
 _ORDINAL = r"(?<![\w.])(?P<number>\d{1,3}(?:,\d{3})+|\d{1,15})(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?![^\W_])"
 _PERCENT = rf"""
     (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
     (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
 """
-_YEAR = r"(?<![\w.,$€£#/'])(?P<number>1[1-9]\d\d|20\d\d|10\d\d)(?![\w%/°]|[.,]\d)"
+_YEAR = r"(?<![\w.,$€£#/'])(?P<number>1[1-9]\d\d|20\d\d|10\d\d|(?<=[Bb]y[ ])21\d\d|(?<=[Ii]n[ ])21\d\d)(?![\w%/°]|[.,]\d)"
 _COUNTED = re.compile(
     r"[ -](?:(?!(?:was|is|has|its|this|plus|as|us|yes|versus|always|perhaps|across|unless|thus|towards|besides|sales|"
     r"elections|models|olympics|awards|finals|games|results|tax(?:es)?|series|census|crisis|news|saw|was)\b)[a-z]{2,}s\b|"
@@ -44,6 +45,9 @@ _ABOUT = r"(?<![\w~])[~≈∼][ ]?(?=\d|[$€£])"
 _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
 _PLUS = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})\+(?![\w+])"
 _DECIMAL = r"(?<![\w.])\.\d+"
+_DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
+_SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){2,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_EUROPEAN = r"(?<=€)\d{1,3}(?:\.\d{3})*,\d{2}(?!\d)|(?<![\w.,])\d{1,3}(?:\.\d{3})*,\d{2}(?=[ ]?(?:€|EUR\b|euros?\b))"
 _NUMBER = r"(?<!\d)\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 _BESIDE = re.compile(r"[^\W\d_]")
 _LEADING = r"(?<![\w.])(?P<letters>[A-Za-z]{1,12})(?P<number>\d{1,4})(?P<tail>[A-Za-z]{0,3})(?!\w|[.]\d)"
@@ -86,12 +90,6 @@ def _era(match: re.Match[str]) -> str:
     return f"{words} {letters.spell(match['era'])}"
 
 
-def _fiscal(match: re.Match[str]) -> str:
-    year = match["year"]
-    words = numbers.year(int(year)) if len(year) == 4 else numbers.cardinal(int(year))
-    return f"{letters.spell(match['name'])} {words}"
-
-
 def _number(match: re.Match[str]) -> str:
     """Return a plain number; beside a letter it is set apart from it."""
     text, (start, end) = match.string, match.span()
@@ -118,12 +116,20 @@ def _trailing(match: re.Match[str]) -> str:
 EARLY: tuple[Rule, ...] = (
     rule(_ERA, _era, "A"),
     rule(_ERA_BEFORE, lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}", "A"),
+    rule(_ISH, " ish", "0"),
+    rule(_DECADES, lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}"),
     rule(_DECADE, _decade),
     rule(_SHORT_YEAR, lambda match: numbers.year(int(match["year"])), "'"),
-    rule(_FISCAL, _fiscal),
     rule(_PERCENT, _percent),
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
+
+FIRST: tuple[Rule, ...] = (
+    rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", "")),
+    rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", "")),
+    rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), "€E"),
+)
+"""Run before everything with numbers: other ways to group digits."""
 
 RULES: tuple[Rule, ...] = (
     rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", "")))),

@@ -11,7 +11,7 @@ _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/:]|[.,]\d|-\d)"
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RATIO = r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|\.\d)"
-_LETTERS = r"(?<![\w.\-])(?P<start>[A-Z])[-–](?P<end>[A-Z])(?![\w\-.])"
+_LETTERS = r"(?<![\w.\-])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"
 _VERSE = re.compile(
     r"(?:Genesis|Exodus|Leviticus|Deuteronomy|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|"
@@ -21,6 +21,8 @@ _VERSE = re.compile(
 
 def _span(match: re.Match[str]) -> str:
     start, end = match["start"], match["end"]
+    if start == end == "50":
+        return "fifty-fifty"
     words = f"{_one(start, end)} to {_one(end, start)}"
     return f"{words} plus" if match["more"] else words
 

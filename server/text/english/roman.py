@@ -12,9 +12,9 @@ _ROMAN = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0
 _COUNTED = (
     "chapter|part|act|scene|volume|vol|book|section|article|title|type|phase|stage|class|level|episode|appendix|figure|"
     "table|grade|mark|category|schedule|lesson|unit|page|war|bowl|tier|round|amendment|chapters|parts|season|vatican|"
-    "wrestlemania|rocky|rambo|fantasy|apollo|saw|saturn|division|group|factor|quest|kombat|fighter|souls|civilization|"
+    "wrestlemania|rocky|rambo|fantasy|apollo|saturn|division|group|factor|quest|kombat|fighter|souls|civilization|"
     "diablo|warcraft|starcraft|gta|auto|age|trimester|column|exhibit|annex|region|zone|quarter|paragraph|clause|item|"
-    "number|no|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
+    "number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
 )
 _MONARCHS = (
     "Henry|Louis|Elizabeth|George|Edward|Richard|Charles|James|William|Paul|Pius|Benedict|Napoleon|Nicholas|Catherine|"
@@ -33,7 +33,7 @@ _LOWER_RULE = rf"(?<!\w)(?P<word>(?:chapter|part|act|scene|volume|vol\.|section|
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{_MONARCHS})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
 _CENTURY = rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympiad)\b)"
 _PERSON = rf"(?<!\w)(?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ][A-Z][a-z]+,?[ ])(?P<roman>III|IV|II)(?!\w)(?!'[a-rt-z])"
-_OTHER = rf"(?<!\w)(?P<word>[A-Z][a-z]+[ ])(?P<roman>(?:X{{0,3}})(?:IX|IV|VI{{1,3}}|I{{2,3}})|X{{1,3}}I{{1,3}}|X{{2,3}}V?)(?!\w)(?!'[a-rt-z])"
+_OTHER = rf"(?<!\w)(?P<word>(?!(?:An?|The|My|Her|His|Our|No|In|On|At|This|That|Your|Their|With|By|For)[ ])[A-Z][a-z]+[ ])(?P<roman>(?:X{{0,3}})(?:IX|IV|VI{{1,3}}|I{{2,3}})|X{{1,3}}I{{1,3}}|X{{2,3}}V?)(?!\w)(?!'[a-rt-z])"
 _YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
 _FIRST_NAMES = frozenset(
     """
@@ -46,6 +46,7 @@ _FIRST_NAMES = frozenset(
     Hank Marcus Cornelius Theodore Oliver Hunter Davis Trey Efrem Fred Howard Earl Leon Martin
     """.split()
 )
+_AFTER_ONE = re.compile(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
 _VERBS_AFTER_I = frozenset("am was have had will would think thought saw know knew said met did do can could should".split())
 
 
@@ -65,6 +66,8 @@ def _counted(match: re.Match[str]) -> str:
     if roman.islower() and not match["word"].strip(" .").lower() in ("chapter", "part", "act", "page", "volume", "section"):
         return match[0]
     if len(roman) == 1 and roman.upper() in "CDLM":
+        return match[0]
+    if roman == "I" and match["word"][0].islower() and not _AFTER_ONE.match(match.string, match.end()):
         return match[0]
     return match["word"] + numbers.cardinal(value(roman.upper()))
 

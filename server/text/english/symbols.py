@@ -101,6 +101,11 @@ def _key(match: re.Match[str]) -> str:
     return " ".join(_KEYS.get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names)
 
 
+def _bound(match: re.Match[str]) -> str:
+    words = "less than" if match["mark"] == "<" else "more than" if not match["equal"] else "greater than"
+    return f"{words}{' or equal to' if match['equal'] else ''} "
+
+
 def _slash_letters(match: re.Match[str]) -> str:
     return " ".join(letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second"))
 
@@ -115,6 +120,7 @@ RULES: tuple[Rule, ...] = (
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
+    rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\d$€£])", _bound, "<>"),
     rule(_COMPARED, lambda match: " is less than " if match["mark"] == "<" else " is greater than ", "<>"),
     rule(_ANGLES, lambda match: " less than " if match["mark"] == "<" else " greater than ", "<>"),
     rule(_PLUS, " plus ", "+"),

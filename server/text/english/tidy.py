@@ -11,7 +11,7 @@ from server.text.english.rules import Rule, rule
 _QUOTED = r"(?<![\w'])'(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
 _OPENING = r"[ ]?[(\[{]+[ ]?"
 _CLOSING = r"[ ]?[)\]}]+"
-_NUMBERED = r"(?<![\w(])\((?P<mark>\w{1,12})\)[ ]?"
+_NUMBERED = r"(?<![\w(])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
 _DASH = r"\s*(?:—|–|(?<=\s)-(?=\s))[—–\s]*"
 _LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
 _NOT_SPOKEN = re.compile(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
@@ -31,14 +31,15 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _numbered(match: re.Match[str]) -> str:
-    """Return the mark of an enumeration, "(1) input, (2) model"; other words in brackets keep them."""
-    mark = match["mark"]
-    return f"{mark}, " if len(mark) == 1 or mark.isdecimal() else match[0]
+    """Return the mark of an enumeration, "(1) input, (2) model"; without brackets."""
+    return f"{match['mark']}, "
 
 
 RULES: tuple[Rule, ...] = (
     rule(_QUOTED, _quoted, "'"),
     rule(r"``|''", '"', "`'"),
+    rule(r'(?<=\w)"(?=\w)', " ", '"'),
+    rule(r"(?<=\w),(?=\w)", ", ", ","),
     rule(_LEADING_DASH, "", ""),
     rule(_DASH, " — ", "—–-"),
     rule(_OPENING, ", ", "([{"),

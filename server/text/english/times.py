@@ -23,7 +23,7 @@ _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){
 _ZONES = (
     "UTC|GMT|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|BST|IST|JST|AEST|AEDT|EET|EEST|WET|ET|CT|MT|PT|SGT|HKT|KST|AKST"
 )
-_ZONE = rf"(?<=[a-z.])[ ](?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
+_ZONE = rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
 _UNITS = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
 _DURATION = r"""
     (?<![\w.:,$]) (?:(?P<d>\d{1,3})[ ]?d(?:ays?)?[ ]?)? (?:(?P<h>\d{1,3})[ ]?h(?:(?:ou)?rs?)?[ ]?)?
@@ -122,7 +122,7 @@ def _lap(match: re.Match[str]) -> str:
 
 
 def _zone(match: re.Match[str]) -> str:
-    words = " " + " ".join(match["zone"])
+    words = (" " if match[0][0] == " " else "") + " ".join(match["zone"])
     if match["offset"]:
         sign = "plus" if match["offset"][0] == "+" else "minus"
         words += f" {sign} {numbers.cardinal(int(match['offset'][1:]))}"

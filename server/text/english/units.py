@@ -32,13 +32,13 @@ _MEASURE = rf"""
 _DEGREES = rf"""
     (?P<sign>(?<![\w)])[-+−])?
     (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<to>{_NUMBER}))?
-    [ ]?(?:°|º|degrees?[ ](?=[CF]\b))[ ]?(?P<scale>[CFK](?!\w)|celsius|fahrenheit)?
+    [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
 """
 _FEET = r"""(?<![\w.])(?P<feet>\d+)[ ]?(?:'|′|ft\.?|feet)[ ]?(?P<inches>\d+(?:\.\d+)?)[ ]?(?:"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))"""
 _INCHES = rf"""(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[a-z.,;)x×]|$)"""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
-_SIZES = rf"(?<![\w.])(?P<width>{_NUMBER})[ ]?(?:x|×)[ ]?(?P<height>{_NUMBER})(?:[ ]?(?:x|×)[ ]?(?P<depth>{_NUMBER}))?(?!\w)(?![ ]?=)"
-_SCALES = {"c": " Celsius", "f": " Fahrenheit", "k": " Kelvin"}
+_SIZES = rf"(?<![\w.])(?P<width>{_NUMBER})[ ]?(?:x|×)[ ]?(?P<height>{_NUMBER})(?:[ ]?(?:x|×)[ ]?(?P<depth>{_NUMBER}))?(?![\w]|\.\d)(?![ ]?=)"
+_SCALES = {"c": " Celsius", "f": " Fahrenheit", "k": " Kelvin", "n": " north", "s": " south", "e": " east", "w": " west"}
 _RESOLUTIONS = r"(?<![\w.,])(?P<number>\d{3,4})(?P<kind>p|i)(?!\w)"
 _THOUSANDS = rf"(?<![\w.,$€£])(?P<number>{numbers.NUMBER})(?P<scale>[KkMB]|bn)(?P<more>\+)?(?![\w'])(?P<noun>(?=[ ][a-z]{{2,}}))?"
 _KEPT_K = re.compile(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
@@ -50,7 +50,7 @@ def _measure(match: re.Match[str]) -> str:
     text, unit = match["number"], match["unit"]
     if unit in SPELLED_OUT and match["space"] != " ":
         return match[0]
-    if unit == "in" and match["space"] == " " and not _is_inches(match):
+    if unit == "in" and (match.string[match.end() :][:1] == "-" or match["space"] == " " and not _is_inches(match)):
         return match[0]
     describes = match["article"] is not None and match["noun"] is not None or match["space"] == "-"
     one = describes or _one(match["to"] or text)
@@ -137,7 +137,7 @@ RULES: tuple[Rule, ...] = (
     rule(_FEET, _feet),
     rule(_DEGREES, _degrees, ignore_case=True),
     rule(r"(?<!\w)[2-6][GD](?!\w)", lambda match: _MORE.get(match[0], match[0]) if match[0] in _MORE else match[0]),
-    rule(_MEASURE, _measure),
+    rule(_MEASURE, _measure, "0½⅓⅔¼¾⅛⅜⅝⅞"),
     rule(_SIZES, _sizes),
     rule(_INCHES, lambda match: f"{_words(match['number'])} {'inch' if _one(match['number']) else 'inches'}"),
     rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),

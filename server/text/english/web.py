@@ -55,7 +55,7 @@ _URL = rf"""
     )
 """
 _MAIL = r"(?<![\w.+\-@])[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63}){1,4}(?![\w@])"
-_HASHTAG = r"(?<![\w&\#])\#(?P<tag>[^\W\d_]\w{0,99})"
+_HASHTAG = r"(?<![\w&\#])\#(?P<tag>[^\W\d_]\w{1,99}|\d{1,4}(?:[A-Z]\w|[a-z]\w\w)\w{0,99})"
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
 _TRAILING = ".,;:!?"
 
@@ -119,7 +119,8 @@ def _digits(text: str) -> str:
 
 
 def _hashtag(match: re.Match[str]) -> str:
-    words = " ".join(filter(None, map(speak_words, match["tag"].split("_"))))
+    tag = re.sub(r"^\d{3,4}(?=[A-Za-z])", lambda number: f"{numbers.cardinal(int(number[0]))}_", match["tag"])
+    words = " ".join(filter(None, map(speak_words, re.split(r"[_ \-]", tag))))
     return f"hashtag {words.lower() if not any(map(str.isupper, match['tag'][1:])) else _lowered(words)}"
 
 
