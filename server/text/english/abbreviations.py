@@ -10,11 +10,13 @@ from server.text.english.chat_words import CHAT, LOWER_ACRONYMS
 from server.text.english.rules import Rule, alternatives, rule
 
 _SPELLED = {word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word) for word in LOWER_ACRONYMS if word not in ("css", "https", "gps", "sms")}
-_ALL_WORDS = WORDS | CHAT | _SPELLED | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
+_CAPITALIZED = {word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:] for word, spoken in (WORDS | CHAT).items() if len(word) > 2}
+_ALL_WORDS = _CAPITALIZED | WORDS | CHAT | _SPELLED | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
 _ALSO_WORDS = frozenset("temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co.".split())
 """No abbreviations at the end of a sentence: "Call the ref."."""
-_NAME = r"(?=[ ][A-Z][\w'\-]|[ ][A-Z]\.)"
+_NAME = r"(?=[ ][A-Z])"
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
+_UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
 _PLACE_BEFORE = re.compile(r"(?:[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
 _PREPOSITION = re.compile(
     r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
@@ -32,7 +34,7 @@ _WEEKDAY_BEFORE = re.compile(
     r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$", re.I
 )
 _MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
-_DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'s|s\b)?"
+_DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'?s\b)?"
 _HALF = r"(?<![\w.])(?P<half>[ap])\.[ ]?m\.(?!\w)"
 _INITIALS = r"(?<![\w.'])(?P<word>(?:[A-Z]\.[ ]?){1,4})(?=[ ]?[A-Z][a-z'])"
 _STARTER = re.compile(
@@ -103,7 +105,7 @@ def _weekday(match: re.Match[str]) -> str:
 
 
 def _dotted(match: re.Match[str]) -> str:
-    return letters.spell(match["word"].replace(".", "")) + (match["tail"] or "") + _stop_after_name(match)
+    return letters.spell(match["word"].replace(".", "")) + ("'s" if match["tail"] else "") + _stop_after_name(match)
 
 
 def _half(match: re.Match[str]) -> str:
@@ -138,6 +140,9 @@ EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word
 
 RULES: tuple[Rule, ...] = (
     rule(_HALF, _half, "."),
+    rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "."),
+    rule(r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])", lambda match: _UPPER_TITLES[match["word"]], "A"),
+    rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "."),
     rule(_VERSUS, r"\g<first> versus ", "."),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), ""),
     rule(_DOCTOR, _doctor, "DS"),

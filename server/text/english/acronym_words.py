@@ -99,7 +99,7 @@ SHORT_WORDS = frozenset(
     pen pet pie pig pin pit pop pot pub put rag ran rat raw ray red rib rid rob rod rot row rub rug run sad sat saw say
     sea see set sew sex she shy sin sip sir sit six ski sky sly sob son sow spy sub sue sum sun tan tap tax tea ten the
     tie tin tip toe ton too top toy try tub two use van vet via war was wax way web wet who why wig win wit won wow yes
-    yet you zip zoo ok
+    yet you zip zoo
     able also away back ball band bank base bath bear beat been beer bell belt best bike bill bird blue boat body bomb
     bone book boot born boss both bowl boys busy cake call calm came camp card care cars case cash cats chat city clap
     clean cold come cook cool copy cost crew dare dark data date days dead deaf deal dear debt deep desk died diet does

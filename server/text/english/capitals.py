@@ -9,7 +9,7 @@ from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
 from server.text.english.rules import Rule, rule
 
 _LINE = rf"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{{1,4}}[A-Z][A-Z']*)+(?![\w'])"
-_ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'|ed|ing|'d)?(?![\w])"
+_ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
 _MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
 _MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
 _SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi|YoY|QoQ|MoM)(?P<tail>'?s)?(?!\w)"
@@ -83,7 +83,7 @@ def _alone(match: re.Match[str]) -> str:
         return f"{word}{tail}".lower()
     spoken = letters.acronym(word)
     spoken = spoken[0].upper() + spoken[1:] if _starts(match) else spoken
-    if tail in ("s", "'s", "'S") and " " in spoken:
+    if tail in ("s", "'s", "'S", "s'") and " " in spoken:
         return f"{spoken}'s"
     return spoken + tail.lower()
 

@@ -179,7 +179,7 @@ def _call(match: re.Match[str]) -> str:
 
 
 def _prime(match: re.Match[str]) -> str:
-    return f"{match['name']} {'double ' if len(match['primes']) > 1 else ''}prime "
+    return f"{match['name']} {'double ' if len(match['primes']) > 1 else ''}prime of {match['of']}"
 
 
 def _camel_case(match: re.Match[str]) -> str:
@@ -188,7 +188,7 @@ def _camel_case(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(rf"{CODE_START}([^{CODE_END}]*){CODE_END}", lambda match: speak_code(match[1]), CODE_START),
-    rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})(?=\([a-z]\))", _prime, "'"),
+    rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, "'"),
     rule(_CALL, _call, "("),
     rule(_INDEXED, lambda match: speak_code(match[0]), "["),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),

@@ -168,7 +168,7 @@ _AFTER = rf"""
 """
 _BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
 _CENTS = rf"(?<![\w.,])(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))"
-_ALONE = {"$": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "¢": "cents", "₹": "rupees"}
+_ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
 
 
 def _amount(match: re.Match[str]) -> str:

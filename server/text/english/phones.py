@@ -38,8 +38,8 @@ _EMERGENCY = r"""
   | (?P<before>\b(?:[Dd]ial(?:led|ed)?|[Cc]all(?:ed)?|[Tt]ext|[Pp]hone|[Rr]ing|[Rr]ang)[ ])(?P<short>\d{3})(?![\w%–\-]|[.,]\d|[ ](?:people|times|men|of)\b)
 """
 _ROOM = r"""
-    (?<!\w) (?P<word>[Rr]oom|[Ss]uite|[Aa]partment|[Aa]pt\.?|[Uu]nit|[Ff]light|[Hh]ighway|[Rr]oute|[Ii]nterstate|[Bb]us|[Ee]rror|[Ss]tatus|
-        [Aa]rea[ ]code|HTTP|[Bb]oeing|[Aa]irbus|[Pp]orsche|Highway|US|[Cc]ourse|[Tt]rain|[Xx]box)
+    (?<!\w) (?P<word>(?i:room|suite|apartment|apt\.?|unit|flight|highway|route|interstate|bus|error|status|area[ ]code|http|
+        boeing|airbus|porsche|course|train|xbox)|US)
     (?P<gap>[ ](?:code[ ]|number[ ]|\#)?|-) (?P<airline>[A-Z]{2}[ ])?(?P<number>\d{3,4}) (?![\w%$€£]|[.,:]\d)
 """
 _ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
@@ -54,6 +54,9 @@ _HOUSE_NUMBER = (
     r"(?<![\w.,$€£/\-])\d{3,4}(?=(?:[ ][NSEW]\.?)?(?:[ ][A-Z][a-z]+|[ ]\d{1,3}(?:st|nd|rd|th)){1,3}"
     r"[ ](?:St|Ave|Rd|Blvd|Dr|Ln|Ct|Pl|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Court|Place)\b)"
 )
+_COMPASS = r"(?<=\d[ ])(?P<direction>[NSEW])\.?(?=[ ](?:\d{1,3}(?:st|nd|rd|th)[ ]|[A-Z][a-z]+[ ](?:St|Ave|Rd|Blvd|Dr|Ln|Ct|Pl|Street|Avenue|Road)\b))"
+_DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
+_PIN = r"(?P<before>\b(?:PIN|[Cc]ode|[Pp]assword|[Pp]asscode|OTP)\b[^.!?\d\n]{0,40}?(?:\bis|:)[ ])(?P<digits>\d{4,8})(?![\w%]|[.,:]\d)"
 _ZIP = r"(?P<comma>,[ ]|[a-z][ ])(?P<state>[A-Z]{2})[ ](?P<zip>\d{5})(?:-(?P<more>\d{4}))?(?![\w\-]|[.,]\d)"
 _STATES = dict(
     zip(
@@ -174,6 +177,8 @@ RULES: tuple[Rule, ...] = (
     rule(_LABELLED, _labelled),
     rule(_EMERGENCY, lambda match: (match["before"] or "") + numbers.digits(match["number"] or match["short"])),
     rule(_ZIP, _zip, "A"),
+    rule(_COMPASS, lambda match: f"{_DIRECTIONS[match['direction']]}"),
+    rule(_PIN, lambda match: f"{match['before']}{numbers.digits(match['digits'])}"),
     rule(_HOUSE_NUMBER, lambda match: numbers.grouped(match[0])),
     rule(_ROOM, _room),
     rule(_ERROR, lambda match: numbers.grouped(match["number"])),

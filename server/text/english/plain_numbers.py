@@ -116,7 +116,6 @@ def _trailing(match: re.Match[str]) -> str:
 EARLY: tuple[Rule, ...] = (
     rule(_ERA, _era, "A"),
     rule(_ERA_BEFORE, lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}", "A"),
-    rule(_ISH, " ish", "0"),
     rule(_DECADES, lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}"),
     rule(_DECADE, _decade),
     rule(_SHORT_YEAR, lambda match: numbers.year(int(match["year"])), "'"),
@@ -125,6 +124,7 @@ EARLY: tuple[Rule, ...] = (
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 
 FIRST: tuple[Rule, ...] = (
+    rule(_ISH, " ish", "0"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", "")),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", "")),
     rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), "€E"),

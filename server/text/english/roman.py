@@ -94,6 +94,11 @@ def _other(match: re.Match[str]) -> str:
     return match["word"] + numbers.cardinal(value(match["roman"]))
 
 
+def _alone(match: re.Match[str]) -> str:
+    roman = match["roman"]
+    return numbers.cardinal(value(roman)) + match["stop"] if len(roman) > 1 else match[0]
+
+
 def _year(match: re.Match[str]) -> str:
     number = value(match["roman"])
     return numbers.year(number) if len(match["roman"]) > 3 and 1000 < number < 2200 else match[0]
@@ -106,5 +111,6 @@ RULES: tuple[Rule, ...] = (
     rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "IVX"),
     rule(_OTHER, _other, "IVX"),
     rule(_YEAR, _year, "M"),
+    rule(r"^\s*(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))(?P<stop>[.!?]?\s*)$", _alone, "IVX"),
 )
 """Run before acronyms are spelled."""

@@ -81,12 +81,11 @@ _SIMPLE: dict[str, str] = {
 _ALL = "".join(_SIMPLE)
 _ABBREVIATED_AND = r"(?<!\w)(?P<first>[A-Z]{1,3})&(?P<second>[A-Z]{1,3})(?!\w)"
 _KEY = rf"(?<!\w)(?P<first>{'|'.join(_KEYS)})[ ]?[+\-][ ]?(?P<rest>(?:(?:{'|'.join(_KEYS)})[ ]?[+\-][ ]?)?(?:\w{{1,10}}))(?!\w)"
-_OR = r"(?<![\w/])(?P<first>[Hh]e|[Ss]he|[Hh]is|[Hh]er|[Hh]im|[Yy]es|[Tt]rue|[Mm]r|[Ss]ingular)/(?P<second>she|he|her|hers|him|his|no|false)(?![\w/])"
+_OR = r"(?<![\w/])(?P<first>[Hh]e|[Ss]he|[Hh]is|[Hh]er|[Hh]im|[Yy]es|[Tt]rue|[Mm]r|[Ss]ingular)/(?P<second>[Ss]he|[Hh]e|hers?|him|his|[Nn]o|[Ff]alse)(?![\w/])"
 _SLASH = r"(?<=[^\W_])(?P<space>[ ]?)/[ ]?(?=[^\W_])"
 _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mile|page|seat|user)\b)"
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
-_ANGLES = r"(?<=[\w)])(?P<mark>[<>])(?=\d)"
 _PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)"
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
@@ -106,6 +105,10 @@ def _bound(match: re.Match[str]) -> str:
     return f"{words}{' or equal to' if match['equal'] else ''} "
 
 
+def _grade(match: re.Match[str]) -> str:
+    return f"{match['grade'] or match['a']} minus"
+
+
 def _slash_letters(match: re.Match[str]) -> str:
     return " ".join(letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second"))
 
@@ -120,9 +123,9 @@ RULES: tuple[Rule, ...] = (
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
-    rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\d$€£])", _bound, "<>"),
     rule(_COMPARED, lambda match: " is less than " if match["mark"] == "<" else " is greater than ", "<>"),
-    rule(_ANGLES, lambda match: " less than " if match["mark"] == "<" else " greater than ", "<>"),
+    rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, "<>"),
+    rule(r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,!?]|$)", _grade, "-"),
     rule(_PLUS, " plus ", "+"),
     rule(_APPROXIMATELY, "about ", "~∼"),
     rule(r"[™®℠*†‡•·◦▪■●※]", " ", "™®℠*†‡•·◦▪■●※"),

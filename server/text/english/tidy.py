@@ -73,5 +73,6 @@ def finish(text: str) -> str:
     if not any(map(str.isalnum, text)):
         return ""
     first = next(index for index, character in enumerate(text) if character.isalnum())
-    text = text[:first] + text[first].upper() + text[first + 1 :]
+    if text[first : first + 2].islower() or len(text) == first + 1 or not text[first + 1].isalpha():
+        text = text[:first] + text[first].upper() + text[first + 1 :]
     return text if _END.search(text) else f"{text}."

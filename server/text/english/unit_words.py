@@ -14,7 +14,7 @@ kJ kilojoule|kcal kilocalorie|cal calorie|N newton|kN kilonewton|Pa pascal|kPa k
 Ω ohm|kΩ kilohm|MΩ megohm|ms millisecond|µs microsecond|μs microsecond|ns nanosecond|s second|sec second
 sec. second|secs second|min minute|min. minute|mins minute|h hour|hr hour|hr. hour|hrs hour|hrs. hour|wk week|wks week
 mo month|mos month|yr year|yrs year|yr. year|yrs. year|px pixel|MP megapixel|ha hectare|hp horsepower
-fl. oz. fluid ounce|fl oz fluid ounce|sq. ft. square foot|doz dozen|pcs piece|pc piece|pts point|kn knot|kt knot
+fl. oz. fluid ounce|fl oz fluid ounce|sq. ft. square foot|pcs piece|pc piece|pts point|kn knot|kt knot
 ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per minute|BPM beat per minute
 wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat|cwt hundredweight
 """
@@ -55,6 +55,8 @@ _IRREGULAR = {
     "K": ("kelvin", "kelvins"),
     "lx": ("lux", "lux"),
     "cc": ("C C", "C C"),
+    "doz": ("dozen", "dozen"),
+    "doz.": ("dozen", "dozen"),
     "bps": ("basis point", "basis points"),
 }
 

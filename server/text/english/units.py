@@ -125,6 +125,8 @@ def _side(text: str) -> str:
 def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
+    if re.match(r"[ ]gold\b", match.string[match.end() :][:6]):
+        return f"{words} karat"
     if scale == "thousand":
         before, after = match.string[max(0, match.start() - 6) : match.start()], match.string[match.end() :][:12]
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
