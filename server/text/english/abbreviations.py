@@ -7,7 +7,7 @@ import re
 from server.text.english import dates, letters
 from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
 from server.text.english.chat_words import CHAT, LOWER_ACRONYMS
-from server.text.english.rules import Rule, alternatives, rule
+from server.text.english.rules import Rule, alternatives, first_words, rule
 
 _SPELLED = {word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word) for word in LOWER_ACRONYMS if word not in ("css", "https", "gps", "sms")}
 _CAPITALIZED = {word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:] for word, spoken in (WORDS | CHAT).items() if len(word) > 2}
@@ -135,27 +135,27 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
-EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", "."),)
+EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(NUMBERED)),)
 """Run before numbers are put into words."""
 
 RULES: tuple[Rule, ...] = (
-    rule(_HALF, _half, "."),
-    rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "."),
-    rule(r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])", lambda match: _UPPER_TITLES[match["word"]], "A"),
-    rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "."),
-    rule(_VERSUS, r"\g<first> versus ", "."),
-    rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), ""),
-    rule(_DOCTOR, _doctor, "DS"),
-    rule(_TITLE, _title, ""),
-    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), "MDP"),
-    rule(_STREET, _street, ""),
-    rule(_COMPANY, _company, "."),
-    rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], "."),
-    rule(_WEEKDAY, _weekday, "."),
-    rule(_MONTH, lambda match: dates.month_name(match["word"]) + _stop(match), "."),
-    rule(_ESTIMATED, r"\g<word>stimated", "."),
-    rule(_WORD, _word, ""),
-    rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), "."),
-    rule(_DOTTED, _dotted, "."),
-    rule(_INITIALS, _initials, "."),
+    rule(_HALF, _half, (". m.", ".m.")),
+    rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "Gen."),
+    rule(r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])", lambda match: _UPPER_TITLES[match["word"]], first_words(_UPPER_TITLES)),
+    rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
+    rule(_VERSUS, r"\g<first> versus ", " v. "),
+    rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
+    rule(_DOCTOR, _doctor, ("Dr", "St")),
+    rule(_TITLE, _title, first_words(TITLES)),
+    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), first_words((*_UPPER_TITLES, "prof"))),
+    rule(_STREET, _street, first_words(STREETS)),
+    rule(_COMPANY, _company, first_words(COMPANIES)),
+    rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], first_words(COMPANIES)),
+    rule(_WEEKDAY, _weekday, dates.SHORT_DAYS),
+    rule(_MONTH, lambda match: dates.month_name(match["word"]) + _stop(match), dates.SHORT_MONTHS),
+    rule(_ESTIMATED, r"\g<word>stimated", "st."),
+    rule(_WORD, _word, first_words(_ALL_WORDS)),
+    rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), ("A.", "D.", "S.")),
+    rule(_DOTTED, _dotted, "initial"),
+    rule(_INITIALS, _initials, "initial"),
 )

@@ -6,7 +6,7 @@ import re
 
 from server.text.english import letters
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, first_words, rule
 
 _LINE = rf"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{{1,4}}[A-Z][A-Z']*)+(?![\w'])"
 _ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
@@ -99,10 +99,10 @@ def _special(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_SPECIAL, _special, ""),
-    rule(_LINE, _line, "A"),
-    rule(_ALONE, _alone, "A"),
-    rule(_MIXED, _mixed, "A"),
-    rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "A"),
-    rule(r"(?<![\w.])OK(?!\w)", "okay", "O"),
+    rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, "OAuth", "LaTeX", "DevOps", "ViT", "LoRA"))),
+    rule(_LINE, _line, "capitals"),
+    rule(_ALONE, _alone, "capitals"),
+    rule(_MIXED, _mixed, "hump"),
+    rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "capitals"),
+    rule(r"(?<![\w.])OK(?!\w)", "okay", "OK"),
 )

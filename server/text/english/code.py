@@ -188,20 +188,20 @@ def _camel_case(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(rf"{CODE_START}([^{CODE_END}]*){CODE_END}", lambda match: speak_code(match[1]), CODE_START),
-    rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, "'"),
-    rule(_CALL, _call, "("),
-    rule(_INDEXED, lambda match: speak_code(match[0]), "["),
+    rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, ("'(",)),
+    rule(_CALL, _call, "call"),
+    rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),
-    rule(_DOTTED, lambda match: speak_code(match[0]), "."),
-    rule(_CAMEL, _camel_case, ""),
-    rule(_PASCAL, lambda match: identifier(match[0]), ""),
-    rule(r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])", lambda match: _flag(match[0]), "-"),
+    rule(_DOTTED, lambda match: speak_code(match[0]), "dotted"),
+    rule(_CAMEL, _camel_case, "hump"),
+    rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
+    rule(r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])", lambda match: _flag(match[0]), (" -", "--")),
     rule(
         rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-])[ ]?",
         lambda match: f" {OPERATORS[match['operator']]} ",
-        "=>&|",
+        _LOGIC,
     ),
-    rule(r"(?<=[a-z])\+\+(?!\w)", " plus plus", "+"),
-    rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", ":"),
+    rule(r"(?<=[a-z])\+\+(?!\w)", " plus plus", "++"),
+    rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", "::"),
 )
 """Run before numbers are read. The first rule reads fragments that markup quoted as code."""

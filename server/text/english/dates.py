@@ -11,6 +11,8 @@ MONTHS = (
     "January February March April May June July August September October November December".split()
 )
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
+SHORT_MONTHS = frozenset(_SHORT_MONTHS)
+MONTH_WORDS = SHORT_MONTHS | {name.lower() for name in MONTHS}
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _SHORT_DAYS = {
     "mon": "Monday",
@@ -25,6 +27,7 @@ _SHORT_DAYS = {
     "sat": "Saturday",
     "sun": "Sunday",
 }
+SHORT_DAYS = frozenset(_SHORT_DAYS)
 _LOWER = "|".join(name.lower() for name in MONTHS if name not in ("March", "May"))
 MONTH = rf"(?:{'|'.join(MONTHS)}|{'|'.join(name.upper() for name in MONTHS)}|{_LOWER}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|JAN|FEB|MAR|APR|JUN|JUL|AUG|SEPT?|OCT|NOV|DEC)\b\.?)"
 _WEEKDAY = r"(?:(?P<weekday>(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b\.?|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day),?[ ])?"
@@ -159,15 +162,15 @@ def _month_year(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_FISCAL, _fiscal),
-    rule(_SEPTEMBER_11, "nine eleven", "/"),
-    rule(_ISO, _iso, "-/."),
-    rule(_NUMERIC, _numeric),
-    rule(_MONTH_DAY, _month_day),
-    rule(_DAY_MONTH, _day_month),
-    rule(_SPOKEN_RANGE, r"\g<start> to ", "-–"),
-    rule(_MONTH_YEAR, _month_year),
-    rule(_SLASHED, _slashed, "/"),
-    rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", "-–/"),
-    rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", "-–"),
+    rule(_FISCAL, _fiscal, "two digits"),
+    rule(_SEPTEMBER_11, "nine eleven", "9/11"),
+    rule(_ISO, _iso, ("digit-", "digit/", "digit.")),
+    rule(_NUMERIC, _numeric, ("digit-", "digit/", "digit.")),
+    rule(_MONTH_DAY, _month_day, MONTH_WORDS),
+    rule(_DAY_MONTH, _day_month, MONTH_WORDS),
+    rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
+    rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
+    rule(_SLASHED, _slashed, "digit/"),
+    rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", SHORT_DAYS),
+    rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

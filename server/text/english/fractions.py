@@ -108,9 +108,9 @@ def _built(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "/"),
-    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100)(?![\w/])", _decimal_score, "/"),
+    rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "24/7/365"),
+    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100)(?![\w/])", _decimal_score, "digit/"),
     rule(_BUILT, _built, "⁄"),
-    rule(_VULGAR, _vulgar_match, VULGAR),
-    rule(_SLASH, _slash, "/"),
+    rule(_VULGAR, _vulgar_match, tuple(VULGAR)),
+    rule(_SLASH, _slash, "digit/"),
 )

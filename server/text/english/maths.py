@@ -154,10 +154,14 @@ def _root(match: re.Match[str]) -> str:
     return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
 
 
+FIRST: tuple[Rule, ...] = (
+    rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
+)
+"""Run before all rules that look for digits."""
+
 RULES: tuple[Rule, ...] = (
-    rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), "₀₁₂₃₄₅₆₇₈₉₊₋"),
-    rule(_SCIENTIFIC, _scientific),
-    rule(_EXPRESSION, _expression, "=+*×·⋅÷<>≤≥≠≈±≡∝-−–/x%"),
-    rule(_POWERED, _powered, "^" + _SUPERSCRIPTS),
+    rule(_SCIENTIFIC, _scientific, "digit letter"),
+    rule(_EXPRESSION, _expression, "operator"),
+    rule(_POWERED, _powered, ("^", *_SUPERSCRIPTS)),
     rule(_ROOT, _root, "√"),
 )

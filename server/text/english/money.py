@@ -168,6 +168,7 @@ _AFTER = rf"""
 """
 _BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
 _CENTS = rf"(?<![\w.,])(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))"
+_CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
 _ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
 
 
@@ -238,9 +239,9 @@ def _cents(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_AMOUNT, _amount, "".join(sorted({symbol[-1] for symbol in CURRENCIES}))),
-    rule(_AFTER, _with_code),
-    rule(_BEFORE, _with_code),
+    rule(_AMOUNT, _amount, tuple(sorted({symbol[-1] for symbol in CURRENCIES}))),
+    rule(_AFTER, _with_code, _CODE_NEEDS),
+    rule(_BEFORE, _with_code, _CODE_NEEDS),
     rule(_CENTS, _cents, "¢"),
-    rule(r"(?<!\S)[$€£¥¢₹](?!\S)", lambda match: _ALONE[match[0]], "$€£¥¢₹"),
+    rule(r"(?<!\S)[$€£¥¢₹](?!\S)", lambda match: _ALONE[match[0]], tuple("$€£¥¢₹")),
 )

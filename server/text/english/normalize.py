@@ -25,14 +25,14 @@ from server.text.english import (
     versions,
     web,
 )
-from server.text.english.rules import Rule, apply
+from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES, WORDS
+from server.text.english.rules import Rule, apply, first_words
 
 RULES: tuple[Rule, ...] = (
     *web.RULES,
     *code.RULES,
     *paths.RULES,
     *tidy.EARLY,
-    *plain_numbers.FIRST,
     *abbreviations.EARLY,
     *dates.RULES,
     *times.RULES,
@@ -51,11 +51,13 @@ RULES: tuple[Rule, ...] = (
     *capitals.RULES,
     *tidy.RULES,
 )
+FIRST: tuple[Rule, ...] = (*plain_numbers.FIRST, *maths.FIRST)
+"""Bring digits into the form that the other rules look for."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
-_PIECE = 1000
-"""Characters that the rules see at a time, where sentences allow: it bounds the cost of text that no rule expects."""
-_LONGEST_PIECE = 2000
-_SENTENCE_END = re.compile(r"[.!?]['\")]*\s+(?=['\"(]?[A-Z])")
+_LONGEST_PIECE = 1000
+"""Characters that the rules see at a time: it bounds the cost of text that no rule expects."""
+_ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
+_SENTENCE_END = re.compile(r"(?:(?P<word>[A-Za-z]{2,})|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])")
 
 
 def normalize(text: str) -> str:
@@ -65,19 +67,31 @@ def normalize(text: str) -> str:
 
 
 def _paragraph(paragraph: str) -> str:
-    return tidy.finish(" ".join(filter(None, map(_words, _pieces(paragraph)))))
+    paragraph = apply(tidy.PARAGRAPH, paragraph)
+    return tidy.finish(" ".join(filter(None, map(_words, sentences(paragraph)))))
 
 
 def _words(piece: str) -> str:
-    return tidy.tidy(apply(RULES, piece))
+    return tidy.tidy(apply(RULES, apply(FIRST, piece)))
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Cut a long paragraph after sentences; without any, between words; without these, anywhere."""
+def sentences(text: str) -> Iterator[str]:
+    """Cut ``text`` where a sentence surely ends, so that no rule sees what another sentence says.
+
+    An abbreviation ends none. What is still too long is cut between words, without any anywhere.
+    """
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        if match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS:
+            yield from _short(text[start : match.end()].strip())
+            start = match.end()
+    yield from _short(text[start:].strip())
+
+
+def _short(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > _LONGEST_PIECE:
-        ends = [match.end() for match in _SENTENCE_END.finditer(text, start + _PIECE, start + _LONGEST_PIECE)]
-        end = ends[0] if ends else text.rfind(" ", start + _PIECE, start + _LONGEST_PIECE) + 1 or start + _LONGEST_PIECE
+        end = text.rfind(" ", start + _LONGEST_PIECE // 2, start + _LONGEST_PIECE) + 1 or start + _LONGEST_PIECE
         yield text[start:end].strip()
         start = end
-    yield text[start:].strip()
+    yield text[start:]

@@ -63,6 +63,8 @@ _NEVER_ENDS = frozenset("so go c h key log lock env bin dat jar swift java bat".
 """Extensions that are also words: they need a path, an underscore or a digit before them, or a name in lower case."""
 _FOLDERS = "src lib bin etc usr var home tmp opt app apps docs test tests server client scripts config build dist public"
 
+_FILE_NOUNS = frozenset("file files extension extensions format formats document documents".split())
+
 _ANY_EXTENSION = alternatives(_EXTENSIONS)
 _SEGMENT = r"[\w.+@~\-]{1,200}"
 _PATH = rf"""
@@ -80,7 +82,7 @@ _FILE = rf"""
     (?P<stem>\.?[A-Za-z0-9_][\w\-]{{0,80}} (?:\.[\w\-]{{1,40}}){{0,3}}?)
     \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/]|\.\w)
 """
-_EXTENSION_ALONE = rf"(?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:file|extension|format|document)s?\b)"
+_EXTENSION_ALONE = rf"(?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{'|'.join(sorted(_FILE_NOUNS))})\b)"
 
 
 def _path(match: re.Match[str]) -> str:
@@ -124,7 +126,7 @@ def _file(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_PATH, _path, "/\\"),
-    rule(_FILE, _file, "."),
-    rule(_EXTENSION_ALONE, lambda match: f"dot {_extension(match['extension'])}", "."),
+    rule(_PATH, _path, ("/", "\\")),
+    rule(_FILE, _file, "dotted"),
+    rule(_EXTENSION_ALONE, lambda match: f"dot {_extension(match['extension'])}", _FILE_NOUNS),
 )

@@ -114,36 +114,36 @@ def _trailing(match: re.Match[str]) -> str:
 
 
 EARLY: tuple[Rule, ...] = (
-    rule(_ERA, _era, "A"),
-    rule(_ERA_BEFORE, lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}", "A"),
-    rule(_DECADES, lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}"),
-    rule(_DECADE, _decade),
+    rule(_ERA, _era, ("capitals", "B.C", "A.D", "C.E")),
+    rule(_ERA_BEFORE, lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}", ("AD ", "A.D. ")),
+    rule(_DECADES, lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}", ("0s-", "0s–", "0s –", "0s -")),
+    rule(_DECADE, _decade, ("0s", "0's")),
     rule(_SHORT_YEAR, lambda match: numbers.year(int(match["year"])), "'"),
-    rule(_PERCENT, _percent),
+    rule(_PERCENT, _percent, ("%", "‰", "percent", "pct")),
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 
 FIRST: tuple[Rule, ...] = (
-    rule(_ISH, " ish", "0"),
-    rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", "")),
-    rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", "")),
-    rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), "€E"),
+    rule(_ISH, " ish", "ish"),
+    rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
+    rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
+    rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), ("€", "EUR", "euro")),
 )
 """Run before everything with numbers: other ways to group digits."""
 
 RULES: tuple[Rule, ...] = (
-    rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", "")))),
-    rule(_YEAR, _year),
-    rule(_ABOUT, "about ", "~≈∼"),
-    rule(_TIMES, lambda match: f"{numbers.number(match['number'])} times"),
+    rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", ""))), "digit letter"),
+    rule(_YEAR, _year, "three digits"),
+    rule(_ABOUT, "about ", tuple("~≈∼")),
+    rule(_TIMES, lambda match: f"{numbers.number(match['number'])} times", "digit letter"),
     rule(_PLUS, lambda match: f"{numbers.number(match['number'])} plus", "+"),
     rule(
         _SIGNED,
         lambda match: {"+": "plus ", "±": "plus or minus "}.get(match["sign"], "minus ") + numbers.number(match["number"]),
-        "-+−±",
+        "-digit",
     ),
-    rule(_LEADING, _leading),
-    rule(_TRAILING, _trailing),
+    rule(_LEADING, _leading, "letter digit"),
+    rule(_TRAILING, _trailing, "digit letter"),
     rule(_DECIMAL, lambda match: numbers.number(match[0])),
     rule(_NUMBER, _number),
 )

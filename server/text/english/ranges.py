@@ -54,9 +54,9 @@ def _ratio(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_ORDINALS, r"\g<start> to \g<end>"),
-    rule(_TRIPLE, _triple),
-    rule(_RANGE, _span),
-    rule(_RATIO, _ratio, ":"),
-    rule(_LETTERS, r"\g<start> to \g<end>", "-–"),
+    rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
+    rule(_TRIPLE, _triple, "digit-"),
+    rule(_RANGE, _span, "digit-"),
+    rule(_RATIO, _ratio, "digit:"),
+    rule(_LETTERS, r"\g<start> to \g<end>", ("-", "–")),
 )

@@ -105,12 +105,12 @@ def _year(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_KING_RULE, _king, "IVX"),
-    rule(_PERSON, _person, "I"),
-    rule(_COUNTED_RULE, _counted, "IVXLivx", ignore_case=True),
-    rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "IVX"),
-    rule(_OTHER, _other, "IVX"),
-    rule(_YEAR, _year, "M"),
-    rule(r"^\s*(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))(?P<stop>[.!?]?\s*)$", _alone, "IVX"),
+    rule(_KING_RULE, _king, frozenset(_MONARCHS.lower().split("|"))),
+    rule(_PERSON, _person, "roman"),
+    rule(_COUNTED_RULE, _counted, frozenset(_COUNTED.split("|")), ignore_case=True),
+    rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
+    rule(_OTHER, _other, "roman"),
+    rule(_YEAR, _year, "roman"),
+    rule(r"^\s*(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))(?P<stop>[.!?]?\s*)$", _alone, "roman"),
 )
 """Run before acronyms are spelled."""

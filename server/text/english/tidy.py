@@ -12,7 +12,7 @@ _QUOTED = r"(?<![\w'])'(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0
 _OPENING = r"[ ]?[(\[{]+[ ]?"
 _CLOSING = r"[ ]?[)\]}]+"
 _NUMBERED = r"(?<![\w(])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
-_DASH = r"\s*(?:—|–|(?<=\s)-(?=\s))[—–\s]*"
+_DASH = r"[ ]*(?:[—–]|--+)[—–\s]*|(?<=\s)-(?=\s)[—–\s]*"
 _LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
 _NOT_SPOKEN = re.compile(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
 _DIGIT = re.compile(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
@@ -35,15 +35,17 @@ def _numbered(match: re.Match[str]) -> str:
     return f"{match['mark']}, "
 
 
+PARAGRAPH: tuple[Rule, ...] = (rule(_QUOTED, _quoted, "'"),)
+"""Run on a whole paragraph: a quotation may have several sentences."""
+
 RULES: tuple[Rule, ...] = (
-    rule(_QUOTED, _quoted, "'"),
-    rule(r"``|''", '"', "`'"),
+    rule(r"``|''", '"', ("``", "''")),
     rule(r'(?<=\w)"(?=\w)', " ", '"'),
     rule(r"(?<=\w),(?=\w)", ", ", ","),
-    rule(_LEADING_DASH, "", ""),
-    rule(_DASH, " — ", "—–-"),
-    rule(_OPENING, ", ", "([{"),
-    rule(_CLOSING, ",", ")]}"),
+    rule(_LEADING_DASH, "", tuple("—–-")),
+    rule(_DASH, " — ", ("—", "–", "- ", "--")),
+    rule(_OPENING, ", ", tuple("([{")),
+    rule(_CLOSING, ",", tuple(")]}")),
 )
 
 EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)

@@ -136,13 +136,13 @@ def _thousands(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_FEET, _feet),
-    rule(_DEGREES, _degrees, ignore_case=True),
-    rule(r"(?<!\w)[2-6][GD](?!\w)", lambda match: _MORE.get(match[0], match[0]) if match[0] in _MORE else match[0]),
-    rule(_MEASURE, _measure, "0½⅓⅔¼¾⅛⅜⅝⅞"),
-    rule(_SIZES, _sizes),
-    rule(_INCHES, lambda match: f"{_words(match['number'])} {'inch' if _one(match['number']) else 'inches'}"),
+    rule(_FEET, _feet, ("digit mark", "ft", "feet")),
+    rule(_DEGREES, _degrees, ("°", "º", "egree"), ignore_case=True),
+    rule(r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: _MORE[match[0]], "digit letter"),
+    rule(_MEASURE, _measure, "digit unit"),
+    rule(_SIZES, _sizes, ("digit letter", " x ", "×")),
+    rule(_INCHES, lambda match: f"{_words(match['number'])} {'inch' if _one(match['number']) else 'inches'}", "digit mark"),
     rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
-    rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}"),
-    rule(_THOUSANDS, _thousands),
+    rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit letter"),
+    rule(_THOUSANDS, _thousands, "digit letter"),
 )

@@ -82,11 +82,11 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_NAMED, _named),
-    rule(_THREE, _v),
-    rule(_V, _v),
-    rule(_PINNED, _pinned, "=@"),
-    rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X"),
+    rule(_NAMED, _named, "digit."),
+    rule(_THREE, _v, "digit."),
+    rule(_V, _v, ("letter digit", "ver", "Ver")),
+    rule(_PINNED, _pinned, ("=", "@")),
+    rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X", ".x"),
     rule(_SLASHED, lambda match: f"{match['name']} {version(match['number'])}", "/"),
-    rule(_DASHED, _dashed, "-"),
+    rule(_DASHED, _dashed, "letter digit"),
 )

@@ -131,7 +131,7 @@ def _lowered(words: str) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_MAIL, _mail, "@"),
-    rule(_URL, _url, ".:"),
+    rule(_URL, _url, ("dotted", "://", "localhost:")),
     rule(_HASHTAG, _hashtag, "#"),
     rule(_MENTION, lambda match: f"at {speak_pieces(match['name'])}", "@"),
 )
