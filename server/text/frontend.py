@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from server.text import emoji, marks, markup, ssml, unicode
 from server.text.english import normalize as english
@@ -19,16 +19,14 @@ _SPACE = re.compile(r"[^\S\n]+")
 _CODE = re.compile(f"[{marks.CODE_START}{marks.CODE_END}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """A pause of ``seconds`` before the character at ``position`` of the spoken text."""
 
     position: int
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(NamedTuple):
     """What will be spoken.
 
     text: paragraphs are separated by one empty line. changed: the steps that changed the text, and "pronunciations".

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from xml.parsers.expat import ExpatError, ParserCreate
 
 from server.text import marks
 
@@ -50,6 +49,8 @@ def _bracket_pause(match: re.Match[str]) -> str:
 
 def read(text: str, say_as: SayAs) -> str | None:
     """Return the text of an SSML document with marks of pauses; None if it is not well-formed XML."""
+    from xml.parsers.expat import ExpatError, ParserCreate  # loads a library that only SSML needs
+
     document = text.strip()
     if "<!DOCTYPE" in document or "<!ENTITY" in document:
         return None

@@ -135,7 +135,7 @@ def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
-EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(NUMBERED)),)
+EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),)
 """Run before numbers are put into words."""
 
 RULES: tuple[Rule, ...] = (
@@ -145,7 +145,7 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
     rule(_VERSUS, r"\g<first> versus ", " v. "),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
-    rule(_DOCTOR, _doctor, ("Dr", "St")),
+    rule(_DOCTOR, _doctor, ("dr", "st")),
     rule(_TITLE, _title, first_words(TITLES)),
     rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), first_words((*_UPPER_TITLES, "prof"))),
     rule(_STREET, _street, first_words(STREETS)),
@@ -154,6 +154,7 @@ RULES: tuple[Rule, ...] = (
     rule(_WEEKDAY, _weekday, dates.SHORT_DAYS),
     rule(_MONTH, lambda match: dates.month_name(match["word"]) + _stop(match), dates.SHORT_MONTHS),
     rule(_ESTIMATED, r"\g<word>stimated", "st."),
+    rule(r"(?<![\w'.])u(?![\w'.]\w|\w)", "you", (" u", "u ")),
     rule(_WORD, _word, first_words(_ALL_WORDS)),
     rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), ("A.", "D.", "S.")),
     rule(_DOTTED, _dotted, "initial"),

@@ -104,5 +104,5 @@ RULES: tuple[Rule, ...] = (
     rule(_ALONE, _alone, "capitals"),
     rule(_MIXED, _mixed, "hump"),
     rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "capitals"),
-    rule(r"(?<![\w.])OK(?!\w)", "okay", "OK"),
+    rule(r"(?<![\w.])OK(?!\w)", "okay", "ok"),
 )

@@ -52,7 +52,6 @@ CHAT: dict[str, str] = {
     "TL;DR": "T L D R",
     "tldr": "T L D R",
     "TLDR": "T L D R",
-    "u": "you",
     "ur": "your",
     "msg": "message",
     "bday": "birthday",

@@ -160,7 +160,7 @@ FIRST: tuple[Rule, ...] = (
 """Run before all rules that look for digits."""
 
 RULES: tuple[Rule, ...] = (
-    rule(_SCIENTIFIC, _scientific, "digit letter"),
+    rule(_SCIENTIFIC, _scientific, "digit e"),
     rule(_EXPRESSION, _expression, "operator"),
     rule(_POWERED, _powered, ("^", *_SUPERSCRIPTS)),
     rule(_ROOT, _root, "√"),

@@ -26,9 +26,9 @@ from server.text.english import (
     web,
 )
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES, WORDS
-from server.text.english.rules import Rule, apply, first_words
+from server.text.english.rules import Rules, first_words
 
-RULES: tuple[Rule, ...] = (
+RULES = Rules(
     *web.RULES,
     *code.RULES,
     *paths.RULES,
@@ -51,7 +51,8 @@ RULES: tuple[Rule, ...] = (
     *capitals.RULES,
     *tidy.RULES,
 )
-FIRST: tuple[Rule, ...] = (*plain_numbers.FIRST, *maths.FIRST)
+FIRST = Rules(*plain_numbers.FIRST, *maths.FIRST)
+_PARAGRAPH_RULES = Rules(*tidy.PARAGRAPH)
 """Bring digits into the form that the other rules look for."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
@@ -67,12 +68,12 @@ def normalize(text: str) -> str:
 
 
 def _paragraph(paragraph: str) -> str:
-    paragraph = apply(tidy.PARAGRAPH, paragraph)
+    paragraph = _PARAGRAPH_RULES.apply(paragraph)
     return tidy.finish(" ".join(filter(None, map(_words, sentences(paragraph)))))
 
 
 def _words(piece: str) -> str:
-    return tidy.tidy(apply(RULES, apply(FIRST, piece)))
+    return tidy.tidy(RULES.apply(FIRST.apply(piece)))
 
 
 def sentences(text: str) -> Iterator[str]:

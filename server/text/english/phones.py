@@ -29,6 +29,10 @@ _LABEL = (
     r"[Oo]rder|[Tt]racking|[Aa]ccount|[Cc]onfirmation|[Rr]eference|[Tt]icket|[Ss]erial|[Cc]ase|[Ii]nvoice|[Mm]ember(?:ship)?|"
     r"[Ee]xtension|[Ee]xt\.?|OTP|SSN|ID|[Ll]ast[ ]four|[Cc]ombination|[Pp]assport|[Pp]olicy|[Ll]ocker|[Rr]outing|[Bb]ooking|[Ss]ort)"
 )
+_LABELS = (
+    "pin code zip passcode password ending ends dial text order tracking account confirmation reference ticket serial case "
+    "invoice member membership extension ext otp ssn id last combination passport policy locker routing booking sort"
+).split()
 _LABELLED = rf"""
     (?<!\w) (?P<label>{_LABEL}(?:[ ](?:number|no\.?|code|ID|digits|id))?) (?P<link>:?[ ](?:is[ ]|are[ ]|to[ ])?|:|[ ]?\#[ ]?|[ ]No\.[ ])
     (?P<hash>\#)? (?P<digits>\d{{3,20}}(?:[ \-]\d{{2,10}}){{0,6}}) (?![\w%$€£]|[.,:]\d|[ ]?(?:percent|dollars|people|times|items|of|miles|years|days))
@@ -50,6 +54,8 @@ _ALTERNATING = re.compile(r"[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 _HOUSE = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 _DOOR = r"(?P<word>\b(?:[Aa]partment|[Aa]pt|[Uu]nit|[Rr]oom|[Ss]uite|[Gg]ate|[Ss]eat|[Ff]lat|[Rr]ow|number)[ ]\#?)(?P<number>\d{1,4})-?(?P<letter>[A-Z])(?!\w)"
+_STREETS = "st ave rd blvd dr ln ct pl way street avenue road boulevard drive lane court place".split()
+_ROOMS = "room suite apartment apt unit flight highway route interstate bus error status area http boeing airbus porsche course train xbox us".split()
 _HOUSE_NUMBER = (
     r"(?<![\w.,$€£/\-])\d{3,4}(?=(?:[ ][NSEW]\.?)?(?:[ ][A-Z][a-z]+|[ ]\d{1,3}(?:st|nd|rd|th)){1,3}"
     r"[ ](?:St|Ave|Rd|Blvd|Dr|Ln|Ct|Pl|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Court|Place)\b)"
@@ -162,29 +168,29 @@ def _mixed(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_IP, _ip, "digit."),
-    rule(_ISBN, _isbn, ("ISBN", "ISSN", "IBAN", "EAN", "UPC")),
+    rule(_ISBN, _isbn, ("isbn", "issn", "iban", "ean", "upc")),
     rule(_WORDS, _words, "digit-"),
     rule(_SHORT_CODE, lambda match: match["before"] + numbers.digits(match["digits"]), frozenset(("text",))),
     rule(_INTERNATIONAL, _international, "+"),
     rule(_CARD, _grouped, "digit space digit"),
     rule(_AMEX, _grouped, "digit space digit"),
-    rule(_MASKED, lambda match: f"ending in {numbers.digits(match['digits'])}", ("xx", "XX", "**", "••")),
+    rule(_MASKED, lambda match: f"ending in {numbers.digits(match['digits'])}", "masked"),
     rule(_AMERICAN, _american, "digit space digit"),
-    rule(_SPACED, lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}", "digit space digit"),
+    rule(_SPACED, lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}", ("number", "phone", "call", "dial", "tel", "telephone", "cell", "mobile", "fax", "text")),
     rule(_TRUNK, _grouped, "digit space digit"),
     rule(_SOCIAL, _grouped, "digit-"),
     rule(_LOCAL, _grouped, "digit-"),
-    rule(_LABELLED, _labelled, "three digits"),
-    rule(_EMERGENCY, lambda match: (match["before"] or "") + numbers.digits(match["number"] or match["short"]), "three digits"),
-    rule(_ZIP, _zip, "capitals"),
-    rule(_COMPASS, lambda match: f"{_DIRECTIONS[match['direction']]}", "digit unit"),
-    rule(_PIN, lambda match: f"{match['before']}{numbers.digits(match['digits'])}", "three digits"),
-    rule(_HOUSE_NUMBER, lambda match: numbers.grouped(match[0]), "three digits"),
-    rule(_ROOM, _room, "three digits"),
-    rule(_ERROR, lambda match: numbers.grouped(match["number"]), "three digits"),
+    rule(_LABELLED, _labelled, _LABELS),
+    rule(_EMERGENCY, lambda match: (match["before"] or "") + numbers.digits(match["number"] or match["short"]), ("911", "dial", "dialed", "dialled", "call", "called", "text", "phone", "ring", "rang")),
+    rule(_ZIP, _zip, "digit zip"),
+    rule(_COMPASS, lambda match: f"{_DIRECTIONS[match['direction']]}", "digit direction"),
+    rule(_PIN, lambda match: f"{match['before']}{numbers.digits(match['digits'])}", ("pin", "code", "password", "passcode", "otp")),
+    rule(_HOUSE_NUMBER, lambda match: numbers.grouped(match[0]), _STREETS),
+    rule(_ROOM, _room, _ROOMS),
+    rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_HASHED, _hashed, "#"),
-    rule(_DOOR, lambda match: f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}", ("digit letter", "digit-")),
-    rule(_HOUSE, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit letter"),
+    rule(_DOOR, lambda match: f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}", ("apartment", "apt", "unit", "room", "suite", "gate", "seat", "flat", "row", "number")),
+    rule(_HOUSE, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit A"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),
     rule(_LONG, lambda match: numbers.digits(match[0]), "three digits"),
 )

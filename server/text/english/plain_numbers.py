@@ -118,8 +118,8 @@ EARLY: tuple[Rule, ...] = (
     rule(_ERA_BEFORE, lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}", ("AD ", "A.D. ")),
     rule(_DECADES, lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}", ("0s-", "0s–", "0s –", "0s -")),
     rule(_DECADE, _decade, ("0s", "0's")),
-    rule(_SHORT_YEAR, lambda match: numbers.year(int(match["year"])), "'"),
-    rule(_PERCENT, _percent, ("%", "‰", "percent", "pct")),
+    rule(_SHORT_YEAR, lambda match: numbers.year(int(match["year"])), "quoted digit"),
+    rule(_PERCENT, _percent, "digit %"),
 )
 """Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
 
@@ -127,16 +127,16 @@ FIRST: tuple[Rule, ...] = (
     rule(_ISH, " ish", "ish"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
-    rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), ("€", "EUR", "euro")),
+    rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), ("€", "eur", "euro", "euros")),
 )
 """Run before everything with numbers: other ways to group digits."""
 
 RULES: tuple[Rule, ...] = (
-    rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", ""))), "digit letter"),
+    rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", ""))), "ordinal digit"),
     rule(_YEAR, _year, "three digits"),
     rule(_ABOUT, "about ", tuple("~≈∼")),
-    rule(_TIMES, lambda match: f"{numbers.number(match['number'])} times", "digit letter"),
-    rule(_PLUS, lambda match: f"{numbers.number(match['number'])} plus", "+"),
+    rule(_TIMES, lambda match: f"{numbers.number(match['number'])} times", "digit x"),
+    rule(_PLUS, lambda match: f"{numbers.number(match['number'])} plus", "digit +"),
     rule(
         _SIGNED,
         lambda match: {"+": "plus ", "±": "plus or minus "}.get(match["sign"], "minus ") + numbers.number(match["number"]),
@@ -144,6 +144,6 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_LEADING, _leading, "letter digit"),
     rule(_TRAILING, _trailing, "digit letter"),
-    rule(_DECIMAL, lambda match: numbers.number(match[0])),
+    rule(_DECIMAL, lambda match: numbers.number(match[0]), "point digit"),
     rule(_NUMBER, _number),
 )

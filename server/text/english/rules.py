@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 Speak = Callable[["re.Match[str]"], str]
-Needs = str | tuple[str, ...] | frozenset[str]
 
 
 class Lazy:
@@ -45,27 +44,43 @@ FEATURES = {
     "initial": Lazy(r"\b[A-Z]\."),
     "roman": Lazy(r"\b(?:[VXL]|I[IVX]|M[CDMXLVI])[IVXLCDM]*\b"),
     "operator": Lazy(r"[=*×·⋅÷<>≤≥≠≈±≡∝+√]|[^\W_][ ][-−–/x%][ ]|\d[-−/x][\d(√]"),
+    "ordinal digit": Lazy(r"\d(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)"),
+    "digit x": Lazy(r"\d[ ]?[x×]"),
+    "digit G": Lazy(r"\d[GD]"),
+    "digit e": Lazy(r"\d[eE]"),
+    "digit p": Lazy(r"\d[pi]\b"),
+    "digit A": Lazy(r"\d[A-D]\b"),
+    "digit K": Lazy(r"\d(?:[KkMB]|bn)"),
+    "digit am": Lazy(r"\d[ ]?[AaPp]\.?[ ]?[Mm]"),
+    "digit h": Lazy(r"\d[ ]?[dhm]"),
+    "digit %": Lazy(r"\d[ ]?[%‰p]"),
+    "digit +": Lazy(r"\d\+"),
+    "point digit": Lazy(r"\.\d"),
+    "masked": Lazy(r"[xX*•]{2}[ -]?\d"),
+    "digit direction": Lazy(r"\d [NSEW]\b"),
+    "digit zip": Lazy(r"[A-Z]{2} \d{5}"),
+    "quoted digit": Lazy(r"'\d\d"),
     "symbol": Lazy(r"[^\w\s.,?!;:'\"\-()]"),
     "call": Lazy(r"\w[(\[]"),
 }
 """What texts may contain. A rule that needs a feature is not tried on a text without it."""
 _WORD = re.compile(r"[A-Za-z]+")
+_DIGIT = re.compile(r"[\d½⅓⅔¼¾⅛⅜⅝⅞]")
 
 
 class Rule:
     """Replaces each match of a pattern by what ``speak`` returns for it.
 
-    needs: any of these has to be in the text before the first rule: names in ``FEATURES`` or literal text, or, as a set,
-    words in lower case. Empty: the rule is always tried. It keeps plain sentences cheap and never changes the result.
+    needs: a necessary condition, so that plain sentences are cheap: any of these has to be in the text before the first
+    rule. A name in ``FEATURES``, literal text, or a word in lower case.
     """
 
-    __slots__ = ("_lazy", "needs", "speak", "words")
+    __slots__ = ("_lazy", "needs", "speak")
 
-    def __init__(self, pattern: str, speak: Speak | str, needs: Needs, flags: int) -> None:
+    def __init__(self, pattern: str, speak: Speak | str, needs: Iterable[str], flags: int) -> None:
         self._lazy = Lazy(pattern, flags)
         self.speak = speak
-        self.words = needs if isinstance(needs, frozenset) else None
-        self.needs = (needs,) if isinstance(needs, str) and needs else tuple(needs)
+        self.needs = tuple(needs)
 
     def apply(self, text: str) -> str:
         """Return ``text`` with every match replaced."""
@@ -76,14 +91,15 @@ class Rule:
         self._lazy.compile()
 
 
-def rule(pattern: str, speak: Speak | str, needs: Needs = "digit", *, ignore_case: bool = False) -> Rule:
+def rule(pattern: str, speak: Speak | str, needs: str | Iterable[str] = "digit", *, ignore_case: bool = False) -> Rule:
     """Return a rule. The pattern is verbose: white space must be written as ``\\s`` or ``[ ]``."""
-    return Rule(pattern, speak, needs, re.VERBOSE | (re.IGNORECASE if ignore_case else 0))
+    return Rule(pattern, speak, (needs,) if isinstance(needs, str) else needs, re.VERBOSE | (re.IGNORECASE if ignore_case else 0))
 
 
 def first_words(entries: Iterable[str]) -> frozenset[str]:
-    """Return the first run of letters of each entry in lower case: what a rule for these entries needs."""
-    return frozenset(match[0].lower() for match in map(_WORD.search, entries) if match)
+    """Return what a rule for these entries needs: the first word of each, in lower case; if that is a single letter, all."""
+    found = ((_WORD.search(entry), entry) for entry in entries)
+    return frozenset(match[0].lower() if len(match[0]) > 1 else entry for match, entry in found if match)
 
 
 def alternatives(words: Iterable[str]) -> str:
@@ -91,36 +107,37 @@ def alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
 
 
-def apply(rules: Iterable[Rule], text: str) -> str:
-    """Return ``text`` after all ``rules`` in order."""
-    view = _View(text)
-    for each in rules:
-        if view.meets(each):
-            text = each.apply(text)
-    return text
+class Rules:
+    """Rules that run one after the other."""
 
+    def __init__(self, *rules: Rule) -> None:
+        self._rules = rules
+        self._by_need: dict[str, list[int]] = {}
+        for index, each in enumerate(rules):
+            for need in each.needs:
+                self._by_need.setdefault(need, []).append(index)
+        # One character and one word are found in sets; only longer literals are searched for.
+        self._literals = [need for need in self._by_need if len(need) > 1 and need not in FEATURES and not (need.isalpha() and need.islower())]
+        self._features = [need for need in FEATURES if need in self._by_need and "digit" not in need]
+        self._digit_features = [need for need in FEATURES if need in self._by_need and "digit" in need]
 
-class _View:
-    """What is in a text before the first rule, looked for when a rule asks."""
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules)
 
-    __slots__ = ("_found", "_text", "_words")
+    def apply(self, text: str) -> str:
+        """Return ``text`` after all rules in order."""
+        for index in sorted(self._wanted(text)):
+            text = self._rules[index].apply(text)
+        return text
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._found: dict[str, bool] = {}
-        self._words: frozenset[str] | None = None
-
-    def meets(self, rule: Rule) -> bool:
-        if rule.words is not None:
-            if self._words is None:
-                self._words = frozenset(_WORD.findall(self._text.lower()))
-            return not self._words.isdisjoint(rule.words)
-        return not rule.needs or any(map(self._has, rule.needs))
-
-    def _has(self, need: str) -> bool:
-        found = self._found.get(need)
-        if found is None:
-            feature = FEATURES.get(need)
-            found = need in self._text if feature is None else feature.compile().search(self._text) is not None
-            self._found[need] = found
-        return found
+    def _wanted(self, text: str) -> set[int]:
+        """Return the indices of the rules whose needs are in ``text``."""
+        found = {*text, *_WORD.findall(text.lower())}
+        found.update(need for need in self._literals if need in text)
+        found.update(need for need in self._features if FEATURES[need].compile().search(text))
+        if _DIGIT.search(text):
+            found.update(need for need in self._digit_features if FEATURES[need].compile().search(text))
+        wanted: set[int] = set()
+        for need in self._by_need.keys() & found:
+            wanted.update(self._by_need[need])
+        return wanted

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from server.text.english import dates, letters, numbers, times
-from server.text.english.rules import apply
+from server.text.english.rules import Rules
 
 _DATE_PARTS = re.compile(r"\d+")
 _LONGEST = 1000
+_TIMES, _DATES = Rules(*times.RULES), Rules(*dates.RULES)
 
 
 def say_as(text: str, kind: str, form: str) -> str:
@@ -26,7 +27,7 @@ def say_as(text: str, kind: str, form: str) -> str:
     if kind == "date":
         return _date(text, form)
     if kind == "time":
-        return apply(times.RULES, text)
+        return _TIMES.apply(text)
     if kind in ("expletive", "bleep"):
         return "beep"
     return text
@@ -46,7 +47,7 @@ def _date(text: str, form: str) -> str:
     parts = _DATE_PARTS.findall(text)
     order = form.replace("yyyy", "y").replace("mm", "m").replace("dd", "d")
     if len(parts) != len(order) or sorted(order) != sorted(set(order)) or set(order) - set("dmy"):
-        return apply(dates.RULES, text)
+        return _DATES.apply(text)
     found = {key: int(part) for key, part in zip(order, parts, strict=True)}
     month, day, year = found.get("m"), found.get("d"), found.get("y")
     if (month is not None and not 1 <= month <= 12) or (day is not None and not 1 <= day <= 31) or (year or 0) > 9999:

@@ -16,11 +16,10 @@ _DASH = r"[ ]*(?:[—–]|--+)[—–\s]*|(?<=\s)-(?=\s)[—–\s]*"
 _LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
 _NOT_SPOKEN = re.compile(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
 _DIGIT = re.compile(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
-_SPACE = re.compile(r"[^\S\n]+")
-_BREAKS = re.compile(r"[ ]*\n\s*\n\s*|[ ]*\n[ ]*")
+_NEXT_TO_MARK = re.compile(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
 _BEFORE_STOP = re.compile(r"\s+(?=[.,;:?!])(?!\.\.\.)")
 _DOUBLED = re.compile(r"(?:[,;:](?:[ ]?[,;:])*[ ]?)(?=[.?!,;:])|(?<=[.?!])[ ]?[,;:]+|(?<=[?!])\.(?!\.)|(?<![.])\.[ ]?\.(?!\.)")
-_STARTING = re.compile(r"(?m)^[\s,;:]+|^[.]+(?=\s*\w)")
+_STARTING = re.compile(r"^[\s,;:]+|^[.]+(?=\s*\w)")
 _EMPTY_QUOTES = re.compile(r"\"\s*\"")
 _END = re.compile(r"[.!?…]['\")]*$")
 _END_COMMA = re.compile(r"[,;:\-—\s]+$")
@@ -52,16 +51,17 @@ EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
 
 
 def tidy(text: str) -> str:
-    """Return ``text`` with only words and the punctuation of prose, one space between words."""
+    """Return ``text`` with only words and the punctuation of prose, in one line."""
     text = _DIGIT.sub(_digit, text)
     text = _NOT_SPOKEN.sub(" ", text)
-    text = _EMPTY_QUOTES.sub(" ", text)
-    text = _SPACE.sub(" ", text)
-    text = _BREAKS.sub(lambda match: "\n\n" if match[0].count("\n") > 1 else " ", text)
-    text = _BEFORE_STOP.sub("", text)
-    text = _DOUBLED.sub("", text)
+    if '"' in text:
+        text = _EMPTY_QUOTES.sub(" ", text)
+    text = " ".join(text.split())
+    if _NEXT_TO_MARK.search(text):
+        text = _BEFORE_STOP.sub("", text)
+        text = _DOUBLED.sub("", text)
     text = _STARTING.sub("", text)
-    return text.strip(" \n")
+    return text.strip()
 
 
 def _digit(match: re.Match[str]) -> str:

@@ -137,15 +137,15 @@ def _military(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
-    rule(_FROM_TO, _hour_range, "digit unit"),
+    rule(_FROM_TO, _hour_range, "digit am"),
     rule(_LAP, _lap, "digit:"),
     rule(_CLOCK, _clock, "digit:"),
     rule(_LONG, _long_duration, "digit:"),
-    rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit."),
-    rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit unit"),
-    rule(_OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "CLOCK"), ignore_case=True),
-    rule(_MILITARY, _military, "digit unit"),
+    rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit am"),
+    rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit am"),
+    rule(_OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True),
+    rule(_MILITARY, _military, "digit h"),
     rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
-    rule(_DURATION, _duration, "digit unit"),
-    rule(_HOURS_OF_DAYS, _duration, "digit unit"),
+    rule(_DURATION, _duration, "digit h"),
+    rule(_HOURS_OF_DAYS, _duration, "digit h"),
 )

@@ -137,12 +137,12 @@ def _thousands(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
-    rule(_DEGREES, _degrees, ("°", "º", "egree"), ignore_case=True),
-    rule(r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: _MORE[match[0]], "digit letter"),
+    rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
+    rule(r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: _MORE[match[0]], "digit G"),
     rule(_MEASURE, _measure, "digit unit"),
-    rule(_SIZES, _sizes, ("digit letter", " x ", "×")),
+    rule(_SIZES, _sizes, "digit x"),
     rule(_INCHES, lambda match: f"{_words(match['number'])} {'inch' if _one(match['number']) else 'inches'}", "digit mark"),
     rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
-    rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit letter"),
-    rule(_THOUSANDS, _thousands, "digit letter"),
+    rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
+    rule(_THOUSANDS, _thousands, "digit K"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
-from server.text.english.rules import Rule, alternatives, rule
+from server.text.english.rules import Rule, alternatives, first_words, rule
 
 _PRODUCTS = (
     "Python Java Node Ruby PHP Perl Go Rust Swift Kotlin Scala Django Flask Rails React Angular Vue Svelte Next Laravel "
@@ -82,9 +82,9 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_NAMED, _named, "digit."),
+    rule(_NAMED, _named, first_words((*_PRODUCTS, "version", "versions", "release", "update", "build", "firmware", "patch", "ver"))),
     rule(_THREE, _v, "digit."),
-    rule(_V, _v, ("letter digit", "ver", "Ver")),
+    rule(_V, _v, ("letter digit", "ver", "version")),
     rule(_PINNED, _pinned, ("=", "@")),
     rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X", ".x"),
     rule(_SLASHED, lambda match: f"{match['name']} {version(match['number'])}", "/"),
