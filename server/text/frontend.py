@@ -37,6 +37,65 @@ class Spoken(NamedTuple):
     pauses: tuple[Pause, ...] = ()
 
 
+class Frontend:
+    """The steps for one language and one choice of steps. It keeps no state between texts."""
+
+    def __init__(
+        self,
+        language: str,
+        steps: Collection[str] = STEPS,
+        pronunciations: Mapping[str, str] | None = None,
+        *,
+        name_emoji: bool = False,
+    ) -> None:
+        """Args as for ``spoken``. Raises ValueError for an unknown step."""
+        if unknown := set(steps) - set(STEPS):
+            raise ValueError(f"steps must be among {', '.join(STEPS)}, got {', '.join(sorted(unknown))}")
+        self._steps = frozenset(steps)
+        self._english = language.lower() in _ENGLISH
+        self._name_emoji = name_emoji
+        self._words = _pronunciations(tuple(sorted(pronunciations.items()))) if pronunciations else None
+        self.normalizes = "normalize" in self._steps and self._english
+        self.has_markup = "markup" in self._steps
+
+    def spoken(self, text: str) -> Spoken:
+        """Return what a voice should say for ``text``."""
+        changed: list[str] = []
+        current = self.prepared(text, changed)
+        if self.normalizes:
+            current = _step("normalize", changed, current, english.normalize(current))
+        return self.finished(current, tuple(changed))
+
+    def prepared(self, text: str, changed: list[str], *, line_before: int = 0) -> str:
+        """Return ``text`` after all steps but "normalize", with marks; the names of steps that changed it join ``changed``.
+
+        line_before: as for ``markup.to_text``.
+        """
+        current = marks.RESERVED.sub("", text)
+        if "unicode" in self._steps:
+            current = _step("unicode", changed, current, unicode.clean(current))
+        if self.has_markup:
+            current = _step("markup", changed, current, self._without_markup(current, line_before))
+        if "emoji" in self._steps:
+            after = emoji.name(current) if self._name_emoji else emoji.drop(current)
+            current = _step("emoji", changed, current, after)
+        if self._words:
+            current = _step("pronunciations", changed, current, self._words.mark(current))
+        return current
+
+    def finished(self, text: str, changed: tuple[str, ...] = ()) -> Spoken:
+        """Return the text with respellings for words and with its pauses taken out."""
+        text = _CODE.sub("", text)
+        return _with_pauses(self._words.restore(text) if self._words else text, changed)
+
+    def _without_markup(self, text: str, line_before: int) -> str:
+        if ssml.is_ssml(text):
+            read = ssml.read(text, say_as if self._english else _as_written)
+            if read is not None:
+                return markup.paragraphs(ssml.bracket_pauses(read))
+        return markup.to_text(text, line_before=line_before)
+
+
 def spoken(
     text: str,
     language: str,
@@ -57,40 +116,17 @@ def spoken(
     Raises:
         ValueError: for an unknown step.
     """
-    if unknown := set(steps) - set(STEPS):
-        raise ValueError(f"steps must be among {', '.join(STEPS)}, got {', '.join(sorted(unknown))}")
-    is_english = language.lower() in _ENGLISH
-    changed = []
-    current = marks.RESERVED.sub("", text)
-    if "unicode" in steps:
-        current = _step("unicode", changed, current, unicode.clean(current))
-    if "markup" in steps:
-        current = _step("markup", changed, current, _without_markup(current, is_english))
-    if "emoji" in steps:
-        current = _step("emoji", changed, current, emoji.name(current) if name_emoji else emoji.drop(current))
-    words = _pronunciations(tuple(sorted(pronunciations.items()))) if pronunciations else None
-    if words:
-        current = _step("pronunciations", changed, current, words.mark(current))
-    if "normalize" in steps and is_english:
-        current = _step("normalize", changed, current, english.normalize(current))
-    current = _CODE.sub("", current)
-    if words:
-        current = words.restore(current)
-    return _with_pauses(current, tuple(changed))
+    return Frontend(language, steps, pronunciations, name_emoji=name_emoji).spoken(text)
+
+
+def _as_written(text: str, _kind: str, _form: str) -> str:
+    return text
 
 
 def _step(name: str, changed: list[str], before: str, after: str) -> str:
-    if before != after:
+    if before != after and name not in changed:
         changed.append(name)
     return after
-
-
-def _without_markup(text: str, is_english: bool) -> str:
-    if ssml.is_ssml(text):
-        read = ssml.read(text, say_as if is_english else lambda inner, _kind, _form: inner)
-        if read is not None:
-            return "\n\n".join(filter(None, map(markup.join_lines, re.split(r"\n[^\S\n]*\n\s*", ssml.bracket_pauses(read)))))
-    return markup.to_text(text)
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from server.text import marks, ssml, tags
@@ -29,29 +30,39 @@ _MARK_SHARE = 4
 _BLANK = re.compile(r"\n[^\S\n]*\n\s*")
 _ENDED = re.compile(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = re.compile(r"[.!?:;,—-][\"')\]]*$")
-_WRAPPED_FROM = 55
+WRAPPED_FROM = 55
 """A line of at least this many characters that has no end mark continues in the next one."""
 _STARTS_ITEM = re.compile(r"(?:-\w|[\"'(]?[A-Z0-9]|\w{1,3}[.)]\s|[-+*•]\s)")
 
 
-def to_text(text: str) -> str:
-    """Return ``text`` without markup. Program code is enclosed in marks, a ``<break>`` becomes the mark of a pause."""
+def to_text(text: str, *, line_before: int = 0) -> str:
+    """Return ``text`` without markup. Program code is enclosed in marks, a ``<break>`` becomes the mark of a pause.
+
+    line_before: characters before the text in its first line, where the text continues another one.
+    """
     text = ssml.bracket_pauses(text)
     if not _MARKUP.search(text):
-        return "\n\n".join(filter(None, map(join_lines, _BLANK.split(text))))
+        return paragraphs(text, line_before=line_before)
     text = _BULLET.sub(r"\1- ", text)
     text = _CITATION.sub("", _RUN.sub(r"\1", text))
     if "<" in text:
         text = _SCRIPT.sub("", text)
     if len(re.findall(r"[*_`\[\]<>&|(!]", text)) > min(_MOST_MARKS, 20 + len(text) // _MARK_SHARE):
         return _stripped(text)
-    return "\n\n".join(filter(None, _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0))).replace(_STAR, "*")
+    blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)
+    return "\n\n".join(filter(None, blocks)).replace(_STAR, "*")
+
+
+def paragraphs(text: str, *, line_before: int = 0) -> str:
+    """Return a text without markup with each paragraph in one line and one empty line between two."""
+    first, *others = _BLANK.split(text)
+    return "\n\n".join(filter(None, (join_lines(first, line_before=line_before), *map(join_lines, others))))
 
 
 def _stripped(text: str) -> str:
     """Return a text that is more marks than words without its marks; no parser sees it."""
     text = html.unescape(re.sub(r"<[^<>]{0,300}>|[*`\[\]<>|]|(?<!\w)_+|_+(?!\w)", " ", text))
-    return "\n\n".join(filter(None, map(join_lines, _BLANK.split(text))))
+    return paragraphs(text)
 
 
 @cache
@@ -62,7 +73,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"maxNesting": 12}).enable(["table", "strikethrough"]).disable("code")
 
 
-def _blocks(text: str, depth: int) -> Iterator[str]:
+def _blocks(text: str, depth: int, line_before: int = 0) -> Iterator[str]:
     """Yield paragraphs. A list is one paragraph, its items are sentences."""
     items: list[str] = []
     item: list[str] | None = None
@@ -103,7 +114,8 @@ def _blocks(text: str, depth: int) -> Iterator[str]:
             yield ended(", ".join(filter(None, row or [])))
             row = None
         else:
-            for paragraph in _content(token, depth):
+            for paragraph in _content(token, depth, line_before):
+                line_before = 0
                 if row is not None:
                     row.append(paragraph.rstrip("."))
                 elif item is not None:
@@ -118,11 +130,12 @@ def _item(parts: list[str]) -> str:
     return ended(" ".join(filter(None, parts)))
 
 
-def _content(token: Token, depth: int) -> Iterator[str]:
+def _content(token: Token, depth: int, line_before: int) -> Iterator[str]:
     """Yield the paragraphs of a token that has text."""
     if token.type == "inline":
-        for paragraph in _BLANK.split(_inline(token.children or [])):
-            yield join_lines(paragraph)
+        first, *others = _BLANK.split(_inline(token.children or []))
+        yield join_lines(first, line_before=line_before)
+        yield from map(join_lines, others)
     elif token.type == "fence":
         yield f"{marks.CODE_START}{token.content.strip()}{marks.CODE_END}"
     elif token.type == "html_block":
@@ -156,16 +169,20 @@ def ended(text: str) -> str:
     return text if not text or _ENDED.search(text) else f"{text}."
 
 
-def join_lines(paragraph: str) -> str:
-    """Return a paragraph in one line. A short line without an end mark, before one that begins anew, is a sentence."""
+def join_lines(paragraph: str, *, line_before: int = 0) -> str:
+    """Return a paragraph in one line. A short line without an end mark, before one that begins anew, is a sentence.
+
+    line_before: characters before the paragraph in its first line.
+    """
     lines = [line for line in (" ".join(line.split()) for line in paragraph.split("\n")) if line]
     if len(lines) < 2:
         return "".join(lines)
     joined = []
-    for line, following in zip(lines, lines[1:], strict=False):
+    for index, (line, following) in enumerate(pairwise(lines)):
         if re.search(r"[a-z]-$", line) and re.match(r"[a-z]", following):
             joined.append(line[:-1])
             continue
-        breaks = len(line) < _WRAPPED_FROM and not _TERMINAL.search(line) and _STARTS_ITEM.match(following)
+        wrapped = len(line) + (0 if index else line_before) >= WRAPPED_FROM
+        breaks = not wrapped and not _TERMINAL.search(line) and _STARTS_ITEM.match(following)
         joined.append(f"{line}. " if breaks else f"{line} ")
     return "".join([*joined, lines[-1]])

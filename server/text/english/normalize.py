@@ -52,13 +52,12 @@ RULES = Rules(
     *tidy.RULES,
 )
 FIRST = Rules(*plain_numbers.FIRST, *maths.FIRST)
-_PARAGRAPH_RULES = Rules(*tidy.PARAGRAPH)
 """Bring digits into the form that the other rules look for."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Characters that the rules see at a time: it bounds the cost of text that no rule expects."""
 _ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
-_SENTENCE_END = re.compile(r"(?:(?P<word>[A-Za-z]{2,})|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])")
+_SENTENCE_END = re.compile(r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])")
 
 
 def normalize(text: str) -> str:
@@ -68,11 +67,11 @@ def normalize(text: str) -> str:
 
 
 def _paragraph(paragraph: str) -> str:
-    paragraph = _PARAGRAPH_RULES.apply(paragraph)
-    return tidy.finish(" ".join(filter(None, map(_words, sentences(paragraph)))))
+    return tidy.finish(" ".join(filter(None, map(words, sentences(paragraph)))))
 
 
-def _words(piece: str) -> str:
+def words(piece: str) -> str:
+    """Return a sentence, or a part of one, in words, without adding a capital or a full stop."""
     return tidy.tidy(RULES.apply(FIRST.apply(piece)))
 
 
@@ -82,11 +81,19 @@ def sentences(text: str) -> Iterator[str]:
     An abbreviation ends none. What is still too long is cut between words, without any anywhere.
     """
     start = 0
-    for match in _SENTENCE_END.finditer(text):
-        if match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS:
-            yield from _short(text[start : match.end()].strip())
-            start = match.end()
+    for end in sentence_ends(text):
+        yield from _short(text[start:end].strip())
+        start = end
     yield from _short(text[start:].strip())
+
+
+def sentence_ends(text: str) -> list[int]:
+    """Return where the sentences of ``text`` that surely end begin anew."""
+    return [
+        match.end()
+        for match in _SENTENCE_END.finditer(text)
+        if match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS
+    ]
 
 
 def _short(text: str) -> Iterator[str]:

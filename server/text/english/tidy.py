@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from server.text import marks
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
 
@@ -20,8 +21,12 @@ _NEXT_TO_MARK = re.compile(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
 _BEFORE_STOP = re.compile(r"\s+(?=[.,;:?!])(?!\.\.\.)")
 _DOUBLED = re.compile(r"(?:[,;:](?:[ ]?[,;:])*[ ]?)(?=[.?!,;:])|(?<=[.?!])[ ]?[,;:]+|(?<=[?!])\.(?!\.)|(?<![.])\.[ ]?\.(?!\.)")
 _STARTING = re.compile(r"^[\s,;:]+|^[.]+(?=\s*\w)")
+_SENTENCE_START = re.compile(r"(?<=[a-z]{2}[.!?] )[a-z](?![A-Z])")
 _EMPTY_QUOTES = re.compile(r"\"\s*\"")
 _END = re.compile(r"[.!?…]['\")]*$")
+_END_PAUSES = re.compile(r"[\s\U000f0000-\U000fffff]*[\U000f0000-\U000fffff]\s*$")
+_SPOKEN = re.compile(r"[^\W_]|[\U00100000-\U0010ffff]")
+"""A letter, or the mark of a word with a pronunciation."""
 _END_COMMA = re.compile(r"[,;:\-—\s]+$")
 
 
@@ -34,10 +39,8 @@ def _numbered(match: re.Match[str]) -> str:
     return f"{match['mark']}, "
 
 
-PARAGRAPH: tuple[Rule, ...] = (rule(_QUOTED, _quoted, "'"),)
-"""Run on a whole paragraph: a quotation may have several sentences."""
-
 RULES: tuple[Rule, ...] = (
+    rule(_QUOTED, _quoted, "'"),
     rule(r"``|''", '"', ("``", "''")),
     rule(r'(?<=\w)"(?=\w)', " ", '"'),
     rule(r"(?<=\w),(?=\w)", ", ", ","),
@@ -61,6 +64,7 @@ def tidy(text: str) -> str:
         text = _BEFORE_STOP.sub("", text)
         text = _DOUBLED.sub("", text)
     text = _STARTING.sub("", text)
+    text = _SENTENCE_START.sub(lambda match: match[0].upper(), text)
     return text.strip()
 
 
@@ -70,11 +74,31 @@ def _digit(match: re.Match[str]) -> str:
 
 
 def finish(text: str) -> str:
-    """Return ``text`` as a sentence: it begins with a capital and ends with a full stop, if it has words."""
-    text = _END_COMMA.sub("", text)
-    if not any(map(str.isalnum, text)):
-        return ""
-    first = next(index for index, character in enumerate(text) if character.isalnum())
-    if text[first : first + 2].islower() or len(text) == first + 1 or not text[first + 1].isalpha():
-        text = text[:first] + text[first].upper() + text[first + 1 :]
-    return text if _END.search(text) else f"{text}."
+    """Return a paragraph that begins with a capital and ends with a full stop; nothing if it has no words."""
+    return closed(opened(text)) if has_words(text) else "".join(marks.PAUSE.findall(text))
+
+
+def opened(text: str) -> str:
+    """Return ``text`` with a capital at its beginning, but "iPhone" as it is."""
+    match = _SPOKEN.search(text)
+    if match is None or not match[0].islower() or text[match.end() : match.end() + 1].isupper():
+        return text
+    return text[: match.start()] + match[0].upper() + text[match.end() :]
+
+
+def has_words(text: str) -> bool:
+    """Return whether ``text`` has anything to say."""
+    return _SPOKEN.search(text) is not None
+
+
+def open_end(text: str) -> str:
+    """Return ``text`` without the commas and dashes at its end, which ``closed`` would take away."""
+    return _END_COMMA.sub("", text)
+
+
+def closed(text: str) -> str:
+    """Return ``text`` with a full stop at its end, if it has no end mark."""
+    pauses = _END_PAUSES.search(text)
+    tail = pauses[0].replace(" ", "") if pauses else ""
+    text = _END_COMMA.sub("", text[: len(text) - len(pauses[0])] if pauses else text)
+    return f"{text if not text or _END.search(text) else f'{text}.'}{tail}"
