@@ -18,7 +18,7 @@ from tests.unit.text.readings import CLASSES, items
 PROSE = (
     "The ferry leaves the harbor at noon and comes back before dark. Nobody remembered where the old map of the valley was "
     "kept, but the librarian found a letter between two dusty atlases. She wrapped the warm bread in a towel, set it on the "
-    "table and waited. \"You should taste the soup before you add any more salt,\" he said. "
+    'table and waited. "You should taste the soup before you add any more salt," he said. '
 )
 CHAT = (
     "Sure! Here are **three tips** for a better sleep:\n\n1. **Keep a schedule** - go to bed at the same time, even on weekends.\n"
@@ -46,7 +46,10 @@ def milliseconds(text: str, rounds: int) -> float:
 def startup(rounds: int) -> tuple[float, float]:
     """Return the milliseconds of the import and of ``warm_up`` in a new process."""
     runs = [
-        [1000 * float(part) for part in subprocess.check_output([sys.executable, "-c", TIMED_IMPORT], text=True).split()]
+        [
+            1000 * float(part)
+            for part in subprocess.check_output([sys.executable, "-c", TIMED_IMPORT], text=True).split()
+        ]
         for _ in range(rounds)
     ]
     return min(run[0] for run in runs), min(run[1] for run in runs)

@@ -30,7 +30,7 @@ _EMOTICON = re.compile(
     """,
     re.VERBOSE,
 )
-_HEART = re.compile(r"(?<=[^\W\d_])[ ]<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
+_HEART = re.compile(r"(?<=[^\W\d]|[.!?,])[ ]<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
 _VARIABLE = re.compile(r"(?:^|[\s(=])(?!I$)[^\W\d_]$")
 _SPACES = re.compile(r"[^\S\n]{2,}")
 _NAMES = {

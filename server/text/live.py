@@ -121,7 +121,11 @@ class LiveFrontend:
     def _is_closed(self, end: int) -> bool:
         """Return whether nothing before ``end`` is open that a later delta may close."""
         head = self._text[:end]
-        if len(_OPEN_QUOTE.findall(head)) > len(_CLOSED_QUOTE.findall(head)) and self._frontend.normalizes and end != len(head):
+        if (
+            len(_OPEN_QUOTE.findall(head)) > len(_CLOSED_QUOTE.findall(head))
+            and self._frontend.normalizes
+            and end != len(head)
+        ):
             return False
         if _OPEN_CALL.search(head):
             return False

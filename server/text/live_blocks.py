@@ -72,14 +72,20 @@ def _plain(text: str, end: int | None, *, final: bool) -> Begun:
             return Begun(PLAIN, None, start - 1)
         if _UNDERLINE.match(line):
             return Begun(PLAIN, start + len(line), start - 1)
-        if any(pattern.match(line) for pattern in (_HEADING, _FENCE, _FIRST_ITEM, _RULE)) or line.lstrip().startswith(">"):
+        if any(pattern.match(line) for pattern in (_HEADING, _FENCE, _FIRST_ITEM, _RULE)) or line.lstrip().startswith(
+            ">"
+        ):
             return Begun(PLAIN, start - 1, start - 1)
         start = after + 1
     return Begun(PLAIN, end, stop)
 
 
 def _after_fence(text: str, fence: str, *, final: bool) -> int | None:
-    closing = re.compile(rf"\n[ ]{{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*(?=\n|$)" if final else rf"\n[ ]{{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*(?=\n)")
+    closing = re.compile(
+        rf"\n[ ]{{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*(?=\n|$)"
+        if final
+        else rf"\n[ ]{{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*(?=\n)"
+    )
     match = closing.search(text)
     return match.end() if match else len(text) if final else None
 

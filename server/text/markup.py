@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MARKUP = re.compile(r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE)
+_MARKUP = re.compile(
+    r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE
+)
 _BULLET = re.compile(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
 _TASK = re.compile(r"^\[[ xX]\]\s+")
 _PRODUCT = re.compile(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")

@@ -20,7 +20,9 @@ class Pronunciations:
         self._spoken = [spoken for _, spoken in words]
         self._exact = {word: index for index, (word, _) in enumerate(words) if word != word.lower()}
         self._folded = {word: index for index, (word, _) in enumerate(words) if word == word.lower()}
-        self._pattern = re.compile("|".join(map(_whole_word, sorted((word for word, _ in words), key=len, reverse=True))))
+        self._pattern = re.compile(
+            "|".join(map(_whole_word, sorted((word for word, _ in words), key=len, reverse=True)))
+        )
 
     def mark(self, text: str) -> str:
         """Return ``text`` with a mark for each word that has an entry."""

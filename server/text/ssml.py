@@ -20,12 +20,18 @@ _REPLACED = frozenset("sub phoneme say-as".split())
 _PARAGRAPHS = frozenset("p paragraph".split())
 _SENTENCES = frozenset("s sentence".split())
 _ENDS = ".!?:;,"
-_BRACKET_PAUSE = re.compile(r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]", re.I)
+_BRACKET_PAUSE = re.compile(
+    r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]",
+    re.I,
+)
 
 
 def is_ssml(text: str) -> bool:
     """Return whether ``text`` has a tag of SSML that HTML has not, or is a ``<speak>`` document."""
-    return "<" in text and (_SPEAK.match(text) is not None or re.search(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias", text) is not None)
+    return "<" in text and (
+        _SPEAK.match(text) is not None
+        or re.search(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias", text) is not None
+    )
 
 
 def break_seconds(time: str | None, strength: str | None) -> float:

@@ -21,7 +21,10 @@ _PARAGRAPH = frozenset(
     "p div h1 h2 h3 h4 h5 h6 section article header footer table ul ol dl blockquote pre hr body main figure form".split()
 )
 _LINE = frozenset("br li tr dt dd option".split())
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>|<!--.*?-->|<[!?][^<>]{0,500}>", re.DOTALL)
+_TAG = re.compile(
+    r"<(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>|<!--.*?-->|<[!?][^<>]{0,500}>",
+    re.DOTALL,
+)
 _ATTRIBUTES = re.compile(
     r"\s*(?:[A-Za-z_:@][\w:.@-]{0,60}\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+)\s*"
     r"|(?:disabled|checked|hidden|selected|required|controls|autoplay|open|async|defer|readonly|multiple)\s*)*/?\s*"

@@ -23,11 +23,15 @@ _INVISIBLE = re.compile(
     r"\u202a-\u202e\u2060-\u2064\u2066-\u206f\u3164\ufeff\uffa0\ufff9-\ufffd\U000e0001\U000e0020-\U000e007f]"
 )
 """Control characters, marks of direction, zero-width spaces, soft hyphens, tags. Joiners of emoji and scripts stay."""
-_STACKED = re.compile(r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20e2\u20e4-\u20ff\ufe20-\ufe2f]{3,}")
+_STACKED = re.compile(
+    r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20e2\u20e4-\u20ff\ufe20-\ufe2f]{3,}"
+)
 """Three and more marks on one letter: decoration, no spelling."""
 _LEFT_MARKS = re.compile(r"(?<=[A-Za-z0-9\s])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20e2\u20e4-\u20ff]+")
 """Marks on a Latin letter, or on nothing, for which there is no single character."""
-_STYLED = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9\u2100-\u2115\u2119-\u2121\u2124-\u2138]+")
+_STYLED = re.compile(
+    "[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\u24b6-\u24e9\u2100-\u2115\u2119-\u2121\u2124-\u2138]+"
+)
 """Full-width, mathematical and circled letters and digits: people use them for style."""
 _WIDE_PUNCTUATION = re.compile("[\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff5e]")
 _WIDE_SCRIPT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")

@@ -29,7 +29,7 @@ TITLES: dict[str, str] = {
     "Det": "Detective",
     "Insp": "Inspector",
     "Fr": "Father",
-    "Sr": "Sister",
+    "Sr": "Senior",
     "Br": "Brother",
     "Messrs": "Messieurs",
     "Mme": "Madame",

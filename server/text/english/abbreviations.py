@@ -9,11 +9,29 @@ from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBE
 from server.text.english.chat_words import CHAT, LOWER_ACRONYMS
 from server.text.english.rules import Rule, alternatives, first_words, rule
 
-_SPELLED = {word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word) for word in LOWER_ACRONYMS if word not in ("css", "https", "gps", "sms")}
-_CAPITALIZED = {word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:] for word, spoken in (WORDS | CHAT).items() if len(word) > 2}
-_ALL_WORDS = _CAPITALIZED | WORDS | CHAT | _SPELLED | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
+_SPELLED = {
+    word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word)
+    for word in LOWER_ACRONYMS
+    if word not in ("css", "https", "gps", "sms")
+}
+_CAPITALIZED = {
+    word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:]
+    for word, spoken in (WORDS | CHAT).items()
+    if len(word) > 2
+}
+_ALL_WORDS = (
+    _CAPITALIZED
+    | WORDS
+    | CHAT
+    | _SPELLED
+    | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
+)
 _ALSO_WORDS = frozenset("temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co.".split())
 """No abbreviations at the end of a sentence: "Call the ref."."""
+_NEVER_END = frozenset(
+    "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max.".split()
+) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
+"""Abbreviations that something follows, even if it begins with a capital."""
 _NAME = r"(?=[ ][A-Z])"
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
@@ -31,7 +49,8 @@ _COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<s
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
 _WEEKDAY_BEFORE = re.compile(
-    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$", re.I
+    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$",
+    re.I,
 )
 _MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
 _DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'?s\b)?"
@@ -43,7 +62,9 @@ _STARTER = re.compile(
     r"One|With|From|However|Call|Ask|See|Turn|Go)\b"
 )
 """Words that begin a sentence after an abbreviation, and seldom continue a name."""
-_INITIAL_BEFORE = re.compile(r"(?:[A-Z][a-z]+|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$")
+_INITIAL_BEFORE = re.compile(
+    r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
+)
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.[ ](?=[A-Z])"
 _WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
 _ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
@@ -72,8 +93,6 @@ def _doctor(match: re.Match[str]) -> str:
 
 def _title(match: re.Match[str]) -> str:
     word = match["word"] or match["bare"]
-    if word == "Sr" and re.search(r"[A-Z][a-z]+,?\s$", match.string[max(0, match.start() - 20) : match.start()]):
-        return "Senior"
     if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
         return match[0]
     return TITLES[word]
@@ -128,20 +147,27 @@ def _word(match: re.Match[str]) -> str:
         return word
     if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
         spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
-    return spoken + (_stop(match) if word.endswith(".") else "")
+    ends = word.endswith(".") and (word.lower() not in _NEVER_END or match.end() == len(match.string))
+    return spoken + (_stop(match) if ends else "")
 
 
 def _starts_sentence(match: re.Match[str]) -> bool:
     return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
 
 
-EARLY: tuple[Rule, ...] = (rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),)
+EARLY: tuple[Rule, ...] = (
+    rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),
+)
 """Run before numbers are put into words."""
 
 RULES: tuple[Rule, ...] = (
     rule(_HALF, _half, (". m.", ".m.")),
     rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "Gen."),
-    rule(r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])", lambda match: _UPPER_TITLES[match["word"]], first_words(_UPPER_TITLES)),
+    rule(
+        r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])",
+        lambda match: _UPPER_TITLES[match["word"]],
+        first_words(_UPPER_TITLES),
+    ),
     rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
     rule(_VERSUS, r"\g<first> versus ", " v. "),
     rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),

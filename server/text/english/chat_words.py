@@ -37,7 +37,6 @@ CHAT: dict[str, str] = {
     "smh": "shaking my head",
     "nvm": "never mind",
     "Nvm": "Never mind",
-    "np": "no problem",
     "ty": "thank you",
     "yw": "you're welcome",
     "jk": "just kidding",
@@ -66,6 +65,6 @@ CHAT: dict[str, str] = {
 
 LOWER_ACRONYMS = (
     "tv tvs cd cds dvd dvds pc pcs usb html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https ssh npm gps atm "
-    "dj djs mri dna faq faqs sms mp3 hdmi led leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia usa uk ussr eu gdp vip rip"
+    "dj djs mri dna faq faqs sms mp3 hdmi led leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia usa uk ussr eu gdp vip rip js np pd df db ui ux vm qa"
 ).split()
 """Acronyms that people also write in lower case, and that are no words."""

@@ -58,6 +58,7 @@ _TOKEN = re.compile(
     (?P<newline>\n+)
   | (?P<flag>(?<![\w\-])-{{1,2}}[A-Za-z][\w\-]*)      # -f, --dry-run
   | (?P<url>https?://[^\s"'()<>]+)
+  | (?P<string>"[^"\n]{{0,200}}"|'[^'\n]{{0,200}}')
   | (?P<path>(?<![\w.])(?:~|\.{{0,2}})(?:/[\w.+@\-]+)+/?)
   | (?P<file>(?<![\w.])[A-Za-z0-9_][\w\-]*\.(?:py|js|ts|md|txt|json|ya?ml|toml|html|css|sh|csv|c|h|cpp|rs|pdf)(?![\w(]))
   | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)*)
@@ -95,6 +96,8 @@ def _token(token: re.Match[str]) -> str:
     kind, text = token.lastgroup, token[0]
     if kind == "newline":
         return "."
+    if kind == "string":
+        return text[1:-1].strip()
     if kind == "stop":
         return ","
     if kind == "flag":
@@ -189,13 +192,20 @@ def _camel_case(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(rf"{CODE_START}([^{CODE_END}]*){CODE_END}", lambda match: speak_code(match[1]), CODE_START),
     rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, ("'(",)),
+    rule(r"\#(?=(?:include|define|ifn?def|endif|pragma|undef)\b)", "hash ", "#"),
+    rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", r" \g<file>", "<"),
+    rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),
     rule(_DOTTED, lambda match: speak_code(match[0]), "dotted"),
     rule(_CAMEL, _camel_case, "hump"),
     rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
-    rule(r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])", lambda match: _flag(match[0]), (" -", "--")),
+    rule(
+        r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])",
+        lambda match: _flag(match[0]),
+        (" -", "--"),
+    ),
     rule(
         rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-])[ ]?",
         lambda match: f" {OPERATORS[match['operator']]} ",

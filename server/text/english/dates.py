@@ -7,9 +7,7 @@ import re
 from server.text.english import letters, numbers, times
 from server.text.english.rules import Rule, rule
 
-MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
+MONTHS = "January February March April May June July August September October November December".split()
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
 SHORT_MONTHS = frozenset(_SHORT_MONTHS)
 MONTH_WORDS = SHORT_MONTHS | {name.lower() for name in MONTHS}
@@ -57,6 +55,9 @@ _SLASHED = r"""
     (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01]) (?![\w/%]|\.\d)
 """
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
+_DAY_BEFORE = (
+    r"(?<![\w.])(?P<day>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)(?=[ ](?:at[ ])?\d{1,2}(?::\d\d|[ ]?[ap]\.?m))"
+)
 _DAY_RANGE = (
     r"(?<!\w)(?P<start>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.?[ ]?[-–/][ ]?"
     r"(?P<end>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b"
@@ -171,6 +172,7 @@ RULES: tuple[Rule, ...] = (
     rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
     rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
     rule(_SLASHED, _slashed, "digit/"),
+    rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

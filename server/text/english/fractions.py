@@ -15,8 +15,12 @@ _NAMES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _SCORE_BEFORE = re.compile(
     r"(?:scor|rat|grad|mark|got|get|give|gave|earn|receiv|vot|pain|solid|easy|\brank|out\b|a |an )[\w' ]{0,16}$", re.I
 )
-_SCORE_AFTER = re.compile(r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I)
-_OF = re.compile(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
+_SCORE_AFTER = re.compile(
+    r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
+)
+_OF = re.compile(
+    r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b"
+)
 
 _VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
 _SLASH = r"""
@@ -93,9 +97,9 @@ def _pair(match: re.Match[str], top: int, bottom: int) -> str:
 def _is_score(before: str, after: str) -> bool:
     if _OF.match(after):
         return False
-    return bool(_SCORE_BEFORE.search(before) or re.match(r"\s?(?:stars?|points?|marks?|rating|correct|questions?)\b", after)) or (
-        bool(_SCORE_AFTER.match(after)) and not before.strip()
-    )
+    return bool(
+        _SCORE_BEFORE.search(before) or re.match(r"\s?(?:stars?|points?|marks?|rating|correct|questions?)\b", after)
+    ) or (bool(_SCORE_AFTER.match(after)) and not before.strip())
 
 
 def _decimal_score(match: re.Match[str]) -> str:

@@ -67,7 +67,9 @@ _ATOM = rf"""
 """
 _OPERAND = rf"[-−+±]?√?\({{0,2}}[-−]?√?(?:{_ATOM})(?:\([a-z0-9]{{1,3}}\))?\){{0,2}}(?:{_POWER})?%?"
 _OPERATOR = r"[ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?|[ ][-−–/x%][ ]|(?<=[\d)²])[-−/x](?=[\d(√])"
-_EXPRESSION = rf"(?<![\w.,$€£\-/'\"]) {_OPERAND} (?:(?:{_OPERATOR}) {_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?![\w])"
+_EXPRESSION = (
+    rf"(?<![\w.,$€£\-/'\"]) {_OPERAND} (?:(?:{_OPERATOR}) {_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?![\w])"
+)
 _TOKEN = re.compile(
     rf"(?P<number>{_NUMBER})|(?P<power>{_POWER})|(?P<name>[a-zA-Z]+|[{''.join(_GREEK)}])|(?P<operator>==|!=|<=|>=|[^\s\w])"
 )
@@ -111,7 +113,12 @@ def _operator(value: str, token: re.Match[str], text: str, before: list[str]) ->
         if value == "(" and before and before[-1] in ("F", "G", "H", "f", "g", "h"):
             return "of"
         return ""
-    if value == "/" and token.start() and text[token.start() - 1].isdigit() and text[token.end() : token.end() + 1].isdigit():
+    if (
+        value == "/"
+        and token.start()
+        and text[token.start() - 1].isdigit()
+        and text[token.end() : token.end() + 1].isdigit()
+    ):
         return "over"
     if value == "√":
         return "the square root of"
@@ -154,9 +161,7 @@ def _root(match: re.Match[str]) -> str:
     return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
 
 
-FIRST: tuple[Rule, ...] = (
-    rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
-)
+FIRST: tuple[Rule, ...] = (rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),)
 """Run before all rules that look for digits."""
 
 RULES: tuple[Rule, ...] = (

@@ -159,8 +159,8 @@ _AMOUNT = rf"""
     {_SCALE}
     (?P<more>\+)?
     (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w))?
-    (?P<noun>(?=[ -](?:(?:{_NOUNS})\b|(?!(?:{_NOT_NOUNS})\b)[a-z]{{3}})))?
-    (?P<certain>(?=[ -](?:{_NOUNS})\b))?
+    (?P<noun>(?=[ -](?:(?:{_NOUNS})s?\b|(?!(?:{_NOT_NOUNS})\b)[a-z]{{3}})))?
+    (?P<certain>(?=[ -](?:{_NOUNS})s?\b))?
 """
 _AFTER = rf"""
     (?<![\w.,$€£]) (?P<sign>[-+−])? (?P<number>{_NUMBER}) {_SCALE}

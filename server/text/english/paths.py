@@ -57,11 +57,15 @@ _SPOKEN_EXTENSIONS = {
     "gif": "gif",
     "cfg": "config",
 }
-_PRODUCTS = frozenset("node next vue react express three d3 nuxt ember backbone angular p5 chart discord socket".split())
+_PRODUCTS = frozenset(
+    "node next vue react express three d3 nuxt ember backbone angular p5 chart discord socket".split()
+)
 """Names that end in ``.js`` without being files; people say no "dot"."""
 _NEVER_ENDS = frozenset("so go c h key log lock env bin dat jar swift java bat".split())
 """Extensions that are also words: they need a path, an underscore or a digit before them, or a name in lower case."""
-_FOLDERS = "src lib bin etc usr var home tmp opt app apps docs test tests server client scripts config build dist public"
+_FOLDERS = (
+    "src lib bin etc usr var home tmp opt app apps docs test tests server client scripts config build dist public"
+)
 
 _FILE_NOUNS = frozenset("file files extension extensions format formats document documents".split())
 

@@ -43,19 +43,21 @@ _EMERGENCY = r"""
 """
 _ROOM = r"""
     (?<!\w) (?P<word>(?i:room|suite|apartment|apt\.?|unit|flight|highway|route|interstate|bus|error|status|area[ ]code|http|
-        boeing|airbus|porsche|course|train|xbox)|US)
+        boeing|airbus|porsche|course|train|xbox|office)|US)
     (?P<gap>[ ](?:code[ ]|number[ ]|\#)?|-) (?P<airline>[A-Z]{2}[ ])?(?P<number>\d{3,4}) (?![\w%$€£]|[.,:]\d)
 """
 _ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
 _HASHED = r"(?<![\w&])\#[ ]?(?P<number>\d{1,20})(?![\w%]|[.,]\d)"
 _ISBN = r"(?<!\w)(?P<label>ISBN|ISSN|IBAN|EAN|UPC)(?:-1[03])?:?[ ](?P<code>[\dX\- ]{8,30})(?!\w)"
 _MIXED = r"(?<![\w.,$€£#@/'])(?=[A-Z0-9\-]{4,20}(?!\w))(?=[A-Z\-]*\d)(?=[\d\-]*[A-Z])(?!FY)[A-Z0-9]{1,20}(?:-[A-Z0-9]{1,12}){0,4}(?![\w\-]|\.\w)"
-_ALTERNATING = re.compile(r"[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
+_ALTERNATING = re.compile(
+    r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]"
+)
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 _HOUSE = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 _DOOR = r"(?P<word>\b(?:[Aa]partment|[Aa]pt|[Uu]nit|[Rr]oom|[Ss]uite|[Gg]ate|[Ss]eat|[Ff]lat|[Rr]ow|number)[ ]\#?)(?P<number>\d{1,4})-?(?P<letter>[A-Z])(?!\w)"
 _STREETS = "st ave rd blvd dr ln ct pl way street avenue road boulevard drive lane court place".split()
-_ROOMS = "room suite apartment apt unit flight highway route interstate bus error status area http boeing airbus porsche course train xbox us".split()
+_ROOMS = "room suite apartment apt unit flight highway route interstate bus error status area http boeing airbus porsche course train xbox office us".split()
 _HOUSE_NUMBER = (
     r"(?<![\w.,$€£/\-])\d{3,4}(?=(?:[ ][NSEW]\.?)?(?:[ ][A-Z][a-z]+|[ ]\d{1,3}(?:st|nd|rd|th)){1,3}"
     r"[ ](?:St|Ave|Rd|Blvd|Dr|Ln|Ct|Pl|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Court|Place)\b)"
@@ -111,7 +113,9 @@ def _grouped(match: re.Match[str]) -> str:
 
 
 def _ip(match: re.Match[str]) -> str:
-    address = match[0][: min((match.start(name) for name in ("mask", "port") if match[name]), default=match.end()) - match.start()]
+    address = match[0][
+        : min((match.start(name) for name in ("mask", "port") if match[name]), default=match.end()) - match.start()
+    ]
     words = " dot ".join(map(numbers.digits, address.split(".")))
     if match["mask"]:
         words += f" slash {numbers.cardinal(int(match['mask'][1:]))}"
@@ -161,9 +165,11 @@ def _mixed(match: re.Match[str]) -> str:
     code = match[0]
     if not _ALTERNATING.search(code) or re.fullmatch(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}", code):
         return code
-    return ", ".join(letters.spell(" ".join(group)) for group in re.findall(r"[A-Z]+|\d+", code) if group) if len(
-        code
-    ) > 8 and "-" in code else " ".join(letters.spell(" ".join(group)) for group in code.split("-"))
+    return (
+        ", ".join(letters.spell(" ".join(group)) for group in re.findall(r"[A-Z]+|\d+", code) if group)
+        if len(code) > 8 and "-" in code
+        else " ".join(letters.spell(" ".join(group)) for group in code.split("-"))
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -176,20 +182,36 @@ RULES: tuple[Rule, ...] = (
     rule(_AMEX, _grouped, "digit space digit"),
     rule(_MASKED, lambda match: f"ending in {numbers.digits(match['digits'])}", "masked"),
     rule(_AMERICAN, _american, "digit space digit"),
-    rule(_SPACED, lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}", ("number", "phone", "call", "dial", "tel", "telephone", "cell", "mobile", "fax", "text")),
+    rule(
+        _SPACED,
+        lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}",
+        ("number", "phone", "call", "dial", "tel", "telephone", "cell", "mobile", "fax", "text"),
+    ),
     rule(_TRUNK, _grouped, "digit space digit"),
     rule(_SOCIAL, _grouped, "digit-"),
     rule(_LOCAL, _grouped, "digit-"),
     rule(_LABELLED, _labelled, _LABELS),
-    rule(_EMERGENCY, lambda match: (match["before"] or "") + numbers.digits(match["number"] or match["short"]), ("911", "dial", "dialed", "dialled", "call", "called", "text", "phone", "ring", "rang")),
+    rule(
+        _EMERGENCY,
+        lambda match: (match["before"] or "") + numbers.digits(match["number"] or match["short"]),
+        ("911", "dial", "dialed", "dialled", "call", "called", "text", "phone", "ring", "rang"),
+    ),
     rule(_ZIP, _zip, "digit zip"),
     rule(_COMPASS, lambda match: f"{_DIRECTIONS[match['direction']]}", "digit direction"),
-    rule(_PIN, lambda match: f"{match['before']}{numbers.digits(match['digits'])}", ("pin", "code", "password", "passcode", "otp")),
+    rule(
+        _PIN,
+        lambda match: f"{match['before']}{numbers.digits(match['digits'])}",
+        ("pin", "code", "password", "passcode", "otp"),
+    ),
     rule(_HOUSE_NUMBER, lambda match: numbers.grouped(match[0]), _STREETS),
     rule(_ROOM, _room, _ROOMS),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_HASHED, _hashed, "#"),
-    rule(_DOOR, lambda match: f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}", ("apartment", "apt", "unit", "room", "suite", "gate", "seat", "flat", "row", "number")),
+    rule(
+        _DOOR,
+        lambda match: f"{match['word']}{numbers.grouped(match['number'])} {match['letter']}",
+        ("apartment", "apt", "unit", "room", "suite", "gate", "seat", "flat", "row", "number"),
+    ),
     rule(_HOUSE, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit A"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),
     rule(_LONG, lambda match: numbers.digits(match[0]), "three digits"),

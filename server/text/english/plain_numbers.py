@@ -13,6 +13,7 @@ _DECADE_BEFORE = re.compile(
     re.I,
 )
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0s)[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
+_A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
 _SHORT_YEAR = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
 _ERA = r"(?<![\w.,$])(?P<number>\d{1,5})(?P<gap>[ ]?)(?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.)(?!\w)"
@@ -22,7 +23,9 @@ _PERCENT = rf"""
     (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
     (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
 """
-_YEAR = r"(?<![\w.,$€£#/'])(?P<number>1[1-9]\d\d|20\d\d|10\d\d|(?<=[Bb]y[ ])21\d\d|(?<=[Ii]n[ ])21\d\d)(?![\w%/°]|[.,]\d)"
+_YEAR = (
+    r"(?<![\w.,$€£#/'])(?P<number>1[1-9]\d\d|20\d\d|10\d\d|(?<=[Bb]y[ ])21\d\d|(?<=[Ii]n[ ])21\d\d)(?![\w%/°]|[.,]\d)"
+)
 _COUNTED = re.compile(
     r"[ -](?:(?!(?:was|is|has|its|this|plus|as|us|yes|versus|always|perhaps|across|unless|thus|towards|besides|sales|"
     r"elections|models|olympics|awards|finals|games|results|tax(?:es)?|series|census|crisis|news|saw|was)\b)[a-z]{2,}s\b|"
@@ -46,7 +49,10 @@ _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
 _PLUS = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})\+(?![\w+])"
 _DECIMAL = r"(?<![\w.])\.\d+"
 _DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
-_SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){2,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_EUROPEAN_GROUPS = (
+    r"(?<=€)\d{1,3}(?:\.\d{3})+(?![\d,.]\d|\d)|(?<![\w.,])\d{1,3}(?:\.\d{3})+(?=[ ]?(?:€|EUR\b|euros?\b))"
+)
 _EUROPEAN = r"(?<=€)\d{1,3}(?:\.\d{3})*,\d{2}(?!\d)|(?<![\w.,])\d{1,3}(?:\.\d{3})*,\d{2}(?=[ ]?(?:€|EUR\b|euros?\b))"
 _NUMBER = r"(?<!\d)\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 _BESIDE = re.compile(r"[^\W\d_]")
@@ -67,7 +73,9 @@ def _decade(match: re.Match[str]) -> str:
 
 
 def _percent(match: re.Match[str]) -> str:
-    sign = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}.get(match["sign"] or "", "")
+    sign = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}.get(
+        match["sign"] or "", ""
+    )
     words = numbers.number(match["number"]) + (f" to {numbers.number(match['to'])}" if match["to"] else "")
     return f"{sign}{words} {'per mille' if match['mark'] == '‰' else 'percent'}"
 
@@ -78,8 +86,12 @@ def _year(match: re.Match[str]) -> str:
     before = match.string[max(0, match.start() - 18) : match.start()]
     if not _YEAR_BEFORE.search(before) or re.search(r"\bfor $", before):
         if _COUNTED.match(match.string, match.end()) or _MEASURED.search(before):
-            return numbers.cardinal(int(number)) if number[2:] != "00" or number[1] == "0" else numbers.year(int(number))
-    elif _COUNTED.match(match.string, match.end()) and not re.search(r"\b(?:in|since|until|by|during|year) $", before, re.I):
+            return (
+                numbers.cardinal(int(number)) if number[2:] != "00" or number[1] == "0" else numbers.year(int(number))
+            )
+    elif _COUNTED.match(match.string, match.end()) and not re.search(
+        r"\b(?:in|since|until|by|during|year) $", before, re.I
+    ):
         return numbers.cardinal(int(number))
     return numbers.year(int(number))
 
@@ -115,8 +127,16 @@ def _trailing(match: re.Match[str]) -> str:
 
 EARLY: tuple[Rule, ...] = (
     rule(_ERA, _era, ("capitals", "B.C", "A.D", "C.E")),
-    rule(_ERA_BEFORE, lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}", ("AD ", "A.D. ")),
-    rule(_DECADES, lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}", ("0s-", "0s–", "0s –", "0s -")),
+    rule(
+        _ERA_BEFORE,
+        lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}",
+        ("AD ", "A.D. "),
+    ),
+    rule(
+        _DECADES,
+        lambda match: f"{numbers.decade(int(match['start'][:-1]))} to {numbers.decade(int(match['end']))}",
+        ("0s-", "0s–", "0s –", "0s -"),
+    ),
     rule(_DECADE, _decade, ("0s", "0's")),
     rule(_SHORT_YEAR, lambda match: numbers.year(int(match["year"])), "quoted digit"),
     rule(_PERCENT, _percent, "digit %"),
@@ -125,8 +145,10 @@ EARLY: tuple[Rule, ...] = (
 
 FIRST: tuple[Rule, ...] = (
     rule(_ISH, " ish", "ish"),
+    rule(_A_MONTH, " a ", "-a-"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
+    rule(_EUROPEAN_GROUPS, lambda match: match[0].replace(".", ""), ("€", "EUR", "euro", "euros")),
     rule(_EUROPEAN, lambda match: match[0].replace(".", "").replace(",", "."), ("€", "eur", "euro", "euros")),
 )
 """Run before everything with numbers: other ways to group digits."""
@@ -139,7 +161,9 @@ RULES: tuple[Rule, ...] = (
     rule(_PLUS, lambda match: f"{numbers.number(match['number'])} plus", "digit +"),
     rule(
         _SIGNED,
-        lambda match: {"+": "plus ", "±": "plus or minus "}.get(match["sign"], "minus ") + numbers.number(match["number"]),
+        lambda match: (
+            {"+": "plus ", "±": "plus or minus "}.get(match["sign"], "minus ") + numbers.number(match["number"])
+        ),
         "-digit",
     ),
     rule(_LEADING, _leading, "letter digit"),

@@ -47,7 +47,9 @@ _FIRST_NAMES = frozenset(
     """.split()
 )
 _AFTER_ONE = re.compile(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
-_VERBS_AFTER_I = frozenset("am was have had will would think thought saw know knew said met did do can could should".split())
+_VERBS_AFTER_I = frozenset(
+    "am was have had will would think thought saw know knew said met did do can could should".split()
+)
 
 
 def value(text: str) -> int:
@@ -63,7 +65,14 @@ def _counted(match: re.Match[str]) -> str:
     roman = match["roman"]
     if not roman.isupper() and not roman.islower():
         return match[0]
-    if roman.islower() and not match["word"].strip(" .").lower() in ("chapter", "part", "act", "page", "volume", "section"):
+    if roman.islower() and not match["word"].strip(" .").lower() in (
+        "chapter",
+        "part",
+        "act",
+        "page",
+        "volume",
+        "section",
+    ):
         return match[0]
     if len(roman) == 1 and roman.upper() in "CDLM":
         return match[0]

@@ -93,7 +93,12 @@ class Rule:
 
 def rule(pattern: str, speak: Speak | str, needs: str | Iterable[str] = "digit", *, ignore_case: bool = False) -> Rule:
     """Return a rule. The pattern is verbose: white space must be written as ``\\s`` or ``[ ]``."""
-    return Rule(pattern, speak, (needs,) if isinstance(needs, str) else needs, re.VERBOSE | (re.IGNORECASE if ignore_case else 0))
+    return Rule(
+        pattern,
+        speak,
+        (needs,) if isinstance(needs, str) else needs,
+        re.VERBOSE | (re.IGNORECASE if ignore_case else 0),
+    )
 
 
 def first_words(entries: Iterable[str]) -> frozenset[str]:
@@ -117,7 +122,11 @@ class Rules:
             for need in each.needs:
                 self._by_need.setdefault(need, []).append(index)
         # One character and one word are found in sets; only longer literals are searched for.
-        self._literals = [need for need in self._by_need if len(need) > 1 and need not in FEATURES and not (need.isalpha() and need.islower())]
+        self._literals = [
+            need
+            for need in self._by_need
+            if len(need) > 1 and need not in FEATURES and not (need.isalpha() and need.islower())
+        ]
         self._features = [need for need in FEATURES if need in self._by_need and "digit" not in need]
         self._digit_features = [need for need in FEATURES if need in self._by_need and "digit" in need]
 

@@ -19,7 +19,9 @@ def say_as(text: str, kind: str, form: str) -> str:
     if kind in ("characters", "spell-out", "verbatim", "letters"):
         return letters.spell(" ".join(text))
     if kind == "digits":
-        return " ".join(numbers.digits(each) if each.isdecimal() else each for each in re.findall(r"\d+|[^\W\d]+", text))
+        return " ".join(
+            numbers.digits(each) if each.isdecimal() else each for each in re.findall(r"\d+|[^\W\d]+", text)
+        )
     if kind == "telephone":
         return ", ".join(letters.spell(" ".join(group)) for group in re.findall(r"[^\W_]+", text))
     if kind in ("cardinal", "number", "ordinal"):

@@ -110,7 +110,9 @@ def _grade(match: re.Match[str]) -> str:
 
 
 def _slash_letters(match: re.Match[str]) -> str:
-    return " ".join(letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second"))
+    return " ".join(
+        letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second")
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -119,13 +121,18 @@ RULES: tuple[Rule, ...] = (
     rule(_ABBREVIATED_AND, _and, "&"),
     rule(_KEY, _key, frozenset(_KEYS), ignore_case=True),
     rule(_OR, r"\g<first> or \g<second>", "/"),
-    rule(r"\band/or\b", "and or", "and/or"),
+    rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
+    rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),
     rule(_COMPARED, lambda match: " is less than " if match["mark"] == "<" else " is greater than ", ("<", ">")),
     rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
-    rule(r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,!?]|$)", _grade, tuple(f"{letter}-" for letter in "ABCDEF")),
+    rule(
+        r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,!?]|$)",
+        _grade,
+        tuple(f"{letter}-" for letter in "ABCDEF"),
+    ),
     rule(_PLUS, " plus ", "+"),
     rule(_APPROXIMATELY, "about ", ("~", "∼")),
     rule(r"[™®℠*†‡•·◦▪■●※]", " ", tuple("™®℠*†‡•·◦▪■●※")),

@@ -9,10 +9,11 @@ from server.text.english.rules import Rule, rule
 
 _HALF = r"(?:[ ]?(?P<half>[AaPp])\.?[ ]?[Mm](?:(?P<stop>\.)|(?![\w])))"
 _CLOCK = rf"""
-    (?<![\w.:,$£€/\-]) (?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?
+    (?<![\w.:,$£€\-])(?<!\d/) (?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?
     (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w:%]|\.\d)
 """
-_HOUR = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9]){_HALF}"
+_NOON = r"(?<!\w)(?P<first>(?:[Nn]oon|[Mm]idnight|\d{1,2}(?:[ ]?[ap]\.?m\.?)?))[ ]?[-–][ ]?(?P<second>noon|midnight|(?<=n-)\d|(?<=t-)\d|(?<=–)\d)"
+_HOUR = rf"(?<![\w.:,$£€\-])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){_HALF}"
 _FROM_TO = rf"""
     (?<![\w.:,$£€/\-]) (?P<start>(?:1[0-2]|0?[1-9])(?::[0-5]\d)?) (?P<first>[ ]?[AaPp]\.?[Mm]\.?)?
     [ ]?[-–—][ ]? (?P<end>(?:1[0-2]|0?[1-9])(?::[0-5]\d)?) (?P<last>[ ]?[AaPp]\.?[Mm]\b\.?)
@@ -23,7 +24,9 @@ _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){
 _ZONES = (
     "UTC|GMT|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|BST|IST|JST|AEST|AEDT|EET|EEST|WET|ET|CT|MT|PT|SGT|HKT|KST|AKST"
 )
-_ZONE = rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
+_ZONE = (
+    rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
+)
 _UNITS = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
 _DURATION = r"""
     (?<![\w.:,$]) (?:(?P<d>\d{1,3})[ ]?d(?:ays?)?[ ]?)? (?:(?P<h>\d{1,3})[ ]?h(?:(?:ou)?rs?)?[ ]?)?
@@ -33,7 +36,9 @@ _HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?
 _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
-_RATIO_HINT = re.compile(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b")
+_RATIO_HINT = re.compile(
+    r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b"
+)
 
 
 def _half(match: re.Match[str]) -> str:
@@ -137,13 +142,16 @@ def _military(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
+    rule(_NOON, r"\g<first> to \g<second>", ("noon", "midnight")),
     rule(_FROM_TO, _hour_range, "digit am"),
     rule(_LAP, _lap, "digit:"),
     rule(_CLOCK, _clock, "digit:"),
     rule(_LONG, _long_duration, "digit:"),
     rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit am"),
     rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit am"),
-    rule(_OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True),
+    rule(
+        _OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True
+    ),
     rule(_MILITARY, _military, "digit h"),
     rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
     rule(_DURATION, _duration, "digit h"),

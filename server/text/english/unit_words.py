@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _SIMPLE = """
-km kilometer|m meter|cm centimeter|mm millimeter|µm micrometer|μm micrometer|nm nanometer|mi mile|mi. mile|yd yard
+km kilometer|m meter|cm centimeter|mm millimeter|t ton|µF microfarad|μF microfarad|nF nanofarad|pF picofarad|mH millihenry|µm micrometer|μm micrometer|nm nanometer|mi mile|mi. mile|yd yard|yds yard
 mpg mile per gallon|kg kilogram|kgs kilogram|g gram|gr gram|mg milligram|µg microgram|μg microgram|mcg microgram
 lb pound|lbs pound|lb. pound|lbs. pound|oz ounce|oz. ounce|l liter|L liter|ml milliliter|mL milliliter|cl centiliter
 dl deciliter|gal gallon|gal. gallon|qt quart|qt. quart|pt. pint|tbsp tablespoon|tbsp. tablespoon|Tbsp tablespoon

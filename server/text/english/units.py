@@ -34,15 +34,25 @@ _DEGREES = rf"""
     (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<to>{_NUMBER}))?
     [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
 """
-_FEET = r"""(?<![\w.])(?P<feet>\d+)[ ]?(?:'|′|ft\.?|feet)[ ]?(?P<inches>\d+(?:\.\d+)?)[ ]?(?:"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))"""
-_INCHES = rf"""(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[a-z.,;)x×]|$)"""
+_FEET = r"""(?<![\w.])(?P<feet>\d+)[ ]?(?:'|′|ft\.?|feet)[ ]?(?P<inches>\d+(?:\.\d+)?)[ ]?(?:"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))(?P<by>[ ]?[x×][ ]?(?=\d))?"""
+_INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[a-z.,;)x×]|$)"""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _SIZES = rf"(?<![\w.])(?P<width>{_NUMBER})[ ]?(?:x|×)[ ]?(?P<height>{_NUMBER})(?:[ ]?(?:x|×)[ ]?(?P<depth>{_NUMBER}))?(?![\w]|\.\d)(?![ ]?=)"
-_SCALES = {"c": " Celsius", "f": " Fahrenheit", "k": " Kelvin", "n": " north", "s": " south", "e": " east", "w": " west"}
+_SCALES = {
+    "c": " Celsius",
+    "f": " Fahrenheit",
+    "k": " Kelvin",
+    "n": " north",
+    "s": " south",
+    "e": " east",
+    "w": " west",
+}
 _RESOLUTIONS = r"(?<![\w.,])(?P<number>\d{3,4})(?P<kind>p|i)(?!\w)"
 _THOUSANDS = rf"(?<![\w.,$€£])(?P<number>{numbers.NUMBER})(?P<scale>[KkMB]|bn)(?P<more>\+)?(?![\w'])(?P<noun>(?=[ ][a-z]{{2,}}))?"
 _KEPT_K = re.compile(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
-_NOUNS_OF_K = re.compile(r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)")
+_NOUNS_OF_K = re.compile(
+    r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
+)
 _MORE = {"5G": "five G", "4G": "four G", "3G": "three G", "2G": "two G", "3D": "three D", "2D": "two D", "6G": "six G"}
 
 
@@ -110,10 +120,19 @@ def _degrees(match: re.Match[str]) -> str:
 
 
 def _feet(match: re.Match[str]) -> str:
-    return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}"
+    by = " by " if match["by"] else ""
+    return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
+
+
+def _inches(match: re.Match[str]) -> str:
+    article = match["article"] or ""
+    describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
+    return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
 
 
 def _sizes(match: re.Match[str]) -> str:
+    if " × " in match[0] and not match["depth"]:
+        return match[0]
     sides = [side for side in (match["width"], match["height"], match["depth"]) if side]
     return " by ".join(map(_side, sides))
 
@@ -141,7 +160,12 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: _MORE[match[0]], "digit G"),
     rule(_MEASURE, _measure, "digit unit"),
     rule(_SIZES, _sizes, "digit x"),
-    rule(_INCHES, lambda match: f"{_words(match['number'])} {'inch' if _one(match['number']) else 'inches'}", "digit mark"),
+    rule(_INCHES, _inches, "digit mark"),
+    rule(
+        r"(?P<article>\b[Aa]n?[ ])(?P<number>\d+)'(?=[ ][a-z])",
+        lambda match: f"{match['article']}{numbers.number(match['number'])} foot",
+        "digit mark",
+    ),
     rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
     rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
     rule(_THOUSANDS, _thousands, "digit K"),

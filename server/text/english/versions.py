@@ -52,7 +52,9 @@ def _part(text: str) -> str:
 def _suffix(match: re.Match[str]) -> str:
     if not match["stage"]:
         return ""
-    stage = {"rc": "R C", "RC": "R C", "lts": "L T S", "LTS": "L T S", "a": "A", "b": "B"}.get(match["stage"], match["stage"].lower())
+    stage = {"rc": "R C", "RC": "R C", "lts": "L T S", "LTS": "L T S", "a": "A", "b": "B"}.get(
+        match["stage"], match["stage"].lower()
+    )
     return f" {stage}" + (f" {numbers.cardinal(int(match['count']))}" if match["count"] else "")
 
 
@@ -82,7 +84,11 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_NAMED, _named, first_words((*_PRODUCTS, "version", "versions", "release", "update", "build", "firmware", "patch", "ver"))),
+    rule(
+        _NAMED,
+        _named,
+        first_words((*_PRODUCTS, "version", "versions", "release", "update", "build", "firmware", "patch", "ver")),
+    ),
     rule(_THREE, _v, "digit."),
     rule(_V, _v, ("letter digit", "ver", "version")),
     rule(_PINNED, _pinned, ("=", "@")),
