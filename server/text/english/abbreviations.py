@@ -156,6 +156,7 @@ def _starts_sentence(match: re.Match[str]) -> bool:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))", lambda match: "circa " if match["word"] == "c" else "Circa ", ("c.", "C.", "ca.", "Ca.")),
     rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),
 )
 """Run before numbers are put into words."""

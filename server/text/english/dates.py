@@ -64,9 +64,10 @@ _DAY_RANGE = (
 )
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = (
-    rf"(?<!\w)(?P<start>(?:{'|'.join(MONTHS)})[ ][a-z]+(?:-[a-z]+)?(?:,[ ][a-z]+(?:[ \-][a-z]+){{1,3}})?)[ ]?[-–][ ]?"
+    rf"(?<!\w)(?P<start>(?:{'|'.join(MONTHS)})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+)[ ]?[-–][ ]?"
     rf"(?=(?:{'|'.join(MONTHS)})[ ][a-z])"
 )
+_COMPACT = r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
 _DENOMINATORS = (16, 32, 64)
 
@@ -169,8 +170,9 @@ RULES: tuple[Rule, ...] = (
     rule(_NUMERIC, _numeric, ("digit-", "digit/", "digit.")),
     rule(_MONTH_DAY, _month_day, MONTH_WORDS),
     rule(_DAY_MONTH, _day_month, MONTH_WORDS),
-    rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
     rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
+    rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
+    rule(_COMPACT, lambda match: _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"]), "three digits"),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", SHORT_DAYS),

@@ -103,7 +103,7 @@ def _is_score(before: str, after: str) -> bool:
 
 
 def _decimal_score(match: re.Match[str]) -> str:
-    return f"{numbers.number(match['score'])} out of {numbers.cardinal(int(match['of']))}"
+    return f"{numbers.number(match['score'])} out of {numbers.number(match['of'])}"
 
 
 def _built(match: re.Match[str]) -> str:
@@ -113,7 +113,7 @@ def _built(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "24/7/365"),
-    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100)(?![\w/])", _decimal_score, "digit/"),
+    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100|\d\.0)(?![\w/]|\.\d)", _decimal_score, "digit/"),
     rule(_BUILT, _built, "⁄"),
     rule(_VULGAR, _vulgar_match, tuple(VULGAR)),
     rule(_SLASH, _slash, "digit/"),

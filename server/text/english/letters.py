@@ -43,7 +43,7 @@ def spell_plural(text: str) -> str:
 
 def pronounceable(word: str) -> bool:
     """Return whether a made-up word in lower case looks like an English one."""
-    if not re.search(r"[aeiouy]", word):
+    if not re.search(r"[aeiouy]", word) or len(set(word)) == 1:
         return False
     runs = _CONSONANTS.findall(word)
     if any(len(run) > _LONGEST_RUN + (len(word) > _LONGEST_SPELLED) for run in runs):

@@ -11,6 +11,7 @@ _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/:]|[.,]\d|-\d)"
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RATIO = r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|\.\d)"
+_VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
 _LETTERS = r"(?<![\w.\-])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"
 _VERSE = re.compile(
@@ -55,6 +56,7 @@ def _ratio(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
+    rule(_VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"),
     rule(_TRIPLE, _triple, "digit-"),
     rule(_RANGE, _span, "digit-"),
     rule(_RATIO, _ratio, "digit:"),

@@ -29,9 +29,8 @@ _MONARCHS = (
 _NOT_KINGS = frozenset(("Malcolm", "Victor"))
 """Names before X that are not a tenth of the name."""
 _COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
-_LOWER_RULE = rf"(?<!\w)(?P<word>(?:chapter|part|act|scene|volume|vol\.|section|page|appendix|pages)[ ])(?P<roman>[ivxl]{{1,7}})(?!\w)"
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{_MONARCHS})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
-_CENTURY = rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympiad)\b)"
+_CENTURY = rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
 _PERSON = rf"(?<!\w)(?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ][A-Z][a-z]+,?[ ])(?P<roman>III|IV|II)(?!\w)(?!'[a-rt-z])"
 _OTHER = rf"(?<!\w)(?P<word>(?!(?:An?|The|My|Her|His|Our|No|In|On|At|This|That|Your|Their|With|By|For)[ ])[A-Z][a-z]+[ ])(?P<roman>(?:X{{0,3}})(?:IX|IV|VI{{1,3}}|I{{2,3}})|X{{1,3}}I{{1,3}}|X{{2,3}}V?)(?!\w)(?!'[a-rt-z])"
 _YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
@@ -47,6 +46,8 @@ _FIRST_NAMES = frozenset(
     """.split()
 )
 _AFTER_ONE = re.compile(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
+_LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
+"""Words before numerals in lower case: page iv."""
 _VERBS_AFTER_I = frozenset(
     "am was have had will would think thought saw know knew said met did do can could should".split()
 )
@@ -65,14 +66,7 @@ def _counted(match: re.Match[str]) -> str:
     roman = match["roman"]
     if not roman.isupper() and not roman.islower():
         return match[0]
-    if roman.islower() and not match["word"].strip(" .").lower() in (
-        "chapter",
-        "part",
-        "act",
-        "page",
-        "volume",
-        "section",
-    ):
+    if roman.islower() and match["word"].strip(" .").lower() not in _LOWER_CASE:
         return match[0]
     if len(roman) == 1 and roman.upper() in "CDLM":
         return match[0]

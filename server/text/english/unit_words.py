@@ -55,6 +55,7 @@ _IRREGULAR = {
     "K": ("kelvin", "kelvins"),
     "lx": ("lux", "lux"),
     "cc": ("C C", "C C"),
+    "c.": ("cup", "cups"),
     "doz": ("dozen", "dozen"),
     "doz.": ("dozen", "dozen"),
     "bps": ("basis point", "basis points"),

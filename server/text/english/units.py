@@ -25,7 +25,7 @@ _MEASURE = rf"""
         (?P<unit>{alternatives(UNITS)})
         (?P<power>[²³]|\^[23]|(?<=m)[23])?
         (?:/(?P<per>{alternatives(PER)})(?P<squared>²|\^?2)?)?
-        (?![\w/°])(?!'\w)
+        (?![\w/°])(?!'\w) (?:\.(?=[ ][a-z\d(]|,))?
     )
     (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE})\b)[a-z]{{3}}))?
 """
@@ -71,7 +71,7 @@ def _measure(match: re.Match[str]) -> str:
     if match["per"]:
         noun += f" per {PER[match['per']]}" + (" squared" if match["squared"] else "")
     words = _words(text) + _upper(match)
-    article = f"{_article(match['article'], text)} " if match["article"] else ""
+    article = f"{match['article']} " if match["article"] else ""
     stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
     return f"{article}{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
 
@@ -84,10 +84,6 @@ def _is_inches(match: re.Match[str]) -> bool:
 
 def _ends_sentence(match: re.Match[str]) -> bool:
     return re.match(r"\s+[A-Z]|\s*$", match.string[match.end() : match.end() + 3]) is not None
-
-
-def _article(article: str, number: str) -> str:
-    return article
 
 
 def _upper(match: re.Match[str]) -> str:

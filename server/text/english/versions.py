@@ -37,6 +37,7 @@ _OPERATORS = {
     "@": "at",
 }
 _SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
+_EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
 _DASHED = r"(?<![\w.\-])(?P<name>[A-Z][A-Za-z]{0,15})-(?P<number>\d{1,4})(?P<point>\.\d{1,2})?(?P<letter>[a-z]{0,2})(?![\w\-])(?!\.\d)"
 
 
@@ -75,6 +76,10 @@ def _pinned(match: re.Match[str]) -> str:
     return f" {_OPERATORS[match['operator']]} {version(match['number'])}"
 
 
+def _episode(match: re.Match[str]) -> str:
+    return f"season {numbers.cardinal(int(match['season']))}, episode {numbers.cardinal(int(match['episode']))}"
+
+
 def _dashed(match: re.Match[str]) -> str:
     """Return a name with a number, "GPT-4o", "COVID-19", "F-16", without its dash."""
     number, point = match["number"], match["point"]
@@ -84,6 +89,7 @@ def _dashed(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    rule(_EPISODE, _episode, "letter digit"),
     rule(
         _NAMED,
         _named,
