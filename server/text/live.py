@@ -53,7 +53,7 @@ class LiveFrontend:
         self._place = 0
         self._inside = False
         self._line_before = 0
-        self._between = ""
+        self._between: str | None = None
 
     def feed(self, delta: str) -> Spoken:
         """Take the next part of the text; return what can be spoken now, perhaps nothing."""
@@ -143,8 +143,8 @@ class LiveFrontend:
         if not added.strip():
             return ""
         if not self._said:
-            added = self._between + added.lstrip()
-            self._between = " "
+            added = (self._between or "") + added.lstrip()
+            self._between = self._between or ""
         self._said = text
         return added
 
@@ -163,8 +163,9 @@ class LiveFrontend:
         """Drop the text up to ``end``. inside: its paragraph goes on."""
         newline = self._text.rfind("\n", 0, end)
         self._line_before = 0 if not inside else end - newline - 1 if newline >= 0 else self._line_before + end
-        if not inside and self._between:
-            self._between = "\n\n"
+        if self._between is not None:
+            spaced = self._text[:end][-1:].isspace() or self._text[end : end + 1].isspace()
+            self._between = "\n\n" if not inside else " " if spaced else ""
         self._text = self._text[end:]
         self._said = ""
         self._place = 0

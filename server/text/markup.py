@@ -34,7 +34,7 @@ _ENDED = re.compile(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = re.compile(r"[.!?:;,—-][\"')\]]*$")
 WRAPPED_FROM = 55
 """A line of at least this many characters that has no end mark continues in the next one."""
-_STARTS_ITEM = re.compile(r"(?:-\w|[\"'(]?[A-Z0-9]|\w{1,3}[.)]\s|[-+*•]\s)")
+_STARTS_ITEM = re.compile(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")
 
 
 def to_text(text: str, *, line_before: int = 0) -> str:

@@ -45,7 +45,7 @@ def spoken(tag: str, before: str) -> str:
     if match is None or match["name"] is None:
         return ""
     name = match["name"].lower()
-    if not _ATTRIBUTES.fullmatch(match["attributes"]) or (name not in _KNOWN and before.isalnum()):
+    if not _ATTRIBUTES.fullmatch(match["attributes"]) or (name not in _KNOWN and before.isalnum() and not match["close"]):
         return tag
     if name == "break":
         attributes = dict(re.findall(r"(time|strength)\s*=\s*[\"']?([^\"'\s/>]+)", match["attributes"]))

@@ -58,7 +58,7 @@ _LONGEST_PIECE = 1000
 """Characters that the rules see at a time: it bounds the cost of text that no rule expects."""
 _ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
 _SENTENCE_END = re.compile(
-    r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
+    r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )
 
 
