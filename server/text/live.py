@@ -149,8 +149,8 @@ class LiveFrontend:
         return added
 
     def _in_words(self, text: str, *, whole: bool) -> str:
-        paragraphs = []
-        for paragraph in text.split("\n\n"):
+        paragraphs: list[str] = []
+        for paragraph in english.code_in_words(text).split("\n\n"):
             words = " ".join(filter(None, map(english.words, english.sentences(paragraph))))
             inside = self._inside and not paragraphs
             if words and (inside or tidy.has_words(words)):

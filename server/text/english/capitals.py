@@ -12,7 +12,7 @@ _LINE = rf"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{{1,4}}[A-Z][A-Z']*)+(?![\
 _ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
 _MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
 _MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
-_SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi|YoY|QoQ|MoM)(?P<tail>'?s)?(?!\w)"
+_SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi|YoY|QoQ|MoM|NVMe)(?P<tail>'?s)?(?!\w)"
 _SPECIAL_WORDS = {
     "SaaS": "sass",
     "PaaS": "pass",
@@ -35,10 +35,13 @@ _SPECIAL_WORDS = {
     "BoE": "B O E",
     "MPs": "M P's",
     "wi-fi": "Wi-Fi",
+    "NVMe": "N V M E",
     "YoY": "year over year",
     "QoQ": "quarter over quarter",
     "MoM": "month over month",
 }
+_COUNTRY = re.compile(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
+"""The country in a line of capitals, where it is not the pronoun: US TROOPS, THE US."""
 _FEW = 2
 _WORD = re.compile(r"[A-Z][A-Z']*")
 
@@ -49,8 +52,13 @@ def _line(match: re.Match[str]) -> str:
     long = [word for word in words if len(word) > 1]
     if len(long) < _FEW and len(words) < _FEW + 1 or not any(map(_ordinary, long)):
         return match[0]
-    spoken = _WORD.sub(lambda word: _in_line(word[0], words), match[0])
+    text = _COUNTRY.sub("U S", match[0])
+    spoken = _WORD.sub(lambda word: _in_line(word[0], words), text)
     return spoken[0].upper() + spoken[1:] if _starts(match) else spoken
+
+
+def _mc(match: re.Match[str]) -> str:
+    return f"{match['mc']}{match['name'].capitalize()}{(match['tail'] or '').lower()}"
 
 
 def _starts(match: re.Match[str]) -> bool:
@@ -100,6 +108,7 @@ def _special(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, "OAuth", "LaTeX", "DevOps", "ViT", "LoRA"))),
+    rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),
     rule(_MIXED, _mixed, "hump"),

@@ -55,8 +55,7 @@ OPERATORS: dict[str, str] = {
 _SILENT = "()[]{}\"'`;"
 _TOKEN = re.compile(
     rf"""
-    (?P<newline>\n+)
-  | (?P<flag>(?<![\w\-])-{{1,2}}[A-Za-z][\w\-]*)      # -f, --dry-run
+    (?P<flag>(?<![\w\-])-{{1,2}}[A-Za-z][\w\-]*)      # -f, --dry-run
   | (?P<url>https?://[^\s"'()<>]+)
   | (?P<string>"[^"\n]{{0,200}}"|'[^'\n]{{0,200}}')
   | (?P<path>(?<![\w.])(?:~|\.{{0,2}})(?:/[\w.+@\-]+)+/?)
@@ -70,32 +69,48 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_COMMENT = re.compile(r"(?:^|[ \t]{2})[ \t]*(?:#+|//+)[ ]+")
+"""The beginning of a comment."""
 _SHORT_FLAG = 3
 _KEYS = re.compile(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
 """A combination of keys, which has a rule of its own."""
 
 
 def speak_code(code: str) -> str:
-    """Return a fragment of code in words; its lines end with full stops."""
+    """Return a fragment of code in words. Its lines end with full stops; comments are prose."""
     if _KEYS.fullmatch(code):
         return code
+    if "\n" not in code:
+        return _line(code)
+    lines = [line for line in map(_line, code.split("\n")) if line]
+    return " ".join(line if line[-1] in ".!?" else f"{line}." for line in lines)
+
+
+def _line(line: str) -> str:
+    statement, comment = line, ""
+    if match := _COMMENT.search(line):
+        statement, comment = line[: match.start()], line[match.end() :].strip()
     words: list[str] = []
-    for token in _TOKEN.finditer(code):
+    for token in _TOKEN.finditer(statement):
         spoken = _token(token)
-        if spoken in (",", "."):
-            if words and words[-1][-1] not in ",.":
-                words[-1] += spoken
-            elif words and spoken == ".":
-                words[-1] = f"{words[-1][:-1]}."
-        elif spoken:
+        if spoken != ",":
             words.append(spoken)
-    return " ".join(words).rstrip(",")
+        elif words and words[-1][-1:] != ",":
+            words[-1] += ","
+    said = " ".join(filter(None, words)).rstrip(",")
+    return f"{said}, {comment}" if said and comment else said or comment
+
+
+_QUOTED = re.compile(f"{CODE_START}([^{CODE_END}]*){CODE_END}")
+
+
+def quoted_in_words(text: str) -> str:
+    """Return ``text`` with the fragments that markup quoted as code in words."""
+    return _QUOTED.sub(lambda match: speak_code(match[1]), text) if CODE_START in text else text
 
 
 def _token(token: re.Match[str]) -> str:
     kind, text = token.lastgroup, token[0]
-    if kind == "newline":
-        return "."
     if kind == "string":
         return text[1:-1].strip()
     if kind == "stop":
@@ -190,7 +205,6 @@ def _camel_case(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(rf"{CODE_START}([^{CODE_END}]*){CODE_END}", lambda match: speak_code(match[1]), CODE_START),
     rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, ("'(",)),
     rule(r"\#(?=(?:include|define|ifn?def|endif|pragma|undef)\b)", "hash ", "#"),
     rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", r" \g<file>", "<"),
@@ -214,4 +228,4 @@ RULES: tuple[Rule, ...] = (
     rule(r"(?<=[a-z])\+\+(?!\w)", " plus plus", "++"),
     rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", "::"),
 )
-"""Run before numbers are read. The first rule reads fragments that markup quoted as code."""
+"""Run before numbers are read."""

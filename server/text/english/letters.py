@@ -101,4 +101,4 @@ def part(word: str) -> str:
 
 def is_word(text: str) -> bool:
     """Return whether capitals before digits are read as a word: COVID19, but not MP3."""
-    return text in WORDS or (len(text) > _LONGEST_SPELLED and pronounceable(text.lower()))
+    return text in WORDS or (len(text) > _LONGEST_RUN and text not in LETTERS and pronounceable(text.lower()))

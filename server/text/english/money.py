@@ -164,7 +164,7 @@ _AMOUNT = rf"""
 """
 _AFTER = rf"""
     (?<![\w.,$€£]) (?P<sign>[-+−])? (?P<number>{_NUMBER}) {_SCALE}
-    [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(_CODES)})(?!\w)|\$(?![\w$]))
+    [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
 """
 _BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
 _CENTS = rf"(?<![\w.,])(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))"

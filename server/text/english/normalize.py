@@ -62,9 +62,12 @@ _SENTENCE_END = re.compile(
 )
 
 
+code_in_words = code.quoted_in_words
+
+
 def normalize(text: str) -> str:
     """Return ``text`` in words. Paragraphs stay separated by an empty line."""
-    paragraphs = (_paragraph(paragraph) for paragraph in _PARAGRAPH.split(text))
+    paragraphs = (_paragraph(paragraph) for paragraph in _PARAGRAPH.split(code_in_words(text)))
     return "\n\n".join(filter(None, paragraphs))
 
 

@@ -140,6 +140,8 @@ def _side(text: str) -> str:
 def _thousands(match: re.Match[str]) -> str:
     scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
     words = numbers.number(match["number"])
+    if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
+        return f"{words} B"
     if re.match(r"[ ]gold\b", match.string[match.end() :][:6]):
         return f"{words} karat"
     if scale == "thousand":
