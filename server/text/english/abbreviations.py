@@ -6,7 +6,7 @@ import re
 
 from server.text.english import dates, letters
 from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
-from server.text.english.chat_words import CHAT, LOWER_ACRONYMS
+from server.text.english.chat_words import CHAT, LOWER_ACRONYMS, SOUNDS
 from server.text.english.rules import Rule, alternatives, first_words, rule
 
 _SPELLED = {
@@ -156,6 +156,7 @@ def _starts_sentence(match: re.Match[str]) -> bool:
 
 
 EARLY: tuple[Rule, ...] = (
+    rule(rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")),
     rule(r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))", lambda match: "circa " if match["word"] == "c" else "Circa ", ("c.", "C.", "ca.", "Ca.")),
     rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),
 )

@@ -50,7 +50,9 @@ def _line(match: re.Match[str]) -> str:
     """Return several words in capitals as ordinary words, if any of them is an ordinary word."""
     words = _WORD.findall(match[0])
     long = [word for word in words if len(word) > 1]
-    if len(long) < _FEW and len(words) < _FEW + 1 or not any(map(_ordinary, long)):
+    if (len(long) < _FEW and len(words) < _FEW + 1) or not any(map(_ordinary, long)):
+        return match[0]
+    if all(word in LETTERS or word in CUSTOM for word in long):
         return match[0]
     text = _COUNTRY.sub("U S", match[0])
     spoken = _WORD.sub(lambda word: _in_line(word[0], words), text)
@@ -85,7 +87,7 @@ def _in_line(word: str, words: list[str]) -> str:
 
 def _alone(match: re.Match[str]) -> str:
     word, tail = match["word"], match["tail"] or ""
-    if f"{word}{tail}".lower() in SHORT_WORDS:
+    if tail and f"{word}{tail}".lower() in SHORT_WORDS:
         return f"{word}{tail}".lower()
     if tail.isupper() and tail != "'S":
         return f"{word}{tail}".lower()

@@ -35,6 +35,12 @@ CHAT: dict[str, str] = {
     "ttyl": "talk to you later",
     "ikr": "I know, right",
     "smh": "shaking my head",
+    "omw": "on my way",
+    "gtg": "got to go",
+    "hbu": "how about you",
+    "wyd": "what are you doing",
+    "lmk": "let me know",
+    "dw": "don't worry",
     "nvm": "never mind",
     "Nvm": "Never mind",
     "ty": "thank you",
@@ -63,8 +69,21 @@ CHAT: dict[str, str] = {
 }
 """Anywhere, as whole words, in this case."""
 
+SOUNDS: dict[str, str] = {
+    "2day": "today",
+    "2morrow": "tomorrow",
+    "2nite": "tonight",
+    "b4": "before",
+    "gr8": "great",
+    "l8r": "later",
+    "m8": "mate",
+    "str8": "straight",
+    "w8": "wait",
+}
+"""Words written with a digit that sounds like a part of them."""
+
 LOWER_ACRONYMS = (
-    "tv tvs cd cds dvd dvds pc pcs usb html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https ssh npm gps atm "
+    "tv tvs cd cds dvd dvds pc pcs usb cc html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https ssh npm gps atm "
     "dj djs mri dna faq faqs sms mp3 hdmi led leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia usa uk ussr eu gdp vip rip js np pd df db ui ux vm qa"
 ).split()
 """Acronyms that people also write in lower case, and that are no words."""

@@ -169,11 +169,12 @@ _NAMESPACES = (
     "logging module object array string super foo bar request response user data config model client server"
 )
 _NAME = r"[A-Za-z_]\w{0,60}"
-_SNAKE = r"(?<![\w@#/.\-])_{0,2}[A-Za-z][A-Za-z0-9]{0,60}(?:_{1,2}[A-Za-z0-9]{1,60}){1,12}_{0,2}(?![\w@])"
+_SNAKE = r"(?<![\w@#/.\-])_{0,2}[A-Za-z][A-Za-z0-9]{0,60}(?:_{1,2}[A-Za-z0-9]{1,60}){1,12}_{0,2}(?![\w@]|\.\w)"
 _CAMEL = r"(?<![\w@#])[a-z]{2,40}(?:[A-Z][a-z0-9]{1,40}){1,10}(?!\w)"
 _PASCAL = r"(?<![\w@#])(?:[A-Z][a-z0-9]{1,40}){3,10}(?!\w)"
 _CALL = rf"(?<![\w.]){_NAME}(?:\.{_NAME}){{0,5}}\((?P<arguments>[^()\n]{{0,80}})\)"
 _DOTTED = rf"(?<![\w.])(?:{_NAMESPACES.replace(' ', '|')})(?:\.[a-z_]\w{{0,60}}){{1,5}}(?!\w)"
+_JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\-]|\.\w)"
 _INDEXED = rf"(?<![\w.])[a-z_]\w{{0,60}}\[[\w.:'\"\-]{{1,40}}\]"
 _PLURAL = re.compile(r"\w+\((?:s|es)\)")
 _FUNCTION = re.compile(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
@@ -200,6 +201,15 @@ def _prime(match: re.Match[str]) -> str:
     return f"{match['name']} {'double ' if len(match['primes']) > 1 else ''}prime of {match['of']}"
 
 
+def _joined(match: re.Match[str]) -> str:
+    """Return dotted names as code; a capital after a single dot begins a sentence that lacks its space."""
+    text = match[0]
+    parts = text.split(".")
+    if len(parts) == 2 and parts[1][0].isupper():
+        return f"{parts[0]}. {parts[1]}"
+    return speak_code(text)
+
+
 def _camel_case(match: re.Match[str]) -> str:
     return match[0] if match[0] in _BRANDS else identifier(match[0])
 
@@ -213,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
     rule(_SNAKE, lambda match: identifier(match[0]), "_"),
     rule(_DOTTED, lambda match: speak_code(match[0]), "dotted"),
+    rule(_JOINED, _joined, "dotted"),
     rule(_CAMEL, _camel_case, "hump"),
     rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
     rule(

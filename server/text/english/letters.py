@@ -94,6 +94,8 @@ def part(word: str) -> str:
         return CUSTOM[upper]
     if word.isupper():
         return acronym(word)
+    if len(word) <= _LONGEST_RUN and "y" in lower and lower not in SHORT_WORDS and not re.search(r"[aeiou]", lower):
+        return spell(word)
     if (upper in LETTERS and lower not in SHORT_WORDS and word not in NAMES) or not re.search(r"[aeiouy]", lower):
         return spell(word)
     return word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.english import letters, numbers
+from server.text.english import fractions, letters, numbers
 from server.text.english.rules import Rule, rule
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
@@ -59,6 +59,9 @@ _GREEK = {
 }
 _WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
 """Words of two letters that are no product of two variables."""
+_NAMED_GREEK = tuple(letter for letter in _GREEK if letter not in "μΩ")
+"""Letters that are words of a formula; the others are units."""
+_LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
 _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
 _ATOM = rf"""
@@ -71,7 +74,7 @@ _EXPRESSION = (
     rf"(?<![\w.,$€£\-/'\"]) {_OPERAND} (?:(?:{_OPERATOR}) {_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?![\w])"
 )
 _TOKEN = re.compile(
-    rf"(?P<number>{_NUMBER})|(?P<power>{_POWER})|(?P<name>[a-zA-Z]+|[{''.join(_GREEK)}])|(?P<operator>==|!=|<=|>=|[^\s\w])"
+    rf"(?P<fraction>(?<![\d/])\d{{1,4}}/\d{{1,4}}(?![\d/]))|(?P<number>{_NUMBER})|(?P<power>{_POWER})|(?P<name>[a-zA-Z]+|[{''.join(_GREEK)}])|(?P<operator>==|!=|<=|>=|[^\s\w])"
 )
 _RELATION = re.compile(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
@@ -97,6 +100,8 @@ def _token(token: re.Match[str], text: str, before: list[str]) -> str:
     kind, value = token.lastgroup, token[0]
     if kind == "number":
         return numbers.number(value)
+    if kind == "fraction":
+        return fractions.mixed(value)
     if kind == "power":
         return power(value)
     if kind == "name":
@@ -161,7 +166,10 @@ def _root(match: re.Match[str]) -> str:
     return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
 
 
-FIRST: tuple[Rule, ...] = (rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),)
+FIRST: tuple[Rule, ...] = (
+    rule(_LETTER, lambda match: f" {_GREEK[match[0]]} ", _NAMED_GREEK),
+    rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
+)
 """Run before all rules that look for digits."""
 
 RULES: tuple[Rule, ...] = (

@@ -198,7 +198,7 @@ def _amount(match: re.Match[str]) -> str:
 
 def _range(start: str, end: str, scales: tuple[str, str], coin: Coin, describes: bool) -> str:
     first, scale = scales
-    if "." in start and "." in end and not scale:
+    if ("." in start or "." in end) and not scale:
         return f"{amount(start, coin)} to {amount(end, coin)}"
     unit = coin[0] if describes else coin[1]
     return " ".join(filter(None, (numbers.number(start), first, "to", numbers.number(end), scale, unit)))

@@ -30,8 +30,8 @@ from server.text.english.rules import Rules, first_words
 
 RULES = Rules(
     *web.RULES,
-    *code.RULES,
     *paths.RULES,
+    *code.RULES,
     *tidy.EARLY,
     *abbreviations.EARLY,
     *dates.RULES,

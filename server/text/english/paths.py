@@ -84,7 +84,7 @@ _PATH = rf"""
 _FILE = rf"""
     (?<![\w/.\\@])
     (?P<stem>\.?[A-Za-z0-9_][\w\-]{{0,80}} (?:\.[\w\-]{{1,40}}){{0,3}}?)
-    \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/]|\.\w)
+    \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/(]|\.\w)
 """
 _EXTENSION_ALONE = rf"(?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{'|'.join(sorted(_FILE_NOUNS))})\b)"
 

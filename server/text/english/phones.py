@@ -43,7 +43,7 @@ _EMERGENCY = r"""
 """
 _ROOM = r"""
     (?<!\w) (?P<word>(?i:room|suite|apartment|apt\.?|unit|flight|highway|route|interstate|bus|error|status|area[ ]code|http|
-        boeing|airbus|porsche|course|train|xbox|office)|US)
+        boeing|airbus|porsche|course|train|xbox|office|port)|US)
     (?P<gap>[ ](?:code[ ]|number[ ]|\#)?|-) (?P<airline>[A-Z]{2}[ ])?(?P<number>\d{3,4}) (?![\w%$€£]|[.,:]\d)
 """
 _ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
@@ -57,7 +57,7 @@ _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 _HOUSE = r"(?<![\w.,$€£/\-])(?P<number>\d{1,5})(?P<letter>[A-D])(?=[ ][A-Z][a-z])"
 _DOOR = r"(?P<word>\b(?:[Aa]partment|[Aa]pt|[Uu]nit|[Rr]oom|[Ss]uite|[Gg]ate|[Ss]eat|[Ff]lat|[Rr]ow|number)[ ]\#?)(?P<number>\d{1,4})-?(?P<letter>[A-Z])(?!\w)"
 _STREETS = "st ave rd blvd dr ln ct pl way street avenue road boulevard drive lane court place".split()
-_ROOMS = "room suite apartment apt unit flight highway route interstate bus error status area http boeing airbus porsche course train xbox office us".split()
+_ROOMS = "room suite apartment apt unit flight highway route interstate bus error status area http boeing airbus porsche course train xbox office port us".split()
 _HOUSE_NUMBER = (
     r"(?<![\w.,$€£/\-])\d{3,4}(?=(?:[ ][NSEW]\.?)?(?:[ ][A-Z][a-z]+|[ ]\d{1,3}(?:st|nd|rd|th)){1,3}"
     r"[ ](?:St|Ave|Rd|Blvd|Dr|Ln|Ct|Pl|Way|Street|Avenue|Road|Boulevard|Drive|Lane|Court|Place)\b)"

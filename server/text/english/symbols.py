@@ -86,7 +86,7 @@ _SLASH = r"(?<=[^\W_])(?P<space>[ ]?)/[ ]?(?=[^\W_])"
 _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mile|page|seat|user)\b)"
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
 _COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
-_PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)"
+_PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
 _APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
 _HASH = r"(?<!\w)\#(?=\s?\w)"
 
@@ -123,6 +123,7 @@ RULES: tuple[Rule, ...] = (
     rule(_OR, r"\g<first> or \g<second>", "/"),
     rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
     rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
+    rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
     rule(_PER, " per ", "/"),
     rule(_SLASH_LETTERS, _slash_letters, "/"),
     rule(_SLASH, " slash ", "/"),

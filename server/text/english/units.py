@@ -35,7 +35,7 @@ _DEGREES = rf"""
     [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
 """
 _FEET = r"""(?<![\w.])(?P<feet>\d+)[ ]?(?:'|′|ft\.?|feet)[ ]?(?P<inches>\d+(?:\.\d+)?)[ ]?(?:"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))(?P<by>[ ]?[x×][ ]?(?=\d))?"""
-_INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[a-z.,;)x×]|$)"""
+_INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|$)"""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _SIZES = rf"(?<![\w.])(?P<width>{_NUMBER})[ ]?(?:x|×)[ ]?(?P<height>{_NUMBER})(?:[ ]?(?:x|×)[ ]?(?P<depth>{_NUMBER}))?(?![\w]|\.\d)(?![ ]?=)"
 _SCALES = {
@@ -121,8 +121,10 @@ def _feet(match: re.Match[str]) -> str:
 
 
 def _inches(match: re.Match[str]) -> str:
+    if match.string.count('"', 0, match.start()) % 2:
+        return match[0]
     article = match["article"] or ""
-    describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
+    describes = article and re.match(r"[ ][A-Za-z]", match.string[match.end() : match.end() + 2])
     return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
 
 

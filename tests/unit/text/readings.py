@@ -32,11 +32,11 @@ class Item(NamedTuple):
 
 
 def items(name: str) -> list[Item]:
-    """The items of a class. ``\\n``, ``\\r`` and ``\\t`` are escaped in the file."""
+    """The items of a class. ``\\n``, ``\\r``, ``\\t`` and ``\\u2028`` are escaped in the file."""
     found = []
     for index, line in enumerate((FOLDER / f"{name}.tsv").read_text(encoding="utf-8").splitlines()):
         typed, said = line.split("\t")
-        typed = typed.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t")
+        typed = typed.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("\\u2028", "\u2028")
         found.append(Item(typed, tuple(typed if each == SAME else each for each in said.split(" | ")), index % 3 == 2))
     return found
 
