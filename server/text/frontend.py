@@ -67,8 +67,9 @@ class Frontend:
         return self.finished(current, tuple(changed))
 
     def prepared(self, text: str, changed: list[str], *, line_before: int = 0) -> str:
-        """Return ``text`` after all steps but "normalize", with marks; the names of steps that changed it join ``changed``.
+        """Return ``text`` after all steps but "normalize", with marks.
 
+        changed: receives the names of the steps that changed it.
         line_before: as for ``markup.to_text``.
         """
         current = marks.RESERVED.sub("", text)

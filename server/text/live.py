@@ -23,7 +23,7 @@ _CLOSED_QUOTE = re.compile(r"(?<=[\w.,!?])'(?!\w)")
 _OPEN_CALL = re.compile(r"\w[(\[][^)\]\n]*$")
 _SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
-"""Characters between two places in a sentence once something of it was said; each look at it costs the whole sentence."""
+"""Characters between two places in a sentence once something of it was said: each look costs the whole sentence."""
 _FIRST = 12
 """The same for the first place in a sentence."""
 _LONG = 600
@@ -33,8 +33,8 @@ _LONG = 600
 class LiveFrontend:
     """Turns deltas of text into deltas of what should be spoken.
 
-    ``feed`` returns only what no later delta can change: up to the end of a sentence, or up to a place among plain words
-    that no rule reaches across. ``finish`` returns the rest. For prose, all that was returned, joined, is what
+    ``feed`` returns only what no later delta can change: up to the end of a sentence, or up to a place among plain
+    words that no rule reaches across. ``finish`` returns the rest. For prose, all that was returned, joined, is what
     ``spoken`` returns for the whole text. A table, a block of code and an SSML document come when they are complete.
     """
 
@@ -82,7 +82,10 @@ class LiveFrontend:
         return self._frontend.finished("".join(said))
 
     def _advance_in(self, block: Begun, said: list[str]) -> bool:
-        """Add what a block that goes on allows to ``said``; return whether the text was cut, so that it is looked at again."""
+        """Add what a block that goes on allows to ``said``.
+
+        Returns whether the text was cut, so that the rest has to be looked at again.
+        """
         if block.kind == ITEMS:
             if block.limit > self._place:
                 self._place = block.limit

@@ -18,12 +18,16 @@ _KNOWN = frozenset(
     """.split()
 )
 _PARAGRAPH = frozenset(
-    "p div h1 h2 h3 h4 h5 h6 section article header footer table ul ol dl blockquote pre hr body main figure form".split()
+    "p div h1 h2 h3 h4 h5 h6 section article header footer table ul ol dl blockquote pre hr body main figure "
+    "form".split()
 )
 _LINE = frozenset("br li tr dt dd option".split())
 _TAG = re.compile(
-    r"<(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>|<!--.*?-->|<[!?][^<>]{0,500}>",
-    re.DOTALL,
+    r"""
+    <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>
+  | <!--.*?--> | <[!?][^<>]{0,500}>
+    """,
+    re.DOTALL | re.VERBOSE,
 )
 _ATTRIBUTES = re.compile(
     r"\s*(?:[A-Za-z_:@][\w:.@-]{0,60}\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+)\s*"
@@ -45,7 +49,9 @@ def spoken(tag: str, before: str) -> str:
     if match is None or match["name"] is None:
         return ""
     name = match["name"].lower()
-    if not _ATTRIBUTES.fullmatch(match["attributes"]) or (name not in _KNOWN and before.isalnum() and not match["close"]):
+    if not _ATTRIBUTES.fullmatch(match["attributes"]) or (
+        name not in _KNOWN and before.isalnum() and not match["close"]
+    ):
         return tag
     if name == "break":
         attributes = dict(re.findall(r"(time|strength)\s*=\s*[\"']?([^\"'\s/>]+)", match["attributes"]))

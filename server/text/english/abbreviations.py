@@ -74,7 +74,7 @@ _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?
 def _stop(match: re.Match[str]) -> str:
     """Return a full stop if the abbreviation's own one also ends the sentence."""
     after = match.string[match.end() : match.end() + 4]
-    return "." if not after.strip() or re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after) else ""
+    return "." if not after.strip() or (re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after)) else ""
 
 
 def _stop_after_name(match: re.Match[str]) -> str:
@@ -156,8 +156,14 @@ def _starts_sentence(match: re.Match[str]) -> bool:
 
 
 EARLY: tuple[Rule, ...] = (
-    rule(rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")),
-    rule(r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))", lambda match: "circa " if match["word"] == "c" else "Circa ", ("c.", "C.", "ca.", "Ca.")),
+    rule(
+        rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")
+    ),
+    rule(
+        r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))",
+        lambda match: "circa " if match["word"] == "c" else "Circa ",
+        ("c.", "C.", "ca.", "Ca."),
+    ),
     rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),
 )
 """Run before numbers are put into words."""

@@ -6,13 +6,12 @@ import re
 
 from server.text.english import letters
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
-from server.text.english.rules import Rule, first_words, rule
+from server.text.english.rules import Rule, alternatives, first_words, rule
 
-_LINE = rf"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{{1,4}}[A-Z][A-Z']*)+(?![\w'])"
+_LINE = r"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{1,4}[A-Z][A-Z']*)+(?![\w'])"
 _ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
 _MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
 _MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
-_SPECIAL = r"(?<![\w'])(?P<word>SaaS|PaaS|IaaS|IoT|WiFi|Wifi|wifi|VoIP|OAuth|LaTeX|DevOps|vLLM|eSIM|mRNA|tRNA|DoD|DoJ|ViT|PoC|MoE|LoRA|RoI|BoE|Ph\.D|MPs|wi-fi|Wi-Fi|YoY|QoQ|MoM|NVMe)(?P<tail>'?s)?(?!\w)"
 _SPECIAL_WORDS = {
     "SaaS": "sass",
     "PaaS": "pass",
@@ -40,6 +39,9 @@ _SPECIAL_WORDS = {
     "QoQ": "quarter over quarter",
     "MoM": "month over month",
 }
+_UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
+"""Words with several capitals that are read as they are written."""
+_SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
 _COUNTRY = re.compile(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
 """The country in a line of capitals, where it is not the pronoun: US TROOPS, THE US."""
 _FEW = 2
@@ -109,7 +111,7 @@ def _special(match: re.Match[str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, "OAuth", "LaTeX", "DevOps", "ViT", "LoRA"))),
+    rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
     rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
     rule(_LINE, _line, "capitals"),
     rule(_ALONE, _alone, "capitals"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers, paths, web
+from server.text.english.acronym_words import CUSTOM, LETTERS
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.marks import CODE_END, CODE_START
 
@@ -140,7 +141,7 @@ def identifier(name: str) -> str:
     """Return an identifier in words: "getUserName" is "get user name", "MAX_RETRIES" "max retries"."""
     words = []
     for piece in re.split(r"[_\-]+", name):
-        if piece.upper() in letters.LETTERS or piece in letters.CUSTOM or "_" not in name:
+        if piece.upper() in LETTERS or piece in CUSTOM or "_" not in name:
             words += _camel(piece)
         else:
             words += _camel(piece.lower() if piece.isupper() else piece)
@@ -148,10 +149,7 @@ def identifier(name: str) -> str:
 
 
 def _camel(piece: str) -> list[str]:
-    if piece.islower() or piece.isupper():
-        humps = re.findall(r"\d+|\D+", piece)
-    else:
-        humps = _HUMPS.findall(piece)
+    humps = re.findall(r"\d+|\D+", piece) if piece.islower() or piece.isupper() else _HUMPS.findall(piece)
     alone = len(humps) == 1
     return [_word(hump, alone) for hump in humps]
 
@@ -175,7 +173,7 @@ _PASCAL = r"(?<![\w@#])(?:[A-Z][a-z0-9]{1,40}){3,10}(?!\w)"
 _CALL = rf"(?<![\w.]){_NAME}(?:\.{_NAME}){{0,5}}\((?P<arguments>[^()\n]{{0,80}})\)"
 _DOTTED = rf"(?<![\w.])(?:{_NAMESPACES.replace(' ', '|')})(?:\.[a-z_]\w{{0,60}}){{1,5}}(?!\w)"
 _JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\-]|\.\w)"
-_INDEXED = rf"(?<![\w.])[a-z_]\w{{0,60}}\[[\w.:'\"\-]{{1,40}}\]"
+_INDEXED = r"(?<![\w.])[a-z_]\w{0,60}\[[\w.:'\"\-]{1,40}\]"
 _PLURAL = re.compile(r"\w+\((?:s|es)\)")
 _FUNCTION = re.compile(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
 _LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
@@ -217,7 +215,7 @@ def _camel_case(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, ("'(",)),
     rule(r"\#(?=(?:include|define|ifn?def|endif|pragma|undef)\b)", "hash ", "#"),
-    rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", r" \g<file>", "<"),
+    rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", lambda match: f" {paths.speak_path(match['file'])}", "<"),
     rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
     rule(_CALL, _call, "call"),
     rule(_INDEXED, lambda match: speak_code(match[0]), "call"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers, times
-from server.text.english.rules import Rule, rule
+from server.text.english.rules import Rule, alternatives, rule
 
 MONTHS = "January February March April May June July August September October November December".split()
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
@@ -26,17 +26,24 @@ _SHORT_DAYS = {
     "sun": "Sunday",
 }
 SHORT_DAYS = frozenset(_SHORT_DAYS)
-_LOWER = "|".join(name.lower() for name in MONTHS if name not in ("March", "May"))
-MONTH = rf"(?:{'|'.join(MONTHS)}|{'|'.join(name.upper() for name in MONTHS)}|{_LOWER}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|JAN|FEB|MAR|APR|JUN|JUL|AUG|SEPT?|OCT|NOV|DEC)\b\.?)"
-_WEEKDAY = r"(?:(?P<weekday>(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b\.?|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day),?[ ])?"
+_NAMES = [name for each in MONTHS for name in (each, each.upper(), each.lower()) if name not in ("march", "may")]
+"""Names of months in every case; "march" and "may" are also other words."""
+_SHORT = [name for each in "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec".split() for name in (each, each.upper())]
+MONTH = rf"(?:{'|'.join(_NAMES)}|(?:{alternatives(_SHORT)})\b\.?)"
+_MONTHS = "|".join(MONTHS)
+_DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
+_DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_WEEKDAY = rf"(?:(?P<weekday>{_DAYS_SHORT}\b\.?|{_DAYS_LONG}),?[ ])?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?P<year>1\d{3}|20\d{2})"
 _ISO = rf"""
-    (?<![\w\-/.]) (?P<year>1\d{{3}}|20\d{{2}}) (?P<mark>[-/.]) (?P<month>0?[1-9]|1[0-2]) (?P=mark) {_DAY}
-    (?:[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)?(?P<zone>Z|[+-]\d\d:?\d\d)?)? (?![\w\-/]|\.\d)
+    (?<![\w\-/.]) {_YEAR} (?P<mark>[-/.]) (?P<month>0?[1-9]|1[0-2]) (?P=mark) {_DAY}
+    (?: [T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)? (?P<zone>Z|[+-]\d\d:?\d\d)? )?
+    (?![\w\-/]|\.\d)
 """
 _NUMERIC = r"""
-    (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2}) (?![\w\-/]|\.\d)
+    (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2})
+    (?![\w\-/]|\.\d)
 """
 _MONTH_DAY = rf"""
     (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m)
@@ -48,26 +55,24 @@ _DAY_MONTH = rf"""
     (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?)?
     (?:[ ]|-)(?P<of>of[ ])?(?P<month>{MONTH})(?!\w) (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d))?
 """
-_MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?(?P<year>1\d{{3}}|20\d{{2}})(?![\w%]|[.,:]\d)"
-_SLASHED = r"""
-    (?P<before>\b(?:[Oo]n|[Bb]y|[Uu]ntil|[Tt]ill|[Ss]ince|[Dd]ue|[Dd]ate:?|[Dd]ated|[Ff]rom|[Bb]efore|[Aa]fter|(?:[Mm]on|
-        [Tt]ues|[Ww]ednes|[Tt]hurs|[Ff]ri|[Ss]atur|[Ss]un)day,?|(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)[.,]?)[ ])?
-    (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01]) (?![\w/%]|\.\d)
+_MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
+_SLASHED = rf"""
+    (?P<before>
+        \b(?: (?i:on|by|until|till|since|due|date:?|dated|from|before|after) | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
+    )?
+    (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
 """
 _SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
-_DAY_BEFORE = (
-    r"(?<![\w.])(?P<day>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)(?=[ ](?:at[ ])?\d{1,2}(?::\d\d|[ ]?[ap]\.?m))"
-)
-_DAY_RANGE = (
-    r"(?<!\w)(?P<start>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\.?[ ]?[-–/][ ]?"
-    r"(?P<end>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\b"
-)
+_DAY_BEFORE = rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m))"
+_DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
 _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
-_SPOKEN_RANGE = (
-    rf"(?<!\w)(?P<start>(?:{'|'.join(MONTHS)})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+)[ ]?[-–][ ]?"
-    rf"(?=(?:{'|'.join(MONTHS)})[ ][a-z])"
+_SPOKEN_RANGE = rf"""
+    (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
+"""
+"""Two dates that are in words already."""
+_COMPACT = (
+    r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
-_COMPACT = r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 _FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
 _DENOMINATORS = (16, 32, 64)
 
@@ -172,7 +177,11 @@ RULES: tuple[Rule, ...] = (
     rule(_DAY_MONTH, _day_month, MONTH_WORDS),
     rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
     rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
-    rule(_COMPACT, lambda match: _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"]), "three digits"),
+    rule(
+        _COMPACT,
+        lambda match: _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"]),
+        "three digits",
+    ),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
     rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", SHORT_DAYS),

@@ -14,10 +14,13 @@ _ONSETS = frozenset(
 )
 """Groups of consonants that an English word may begin with."""
 _CODAS = frozenset(
-    "bb bs bt ch ck cks cs ct cts dd ds dg dth ff ffs fs ft fts ght ghts gg gh gn gs kl ks ld lds lf lfs lk lks ll lls lm lms "
-    "lp lps ls lt lts lth mb mbs mn mp mps mph mpt ms mpts nch nd nds ng ngs ngst ngth ngths nk nks nn ns nt nth nths nts "
-    "ph phs pp ps pt pts rb rbs rc rch rd rds rf rfs rg rge rk rks rl rld rlds rls rm rms rn rns rp rps rr rs rst rsts rt rts "
-    "rth rths rve sh shed sk sks sm sms sp sps ss st sts tch th ths thm tt ts tz wd wds wl wls wn wns wk wks ws wth wths wds xt xts zz".split()
+    """
+    bb bs bt ch ck cks cs ct cts dd ds dg dth ff ffs fs ft fts ght ghts gg gh gn gs kl ks ld lds lf lfs lk lks
+    ll lls lm lms lp lps ls lt lts lth mb mbs mn mp mps mph mpt ms mpts nch nd nds ng ngs ngst ngth ngths nk nks
+    nn ns nt nth nths nts ph phs pp ps pt pts rb rbs rc rch rd rds rf rfs rg rge rk rks rl rld rlds rls rm rms
+    rn rns rp rps rr rs rst rsts rt rts rth rths rve sh shed sk sks sm sms sp sps ss st sts tch th ths thm tt ts
+    tz wd wds wl wls wn wns wk wks ws wth wths wds xt xts zz
+    """.split()
 )
 """Groups of consonants that an English word may end with."""
 _CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]+")

@@ -64,17 +64,31 @@ _NAMED_GREEK = tuple(letter for letter in _GREEK if letter not in "μΩ")
 _LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
 _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
+_GREEK_LETTERS = "".join(_GREEK)
 _ATOM = rf"""
-    (?: {_NUMBER}(?:/\d{{1,6}}(?!\d))?(?:[a-z]{{1,2}}(?![a-z\d]))? | (?!(?:{_WORDS})(?!\w))[a-zA-Z{"".join(_GREEK)}](?:[a-z](?![a-zA-Z0-9_']))?(?![a-zA-Z0-9_']) | ∞ )
+    (?: {_NUMBER} (?:/\d{{1,6}}(?!\d))? (?:[a-z]{{1,2}}(?![a-z\d]))?    # 12, 3/4, 3x, 2ab
+      | (?!(?:{_WORDS})(?!\w)) [a-zA-Z{_GREEK_LETTERS}] (?:[a-z](?![a-zA-Z0-9_']))? (?![a-zA-Z0-9_'])    # x, mc
+      | ∞ )
     (?:{_POWER})? !?
 """
 _OPERAND = rf"[-−+±]?√?\({{0,2}}[-−]?√?(?:{_ATOM})(?:\([a-z0-9]{{1,3}}\))?\){{0,2}}(?:{_POWER})?%?"
-_OPERATOR = r"[ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?|[ ][-−–/x%][ ]|(?<=[\d)²])[-−/x](?=[\d(√])"
-_EXPRESSION = (
-    rf"(?<![\w.,$€£\-/'\"]) {_OPERAND} (?:(?:{_OPERATOR}) {_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?![\w])"
-)
+_OPERATOR = r"""
+    (?: [ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?    # these also without spaces
+      | [ ][-−–/x%][ ]                                # these mean something else in words
+      | (?<=[\d)²])[-−/x](?=[\d(√]) )
+"""
+_EXPRESSION = rf"""
+    (?<![\w.,$€£\-/'\"]) {_OPERAND} (?:{_OPERATOR}{_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?!\w)
+"""
 _TOKEN = re.compile(
-    rf"(?P<fraction>(?<![\d/])\d{{1,4}}/\d{{1,4}}(?![\d/]))|(?P<number>{_NUMBER})|(?P<power>{_POWER})|(?P<name>[a-zA-Z]+|[{''.join(_GREEK)}])|(?P<operator>==|!=|<=|>=|[^\s\w])"
+    rf"""
+    (?P<fraction>(?<![\d/])\d{{1,4}}/\d{{1,4}}(?![\d/]))
+  | (?P<number>{_NUMBER})
+  | (?P<power>{_POWER})
+  | (?P<name>[a-zA-Z]+|[{_GREEK_LETTERS}])
+  | (?P<operator>==|!=|<=|>=|[^\s\w])
+    """,
+    re.VERBOSE,
 )
 _RELATION = re.compile(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
@@ -107,7 +121,7 @@ def _token(token: re.Match[str], text: str, before: list[str]) -> str:
     if kind == "name":
         if value == "x" and token.start() and token.end() < len(text) and text[token.start() - 1] in " 0123456789":
             follows = text[token.end() :].lstrip()
-            if follows[:1].isdigit() and before and not before[-1] in _OPERATORS.values():
+            if follows[:1].isdigit() and before and before[-1] not in _OPERATORS.values():
                 return "times"
         return _GREEK[value] if value in _GREEK else _name(value)
     return _operator(value, token, text, before)

@@ -155,7 +155,8 @@ _AMOUNT = rf"""
     (?P<sign>(?<![\w.,)])[-+−])?
     (?<![\w.,]) (?P<symbol>{_SYMBOL})[ ]? (?P<minus>[-−])?
     (?P<number>{_NUMBER})
-    (?:(?P<first>[ ]?(?:million|billion|trillion|thousand)|bn|[KkMBT])?(?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥]))(?P=symbol)?(?P<to>{_NUMBER}))?
+    (?: (?P<first>[ ]?(?:million|billion|trillion|thousand)|bn|[KkMBT])?
+        (?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
     {_SCALE}
     (?P<more>\+)?
     (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w))?
@@ -242,6 +243,6 @@ RULES: tuple[Rule, ...] = (
     rule(_AMOUNT, _amount, tuple(sorted({symbol[-1] for symbol in CURRENCIES}))),
     rule(_AFTER, _with_code, _CODE_NEEDS),
     rule(_BEFORE, _with_code, _CODE_NEEDS),
-    rule(_CENTS, _cents, "¢"),
+    rule(_CENTS, _cents, ("¢", "digit p")),
     rule(r"(?<!\S)[$€£¥¢₹](?!\S)", lambda match: _ALONE[match[0]], tuple("$€£¥¢₹")),
 )

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from server.text.english import (
     abbreviations,
+    addresses,
     capitals,
     code,
+    codes,
     dates,
     fractions,
     maths,
@@ -24,6 +26,7 @@ from server.text.english import (
     units,
     versions,
     web,
+    years,
 )
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES, WORDS
 from server.text.english.rules import Rules, first_words
@@ -37,7 +40,10 @@ RULES = Rules(
     *dates.RULES,
     *times.RULES,
     *phones.RULES,
+    *codes.RULES,
+    *addresses.RULES,
     *money.RULES,
+    *years.EARLY,
     *plain_numbers.EARLY,
     *units.RULES,
     *versions.RULES,
@@ -46,6 +52,7 @@ RULES = Rules(
     *ranges.RULES,
     *roman.RULES,
     *abbreviations.RULES,
+    *years.RULES,
     *plain_numbers.RULES,
     *symbols.RULES,
     *capitals.RULES,

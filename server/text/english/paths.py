@@ -7,13 +7,13 @@ import re
 from server.text.english import letters, web
 from server.text.english.rules import Rule, alternatives, rule
 
-_EXTENSIONS = (
-    "txt md rst pdf doc docx odt rtf tex csv tsv xls xlsx ods ppt pptx json jsonl yaml yml toml ini cfg conf env lock "
-    "xml html htm css scss js jsx mjs ts tsx vue svelte py pyc ipynb rb php java kt go rs c cc cpp h hpp cs swift sh bash "
-    "zsh bat ps1 sql db log png jpg jpeg gif svg bmp webp ico tiff mp3 wav ogg opus flac aac m4a mp4 mkv mov avi webm "
-    "zip tar gz tgz bz2 xz rar 7z exe dll so dmg iso bin deb rpm apk jar whl bak tmp dat pem key safetensors gguf onnx "
-    "pt pth ckpt parquet"
-).split()
+_EXTENSIONS = """
+    txt md rst pdf doc docx odt rtf tex csv tsv xls xlsx ods ppt pptx json jsonl yaml yml toml ini cfg conf env
+    lock xml html htm css scss js jsx mjs ts tsx vue svelte py pyc ipynb rb php java kt go rs c cc cpp h hpp cs
+    swift sh bash zsh bat ps1 sql db log png jpg jpeg gif svg bmp webp ico tiff mp3 wav ogg opus flac aac m4a
+    mp4 mkv mov avi webm zip tar gz tgz bz2 xz rar 7z exe dll so dmg iso bin deb rpm apk jar whl bak tmp dat pem
+    key safetensors gguf onnx pt pth ckpt parquet
+""".split()
 _SPOKEN_EXTENSIONS = {
     "tar": "tar",
     "zip": "zip",
@@ -82,7 +82,7 @@ _PATH = rf"""
     )
 """
 _FILE = rf"""
-    (?<![\w/.\\@])
+    (?<![\w/.\\@<])
     (?P<stem>\.?[A-Za-z0-9_][\w\-]{{0,80}} (?:\.[\w\-]{{1,40}}){{0,3}}?)
     \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/(]|\.\w)
 """

@@ -56,7 +56,9 @@ def _ratio(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
-    rule(_VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"),
+    rule(
+        _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"
+    ),
     rule(_TRIPLE, _triple, "digit-"),
     rule(_RANGE, _span, "digit-"),
     rule(_RATIO, _ratio, "digit:"),

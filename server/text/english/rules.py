@@ -92,7 +92,7 @@ class Rule:
 
 
 def rule(pattern: str, speak: Speak | str, needs: str | Iterable[str] = "digit", *, ignore_case: bool = False) -> Rule:
-    """Return a rule. The pattern is verbose: white space must be written as ``\\s`` or ``[ ]``."""
+    """Return a rule. The pattern is verbose: a space in it must be written as ``[ ]``."""
     return Rule(
         pattern,
         speak,
@@ -102,7 +102,7 @@ def rule(pattern: str, speak: Speak | str, needs: str | Iterable[str] = "digit",
 
 
 def first_words(entries: Iterable[str]) -> frozenset[str]:
-    """Return what a rule for these entries needs: the first word of each, in lower case; if that is a single letter, all."""
+    """Return what a rule for these entries needs: the first word of each, or the whole entry if that is one letter."""
     found = ((_WORD.search(entry), entry) for entry in entries)
     return frozenset(match[0].lower() if len(match[0]) > 1 else entry for match, entry in found if match)
 

@@ -80,8 +80,13 @@ _SIMPLE: dict[str, str] = {
 }
 _ALL = "".join(_SIMPLE)
 _ABBREVIATED_AND = r"(?<!\w)(?P<first>[A-Z]{1,3})&(?P<second>[A-Z]{1,3})(?!\w)"
-_KEY = rf"(?<!\w)(?P<first>{'|'.join(_KEYS)})[ ]?[+\-][ ]?(?P<rest>(?:(?:{'|'.join(_KEYS)})[ ]?[+\-][ ]?)?(?:\w{{1,10}}))(?!\w)"
-_OR = r"(?<![\w/])(?P<first>[Hh]e|[Ss]he|[Hh]is|[Hh]er|[Hh]im|[Yy]es|[Tt]rue|[Mm]r|[Ss]ingular)/(?P<second>[Ss]he|[Hh]e|hers?|him|his|[Nn]o|[Ff]alse)(?![\w/])"
+_ANY_KEY = "|".join(_KEYS)
+_KEY = rf"""
+    (?<!\w) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?)? \w{{1,10}} (?!\w)
+"""
+_OR = r"""
+    (?<![\w/]) (?P<first>(?i:he|she|his|her|him|yes|true)) / (?P<second>(?i:she|he|hers?|him|his|no|false)) (?![\w/])
+"""
 _SLASH = r"(?<=[^\W_])(?P<space>[ ]?)/[ ]?(?=[^\W_])"
 _PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mile|page|seat|user)\b)"
 _SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"

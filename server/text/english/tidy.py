@@ -1,4 +1,4 @@
-"""Last rules of English: brackets, dashes and leftover symbols become punctuation the voice knows, spaces are put right."""
+"""Last rules of English: brackets, dashes and leftover symbols become punctuation that the voice knows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ _DIGIT = re.compile(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
 _NEXT_TO_MARK = re.compile(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
 _BEFORE_STOP = re.compile(r"\s+(?=[.,;:?!])(?!\.\.\.)")
 _DOUBLED = re.compile(
-    r"(?:[,;:](?:[ ]?[,;:])*[ ]?)(?=[.?!,;:])|(?<=[.?!])(?<![ap]\.m\.)[ ]?[,;:]+|(?<=[?!])\.(?!\.)|(?<![.])\.[ ]?\.(?!\.)"
+    r"""
+    [,;:](?:[ ]?[,;:])*[ ]?(?=[.?!,;:])          # the last of several marks counts
+  | (?<=[.?!])(?<![ap]\.m\.)[ ]?[,;:]+           # but a full stop wins, except that of "a.m."
+  | (?<=[?!])\.(?!\.) | (?<![.])\.[ ]?\.(?!\.)
+    """,
+    re.VERBOSE,
 )
 _STARTING = re.compile(r"^[\s,;:]+|^[.]+(?=\s*\w)")
 _SENTENCE_START = re.compile(r"(?<=[a-z]{2}[.!?] )[a-z](?![A-Z])")

@@ -12,13 +12,18 @@ _CLOCK = rf"""
     (?<![\w.:,$£€\-])(?<!\d/) (?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?
     (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w:%]|\.\d)
 """
-_NOON = r"(?<!\w)(?P<first>(?:[Nn]oon|[Mm]idnight|\d{1,2}(?:[ ]?[ap]\.?m\.?)?))[ ]?[-–][ ]?(?P<second>noon|midnight|(?<=n-)\d|(?<=t-)\d|(?<=–)\d)"
+_NOON = r"""
+    (?<!\w) (?P<first>(?i:noon|midnight)) [ ]?[-–][ ]? (?=\d)
+  | (?<=[\dm.]) [ ]?[-–][ ]? (?P<second>noon|midnight) (?!\w)
+"""
 _HOUR = rf"(?<![\w.:,$£€\-])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){_HALF}"
-_FROM_TO = rf"""
+_FROM_TO = r"""
     (?<![\w.:,$£€/\-]) (?P<start>(?:1[0-2]|0?[1-9])(?::[0-5]\d)?) (?P<first>[ ]?[AaPp]\.?[Mm]\.?)?
     [ ]?[-–—][ ]? (?P<end>(?:1[0-2]|0?[1-9])(?::[0-5]\d)?) (?P<last>[ ]?[AaPp]\.?[Mm]\b\.?)
 """
-_CLOCK_RANGE = r"(?<![\w.:,$£€/\-])(?P<start>\d{1,2}:\d{2})[ ]?[-–—][ ]?(?P<end>\d{1,2}:\d{2})(?![\w:]|[ ][AaPp]\.?[Mm])"
+_CLOCK_RANGE = (
+    r"(?<![\w.:,$£€/\-])(?P<start>\d{1,2}:\d{2})[ ]?[-–—][ ]?(?P<end>\d{1,2}:\d{2})(?![\w:]|[ ][AaPp]\.?[Mm])"
+)
 _OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
 _DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){_HALF}"
 _ZONES = (
@@ -83,6 +88,10 @@ def _count(number: int, unit: str) -> str:
     return f"{numbers.cardinal(number)} {unit}{'s' if number != 1 else ''}" if number else ""
 
 
+def _noon(match: re.Match[str]) -> str:
+    return f"{match['first']} to " if match["first"] else f" to {match['second']}"
+
+
 def _hour_range(match: re.Match[str]) -> str:
     first = _suffix(match["first"])
     return f"{_hours(match['start'], first)}{first} to {_hours(match['end'], '.')}{_suffix(match['last'])}"
@@ -142,7 +151,7 @@ def _military(match: re.Match[str]) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_CLOCK_RANGE, _clock_range, "digit:"),
-    rule(_NOON, r"\g<first> to \g<second>", ("noon", "midnight")),
+    rule(_NOON, _noon, ("noon", "midnight")),
     rule(_FROM_TO, _hour_range, "digit am"),
     rule(_LAP, _lap, "digit:"),
     rule(_CLOCK, _clock, "digit:"),

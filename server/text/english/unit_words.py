@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 _SIMPLE = """
-km kilometer|m meter|cm centimeter|mm millimeter|t ton|µF microfarad|μF microfarad|nF nanofarad|pF picofarad|mH millihenry|µm micrometer|μm micrometer|nm nanometer|mi mile|mi. mile|yd yard|yds yard
-mpg mile per gallon|kg kilogram|kgs kilogram|g gram|gr gram|mg milligram|µg microgram|μg microgram|mcg microgram
-lb pound|lbs pound|lb. pound|lbs. pound|oz ounce|oz. ounce|l liter|L liter|ml milliliter|mL milliliter|cl centiliter
-dl deciliter|gal gallon|gal. gallon|qt quart|qt. quart|pt. pint|tbsp tablespoon|tbsp. tablespoon|Tbsp tablespoon
-tsp teaspoon|tsp. teaspoon|KB kilobyte|kB kilobyte|MB megabyte|GB gigabyte|Gb gigabit|TB terabyte|PB petabyte
-KiB kibibyte|MiB mebibyte|GiB gibibyte|TiB tebibyte|W watt|kW kilowatt|MW megawatt|GW gigawatt|kWh kilowatt hour
-Wh watt hour|MWh megawatt hour|mAh milliamp hour|Ah amp hour|V volt|kV kilovolt|mV millivolt|mA milliamp|J joule
-kJ kilojoule|kcal kilocalorie|cal calorie|N newton|kN kilonewton|Pa pascal|kPa kilopascal|MPa megapascal|hPa hectopascal
+km kilometer|m meter|cm centimeter|mm millimeter|t ton|µF microfarad|μF microfarad|nF nanofarad|pF picofarad
+mH millihenry|µm micrometer|μm micrometer|nm nanometer|mi mile|mi. mile|yd yard|yds yard|mpg mile per gallon
+kg kilogram|kgs kilogram|g gram|gr gram|mg milligram|µg microgram|μg microgram|mcg microgram|lb pound|lbs pound
+lb. pound|lbs. pound|oz ounce|oz. ounce|l liter|L liter|ml milliliter|mL milliliter|cl centiliter|dl deciliter
+gal gallon|gal. gallon|qt quart|qt. quart|pt. pint|tbsp tablespoon|tbsp. tablespoon|Tbsp tablespoon|tsp teaspoon
+tsp. teaspoon|KB kilobyte|kB kilobyte|MB megabyte|GB gigabyte|Gb gigabit|TB terabyte|PB petabyte|KiB kibibyte
+MiB mebibyte|GiB gibibyte|TiB tebibyte|W watt|kW kilowatt|MW megawatt|GW gigawatt|kWh kilowatt hour|Wh watt hour
+MWh megawatt hour|mAh milliamp hour|Ah amp hour|V volt|kV kilovolt|mV millivolt|mA milliamp|J joule|kJ kilojoule
+kcal kilocalorie|cal calorie|N newton|kN kilonewton|Pa pascal|kPa kilopascal|MPa megapascal|hPa hectopascal
 Ω ohm|kΩ kilohm|MΩ megohm|ms millisecond|µs microsecond|μs microsecond|ns nanosecond|s second|sec second
-sec. second|secs second|min minute|min. minute|mins minute|h hour|hr hour|hr. hour|hrs hour|hrs. hour|wk week|wks week
-mo month|mos month|yr year|yrs year|yr. year|yrs. year|px pixel|MP megapixel|ha hectare|hp horsepower
+sec. second|secs second|min minute|min. minute|mins minute|h hour|hr hour|hr. hour|hrs hour|hrs. hour|wk week
+wks week|mo month|mos month|yr year|yrs year|yr. year|yrs. year|px pixel|MP megapixel|ha hectare|hp horsepower
 fl. oz. fluid ounce|fl oz fluid ounce|sq. ft. square foot|pcs piece|pc piece|pts point|kn knot|kt knot
 ly light year|rpm revolution per minute|RPM revolution per minute|bpm beat per minute|BPM beat per minute
-wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat|cwt hundredweight
+wpm word per minute|fps frame per second|FPS frame per second|mol mole|kB/s kilobyte per second|ct carat
+cwt hundredweight
 """
 _IRREGULAR = {
     "ft": ("foot", "feet"),

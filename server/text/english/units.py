@@ -34,10 +34,17 @@ _DEGREES = rf"""
     (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<to>{_NUMBER}))?
     [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
 """
-_FEET = r"""(?<![\w.])(?P<feet>\d+)[ ]?(?:'|′|ft\.?|feet)[ ]?(?P<inches>\d+(?:\.\d+)?)[ ]?(?:"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))(?P<by>[ ]?[x×][ ]?(?=\d))?"""
+_FEET = r"""
+    (?<![\w.]) (?P<feet>\d+) [ ]?(?:'|′|ft\.?|feet)[ ]?
+    (?P<inches>\d+(?:\.\d+)?) [ ]?(?:\"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))
+    (?P<by>[ ]?[x×][ ]?(?=\d))?
+"""
 _INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|$)"""
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
-_SIZES = rf"(?<![\w.])(?P<width>{_NUMBER})[ ]?(?:x|×)[ ]?(?P<height>{_NUMBER})(?:[ ]?(?:x|×)[ ]?(?P<depth>{_NUMBER}))?(?![\w]|\.\d)(?![ ]?=)"
+_SIZES = rf"""
+    (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
+    (?!\w|\.\d)(?![ ]?=)
+"""
 _SCALES = {
     "c": " Celsius",
     "f": " Fahrenheit",
@@ -48,7 +55,10 @@ _SCALES = {
     "w": " west",
 }
 _RESOLUTIONS = r"(?<![\w.,])(?P<number>\d{3,4})(?P<kind>p|i)(?!\w)"
-_THOUSANDS = rf"(?<![\w.,$€£])(?P<number>{numbers.NUMBER})(?P<scale>[KkMB]|bn)(?P<more>\+)?(?![\w'])(?P<noun>(?=[ ][a-z]{{2,}}))?"
+_THOUSANDS = rf"""
+    (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
+    (?P<noun>(?=[ ][a-z]{{2,}}))?
+"""
 _KEPT_K = re.compile(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
 _NOUNS_OF_K = re.compile(
     r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
@@ -60,9 +70,9 @@ def _measure(match: re.Match[str]) -> str:
     text, unit = match["number"], match["unit"]
     if unit in SPELLED_OUT and match["space"] != " ":
         return match[0]
-    if unit == "in" and (match.string[match.end() :][:1] == "-" or match["space"] == " " and not _is_inches(match)):
+    if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
         return match[0]
-    describes = match["article"] is not None and match["noun"] is not None or match["space"] == "-"
+    describes = (match["article"] is not None and match["noun"] is not None) or match["space"] == "-"
     one = describes or _one(match["to"] or text)
     noun = UNITS[unit][0 if one else 1]
     power = (match["power"] or "").lstrip("^")

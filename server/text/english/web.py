@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.english import letters, numbers
+from server.text.english.acronym_words import CUSTOM, LETTERS
 from server.text.english.rules import Rule, rule
 
 _DOMAINS = (
@@ -55,7 +56,10 @@ _URL = rf"""
     )
 """
 _MAIL = r"(?<![\w.+\-@])[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63}){1,4}(?![\w@])"
-_HASHTAG = r"(?<![\w&\#])\#(?!(?:include|define|ifn?def|endif|pragma|undef)\b)(?P<tag>[^\W\d_]\w{1,99}|\d{1,4}(?:[A-Z]\w|[a-z]\w\w)\w{0,99})"
+_HASHTAG = r"""
+    (?<![\w&\#]) \# (?!(?:include|define|ifn?def|endif|pragma|undef)\b)
+    (?P<tag> [^\W\d_]\w{1,99} | \d{1,4}(?:[A-Z]\w|[a-z]\w\w)\w{0,99} )
+"""
 _MENTION = r"(?<![\w@.])@(?P<name>[A-Za-z][\w]{0,49}(?:[.\-]\w{1,49}){0,3})"
 _TRAILING = ".,;:!?"
 
@@ -107,7 +111,7 @@ def speak_pieces(text: str) -> str:
 
 def speak_words(text: str) -> str:
     """Return joined words ("ThrowbackThursday", "userId", "NYC2024") with spaces, acronyms as letters."""
-    if text in letters.CUSTOM or text in letters.LETTERS:
+    if text in CUSTOM or text in LETTERS:
         return letters.part(text)
     return " ".join(_digits(each) if each.isdecimal() else letters.part(each) for each in _HUMPS.findall(text))
 

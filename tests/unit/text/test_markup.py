@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.text import markup, marks, ssml
+from server.text import marks, markup, ssml
 from server.text.english.say_as import say_as
 from server.text.frontend import spoken
 
