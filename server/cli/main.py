@@ -8,6 +8,7 @@ import typer
 
 from server.cli.bench import bench
 from server.cli.doctor import doctor
+from server.cli.normalize import normalize
 from server.cli.say import say
 from server.cli.serve import serve
 from server.cli.voices import app as voices
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.callback()(_sonant)
 app.command()(serve)
 app.command()(say)
+app.command()(normalize)
 app.command()(bench)
 app.command()(doctor)
 app.add_typer(voices, name="voices")

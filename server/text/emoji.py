@@ -1,0 +1,89 @@
+"""Emoji and emoticons: dropped, or named on request."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SKIN_TONES = "\U0001f3fb-\U0001f3ff"
+_PICTURES = (
+    "\u203c\u2049\u2139\u231a-\u231b\u2328\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe"
+    "\u2600-\u27bf\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299"
+    "\U0001f000-\U0001f0ff\U0001f10d-\U0001f10f\U0001f16c-\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a"
+    "\U0001f201-\U0001f265\U0001f300-\U0001faff"
+)
+_ARROWS = "\u27f0-\u27ff\u2794\u279c\u2192"
+"""Arrows among the pictures that the text means as signs."""
+_FLAG = "[\U0001f1e6-\U0001f1ff]{1,2}"
+_ONE = rf"(?:{_FLAG}|(?![{_ARROWS}])[{_PICTURES}]\ufe0f?[{_SKIN_TONES}]?|[\u00a9\u00ae\u2122\u2194-\u21aa\u24c2]\ufe0f)"
+_SEQUENCE = re.compile(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
+_KEYCAP = re.compile(r"([0-9#*])\ufe0f?\u20e3")
+_SELECTORS = re.compile(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
+_EMOTICON = re.compile(
+    r"""
+    (?<![^\s.,!?])(?:
+        [:;=8][-'o^]?[)(\]\[DPpOo3|/\\*$]{1,4}   # :-) ;P :( =D
+      | [xX]D+ | [:;]'[-]?[()]                    # xD :'(
+      | \^[_.-]?\^ | -_+- | [oO][_.][oO] | >[_.]< | T[_.]T | ¯\\?_\(ツ\)_/¯ | \\o/ | <\\?/3
+      | [(]+[-]?[:;=](?!\w)
+    )(?=$|[\s.,!?])
+    """,
+    re.VERBOSE,
+)
+_HEART = re.compile(r"(?<=[^\W\d]|[.!?,])[ ]<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
+_VARIABLE = re.compile(r"(?:^|[\s(=])(?!I$)[^\W\d_]$")
+_SPACES = re.compile(r"[^\S\n]{2,}")
+_NAMES = {
+    "❤": "heart",
+    "☺": "smiling face",
+    "👍": "thumbs up",
+    "👎": "thumbs down",
+    "😂": "face with tears of joy",
+    "✅": "check mark",
+    "❌": "cross mark",
+    "⭐": "star",
+    "🎉": "party popper",
+    "🙏": "folded hands",
+    "💯": "one hundred points",
+}
+
+
+def drop(text: str) -> str:
+    """Return ``text`` without emoji and emoticons; digits on keys stay."""
+    return _replace(text, None)
+
+
+def name(text: str) -> str:
+    """Return ``text`` with emoji named in English: "party popper". Emoticons are dropped."""
+    return _replace(text, sequence_name)
+
+
+def _replace(text: str, naming: object) -> str:
+    changed = text
+    if not text.isascii():
+        changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
+        changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if naming else " ", changed)
+        changed = _SELECTORS.sub("", changed)
+    changed = _EMOTICON.sub("", changed)
+    changed = _HEART.sub(lambda match: match[0] if _VARIABLE.search(text[: match.start()][-3:]) else "", changed)
+    if changed == text:
+        return text
+    changed = _SPACES.sub(" ", changed)
+    return re.sub(r"[^\S\n]+(?=[.,!?]|$|\n)", "", changed)
+
+
+def sequence_name(sequence: str) -> str:
+    """Return the English name of an emoji: its Unicode name, of a family or a profession the names of its parts."""
+    parts = []
+    flag = ""
+    for character in sequence:
+        if "\U0001f1e6" <= character <= "\U0001f1ff":
+            flag += chr(ord(character) - 0x1F1E6 + ord("A"))
+        elif character in _NAMES:
+            parts.append(_NAMES[character])
+        elif unicodedata.category(character) in ("So", "Sm", "Po") and not "\U0001f3fb" <= character <= "\U0001f3ff":
+            found = unicodedata.name(character, "").lower().replace("-", " ")
+            parts.append(re.sub(r"^(?:black|white|heavy) (?=\w+ \w+)|\bsign$|\bsymbol$", "", found).strip())
+    if flag:
+        parts.append(f"flag {' '.join(flag)}")
+    return " ".join(filter(None, parts))

@@ -1,0 +1,1 @@
+"""English: numbers, dates, money, abbreviations, acronyms, addresses and code as words."""

@@ -1,0 +1,196 @@
+"""Abbreviations as words, by context: Dr. Smith and Maple Dr., No. 5, vs., e.g., Acme Inc., U.S., J. R. R. Tolkien."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import dates, letters
+from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
+from server.text.english.chat_words import CHAT, LOWER_ACRONYMS, SOUNDS
+from server.text.english.rules import Rule, alternatives, first_words, rule
+
+_SPELLED = {
+    word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word)
+    for word in LOWER_ACRONYMS
+    if word not in ("css", "https", "gps", "sms")
+}
+_CAPITALIZED = {
+    word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:]
+    for word, spoken in (WORDS | CHAT).items()
+    if len(word) > 2
+}
+_ALL_WORDS = (
+    _CAPITALIZED
+    | WORDS
+    | CHAT
+    | _SPELLED
+    | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
+)
+_ALSO_WORDS = frozenset("temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co.".split())
+"""No abbreviations at the end of a sentence: "Call the ref."."""
+_NEVER_END = frozenset(
+    "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max.".split()
+) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
+"""Abbreviations that something follows, even if it begins with a capital."""
+_NAME = r"(?=[ ][A-Z])"
+_DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
+_UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
+_PLACE_BEFORE = re.compile(r"(?:[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
+_PREPOSITION = re.compile(
+    r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
+    r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
+)
+_TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<bare>{'|'.join(BARE_TITLES)}){_NAME}"
+_TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
+_TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
+_NUMBERED = rf"(?<![\w.])(?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)"
+_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=,|\s*$|[ ][a-z]))"
+_COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
+_COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
+_WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
+_WEEKDAY_BEFORE = re.compile(
+    r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$",
+    re.I,
+)
+_MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
+_DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'?s\b)?"
+_HALF = r"(?<![\w.])(?P<half>[ap])\.[ ]?m\.(?!\w)"
+_INITIALS = r"(?<![\w.'])(?P<word>(?:[A-Z]\.[ ]?){1,4})(?=[ ]?[A-Z][a-z'])"
+_STARTER = re.compile(
+    r"[\"')]*\s+[\"'(]?(?:The|He|She|It|They|We|I|This|That|These|Those|In|On|At|A|An|But|And|So|If|When|His|Her|My|Our|Their|Its|There|"
+    r"Please|You|Your|To|For|As|By|What|Who|Why|How|Where|Then|Now|After|Before|Is|Are|Was|Do|Does|No|Yes|Not|All|Some|Most|"
+    r"One|With|From|However|Call|Ask|See|Turn|Go)\b"
+)
+"""Words that begin a sentence after an abbreviation, and seldom continue a name."""
+_INITIAL_BEFORE = re.compile(
+    r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
+)
+_VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.[ ](?=[A-Z])"
+_WORD = rf"(?<![\w./@])(?<!slash[ ])(?P<word>{alternatives(_ALL_WORDS)})(?![\w/@]|'\w)"
+_ESTIMATED = r"(?<![\w.])(?P<word>[Ee])st\.(?=[ ](?!(?:in[ ])?\d{4}))"
+_DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?D)\.(?=\W|$)"
+
+
+def _stop(match: re.Match[str]) -> str:
+    """Return a full stop if the abbreviation's own one also ends the sentence."""
+    after = match.string[match.end() : match.end() + 4]
+    return "." if not after.strip() or (re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after)) else ""
+
+
+def _stop_after_name(match: re.Match[str]) -> str:
+    """The same for abbreviations that stand in names: "U.S. Army", "Jr. High". Any other capital may continue it."""
+    after = match.string[match.end() : match.end() + 16]
+    return "." if not after.strip() or _STARTER.match(after) else ""
+
+
+def _doctor(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    place = _PLACE_BEFORE.search(before) and not _PREPOSITION.search(before)
+    if match["word"] == "Dr":
+        return "Drive" + _stop(match) if place and match[0].endswith(".") else "Doctor"
+    return "Street" if place else "Saint"
+
+
+def _title(match: re.Match[str]) -> str:
+    word = match["word"] or match["bare"]
+    if word in ("Sec", "Pt", "Fr", "Br", "Det", "Rep") and match.start() and match.string[match.start() - 1].isdigit():
+        return match[0]
+    return TITLES[word]
+
+
+def _street(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if not re.search(r"(?:[A-Z][\w'\-]*\.?|\d(?:st|nd|rd|th)|[a-z]{2}(?:st|nd|rd|th|eth))$", before):
+        return match[0]
+    stop = _stop_after_name(match) if match["stop"] else ""
+    return f"{match['space']}{STREETS[match['word']]}{stop}"
+
+
+def _company(match: re.Match[str]) -> str:
+    word, comma = match["word"], match["comma"]
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if word == "Co" and not re.search(r"[A-Z&][\w']*$|\band$", before):
+        return match[0]
+    lead = " " if word in ("Jr", "Sr", "Inc", "Ltd", "Corp", "Co") else comma
+    return f"{lead}{COMPANIES[word]}{_stop_after_name(match)}"
+
+
+def _weekday(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    after = match.string[match.end() : match.end() + 3]
+    if not _WEEKDAY_BEFORE.search(before) and not re.match(r"\s[a-z\d]|,", after):
+        return match[0]
+    return dates.day_name(match["word"]) + _stop(match)
+
+
+def _dotted(match: re.Match[str]) -> str:
+    return letters.spell(match["word"].replace(".", "")) + ("'s" if match["tail"] else "") + _stop_after_name(match)
+
+
+def _half(match: re.Match[str]) -> str:
+    return f"{match['half']}.m."
+
+
+def _initials(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    if len(match["word"].strip()) <= 2 and not _INITIAL_BEFORE.search(before):
+        return match[0]
+    if match["word"].strip() == "I." and before.strip():
+        return match[0]
+    return letters.spell(match["word"]) + " "
+
+
+def _word(match: re.Match[str]) -> str:
+    word = match["word"]
+    spoken = _ALL_WORDS[word]
+    if word.lower() in _ALSO_WORDS and _stop(match):
+        return word
+    if match.start() and spoken[0].isupper() and spoken[:2] != "I " and word.isupper() and not _starts_sentence(match):
+        spoken = spoken[0].lower() + spoken[1:] if spoken[1:2] != " " else spoken
+    ends = word.endswith(".") and (word.lower() not in _NEVER_END or match.end() == len(match.string))
+    return spoken + (_stop(match) if ends else "")
+
+
+def _starts_sentence(match: re.Match[str]) -> bool:
+    return re.search(r"(?:^|[.!?]\s)$", match.string[max(0, match.start() - 3) : match.start()]) is not None
+
+
+EARLY: tuple[Rule, ...] = (
+    rule(
+        rf"(?<![\w.])(?:{alternatives(SOUNDS)})(?!\w)", lambda match: SOUNDS[match[0]], ("digit letter", "letter digit")
+    ),
+    rule(
+        r"(?<![\w.])(?P<word>[Cc])a?\.[ ]?(?=\d{3,4}(?!\d))",
+        lambda match: "circa " if match["word"] == "c" else "Circa ",
+        ("c.", "C.", "ca.", "Ca."),
+    ),
+    rule(_NUMBERED, lambda match: f"{NUMBERED[match['word']]} ", first_words(f"{word}." for word in NUMBERED)),
+)
+"""Run before numbers are put into words."""
+
+RULES: tuple[Rule, ...] = (
+    rule(_HALF, _half, (". m.", ".m.")),
+    rule(r"(?<![\w.])Gen\.(?=[ ][A-Z](?!\w))", "Gen", "Gen."),
+    rule(
+        r"(?<![\w.])(?P<word>MR|MRS|MS|DR)\.?(?=[ ][A-Z])",
+        lambda match: _UPPER_TITLES[match["word"]],
+        first_words(_UPPER_TITLES),
+    ),
+    rule(r"(?P<before>^|[a-z][ ])(?P<initial>[A-Z])\.(?=[ ][a-z]{3})", r"\g<before>\g<initial>", "initial"),
+    rule(_VERSUS, r"\g<first> versus ", " v. "),
+    rule(_TITLE_AND, lambda match: TITLES.get(match["word"], "Doctor"), first_words(_UPPER_TITLES)),
+    rule(_DOCTOR, _doctor, ("dr", "st")),
+    rule(_TITLE, _title, first_words(TITLES)),
+    rule(_TITLE_ALONE, lambda match: TITLES.get(match["word"], "Doctor"), first_words((*_UPPER_TITLES, "prof"))),
+    rule(_STREET, _street, first_words(STREETS)),
+    rule(_COMPANY, _company, first_words(COMPANIES)),
+    rule(_COMPANY_BEFORE, lambda match: COMPANIES[match["word"]], first_words(COMPANIES)),
+    rule(_WEEKDAY, _weekday, dates.SHORT_DAYS),
+    rule(_MONTH, lambda match: dates.month_name(match["word"]) + _stop(match), dates.SHORT_MONTHS),
+    rule(_ESTIMATED, r"\g<word>stimated", "st."),
+    rule(r"(?<![\w'.])u(?![\w'.]\w|\w)", "you", (" u", "u ")),
+    rule(_WORD, _word, first_words(_ALL_WORDS)),
+    rule(_DEGREE, lambda match: letters.spell(match["word"].replace(".", "")) + _stop(match), ("A.", "D.", "S.")),
+    rule(_DOTTED, _dotted, "initial"),
+    rule(_INITIALS, _initials, "initial"),
+)

@@ -1,0 +1,121 @@
+"""Words in capitals: acronyms as words or letters, stressed words and lines in lower case."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters
+from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
+from server.text.english.rules import Rule, alternatives, first_words, rule
+
+_LINE = r"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{1,4}[A-Z][A-Z']*)+(?![\w'])"
+_ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
+_MIXED = r"(?<![\w'])(?P<head>[A-Za-z]?[a-z]+|[a-z])(?P<letters>[A-Z]{2,6})(?P<tail>s?)(?![\w])"
+_MIXED_AHEAD = r"(?<![\w'])(?P<letters>[A-Z]{2,5})(?P<tail>[A-Z][a-z]{2,})(?!\w)"
+_SPECIAL_WORDS = {
+    "SaaS": "sass",
+    "PaaS": "pass",
+    "IaaS": "eye as",
+    "IoT": "I O T",
+    "WiFi": "Wi-Fi",
+    "Wifi": "Wi-Fi",
+    "wifi": "Wi-Fi",
+    "VoIP": "voyp",
+    "OAuth": "O auth",
+    "vLLM": "V L L M",
+    "eSIM": "e sim",
+    "mRNA": "M R N A",
+    "tRNA": "T R N A",
+    "DoD": "D O D",
+    "DoJ": "D O J",
+    "PoC": "P O C",
+    "RoI": "R O I",
+    "MoE": "M O E",
+    "BoE": "B O E",
+    "MPs": "M P's",
+    "wi-fi": "Wi-Fi",
+    "NVMe": "N V M E",
+    "YoY": "year over year",
+    "QoQ": "quarter over quarter",
+    "MoM": "month over month",
+}
+_UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
+"""Words with several capitals that are read as they are written."""
+_SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
+_COUNTRY = re.compile(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
+"""The country in a line of capitals, where it is not the pronoun: US TROOPS, THE US."""
+_FEW = 2
+_WORD = re.compile(r"[A-Z][A-Z']*")
+
+
+def _line(match: re.Match[str]) -> str:
+    """Return several words in capitals as ordinary words, if any of them is an ordinary word."""
+    words = _WORD.findall(match[0])
+    long = [word for word in words if len(word) > 1]
+    if (len(long) < _FEW and len(words) < _FEW + 1) or not any(map(_ordinary, long)):
+        return match[0]
+    if all(word in LETTERS or word in CUSTOM for word in long):
+        return match[0]
+    text = _COUNTRY.sub("U S", match[0])
+    spoken = _WORD.sub(lambda word: _in_line(word[0], words), text)
+    return spoken[0].upper() + spoken[1:] if _starts(match) else spoken
+
+
+def _mc(match: re.Match[str]) -> str:
+    return f"{match['mc']}{match['name'].capitalize()}{(match['tail'] or '').lower()}"
+
+
+def _starts(match: re.Match[str]) -> bool:
+    before = match.string[: match.start()].rstrip("\"'( ")
+    return not before or before[-1] in ".!?:\n"
+
+
+def _ordinary(word: str) -> bool:
+    lower = word.lower()
+    if lower in SHORT_WORDS:
+        return True
+    plain = word not in LETTERS and word not in CUSTOM and len(word) > 3
+    return plain and letters.pronounceable(lower.replace("'", ""))
+
+
+def _in_line(word: str, words: list[str]) -> str:
+    if len(word) == 1:
+        return word if word == "I" or len(words) < _FEW else word.lower() if word == "A" else word
+    if word.startswith("I'"):
+        return f"I{word[1:].lower()}"
+    stem, apostrophe, tail = word.partition("'")
+    return letters.emphasized(stem) + apostrophe + tail.lower() if stem.lower() not in SHORT_WORDS else word.lower()
+
+
+def _alone(match: re.Match[str]) -> str:
+    word, tail = match["word"], match["tail"] or ""
+    if tail and f"{word}{tail}".lower() in SHORT_WORDS:
+        return f"{word}{tail}".lower()
+    if tail.isupper() and tail != "'S":
+        return f"{word}{tail}".lower()
+    spoken = letters.acronym(word)
+    spoken = spoken[0].upper() + spoken[1:] if _starts(match) else spoken
+    if tail in ("s", "'s", "'S", "s'") and " " in spoken:
+        return f"{spoken}'s"
+    return spoken + tail.lower()
+
+
+def _mixed(match: re.Match[str]) -> str:
+    head = match["head"]
+    spoken = letters.spell(match["letters"]) + ("'s" if match["tail"] else "")
+    return f"{letters.spell(head) if len(head) == 1 else head} {spoken}"
+
+
+def _special(match: re.Match[str]) -> str:
+    return _SPECIAL_WORDS.get(match["word"], match["word"]) + (match["tail"] or "")
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
+    rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
+    rule(_LINE, _line, "capitals"),
+    rule(_ALONE, _alone, "capitals"),
+    rule(_MIXED, _mixed, "hump"),
+    rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "capitals"),
+    rule(r"(?<![\w.])OK(?!\w)", "okay", "ok"),
+)

@@ -1,0 +1,240 @@
+"""Program code as words: whole fragments that markup quotes, and identifiers and operators in plain prose."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers, paths, web
+from server.text.english.acronym_words import CUSTOM, LETTERS
+from server.text.english.rules import Rule, alternatives, rule
+from server.text.marks import CODE_END, CODE_START
+
+OPERATORS: dict[str, str] = {
+    "===": "equals",
+    "!==": "is not equal to",
+    "==": "equals equals",
+    "!=": "is not equal to",
+    "<=": "is less than or equal to",
+    ">=": "is greater than or equal to",
+    ":=": "is set to",
+    "=>": "arrow",
+    "->": "arrow",
+    "<-": "arrow",
+    "&&": "and",
+    "||": "or",
+    "++": "plus plus",
+    "+=": "plus equals",
+    "-=": "minus equals",
+    "*=": "times equals",
+    "/=": "divided by equals",
+    "**": "to the power of",
+    "//": "slash slash",
+    "<<": "shift left",
+    ">>": "shift right",
+    "::": "colon colon",
+    "...": "dot dot dot",
+    "=": "equals",
+    "+": "plus",
+    "-": "minus",
+    "*": "star",
+    "/": "slash",
+    "%": "percent",
+    "<": "less than",
+    ">": "greater than",
+    "!": "not",
+    "&": "and",
+    "|": "pipe",
+    "@": "at",
+    "#": "hash",
+    "$": "dollar",
+    "~": "tilde",
+    "^": "caret",
+    "\\": "backslash",
+    ".": "dot",
+    "?": "question mark",
+}
+_SILENT = "()[]{}\"'`;"
+_TOKEN = re.compile(
+    rf"""
+    (?P<flag>(?<![\w\-])-{{1,2}}[A-Za-z][\w\-]*)      # -f, --dry-run
+  | (?P<url>https?://[^\s"'()<>]+)
+  | (?P<string>"[^"\n]{{0,200}}"|'[^'\n]{{0,200}}')
+  | (?P<path>(?<![\w.])(?:~|\.{{0,2}})(?:/[\w.+@\-]+)+/?)
+  | (?P<file>(?<![\w.])[A-Za-z0-9_][\w\-]*\.(?:py|js|ts|md|txt|json|ya?ml|toml|html|css|sh|csv|c|h|cpp|rs|pdf)(?![\w(]))
+  | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)*)
+  | (?P<name>[^\W\d]\w*)
+  | (?P<operator>{alternatives(OPERATORS)})
+  | (?P<stop>[,:])
+  | (?P<other>\S)
+    """,
+    re.VERBOSE,
+)
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_COMMENT = re.compile(r"(?:^|[ \t]{2})[ \t]*(?:#+|//+)[ ]+")
+"""The beginning of a comment."""
+_SHORT_FLAG = 3
+_KEYS = re.compile(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
+"""A combination of keys, which has a rule of its own."""
+
+
+def speak_code(code: str) -> str:
+    """Return a fragment of code in words. Its lines end with full stops; comments are prose."""
+    if _KEYS.fullmatch(code):
+        return code
+    if "\n" not in code:
+        return _line(code)
+    lines = [line for line in map(_line, code.split("\n")) if line]
+    return " ".join(line if line[-1] in ".!?" else f"{line}." for line in lines)
+
+
+def _line(line: str) -> str:
+    statement, comment = line, ""
+    if match := _COMMENT.search(line):
+        statement, comment = line[: match.start()], line[match.end() :].strip()
+    words: list[str] = []
+    for token in _TOKEN.finditer(statement):
+        spoken = _token(token)
+        if spoken != ",":
+            words.append(spoken)
+        elif words and words[-1][-1:] != ",":
+            words[-1] += ","
+    said = " ".join(filter(None, words)).rstrip(",")
+    return f"{said}, {comment}" if said and comment else said or comment
+
+
+_QUOTED = re.compile(f"{CODE_START}([^{CODE_END}]*){CODE_END}")
+
+
+def quoted_in_words(text: str) -> str:
+    """Return ``text`` with the fragments that markup quoted as code in words."""
+    return _QUOTED.sub(lambda match: speak_code(match[1]), text) if CODE_START in text else text
+
+
+def _token(token: re.Match[str]) -> str:
+    kind, text = token.lastgroup, token[0]
+    if kind == "string":
+        return text[1:-1].strip()
+    if kind == "stop":
+        return ","
+    if kind == "flag":
+        return _flag(text)
+    if kind == "url":
+        return web.speak_address(text.partition("://")[2])
+    if kind in ("path", "file"):
+        return paths.speak_path(text)
+    if kind == "number":
+        return " point ".join(map(numbers.number, text.split("."))) if text.count(".") > 1 else numbers.number(text)
+    if kind == "name":
+        return identifier(text)
+    if kind == "operator":
+        return OPERATORS[text]
+    return "" if text in _SILENT else text
+
+
+def _flag(text: str) -> str:
+    name = text.lstrip("-")
+    dashes = "dash " * (len(text) - len(name))
+    return dashes + (letters.spell(name) if len(name) <= _SHORT_FLAG and dashes == "dash " else identifier(name))
+
+
+def identifier(name: str) -> str:
+    """Return an identifier in words: "getUserName" is "get user name", "MAX_RETRIES" "max retries"."""
+    words = []
+    for piece in re.split(r"[_\-]+", name):
+        if piece.upper() in LETTERS or piece in CUSTOM or "_" not in name:
+            words += _camel(piece)
+        else:
+            words += _camel(piece.lower() if piece.isupper() else piece)
+    return " ".join(words) or ("underscore" if name.strip("-") else "")
+
+
+def _camel(piece: str) -> list[str]:
+    humps = re.findall(r"\d+|\D+", piece) if piece.islower() or piece.isupper() else _HUMPS.findall(piece)
+    alone = len(humps) == 1
+    return [_word(hump, alone) for hump in humps]
+
+
+def _word(hump: str, alone: bool) -> str:
+    if hump.isdecimal():
+        return numbers.grouped(hump) if len(hump) < 3 else numbers.number(hump)
+    spoken = letters.part(hump)
+    return spoken if alone or len(hump) == 1 or " " in spoken else spoken.lower()
+
+
+_BRANDS = frozenset("iPhone iPad iPod iMac iCloud iTunes iMessage eBay eBook eBooks iPhones iPads eSports xAI".split())
+_NAMESPACES = (
+    "np pd plt os sys self this obj console document window math json df torch tf nn re io app req res ctx cls logger "
+    "logging module object array string super foo bar request response user data config model client server"
+)
+_NAME = r"[A-Za-z_]\w{0,60}"
+_SNAKE = r"(?<![\w@#/.\-])_{0,2}[A-Za-z][A-Za-z0-9]{0,60}(?:_{1,2}[A-Za-z0-9]{1,60}){1,12}_{0,2}(?![\w@]|\.\w)"
+_CAMEL = r"(?<![\w@#])[a-z]{2,40}(?:[A-Z][a-z0-9]{1,40}){1,10}(?!\w)"
+_PASCAL = r"(?<![\w@#])(?:[A-Z][a-z0-9]{1,40}){3,10}(?!\w)"
+_CALL = rf"(?<![\w.]){_NAME}(?:\.{_NAME}){{0,5}}\((?P<arguments>[^()\n]{{0,80}})\)"
+_DOTTED = rf"(?<![\w.])(?:{_NAMESPACES.replace(' ', '|')})(?:\.[a-z_]\w{{0,60}}){{1,5}}(?!\w)"
+_JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\-]|\.\w)"
+_INDEXED = r"(?<![\w.])[a-z_]\w{0,60}\[[\w.:'\"\-]{1,40}\]"
+_PLURAL = re.compile(r"\w+\((?:s|es)\)")
+_FUNCTION = re.compile(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
+_LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
+_CODE_LIKE = re.compile(r"[_\d.=\"']|^\w*[a-z][A-Z]")
+
+
+def _call(match: re.Match[str]) -> str:
+    text = match[0]
+    if _PLURAL.fullmatch(text):
+        return text.replace("(", "").replace(")", "")
+    if _FUNCTION.fullmatch(text):
+        return f"{text[0]} of {text[2:-1]}"
+    if text.startswith("O("):
+        return f"big O of {text[2:-1]}"
+    arguments = match["arguments"]
+    name = text[: text.index("(")]
+    if arguments and not _CODE_LIKE.search(name) and not _CODE_LIKE.search(arguments) and not arguments.islower():
+        return text
+    return speak_code(text)
+
+
+def _prime(match: re.Match[str]) -> str:
+    return f"{match['name']} {'double ' if len(match['primes']) > 1 else ''}prime of {match['of']}"
+
+
+def _joined(match: re.Match[str]) -> str:
+    """Return dotted names as code; a capital after a single dot begins a sentence that lacks its space."""
+    text = match[0]
+    parts = text.split(".")
+    if len(parts) == 2 and parts[1][0].isupper():
+        return f"{parts[0]}. {parts[1]}"
+    return speak_code(text)
+
+
+def _camel_case(match: re.Match[str]) -> str:
+    return match[0] if match[0] in _BRANDS else identifier(match[0])
+
+
+RULES: tuple[Rule, ...] = (
+    rule(r"(?<!\w)(?P<name>[fghFGH])(?P<primes>'{1,2})\((?P<of>[a-z])\)", _prime, ("'(",)),
+    rule(r"\#(?=(?:include|define|ifn?def|endif|pragma|undef)\b)", "hash ", "#"),
+    rule(r"<(?P<file>[\w/]{1,40}(?:\.h(?:pp)?)?)>(?=\s|$)", lambda match: f" {paths.speak_path(match['file'])}", "<"),
+    rule(r"(?<!\w)\$\{?(?P<name>[A-Za-z_]\w{1,60})\}?", lambda match: f"dollar {identifier(match['name'])}", "$"),
+    rule(_CALL, _call, "call"),
+    rule(_INDEXED, lambda match: speak_code(match[0]), "call"),
+    rule(_SNAKE, lambda match: identifier(match[0]), "_"),
+    rule(_DOTTED, lambda match: speak_code(match[0]), "dotted"),
+    rule(_JOINED, _joined, "dotted"),
+    rule(_CAMEL, _camel_case, "hump"),
+    rule(_PASCAL, lambda match: identifier(match[0]), "hump"),
+    rule(
+        r"(?<![\w\-])(?:--[a-zA-Z][\w\-]{0,40}|(?<=[^\s][ ])-[a-zA-Z]{1,2})(?![\w\-])",
+        lambda match: _flag(match[0]),
+        (" -", "--"),
+    ),
+    rule(
+        rf"[ ]?(?P<operator>{alternatives(_LOGIC)})(?=\s?[\w\"'(\-])[ ]?",
+        lambda match: f" {OPERATORS[match['operator']]} ",
+        _LOGIC,
+    ),
+    rule(r"(?<=[a-z])\+\+(?!\w)", " plus plus", "++"),
+    rule(r"(?<=[a-z\d])::(?=\w)", " colon colon ", "::"),
+)
+"""Run before numbers are read."""

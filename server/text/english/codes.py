@@ -1,0 +1,113 @@
+"""Codes and numbers that name something: PIN 4821, order #48213, error 404, X7K9QP, 192.168.1.1."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, rule
+
+_LABELS = (
+    "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|confirmation|"
+    "reference|ticket|serial|case|invoice|member|membership|extension|ext|otp|ssn|id|last four|combination|passport|"
+    "policy|locker|routing|booking|sort"
+).split("|")
+_COUNTED = "percent|dollars|people|times|items|of|miles|years|days"
+_LABELLED = rf"""
+    (?<!\w) (?P<label> (?i:{"|".join(_LABELS).replace(" ", "[ ]")})\.? (?:[ ](?:number|no\.?|code|ID|digits|id))? )
+    (?P<link> :?[ ](?:is[ ]|are[ ]|to[ ])? | : | [ ]?\#[ ]? | [ ]No\.[ ] )
+    (?P<hash>\#)?
+    (?P<digits> \d{{3,20}} (?:[ \-]\d{{2,10}}){{0,6}} )
+    (?! [\w%$€£] | [.,:]\d | [ ]?(?:{_COUNTED})\b )
+"""
+_SECRETS = "pin code password passcode otp".split()
+_SECRET = rf"""
+    (?P<before> \b(?i:{"|".join(_SECRETS)})\b [^.!?\d\n]{{0,40}}? (?:\bis|:)[ ] )
+    (?P<digits>\d{{4,8}}) (?![\w%]|[.,:]\d)
+"""
+"""The PIN for the card is 4821."""
+_NAMED = (
+    "room suite apartment apt unit flight highway route interstate bus error status http boeing airbus porsche course "
+    "train xbox office port"
+).split()
+_NUMBERED = rf"""
+    (?<!\w) (?P<word> (?i:{"|".join(_NAMED)}|area[ ]code)\.? | US )
+    (?P<gap> [ ](?:code[ ]|number[ ]|\#)? | - )
+    (?P<airline>[A-Z]{{2}}[ ])? (?P<number>\d{{3,4}}) (?![\w%$€£]|[.,:]\d)
+"""
+"""Room 405, flight AA 1234, US-101."""
+_ERROR = r"(?<![\w.,$])(?P<number>[345]\d\d)(?=[ ](?:error|status|response|page|not[ ]found)\b)"
+_HASHED = r"(?<![\w&])\#[ ]?(?P<number>\d{1,20})(?![\w%]|[.,]\d)"
+_ISBN = r"(?<!\w)(?P<label>ISBN|ISSN|IBAN|EAN|UPC)(?:-1[03])?:?[ ](?P<code>[\dX\- ]{8,30})(?!\w)"
+_IP = r"""
+    (?<![\w.]) (?P<address>\d{1,3}(?:\.\d{1,3}){3}) (?:/(?P<mask>\d{1,2}))? (?::(?P<port>\d{1,5}))? (?!\w|\.\d)
+"""
+_MIXED = r"""
+    (?<![\w.,$€£#@/'])
+    (?=[A-Z0-9\-]{4,20}(?!\w)) (?=[A-Z\-]*\d) (?=[\d\-]*[A-Z])    # 4 to 20 characters with a digit and a capital
+    (?!FY|S\d+E\d)                                                # FY2024 and S02E05 have rules of their own
+    [A-Z0-9]{1,20} (?:-[A-Z0-9]{1,12}){0,4} (?![\w\-]|\.\w)
+"""
+_SPELLED = re.compile(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
+"""What tells a code, X7K9 or AB-1234, from a name with a number, A320 or COVID-19."""
+_NOT_SPELLED = re.compile(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
+_FOLLOWED = 8
+"""Characters of a code from which on its groups are set apart by commas."""
+_LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
+
+
+def _labelled(match: re.Match[str]) -> str:
+    link = " number " if "#" in match["link"] or match["link"] == " No. " else match["link"]
+    words = ", ".join(map(numbers.digits, re.findall(r"\d+", match["digits"])))
+    return f"{match['label']}{link}{'number ' if match['hash'] else ''}{words}"
+
+
+def _numbered(match: re.Match[str]) -> str:
+    gap = match["gap"].replace("#", "number ").replace("-", " ")
+    airline = f"{letters.spell(match['airline'])} " if match["airline"] else ""
+    return f"{match['word']}{gap}{airline}{numbers.grouped(match['number'])}"
+
+
+def _hashed(match: re.Match[str]) -> str:
+    number = match["number"]
+    return f"number {numbers.digits(number) if len(number) > 3 else numbers.cardinal(int(number))}"
+
+
+def _isbn(match: re.Match[str]) -> str:
+    code = match["code"]
+    words = ", ".join(_each(group) for group in re.findall(r"[\dX]+", code))
+    return f"{letters.spell(match['label'])} {words}{' ' if code.endswith(' ') else ''}"
+
+
+def _ip(match: re.Match[str]) -> str:
+    words = " dot ".join(map(numbers.digits, match["address"].split(".")))
+    if match["mask"]:
+        words += f" slash {numbers.cardinal(int(match['mask']))}"
+    return words + (f" colon {numbers.digits(match['port'])}" if match["port"] else "")
+
+
+def _mixed(match: re.Match[str]) -> str:
+    """Return a code of capitals and digits character by character; others are left to later rules."""
+    code = match[0]
+    if not _SPELLED.search(code) or _NOT_SPELLED.fullmatch(code):
+        return code
+    if "-" in code and len(code) > _FOLLOWED:
+        return ", ".join(map(_each, re.findall(r"[A-Z]+|\d+", code)))
+    return " ".join(map(_each, code.split("-")))
+
+
+def _each(group: str) -> str:
+    return letters.spell(" ".join(group))
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_IP, _ip, "digit."),
+    rule(_ISBN, _isbn, ("isbn", "issn", "iban", "ean", "upc")),
+    rule(_LABELLED, _labelled, {label.split()[0] for label in _LABELS}),
+    rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),
+    rule(_NUMBERED, _numbered, (*_NAMED, "area", "us")),
+    rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
+    rule(_HASHED, _hashed, "#"),
+    rule(_MIXED, _mixed, ("digit letter", "letter digit")),
+    rule(_LONG, lambda match: numbers.digits(match[0]), "three digits"),
+)

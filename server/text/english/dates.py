@@ -1,0 +1,189 @@
+"""Dates as words: 2024-03-15, 10/12/2024, 3 Mar 2024, March 3rd, Fri, Jan 5, 12/25, 31.12.2025."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers, times
+from server.text.english.rules import Rule, alternatives, rule
+
+MONTHS = "January February March April May June July August September October November December".split()
+_SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
+SHORT_MONTHS = frozenset(_SHORT_MONTHS)
+MONTH_WORDS = SHORT_MONTHS | {name.lower() for name in MONTHS}
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_SHORT_DAYS = {
+    "mon": "Monday",
+    "tue": "Tuesday",
+    "tues": "Tuesday",
+    "wed": "Wednesday",
+    "weds": "Wednesday",
+    "thu": "Thursday",
+    "thur": "Thursday",
+    "thurs": "Thursday",
+    "fri": "Friday",
+    "sat": "Saturday",
+    "sun": "Sunday",
+}
+SHORT_DAYS = frozenset(_SHORT_DAYS)
+_NAMES = [name for each in MONTHS for name in (each, each.upper(), each.lower()) if name not in ("march", "may")]
+"""Names of months in every case; "march" and "may" are also other words."""
+_SHORT = [name for each in "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec".split() for name in (each, each.upper())]
+MONTH = rf"(?:{'|'.join(_NAMES)}|(?:{alternatives(_SHORT)})\b\.?)"
+_MONTHS = "|".join(MONTHS)
+_DAYS_SHORT = r"(?:Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)"
+_DAYS_LONG = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_WEEKDAY = rf"(?:(?P<weekday>{_DAYS_SHORT}\b\.?|{_DAYS_LONG}),?[ ])?"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
+_YEAR = r"(?P<year>1\d{3}|20\d{2})"
+_ISO = rf"""
+    (?<![\w\-/.]) {_YEAR} (?P<mark>[-/.]) (?P<month>0?[1-9]|1[0-2]) (?P=mark) {_DAY}
+    (?: [T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)? (?P<zone>Z|[+-]\d\d:?\d\d)? )?
+    (?![\w\-/]|\.\d)
+"""
+_NUMERIC = r"""
+    (?<![\w\-/.]) (?P<first>\d{1,2}) (?P<mark>[-/.]) (?P<second>\d{1,2}) (?P=mark) (?P<year>\d{4}|\d{2})
+    (?![\w\-/]|\.\d)
+"""
+_MONTH_DAY = rf"""
+    (?<!\w) {_WEEKDAY} (?P<month>{MONTH})[ ](?:the[ ])?{_DAY}(?:st|nd|rd|th)?(?![\w:%]|[.,]\d|[ ][ap]\.?m)
+    (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\w:%]))?
+    (?:,?[ ]{_YEAR}(?![\w%]|[.,:]\d)|,[ ]?'(?P<short>\d\d)(?!\w))?
+"""
+_DAY_MONTH = rf"""
+    (?<![\w.,:$£€]) {_WEEKDAY} (?P<the>[Tt]he[ ])?{_DAY}(?:st|nd|rd|th)?
+    (?:[ ]?[-–][ ]?(?P<to>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?)?
+    (?:[ ]|-)(?P<of>of[ ])?(?P<month>{MONTH})(?!\w) (?:(?:,?[ ]|-){_YEAR}(?![\w%]|[.,:]\d))?
+"""
+_MONTH_YEAR = rf"(?<!\w)(?P<month>{MONTH}),?[ ](?:of[ ])?{_YEAR}(?![\w%]|[.,:]\d)"
+_SLASHED = rf"""
+    (?P<before>
+        \b(?: (?i:on|by|until|till|since|due|date:?|dated|from|before|after) | {_DAYS_LONG},? | {_DAYS_SHORT}[.,]? )[ ]
+    )?
+    (?<![\w\-/.]) (?P<month>0?[1-9]|1[0-2])/{_DAY} (?![\w/%]|\.\d)
+"""
+_SEPTEMBER_11 = r"(?<![\w\-/.])9/11(?![\w/%])"
+_DAY_BEFORE = rf"(?<![\w.])(?P<day>{_DAYS_SHORT})(?=[ ](?:at[ ])?\d{{1,2}}(?::\d\d|[ ]?[ap]\.?m))"
+_DAY_RANGE = rf"(?<!\w)(?P<start>{_DAYS_SHORT})\.?[ ]?[-–/][ ]?(?P<end>{_DAYS_SHORT})\b"
+_MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
+_SPOKEN_RANGE = rf"""
+    (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
+"""
+"""Two dates that are in words already."""
+_COMPACT = (
+    r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
+)
+_FISCAL = r"(?<!\w)(?P<name>FY|fy|H[12]|Q[1-4])[ ]?'?(?P<year>(?:20)?\d\d)(?!\w)"
+_DENOMINATORS = (16, 32, 64)
+
+
+def month_name(text: str) -> str:
+    """Return the full name of a month or its abbreviation."""
+    return _SHORT_MONTHS[text.lower().rstrip(".")[:3]]
+
+
+def day_name(text: str | None) -> str:
+    """Return the full name of a weekday, an abbreviation or nothing."""
+    if not text:
+        return ""
+    name = text.rstrip(".,")
+    return _SHORT_DAYS.get(name.lower(), name)
+
+
+def _spoken(month: str, day: int, year: str | None) -> str:
+    words = f"{month} {numbers.ordinal(day)}"
+    return f"{words}, {_year(year)}" if year else words
+
+
+def _year(text: str) -> str:
+    number = int(text)
+    if len(text) == 2:
+        number += 2000 if number <= 40 else 1900
+    return numbers.year(number)
+
+
+def _iso(match: re.Match[str]) -> str:
+    words = _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"])
+    if match["hour"]:
+        words += f", {times.clock(int(match['hour']), int(match['minute']))}"
+        words += " U T C" if match["zone"] == "Z" else ""
+    return words
+
+
+def _numeric(match: re.Match[str]) -> str:
+    first, second, mark = int(match["first"]), int(match["second"]), match["mark"]
+    if len(match["year"]) == 2 and mark != "/":
+        return match[0]
+    month, day = (second, first) if mark == "." or first > 12 else (first, second)
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return match[0]
+    if mark == "." or first > 12:
+        return f"the {numbers.ordinal(day)} of {MONTHS[month - 1]}, {_year(match['year'])}"
+    return _spoken(MONTHS[month - 1], day, match["year"])
+
+
+def _month_day(match: re.Match[str]) -> str:
+    weekday = day_name(match["weekday"])
+    words = _spoken(month_name(match["month"]), int(match["day"]), None)
+    if match["to"]:
+        words += f" to {numbers.ordinal(int(match['to']))}"
+    year = match["year"] or match["short"]
+    return (f"{weekday}, " if weekday else "") + words + (f", {_year(year)}" if year else "")
+
+
+def _day_month(match: re.Match[str]) -> str:
+    weekday = day_name(match["weekday"])
+    words = numbers.ordinal(int(match["day"]))
+    if match["to"]:
+        words += f" to {numbers.ordinal(int(match['to']))}"
+    joined = re.search(r"\b(?:and|or|to) $", match.string[max(0, match.start() - 4) : match.start()])
+    the = match["the"] or ("" if joined and not weekday else "the ")
+    words = f"{the}{words} of {month_name(match['month'])}"
+    stop = "." if match[0].endswith(".") and _ends_sentence(match) else ""
+    return (f"{weekday}, " if weekday else "") + words + (f", {_year(match['year'])}" if match["year"] else "") + stop
+
+
+def _ends_sentence(match: re.Match[str]) -> bool:
+    return match.end() == len(match.string)
+
+
+def _slashed(match: re.Match[str]) -> str:
+    """Return month and day, where a preposition or the numbers show that it is no fraction."""
+    month, day = int(match["month"]), int(match["day"])
+    before = match["before"] or ""
+    if not before and (day <= 12 or day in _DENOMINATORS):
+        return match[0]
+    if before.strip().lower() in ("from", "by") and month < day <= 10:
+        return match[0]
+    if (short := before.strip(" .,")).lower() in _SHORT_DAYS:
+        before = f"{day_name(short)}, "
+    return before + _spoken(MONTHS[month - 1], day, None)
+
+
+def _fiscal(match: re.Match[str]) -> str:
+    return f"{letters.spell(match['name'])} {numbers.year(int(match['year']))}"
+
+
+def _month_year(match: re.Match[str]) -> str:
+    return f"{month_name(match['month'])} {_year(match['year'])}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_FISCAL, _fiscal, "two digits"),
+    rule(_SEPTEMBER_11, "nine eleven", "9/11"),
+    rule(_ISO, _iso, ("digit-", "digit/", "digit.")),
+    rule(_NUMERIC, _numeric, ("digit-", "digit/", "digit.")),
+    rule(_MONTH_DAY, _month_day, MONTH_WORDS),
+    rule(_DAY_MONTH, _day_month, MONTH_WORDS),
+    rule(_MONTH_YEAR, _month_year, MONTH_WORDS),
+    rule(_SPOKEN_RANGE, r"\g<start> to ", MONTH_WORDS),
+    rule(
+        _COMPACT,
+        lambda match: _spoken(MONTHS[int(match["month"]) - 1], int(match["day"]), match["year"]),
+        "three digits",
+    ),
+    rule(_SLASHED, _slashed, "digit/"),
+    rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
+    rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", SHORT_DAYS),
+    rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
+)

@@ -1,0 +1,120 @@
+"""Fractions as words: ½, 3/4, 1 1/2, 8/10, 50/50, 24/7."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+VULGAR = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
+_FIXED = {"24/7": "twenty-four seven", "50/50": "fifty-fifty", "7/11": "seven eleven", "20/20": "twenty-twenty"}
+_DENOMINATORS = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 64, 100, 128, 1000))
+_NAMES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+_SCORE_BEFORE = re.compile(
+    r"(?:scor|rat|grad|mark|got|get|give|gave|earn|receiv|vot|pain|solid|easy|\brank|out\b|a |an )[\w' ]{0,16}$", re.I
+)
+_SCORE_AFTER = re.compile(
+    r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
+)
+_OF = re.compile(
+    r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b"
+)
+
+_VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
+_SLASH = r"""
+    (?<![\w.,/$€£:\-]) (?:(?P<whole>\d{1,4})(?:[ ]|-(?=\d+/)|[ ]and[ ]))? (?P<top>\d{1,4})/(?P<bottom>\d{1,4})
+    (?P<suffix>(?:th|rd|nd|ths|rds)(?!\w))? (?![\w/]|[.,]\d|:\d)
+"""
+_SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "01234567890123456789")
+_BUILT = r"(?P<top>[⁰¹²³⁴-⁹]{1,4})⁄(?P<bottom>[₀-₉]{1,4})"
+
+
+def fraction(top: int, bottom: int) -> str:
+    """Return a fraction in words: "three quarters"."""
+    if bottom in _NAMES:
+        one, many = _NAMES[bottom]
+    else:
+        one = numbers.ordinal(bottom)
+        many = f"{one}s"
+    return f"{numbers.cardinal(top)} {one if top == 1 else many}"
+
+
+def mixed(text: str) -> str:
+    """Return a fraction or a mixed number as typed, "1/2", "2½", "1 1/2", in words."""
+    if match := re.fullmatch(rf"(\d*)\s?([{VULGAR}])", text):
+        return _with_whole(match[1], *_vulgar(match[2]))
+    match = re.fullmatch(r"(?:(\d+)\s)?(\d+)/(\d+)", text)
+    if match is None or match[3] == "0":
+        return text
+    return _with_whole(match[1], int(match[2]), int(match[3]))
+
+
+def _with_whole(whole: str | None, top: int, bottom: int) -> str:
+    if not whole:
+        return fraction(top, bottom)
+    part = "a half" if (top, bottom) == (1, 2) else fraction(top, bottom)
+    return f"{numbers.number(whole)} and {part}"
+
+
+def _vulgar(character: str) -> tuple[int, int]:
+    top, _, bottom = unicodedata.normalize("NFKC", character).partition("⁄")
+    return int(top), int(bottom)
+
+
+def _vulgar_match(match: re.Match[str]) -> str:
+    if match["fraction"] is None:
+        return f" {fraction(*_vulgar(match[0]))} "
+    return _with_whole(match["whole"], *_vulgar(match["fraction"]))
+
+
+def _slash(match: re.Match[str]) -> str:
+    text, whole = match[0], match["whole"]
+    top, bottom = int(match["top"]), int(match["bottom"])
+    if text in _FIXED:
+        return _FIXED[text]
+    if whole and (top >= bottom or bottom not in _DENOMINATORS):
+        return f"{whole} {_pair(match, top, bottom)}"
+    if whole:
+        return _with_whole(whole, top, bottom)
+    return _pair(match, top, bottom)
+
+
+def _pair(match: re.Match[str], top: int, bottom: int) -> str:
+    before, after = match.string[max(0, match.start() - 28) : match.start()], match.string[match.end() :][:16]
+    if bottom in (5, 10, 20, 100) and top <= bottom and _is_score(before, after):
+        return f"{numbers.cardinal(top)} out of {numbers.cardinal(bottom)}"
+    if len(match["top"]) == 4 and len(match["bottom"]) == 2 and match["top"][:2] in ("19", "20"):
+        return f"{numbers.year(top)} {numbers.year(bottom)}"
+    if top + bottom == 100 and top >= 10:
+        return f"{numbers.cardinal(top)} {numbers.cardinal(bottom)}"
+    if bottom in _DENOMINATORS and 0 < top < max(10, bottom):
+        return fraction(top, bottom)
+    return f"{numbers.cardinal(top)} over {numbers.cardinal(bottom)}"
+
+
+def _is_score(before: str, after: str) -> bool:
+    if _OF.match(after):
+        return False
+    return bool(
+        _SCORE_BEFORE.search(before) or re.match(r"\s?(?:stars?|points?|marks?|rating|correct|questions?)\b", after)
+    ) or (bool(_SCORE_AFTER.match(after)) and not before.strip())
+
+
+def _decimal_score(match: re.Match[str]) -> str:
+    return f"{numbers.number(match['score'])} out of {numbers.number(match['of'])}"
+
+
+def _built(match: re.Match[str]) -> str:
+    top, bottom = int(match["top"].translate(_SUPER)), int(match["bottom"].translate(_SUPER))
+    return f" {fraction(top, bottom)} " if bottom else match[0]
+
+
+RULES: tuple[Rule, ...] = (
+    rule(r"(?<![\w/])24/7/365(?![\w/])", "twenty-four seven three sixty-five", "24/7/365"),
+    rule(r"(?<![\w.,/$])(?P<score>\d{1,2}\.\d)/(?P<of>5|10|20|100|\d\.0)(?![\w/]|\.\d)", _decimal_score, "digit/"),
+    rule(_BUILT, _built, "⁄"),
+    rule(_VULGAR, _vulgar_match, tuple(VULGAR)),
+    rule(_SLASH, _slash, "digit/"),
+)

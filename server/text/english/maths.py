@@ -1,0 +1,194 @@
+"""Expressions as words: 2+2=4, x², 10^6, 7 × 8, √16, f(x) = 2x, x ≥ 5."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import fractions, letters, numbers
+from server.text.english.rules import Rule, rule
+
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
+_DOWN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-")
+_OPERATORS = {
+    "==": "equals equals",
+    "!=": "is not equal to",
+    "<=": "is less than or equal to",
+    ">=": "is greater than or equal to",
+    "=": "equals",
+    "+": "plus",
+    "-": "minus",
+    "−": "minus",
+    "–": "minus",
+    "*": "times",
+    "×": "times",
+    "·": "times",
+    "⋅": "times",
+    "x": "times",
+    "÷": "divided by",
+    "/": "divided by",
+    "<": "is less than",
+    ">": "is greater than",
+    "≤": "is less than or equal to",
+    "≥": "is greater than or equal to",
+    "≠": "is not equal to",
+    "≈": "is approximately equal to",
+    "±": "plus or minus",
+    "≡": "is equivalent to",
+    "∝": "is proportional to",
+    "%": "mod",
+}
+_GREEK = {
+    "π": "pi",
+    "α": "alpha",
+    "β": "beta",
+    "γ": "gamma",
+    "δ": "delta",
+    "Δ": "delta",
+    "ε": "epsilon",
+    "θ": "theta",
+    "λ": "lambda",
+    "μ": "mu",
+    "σ": "sigma",
+    "Σ": "sigma",
+    "φ": "phi",
+    "ω": "omega",
+    "Ω": "omega",
+    "ρ": "rho",
+    "τ": "tau",
+}
+_WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
+"""Words of two letters that are no product of two variables."""
+_NAMED_GREEK = tuple(letter for letter in _GREEK if letter not in "μΩ")
+"""Letters that are words of a formula; the others are units."""
+_LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
+_NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
+_POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
+_GREEK_LETTERS = "".join(_GREEK)
+_ATOM = rf"""
+    (?: {_NUMBER} (?:/\d{{1,6}}(?!\d))? (?:[a-z]{{1,2}}(?![a-z\d]))?    # 12, 3/4, 3x, 2ab
+      | (?!(?:{_WORDS})(?!\w)) [a-zA-Z{_GREEK_LETTERS}] (?:[a-z](?![a-zA-Z0-9_']))? (?![a-zA-Z0-9_'])    # x, mc
+      | ∞ )
+    (?:{_POWER})? !?
+"""
+_OPERAND = rf"[-−+±]?√?\({{0,2}}[-−]?√?(?:{_ATOM})(?:\([a-z0-9]{{1,3}}\))?\){{0,2}}(?:{_POWER})?%?"
+_OPERATOR = r"""
+    (?: [ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?    # these also without spaces
+      | [ ][-−–/x%][ ]                                # these mean something else in words
+      | (?<=[\d)²])[-−/x](?=[\d(√]) )
+"""
+_EXPRESSION = rf"""
+    (?<![\w.,$€£\-/'\"]) {_OPERAND} (?:{_OPERATOR}{_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?!\w)
+"""
+_TOKEN = re.compile(
+    rf"""
+    (?P<fraction>(?<![\d/])\d{{1,4}}/\d{{1,4}}(?![\d/]))
+  | (?P<number>{_NUMBER})
+  | (?P<power>{_POWER})
+  | (?P<name>[a-zA-Z]+|[{_GREEK_LETTERS}])
+  | (?P<operator>==|!=|<=|>=|[^\s\w])
+    """,
+    re.VERBOSE,
+)
+_RELATION = re.compile(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
+_POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
+_ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
+_SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
+_SUBSCRIPT = r"[₀-₉₊₋]{1,8}"
+_CHEMISTRY = re.compile(r"[A-Z][a-z]?$")
+
+
+def _expression(match: re.Match[str]) -> str:
+    text = match[0]
+    if not _RELATION.search(text) and not re.search(r"\s[-−–/%]\s.*=|x", text):
+        return text
+    if not re.search(r"[\d=≥≤≠≈²³^√]", text) and not re.search(r"(?<![\w])[a-z](?!\w).*[-+*/<>]", text):
+        return text
+    words: list[str] = []
+    for token in _TOKEN.finditer(text):
+        words.append(_token(token, text, words))
+    return " ".join(filter(None, words))
+
+
+def _token(token: re.Match[str], text: str, before: list[str]) -> str:
+    kind, value = token.lastgroup, token[0]
+    if kind == "number":
+        return numbers.number(value)
+    if kind == "fraction":
+        return fractions.mixed(value)
+    if kind == "power":
+        return power(value)
+    if kind == "name":
+        if value == "x" and token.start() and token.end() < len(text) and text[token.start() - 1] in " 0123456789":
+            follows = text[token.end() :].lstrip()
+            if follows[:1].isdigit() and before and before[-1] not in _OPERATORS.values():
+                return "times"
+        return _GREEK[value] if value in _GREEK else _name(value)
+    return _operator(value, token, text, before)
+
+
+def _operator(value: str, token: re.Match[str], text: str, before: list[str]) -> str:
+    if value in "()":
+        if value == "(" and before and before[-1] in ("F", "G", "H", "f", "g", "h"):
+            return "of"
+        return ""
+    if (
+        value == "/"
+        and token.start()
+        and text[token.start() - 1].isdigit()
+        and text[token.end() : token.end() + 1].isdigit()
+    ):
+        return "over"
+    if value == "√":
+        return "the square root of"
+    if value == "∞":
+        return "infinity"
+    if value == "!":
+        return "factorial"
+    if value == "%" and (token.end() == len(text) or text[token.end()] != " " or text[token.start() - 1] != " "):
+        return "percent"
+    return _OPERATORS.get(value, "")
+
+
+def _name(value: str) -> str:
+    return value if len(value) == 1 else letters.spell(value).lower() if value.islower() else letters.spell(value)
+
+
+def power(text: str) -> str:
+    """Return an exponent, "²" or "^6", in words."""
+    exponent = text.translate(_DOWN).lstrip("^").strip("()")
+    if exponent in ("2", "3"):
+        return "squared" if exponent == "2" else "cubed"
+    if re.fullmatch(r"[-+]?\d+", exponent):
+        return f"to the power of {numbers.number(exponent)}"
+    return f"to the power of {letters.spell(exponent) if len(exponent) <= 2 else exponent}"
+
+
+def _powered(match: re.Match[str]) -> str:
+    base = match["base"]
+    return f"{numbers.number(base) if base[0].isdigit() else base} {power(match['power'])}"
+
+
+def _scientific(match: re.Match[str]) -> str:
+    exponent = ("minus " if match["sign"] == "-" else "") + numbers.number(match["power"])
+    speed = " meters per second" if match["speed"] else ""
+    return f"{numbers.number(match['number'])} times ten to the power of {exponent}{speed}"
+
+
+def _root(match: re.Match[str]) -> str:
+    of = match["of"]
+    return f"the square root of {numbers.number(of) if of[0].isdigit() else of}"
+
+
+FIRST: tuple[Rule, ...] = (
+    rule(_LETTER, lambda match: f" {_GREEK[match[0]]} ", _NAMED_GREEK),
+    rule(_SUBSCRIPT, lambda match: match[0].translate(_SUBSCRIPTS), tuple("₀₁₂₃₄₅₆₇₈₉₊₋")),
+)
+"""Run before all rules that look for digits."""
+
+RULES: tuple[Rule, ...] = (
+    rule(_SCIENTIFIC, _scientific, "digit e"),
+    rule(_EXPRESSION, _expression, "operator"),
+    rule(_POWERED, _powered, ("^", *_SUPERSCRIPTS)),
+    rule(_ROOT, _root, "√"),
+)

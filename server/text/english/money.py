@@ -1,0 +1,248 @@
+"""Amounts of money as words: $3.50, €19.99, £5bn, 50¢, 20 USD, $15-$25, $1,500/month."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, alternatives, rule
+
+Coin = tuple[str, str, str, str]
+"""Unit, units, hundredth part, hundredth parts; the last two are empty where there is no such coin."""
+
+_DOLLAR: Coin = ("dollar", "dollars", "cent", "cents")
+
+
+def _dollar(country: str) -> Coin:
+    return (f"{country} dollar", f"{country} dollars", "cent", "cents")
+
+
+CURRENCIES: dict[str, Coin] = {
+    "US$": _dollar("U S"),
+    "C$": _dollar("Canadian"),
+    "CA$": _dollar("Canadian"),
+    "A$": _dollar("Australian"),
+    "AU$": _dollar("Australian"),
+    "NZ$": _dollar("New Zealand"),
+    "HK$": _dollar("Hong Kong"),
+    "S$": _dollar("Singapore"),
+    "R$": ("real", "reais", "centavo", "centavos"),
+    "$": _DOLLAR,
+    "€": ("euro", "euros", "cent", "cents"),
+    "£": ("pound", "pounds", "penny", "pence"),
+    "¥": ("yen", "yen", "", ""),
+    "₹": ("rupee", "rupees", "paisa", "paise"),
+    "₩": ("won", "won", "", ""),
+    "₽": ("ruble", "rubles", "kopeck", "kopecks"),
+    "₺": ("lira", "lira", "kurus", "kurus"),
+    "₪": ("shekel", "shekels", "agora", "agorot"),
+    "₫": ("dong", "dong", "", ""),
+    "฿": ("baht", "baht", "satang", "satang"),
+    "₱": ("peso", "pesos", "centavo", "centavos"),
+    "₦": ("naira", "naira", "kobo", "kobo"),
+    "₴": ("hryvnia", "hryvnias", "kopeck", "kopecks"),
+    "₿": ("bitcoin", "bitcoin", "", ""),
+}
+_CODES: dict[str, Coin] = {
+    "USD": _dollar("U S"),
+    "EUR": CURRENCIES["€"],
+    "GBP": CURRENCIES["£"],
+    "JPY": CURRENCIES["¥"],
+    "CAD": _dollar("Canadian"),
+    "AUD": _dollar("Australian"),
+    "CHF": ("Swiss franc", "Swiss francs", "", ""),
+    "CNY": ("yuan", "yuan", "", ""),
+    "RMB": ("yuan", "yuan", "", ""),
+    "INR": CURRENCIES["₹"],
+    "SEK": ("Swedish krona", "Swedish kronor", "", ""),
+    "NOK": ("Norwegian krone", "Norwegian kroner", "", ""),
+    "DKK": ("Danish krone", "Danish kroner", "", ""),
+    "PLN": ("zloty", "zlotys", "", ""),
+    "MXN": ("Mexican peso", "Mexican pesos", "", ""),
+    "BRL": CURRENCIES["R$"],
+    "KRW": CURRENCIES["₩"],
+    "NZD": _dollar("New Zealand"),
+    "HKD": _dollar("Hong Kong"),
+    "SGD": _dollar("Singapore"),
+    "BTC": CURRENCIES["₿"],
+    "ETH": ("ether", "ether", "", ""),
+    "Rs.": CURRENCIES["₹"],
+    "Rs": CURRENCIES["₹"],
+}
+SCALES = {
+    "k": "thousand",
+    "K": "thousand",
+    "m": "million",
+    "M": "million",
+    "mm": "million",
+    "MM": "million",
+    "mn": "million",
+    "mil": "million",
+    "b": "billion",
+    "B": "billion",
+    "bn": "billion",
+    "Bn": "billion",
+    "t": "trillion",
+    "T": "trillion",
+    "tn": "trillion",
+}
+SCALE_WORDS = "hundred thousand million billion trillion".split()
+_PER = {
+    "mo": "month",
+    "month": "month",
+    "yr": "year",
+    "year": "year",
+    "y": "year",
+    "hr": "hour",
+    "hour": "hour",
+    "h": "hour",
+    "day": "day",
+    "d": "day",
+    "wk": "week",
+    "week": "week",
+    "night": "night",
+    "person": "person",
+    "user": "user",
+    "seat": "seat",
+    "unit": "unit",
+    "item": "item",
+    "each": "each",
+    "lb": "pound",
+    "kg": "kilogram",
+    "oz": "ounce",
+    "gal": "gallon",
+    "gallon": "gallon",
+    "l": "liter",
+    "mi": "mile",
+    "mile": "mile",
+    "km": "kilometer",
+    "sqft": "square foot",
+    "kWh": "kilowatt hour",
+    "GB": "gigabyte",
+    "min": "minute",
+    "minute": "minute",
+    "page": "page",
+    "ticket": "ticket",
+    "child": "child",
+    "adult": "adult",
+    "word": "word",
+    "token": "token",
+    "bottle": "bottle",
+    "box": "box",
+    "piece": "piece",
+    "share": "share",
+    "room": "room",
+    "student": "student",
+    "mo.": "month",
+    "yr.": "year",
+    "hr.": "hour",
+}
+_NOUNS = (
+    "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
+    "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza"
+)
+"""Nouns that an amount describes even after "the" or "my": "the ten dollar bill". After "a", any noun will do."""
+_NOT_NOUNS = (
+    "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|off|each|every|more|less|than|which|"
+    "that|when|so|now|today|plus|minus|over|under|into|would|will|has|had"
+)
+
+_SYMBOL = alternatives(CURRENCIES)
+_SCALE = rf"(?:[ ]?(?P<word>{'|'.join(SCALE_WORDS)})\b|[ ]?(?P<letter>bn|Bn|mn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]))?"
+_NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
+_AMOUNT = rf"""
+    (?:(?<![\w])(?P<article>[Aa]n?)[ ])?
+    (?P<sign>(?<![\w.,)])[-+−])?
+    (?<![\w.,]) (?P<symbol>{_SYMBOL})[ ]? (?P<minus>[-−])?
+    (?P<number>{_NUMBER})
+    (?: (?P<first>[ ]?(?:million|billion|trillion|thousand)|bn|[KkMBT])?
+        (?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
+    {_SCALE}
+    (?P<more>\+)?
+    (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w))?
+    (?P<noun>(?=[ -](?:(?:{_NOUNS})s?\b|(?!(?:{_NOT_NOUNS})\b)[a-z]{{3}})))?
+    (?P<certain>(?=[ -](?:{_NOUNS})s?\b))?
+"""
+_AFTER = rf"""
+    (?<![\w.,$€£]) (?P<sign>[-+−])? (?P<number>{_NUMBER}) {_SCALE}
+    [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
+"""
+_BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
+_CENTS = rf"(?<![\w.,])(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))"
+_CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
+_ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
+
+
+def _amount(match: re.Match[str]) -> str:
+    coin = CURRENCIES[match["symbol"]]
+    article = f"{match['article']} " if match["article"] else ""
+    sign = _sign(match["sign"] or match["minus"])
+    scale = match["word"] or SCALES.get(match["letter"] or "", "")
+    number = match["number"]
+    describes = match["noun"] is not None and (article or match["certain"] is not None) and not match["per"]
+    if article and describes and number.partition(".")[0] in ("8", "11", "18", "80") and article.strip() in ("a", "A"):
+        article = f"{match['article']}n "
+    if match["to"]:
+        first = (match["first"] or "").strip()
+        first = SCALES.get(first, first)
+        words = _range(number, match["to"], (first if first != scale else "", scale), coin, bool(describes))
+    elif scale:
+        words = f"{numbers.number(number)} {scale} {coin[0] if describes else coin[1]}"
+    elif describes and "." not in number:
+        words = f"{numbers.number(number)} {coin[0]}"
+    else:
+        words = amount(number, coin)
+    more = " plus" if match["more"] else ""
+    per = _PER.get(match["per"] or "", "")
+    return article + sign + words + more + (f" {per}" if per == "each" else f" per {per}" if per else "")
+
+
+def _range(start: str, end: str, scales: tuple[str, str], coin: Coin, describes: bool) -> str:
+    first, scale = scales
+    if ("." in start or "." in end) and not scale:
+        return f"{amount(start, coin)} to {amount(end, coin)}"
+    unit = coin[0] if describes else coin[1]
+    return " ".join(filter(None, (numbers.number(start), first, "to", numbers.number(end), scale, unit)))
+
+
+def amount(number: str, coin: Coin) -> str:
+    """Return an amount with its coins in words: "3.50" is "three dollars and fifty cents"."""
+    whole, point, fraction = number.replace(",", "").partition(".")
+    if point and (len(fraction) != 2 or not coin[2]):
+        return f"{numbers.number(number)} {coin[0] if numbers.is_one(number) else coin[1]}"
+    parts = int(fraction) if fraction else 0
+    small = f"{numbers.cardinal(parts)} {coin[2] if parts == 1 else coin[3]}" if parts else ""
+    if small and not whole.strip("0"):
+        return small
+    large = f"{numbers.number(whole.lstrip('0') or '0')} {coin[0] if whole == '1' else coin[1]}"
+    return f"{large} and {small}" if small else large
+
+
+def _sign(sign: str | None) -> str:
+    if not sign:
+        return ""
+    return "plus " if sign == "+" else "minus "
+
+
+def _with_code(match: re.Match[str]) -> str:
+    code = match["code"]
+    coin = _CODES.get(code) or CURRENCIES[code]
+    scale = match["word"] or SCALES.get(match["letter"] or "", "")
+    sign = _sign(match["sign"])
+    if scale:
+        return f"{sign}{numbers.number(match['number'])} {scale} {coin[1]}"
+    return sign + amount(match["number"], coin)
+
+
+def _cents(match: re.Match[str]) -> str:
+    one, many = ("cent", "cents") if match["coin"] == "¢" else ("penny", "pence")
+    return numbers.plural(match["number"], one, many)
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_AMOUNT, _amount, tuple(sorted({symbol[-1] for symbol in CURRENCIES}))),
+    rule(_AFTER, _with_code, _CODE_NEEDS),
+    rule(_BEFORE, _with_code, _CODE_NEEDS),
+    rule(_CENTS, _cents, ("¢", "digit p")),
+    rule(r"(?<!\S)[$€£¥¢₹](?!\S)", lambda match: _ALONE[match[0]], tuple("$€£¥¢₹")),
+)

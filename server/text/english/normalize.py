@@ -1,0 +1,117 @@
+"""Normalization of English text into words. The order of the rules matters: each one sees what the ones before left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from server.text.english import (
+    abbreviations,
+    addresses,
+    capitals,
+    code,
+    codes,
+    dates,
+    fractions,
+    maths,
+    money,
+    paths,
+    phones,
+    plain_numbers,
+    ranges,
+    roman,
+    symbols,
+    tidy,
+    times,
+    units,
+    versions,
+    web,
+    years,
+)
+from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES, WORDS
+from server.text.english.rules import Rules, first_words
+
+RULES = Rules(
+    *web.RULES,
+    *paths.RULES,
+    *code.RULES,
+    *tidy.EARLY,
+    *abbreviations.EARLY,
+    *dates.RULES,
+    *times.RULES,
+    *phones.RULES,
+    *codes.RULES,
+    *addresses.RULES,
+    *money.RULES,
+    *years.EARLY,
+    *plain_numbers.EARLY,
+    *units.RULES,
+    *versions.RULES,
+    *maths.RULES,
+    *fractions.RULES,
+    *ranges.RULES,
+    *roman.RULES,
+    *abbreviations.RULES,
+    *years.RULES,
+    *plain_numbers.RULES,
+    *symbols.RULES,
+    *capitals.RULES,
+    *tidy.RULES,
+)
+FIRST = Rules(*plain_numbers.FIRST, *maths.FIRST)
+"""Bring digits into the form that the other rules look for."""
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+_LONGEST_PIECE = 1000
+"""Characters that the rules see at a time: it bounds the cost of text that no rule expects."""
+_ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
+_SENTENCE_END = re.compile(
+    r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
+)
+
+
+code_in_words = code.quoted_in_words
+
+
+def normalize(text: str) -> str:
+    """Return ``text`` in words. Paragraphs stay separated by an empty line."""
+    paragraphs = (_paragraph(paragraph) for paragraph in _PARAGRAPH.split(code_in_words(text)))
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def _paragraph(paragraph: str) -> str:
+    return tidy.finish(" ".join(filter(None, map(words, sentences(paragraph)))))
+
+
+def words(piece: str) -> str:
+    """Return a sentence, or a part of one, in words, without adding a capital or a full stop."""
+    return tidy.tidy(RULES.apply(FIRST.apply(piece)))
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Cut ``text`` where a sentence surely ends, so that no rule sees what another sentence says.
+
+    An abbreviation ends none. What is still too long is cut between words, without any anywhere.
+    """
+    start = 0
+    for end in sentence_ends(text):
+        yield from _short(text[start:end].strip())
+        start = end
+    yield from _short(text[start:].strip())
+
+
+def sentence_ends(text: str) -> list[int]:
+    """Return where the sentences of ``text`` that surely end begin anew."""
+    return [
+        match.end()
+        for match in _SENTENCE_END.finditer(text)
+        if match["mark"] != "." or match["word"] is None or match["word"].lower() not in _ABBREVIATIONS
+    ]
+
+
+def _short(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _LONGEST_PIECE:
+        end = text.rfind(" ", start + _LONGEST_PIECE // 2, start + _LONGEST_PIECE) + 1 or start + _LONGEST_PIECE
+        yield text[start:end].strip()
+        start = end
+    yield text[start:]

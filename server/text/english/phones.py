@@ -1,0 +1,96 @@
+"""Telephone, card and identity numbers digit by digit, in the groups they are written in."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+_TOLL_FREE = frozenset("800 900".split())
+_BEFORE = r"(?<![\w.\-/$])"
+_AFTER = r"(?![\w\-/]|\.\d)"
+_INTERNATIONAL = r"(?<![\w.+])\+(?P<country>\d{1,3})(?P<rest>(?:[ .\-]?\(?\d{1,5}\)?){2,7})(?!\w)"
+_AMERICAN = rf"""
+    {_BEFORE} (?:(?P<one>1)[ .\-])? (?:\((?P<area>\d{{3}})\)[ ]? | (?P<plain>\d{{3}})[ .\-])
+    (?P<middle>\d{{3}}) [ .\-] (?P<last>\d{{4}}) {_AFTER}
+"""
+_LOCAL = rf"(?<![\w.\-/$(])(?P<middle>\d{{3}})-(?P<last>\d{{4}}){_AFTER}"
+_PHONE_WORDS = "number phone call dial tel telephone cell mobile fax text".split()
+_SPACED = rf"""
+    (?P<before>
+        \b(?i:{"|".join(_PHONE_WORDS)}) (?:[ ](?:is|us|me|at|number|on|to)){{0,3}} :?[ ]
+    )
+    (?P<middle>\d{{3}}) [ .] (?P<last>\d{{4}}) {_AFTER}
+"""
+"""A local number with a space, "555 0142", which only a word like "call" tells from two numbers."""
+_TRUNK = rf"(?<![\w.\-/$+])0\d{{1,4}}(?:[ \-]\d{{3,8}}){{1,3}}{_AFTER}"
+"""A number of other countries, "020 7946 0123"."""
+_VANITY = r"(?<!\w)(?P<one>1-)?(?P<area>8\d\d)-(?P<word>[A-Z]{3,10}(?:-[A-Z]{3,10})?)(?!\w)"
+_SOCIAL = rf"{_BEFORE}\d{{3}}-\d{{2}}-\d{{4}}{_AFTER}"
+_CARD = rf"{_BEFORE}\d{{4}}(?P<mark>[ \-])\d{{4}}(?P=mark)\d{{4}}(?P=mark)\d{{1,7}}(?![\w\-/])"
+_AMEX = rf"{_BEFORE}\d{{4}}[ \-]\d{{6}}[ \-]\d{{5}}(?![\w\-/])"
+_MASKED = r"(?<!\w)(?:[xX*•]{2,16}[ \-]?){1,4}(?P<digits>\d{3,5})(?!\w)"
+_CALL_WORDS = "dial dialed dialled call called text phone ring rang".split()
+_EMERGENCY = r"(?<![\w.$\-–])911(?![\w.,%–\-]\w|\w|[ ](?:people|points|miles|pages|times|items|days)\b)"
+_SHORT = rf"""
+    (?P<before>\b(?i:{"|".join(_CALL_WORDS)})[ ])
+    (?P<digits>\d{{3}}) (?! [\w%–\-] | [.,]\d | [ ](?:people|times|men|of)\b )
+"""
+_SHORT_CODE = r"(?P<before>\b[Tt]ext\b[^.!?\n]{1,40}\bto[ ])(?P<digits>\d{5,6})(?!\w|[.,]\d)"
+
+
+def _international(match: re.Match[str]) -> str:
+    groups = re.findall(r"\d+", match["rest"].replace("(0)", ""))
+    if sum(map(len, groups)) < 6:
+        return match[0]
+    return ", ".join([f"plus {numbers.digits(match['country'])}", *map(numbers.digits, _split(groups))])
+
+
+def _split(groups: list[str]) -> list[str]:
+    """Cut an undivided number into groups that can be followed."""
+    if len(groups) > 1:
+        return groups
+    (group,) = groups
+    return [group[:3], group[3:6], group[6:]] if len(group) > 7 else [group[:3], group[3:]]
+
+
+def _american(match: re.Match[str]) -> str:
+    area = match["area"] or match["plain"]
+    head = ["one"] if match["one"] else []
+    head.append(numbers.cardinal(int(area)) if match["one"] and area in _TOLL_FREE else numbers.digits(area))
+    return ", ".join([*head, numbers.digits(match["middle"]), numbers.digits(match["last"])])
+
+
+def _vanity(match: re.Match[str]) -> str:
+    one = "one, " if match["one"] else ""
+    return f"{one}{numbers.grouped(match['area'])}, {match['word'].lower().replace('-', ' ')}"
+
+
+def _groups(match: re.Match[str]) -> str:
+    return ", ".join(map(numbers.digits, re.findall(r"\d+", match[0])))
+
+
+def _after_words(match: re.Match[str]) -> str:
+    return match["before"] + numbers.digits(match["digits"])
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_VANITY, _vanity, "digit-"),
+    rule(_SHORT_CODE, _after_words, ("text",)),
+    rule(_INTERNATIONAL, _international, "+"),
+    rule(_CARD, _groups, "digit space digit"),
+    rule(_AMEX, _groups, "digit space digit"),
+    rule(_MASKED, lambda match: f"ending in {numbers.digits(match['digits'])}", "masked"),
+    rule(_AMERICAN, _american, "digit space digit"),
+    rule(
+        _SPACED,
+        lambda match: f"{match['before']}{numbers.digits(match['middle'])}, {numbers.digits(match['last'])}",
+        _PHONE_WORDS,
+    ),
+    rule(_TRUNK, _groups, "digit space digit"),
+    rule(_SOCIAL, _groups, "digit-"),
+    rule(_LOCAL, _groups, "digit-"),
+    rule(_EMERGENCY, "nine one one", "911"),
+    rule(_SHORT, _after_words, _CALL_WORDS),
+)

@@ -1,0 +1,89 @@
+"""What remains of numbers: percentages, ordinals, signs, cardinals, letters beside digits, groups of digits."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, rule
+
+_SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}
+_PERCENT = rf"""
+    (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
+    (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
+"""
+_ORDINAL = r"""
+    (?<![\w.]) (?P<number>\d{1,3}(?:,\d{3})+|\d{1,15}) (?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ) (?![^\W_])
+"""
+_SIGNED = rf"(?<![\w)])(?P<sign>[-+−±])(?P<number>{numbers.NUMBER})"
+_ABOUT = r"(?<![\w~])[~≈∼][ ]?(?=\d|[$€£])"
+_TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
+_PLUS = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})\+(?![\w+])"
+_DECIMAL = r"(?<![\w.])\.\d+"
+_NUMBER = r"(?<!\d)\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
+_LETTER = re.compile(r"[^\W\d_]")
+_LEADING = r"(?<![\w.])(?P<letters>[A-Za-z]{1,12})(?P<number>\d{1,4})(?P<tail>[A-Za-z]{0,3})(?!\w|[.]\d)"
+_TRAILING = r"(?<![\w.,])(?P<number>\d{1,4})(?P<letters>[A-Za-z]{1,3})(?!\w)"
+_SUFFIXES = frozenset("st nd rd th".split())
+
+_A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
+_ISH = r"(?<=[\d%])-?ish(?!\w)"
+_DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
+_SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_EURO = r"(?=[ ]?(?:€|EUR\b|euros?\b))"
+_EURO_GROUPS = rf"(?<=€)\d{{1,3}}(?:\.\d{{3}})+(?![\d,.]\d|\d)|(?<![\w.,])\d{{1,3}}(?:\.\d{{3}})+{_EURO}"
+_EURO_CENTS = rf"(?<=€)\d{{1,3}}(?:\.\d{{3}})*,\d{{2}}(?!\d)|(?<![\w.,])\d{{1,3}}(?:\.\d{{3}})*,\d{{2}}{_EURO}"
+_EURO_NEEDS = ("€", "eur", "euro", "euros")
+
+
+def _percent(match: re.Match[str]) -> str:
+    words = numbers.number(match["number"]) + (f" to {numbers.number(match['to'])}" if match["to"] else "")
+    return f"{_SIGNS.get(match['sign'] or '', '')}{words} {'per mille' if match['mark'] == '‰' else 'percent'}"
+
+
+def _number(match: re.Match[str]) -> str:
+    """Return a plain number; beside a letter it is set apart from it."""
+    text, (start, end) = match.string, match.span()
+    before = " " if start and _LETTER.match(text[start - 1]) else ""
+    after = " " if end < len(text) and _LETTER.match(text[end]) else ""
+    return f"{before}{numbers.number(match[0])}{after}"
+
+
+def _leading(match: re.Match[str]) -> str:
+    head, tail = match["letters"], match["tail"]
+    words = [letters.spell(head) if len(head) <= 2 or (head.isupper() and not letters.is_word(head)) else head]
+    words.append(numbers.grouped(match["number"]))
+    if tail:
+        words.append(letters.spell(tail))
+    return " ".join(words)
+
+
+def _trailing(match: re.Match[str]) -> str:
+    if match["letters"] in _SUFFIXES:
+        return match[0]
+    return f"{numbers.grouped(match['number'])} {letters.spell(match['letters'])}"
+
+
+FIRST: tuple[Rule, ...] = (
+    rule(_ISH, " ish", "ish"),
+    rule(_A_MONTH, " a ", "-a-"),
+    rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
+    rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
+    rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),
+    rule(_EURO_CENTS, lambda match: match[0].replace(".", "").replace(",", "."), _EURO_NEEDS),
+)
+"""Run before everything with numbers: other ways to group digits."""
+
+EARLY: tuple[Rule, ...] = (rule(_PERCENT, _percent, "digit %"),)
+
+RULES: tuple[Rule, ...] = (
+    rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", ""))), "ordinal digit"),
+    rule(_ABOUT, "about ", tuple("~≈∼")),
+    rule(_TIMES, lambda match: f"{numbers.number(match['number'])} times", "digit x"),
+    rule(_PLUS, lambda match: f"{numbers.number(match['number'])} plus", "digit +"),
+    rule(_SIGNED, lambda match: _SIGNS[match["sign"]] + numbers.number(match["number"]), "-digit"),
+    rule(_LEADING, _leading, "letter digit"),
+    rule(_TRAILING, _trailing, "digit letter"),
+    rule(_DECIMAL, lambda match: numbers.number(match[0]), "point digit"),
+    rule(_NUMBER, _number),
+)

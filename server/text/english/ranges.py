@@ -1,0 +1,66 @@
+"""Ranges and scores as words: 10–20, 2010-2015, 3-2, 6-4, 10-4-1, A-Z, 16:9."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+_NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
+_RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/:]|[.,]\d|-\d)"
+_TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
+_RATIO = r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|\.\d)"
+_VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
+_LETTERS = r"(?<![\w.\-])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
+_ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"
+_VERSE = re.compile(
+    r"(?:Genesis|Exodus|Leviticus|Deuteronomy|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|"
+    r"Hebrews|James|Peter|Revelation)\s$"
+)
+
+
+def _span(match: re.Match[str]) -> str:
+    start, end = match["start"], match["end"]
+    if start == end == "50":
+        return "fifty-fifty"
+    words = f"{_one(start, end)} to {_one(end, start)}"
+    return f"{words} plus" if match["more"] else words
+
+
+def _one(text: str, other: str) -> str:
+    """Return an end of a range; two numbers of four digits are years."""
+    if _is_year(text) and (_is_year(other) or len(other) == 2):
+        return numbers.year(int(text))
+    return numbers.number(text) if len(text) > 1 and text[0] == "0" and "." in text else _plain(text)
+
+
+def _plain(text: str) -> str:
+    return numbers.number(text.lstrip("0") or "0") if len(text) <= 2 else numbers.number(text)
+
+
+def _is_year(text: str) -> bool:
+    return len(text) == 4 and text.isdecimal() and 1000 <= int(text) <= 2199
+
+
+def _triple(match: re.Match[str]) -> str:
+    return " ".join(numbers.cardinal(int(match[name])) for name in ("first", "second", "third"))
+
+
+def _ratio(match: re.Match[str]) -> str:
+    parts = [numbers.cardinal(int(part)) for part in match.groups() if part]
+    if _VERSE.search(match.string, max(0, match.start() - 16), match.start()):
+        return " ".join(parts)
+    return " to ".join(parts)
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_ORDINALS, r"\g<start> to \g<end>", "digit-"),
+    rule(
+        _VERSES, lambda match: f"{_plain(match['first'])}, {_plain(match['start'])} to {_plain(match['end'])}", "digit:"
+    ),
+    rule(_TRIPLE, _triple, "digit-"),
+    rule(_RANGE, _span, "digit-"),
+    rule(_RATIO, _ratio, "digit:"),
+    rule(_LETTERS, r"\g<start> to \g<end>", ("-", "–")),
+)

@@ -1,0 +1,124 @@
+"""Roman numerals in context as words: Henry VIII, Chapter IV, World War II, XXI century."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_ROMAN = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+_COUNTED = (
+    "chapter|part|act|scene|volume|vol|book|section|article|title|type|phase|stage|class|level|episode|appendix|figure|"
+    "table|grade|mark|category|schedule|lesson|unit|page|war|bowl|tier|round|amendment|chapters|parts|season|vatican|"
+    "wrestlemania|rocky|rambo|fantasy|apollo|saturn|division|group|factor|quest|kombat|fighter|souls|civilization|"
+    "diablo|warcraft|starcraft|gta|auto|age|trimester|column|exhibit|annex|region|zone|quarter|paragraph|clause|item|"
+    "number|step|canto|psalm|symphony|sonata|opus|movement|generation|basic|olympiad|games|congress|corps|creed|halo"
+)
+_MONARCHS = (
+    "Henry|Louis|Elizabeth|George|Edward|Richard|Charles|James|William|Paul|Pius|Benedict|Napoleon|Nicholas|Catherine|"
+    "Philip|Ferdinand|Otto|Leo|Gregory|Innocent|Clement|Frederick|Ivan|Peter|Alexander|Francis|Ramses|Ramesses|Ptolemy|"
+    "Darius|Xerxes|Cleopatra|Mary|Margaret|Christian|Gustav|Gustavus|Carl|Haakon|Olav|Harald|Alfonso|Juan|Albert|Leopold|"
+    "Baldwin|Rainier|Felipe|Philippe|Wilhelm|Friedrich|Joseph|Urban|Boniface|Sixtus|Adrian|Eugene|Julius|Alexios|Manuel|"
+    "Constantine|Theodosius|Justinian|Mehmed|Murad|Selim|Suleiman|Abdul|Rama|Sobhuza|Malcolm|Robert|David|Kenneth|Stephen|"
+    "John|Edmund|Harold|Canute|Cyrus|Artaxerxes|Antiochus|Seleucus|Hussein|Mohammed|Hassan|Pedro|Umberto|Vittorio|Emmanuel|"
+    "Emanuel|Victor|Thutmose|Amenhotep|Isabella|Joao|Beatrix|Margrethe|Celestine|Callixtus|Honorius|Lothair|Conrad|Rudolf|"
+    "Maximilian|Franz|Matthias|Sigismund|Casimir|Stanislaus|Augustus|Bela|Andrew|Menelik|Tutankhamun|Howell"
+)
+_NOT_KINGS = frozenset(("Malcolm", "Victor"))
+"""Names before X that are not a tenth of the name."""
+_COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
+_KING_RULE = rf"(?<!\w)(?P<word>(?:{_MONARCHS})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
+_CENTURY = (
+    rf"(?<!\w)(?P<roman>{_ROMAN})(?:th)?(?=[ -](?:century|centuries|Century|dynasty|Olympi(?:ad|c|cs)|Congress)\b)"
+)
+_PERSON = r"(?<!\w)(?P<names>[A-Z][a-z]+(?:[ ][A-Z]\.?)?[ ][A-Z][a-z]+,?[ ])(?P<roman>III|IV|II)(?!\w)(?!'[a-rt-z])"
+_OTHER = r"""
+    (?<!\w) (?P<word> (?!(?:An?|The|My|Her|His|Our|No|In|On|At|This|That|Your|Their|With|By|For)[ ]) [A-Z][a-z]+[ ] )
+    (?P<roman> X{0,3}(?:IX|IV|VI{1,3}|I{2,3}) | X{1,3}I{1,3} | X{2,3}V? ) (?!\w)(?!'[a-rt-z])
+"""
+_YEAR = r"(?<!\w)(?P<roman>M(?:CM|DC{0,3}|D)?M?(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))(?!\w)"
+_FIRST_NAMES = frozenset(
+    """
+    James John Robert Michael William David Richard Joseph Thomas Charles Christopher Daniel Matthew Anthony Mark Donald
+    Steven Paul Andrew Joshua Kenneth Kevin Brian George Edward Ronald Timothy Jason Jeffrey Ryan Jacob Gary Nicholas
+    Eric Jonathan Stephen Larry Justin Scott Brandon Benjamin Samuel Gregory Frank Alexander Raymond Patrick Jack Dennis
+    Jerry Tyler Aaron Jose Henry Adam Douglas Nathan Peter Zachary Kyle Walter Harold Carl Jeremy Keith Roger Gerald
+    Ethan Arthur Terry Christian Sean Lawrence Austin Joe Noah Jesse Albert Bryan Billy Bruce Willie Jordan Dylan Alan
+    Ralph Gabriel Roy Juan Wayne Eugene Logan Randy Louis Russell Vincent Philip Bobby Johnny Bradley Thurston Ken
+    Hank Marcus Cornelius Theodore Oliver Hunter Davis Trey Efrem Fred Howard Earl Leon Martin
+    """.split()
+)
+_AFTER_ONE = re.compile(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
+_LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
+"""Words before numerals in lower case: page iv."""
+_VERBS_AFTER_I = frozenset(
+    "am was have had will would think thought saw know knew said met did do can could should".split()
+)
+
+
+def value(text: str) -> int:
+    """Return the value of a Roman numeral."""
+    total = 0
+    for index, character in enumerate(text):
+        worth = _VALUES[character]
+        total += -worth if index + 1 < len(text) and _VALUES[text[index + 1]] > worth else worth
+    return total
+
+
+def _counted(match: re.Match[str]) -> str:
+    roman = match["roman"]
+    if not roman.isupper() and not roman.islower():
+        return match[0]
+    if roman.islower() and match["word"].strip(" .").lower() not in _LOWER_CASE:
+        return match[0]
+    if len(roman) == 1 and roman.upper() in "CDLM":
+        return match[0]
+    if roman == "I" and match["word"][0].islower() and not _AFTER_ONE.match(match.string, match.end()):
+        return match[0]
+    return match["word"] + numbers.cardinal(value(roman.upper()))
+
+
+def _king(match: re.Match[str]) -> str:
+    roman, name, after = match["roman"], match["word"].strip(), match["after"] or ""
+    if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_KINGS):
+        return match[0]
+    if roman == "I" and after.strip() in _VERBS_AFTER_I and after.strip() not in ("was", "had", "did"):
+        return match[0]
+    if roman == "V" and after.strip() in ("neck", "for"):
+        return match[0]
+    return f"{match['word']}the {numbers.ordinal(value(roman))}{after}"
+
+
+def _person(match: re.Match[str]) -> str:
+    names = match["names"]
+    if names.split()[0] not in _FIRST_NAMES:
+        return match[0]
+    return f"{names}the {numbers.ordinal(value(match['roman']))}"
+
+
+def _other(match: re.Match[str]) -> str:
+    return match["word"] + numbers.cardinal(value(match["roman"]))
+
+
+def _alone(match: re.Match[str]) -> str:
+    roman = match["roman"]
+    return numbers.cardinal(value(roman)) + match["stop"] if len(roman) > 1 else match[0]
+
+
+def _year(match: re.Match[str]) -> str:
+    number = value(match["roman"])
+    return numbers.year(number) if len(match["roman"]) > 3 and 1000 < number < 2200 else match[0]
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_KING_RULE, _king, frozenset(_MONARCHS.lower().split("|"))),
+    rule(_PERSON, _person, "roman"),
+    rule(_COUNTED_RULE, _counted, frozenset(_COUNTED.split("|")), ignore_case=True),
+    rule(_CENTURY, lambda match: numbers.ordinal(value(match["roman"])), "roman"),
+    rule(_OTHER, _other, "roman"),
+    rule(_YEAR, _year, "roman"),
+    rule(r"^\s*(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))(?P<stop>[.!?]?\s*)$", _alone, "roman"),
+)
+"""Run before acronyms are spelled."""

@@ -1,0 +1,147 @@
+"""Symbols as words: &, @, #, +, =, ±, ≈, →, §, ©, and/or, C++, R&D, Ctrl+C."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters
+from server.text.english.rules import Rule, rule
+
+_LANGUAGES = {"C++": "C plus plus", "C#": "C sharp", "F#": "F sharp", "G++": "G plus plus", "g++": "G plus plus"}
+_KEYS = {
+    "ctrl": "control",
+    "cmd": "command",
+    "alt": "alt",
+    "shift": "shift",
+    "win": "windows",
+    "fn": "F N",
+    "option": "option",
+    "control": "control",
+    "command": "command",
+}
+_SIMPLE: dict[str, str] = {
+    "&": "and",
+    "±": "plus or minus",
+    "×": "times",
+    "÷": "divided by",
+    "=": "equals",
+    "≠": "is not equal to",
+    "≈": "approximately",
+    "≤": "less than or equal to",
+    "≥": "greater than or equal to",
+    "→": "to",
+    "➔": "to",
+    "➜": "to",
+    "⟶": "to",
+    "←": "from",
+    "⇒": "implies",
+    "↔": "to and from",
+    "⇔": "if and only if",
+    "§": "section",
+    "¶": "paragraph",
+    "©": "copyright",
+    "∞": "infinity",
+    "√": "square root of",
+    "∑": "sum of",
+    "∏": "product of",
+    "∫": "integral of",
+    "∂": "partial",
+    "∇": "nabla",
+    "∈": "in",
+    "∉": "not in",
+    "∩": "intersection",
+    "∪": "union",
+    "⊂": "subset of",
+    "∅": "the empty set",
+    "∀": "for all",
+    "∃": "there exists",
+    "¬": "not",
+    "∧": "and",
+    "∨": "or",
+    "°": "degrees",
+    "%": "percent",
+    "@": "at",
+    "π": "pi",
+    "№": "number",
+    "℅": "care of",
+    "℃": "degrees Celsius",
+    "℉": "degrees Fahrenheit",
+    "Ω": "ohms",
+    "∆": "delta",
+    "↑": "up",
+    "↓": "down",
+    "€": "euros",
+    "£": "pounds",
+    "¥": "yen",
+    "₹": "rupees",
+    "¢": "cents",
+    "$": "dollars",
+    "\\": "backslash",
+}
+_ALL = "".join(_SIMPLE)
+_ABBREVIATED_AND = r"(?<!\w)(?P<first>[A-Z]{1,3})&(?P<second>[A-Z]{1,3})(?!\w)"
+_ANY_KEY = "|".join(_KEYS)
+_KEY = rf"""
+    (?<!\w) (?:{_ANY_KEY}) [ ]?[+\-][ ]? (?:(?:{_ANY_KEY})[ ]?[+\-][ ]?)? \w{{1,10}} (?!\w)
+"""
+_OR = r"""
+    (?<![\w/]) (?P<first>(?i:he|she|his|her|him|yes|true)) / (?P<second>(?i:she|he|hers?|him|his|no|false)) (?![\w/])
+"""
+_SLASH = r"(?<=[^\W_])(?P<space>[ ]?)/[ ]?(?=[^\W_])"
+_PER = r"(?<=[a-z])/(?=(?:hour|day|week|month|year|person|minute|second|night|mile|page|seat|user)\b)"
+_SLASH_LETTERS = r"(?<![\w/])(?P<first>[A-Z]{1,4})/(?P<second>[A-Z]{1,4})(?![\w/])"
+_COMPARED = r"(?<=[\w)])[ ](?P<mark>[<>])[ ](?=[\w(-])"
+_PLUS = r"(?<=\w)[ ]?\+[ ]?(?=\w)|(?<!\S)\+(?=\s)|(?<=\w)\+(?=[\s.,!?]|$)"
+_APPROXIMATELY = r"[~∼](?=[ ]?[a-z])"
+_HASH = r"(?<!\w)\#(?=\s?\w)"
+
+
+def _and(match: re.Match[str]) -> str:
+    return f"{letters.spell(match['first'])} and {letters.spell(match['second'])}"
+
+
+def _key(match: re.Match[str]) -> str:
+    names = re.split(r"[ ]?[+\-][ ]?", match[0])
+    return " ".join(_KEYS.get(name.lower(), letters.spell(name) if len(name) == 1 else name) for name in names)
+
+
+def _bound(match: re.Match[str]) -> str:
+    words = "less than" if match["mark"] == "<" else "more than" if not match["equal"] else "greater than"
+    return f"{words}{' or equal to' if match['equal'] else ''} "
+
+
+def _grade(match: re.Match[str]) -> str:
+    return f"{match['grade'] or match['a']} minus"
+
+
+def _slash_letters(match: re.Match[str]) -> str:
+    return " ".join(
+        letters.spell(match[name]) if len(match[name]) == 1 else match[name] for name in ("first", "second")
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    rule(r"(?<!\w)(?:[CG]\+\+|g\+\+|[CF]\#)(?!\w)", lambda match: _LANGUAGES[match[0]], ("++", "C#", "F#")),
+    rule(r"(?<!\w)\.NET\b", "dot net", ".NET"),
+    rule(_ABBREVIATED_AND, _and, "&"),
+    rule(_KEY, _key, frozenset(_KEYS), ignore_case=True),
+    rule(_OR, r"\g<first> or \g<second>", "/"),
+    rule(r"\b(?P<first>and|either|neither)/(?P<second>n?or)\b", r"\g<first> \g<second>", ("/or", "/nor")),
+    rule(r"(?<=\w[ ])\*(?=[ ]\w)", "star", "*"),
+    rule(r"(?<=\w[ ])_(?=[ ]\w)", "underscore", "_"),
+    rule(_PER, " per ", "/"),
+    rule(_SLASH_LETTERS, _slash_letters, "/"),
+    rule(_SLASH, " slash ", "/"),
+    rule(_COMPARED, lambda match: " is less than " if match["mark"] == "<" else " is greater than ", ("<", ">")),
+    rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
+    rule(
+        r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,!?]|$)",
+        _grade,
+        tuple(f"{letter}-" for letter in "ABCDEF"),
+    ),
+    rule(_PLUS, " plus ", "+"),
+    rule(_APPROXIMATELY, "about ", ("~", "∼")),
+    rule(r"[™®℠*†‡•·◦▪■●※]", " ", tuple("™®℠*†‡•·◦▪■●※")),
+    rule(_HASH, "number ", "#"),
+    rule(rf"[{re.escape(_ALL)}]", lambda match: f" {_SIMPLE[match[0]]} ", "symbol"),
+)

@@ -1,0 +1,111 @@
+"""Last rules of English: brackets, dashes and leftover symbols become punctuation that the voice knows."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from server.text import marks
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+_QUOTED = r"(?<![\w'])'(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
+_OPENING = r"[ ]?[(\[{]+[ ]?"
+_CLOSING = r"[ ]?[)\]}]+"
+_NUMBERED = r"(?<![\w(])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
+_DASH = r"[ ]*(?:[—–]|--+)[—–\s]*|(?<=\s)-(?=\s)[—–\s]*"
+_LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
+_NOT_SPOKEN = re.compile(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
+_DIGIT = re.compile(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
+_NEXT_TO_MARK = re.compile(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
+_BEFORE_STOP = re.compile(r"\s+(?=[.,;:?!])(?!\.\.\.)")
+_DOUBLED = re.compile(
+    r"""
+    [,;:](?:[ ]?[,;:])*[ ]?(?=[.?!,;:])          # the last of several marks counts
+  | (?<=[.?!])(?<![ap]\.m\.)[ ]?[,;:]+           # but a full stop wins, except that of "a.m."
+  | (?<=[?!])\.(?!\.) | (?<![.])\.[ ]?\.(?!\.)
+    """,
+    re.VERBOSE,
+)
+_STARTING = re.compile(r"^[\s,;:]+|^[.]+(?=\s*\w)")
+_SENTENCE_START = re.compile(r"(?<=[a-z]{2}[.!?] )[a-z](?![A-Z])")
+_EMPTY_QUOTES = re.compile(r"\"\s*\"")
+_END = re.compile(r"[.!?…]['\")]*$")
+_END_PAUSES = re.compile(r"[\s\U000f0000-\U000fffff]*[\U000f0000-\U000fffff]\s*$")
+_SPOKEN = re.compile(r"[^\W_]|[\U00100000-\U0010ffff]")
+"""A letter, or the mark of a word with a pronunciation."""
+_END_COMMA = re.compile(r"[,;:\-—\s]+$")
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return f'"{match["inside"]}"'
+
+
+def _numbered(match: re.Match[str]) -> str:
+    """Return the mark of an enumeration, "(1) input, (2) model"; without brackets."""
+    return f"{match['mark']}, "
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_QUOTED, _quoted, "'"),
+    rule(r"``|''", '"', ("``", "''")),
+    rule(r'(?<=\w)"(?=\w)', " ", '"'),
+    rule(r"(?<=\w),(?=\w)", ", ", ","),
+    rule(_LEADING_DASH, "", tuple("—–-")),
+    rule(_DASH, " — ", ("—", "–", "- ", "--")),
+    rule(_OPENING, ", ", tuple("([{")),
+    rule(_CLOSING, ",", tuple(")]}")),
+)
+
+EARLY: tuple[Rule, ...] = (rule(_NUMBERED, _numbered, "("),)
+
+
+def tidy(text: str) -> str:
+    """Return ``text`` with only words and the punctuation of prose, in one line."""
+    text = _DIGIT.sub(_digit, text)
+    text = _NOT_SPOKEN.sub(" ", text)
+    if '"' in text:
+        text = _EMPTY_QUOTES.sub(" ", text)
+    text = " ".join(text.split())
+    if _NEXT_TO_MARK.search(text):
+        text = _BEFORE_STOP.sub("", text)
+        text = _DOUBLED.sub("", text)
+    text = _STARTING.sub("", text)
+    text = _SENTENCE_START.sub(lambda match: match[0].upper(), text)
+    return text.strip()
+
+
+def _digit(match: re.Match[str]) -> str:
+    value = unicodedata.numeric(match[0], None)
+    return f" {numbers.cardinal(int(value))} " if value is not None else " "
+
+
+def finish(text: str) -> str:
+    """Return a paragraph that begins with a capital and ends with a full stop; nothing if it has no words."""
+    return closed(opened(text)) if has_words(text) else "".join(marks.PAUSE.findall(text))
+
+
+def opened(text: str) -> str:
+    """Return ``text`` with a capital at its beginning, but "iPhone" as it is."""
+    match = _SPOKEN.search(text)
+    if match is None or not match[0].islower() or text[match.end() : match.end() + 1].isupper():
+        return text
+    return text[: match.start()] + match[0].upper() + text[match.end() :]
+
+
+def has_words(text: str) -> bool:
+    """Return whether ``text`` has anything to say."""
+    return _SPOKEN.search(text) is not None
+
+
+def open_end(text: str) -> str:
+    """Return ``text`` without the commas and dashes at its end, which ``closed`` would take away."""
+    return _END_COMMA.sub("", text)
+
+
+def closed(text: str) -> str:
+    """Return ``text`` with a full stop at its end, if it has no end mark."""
+    pauses = _END_PAUSES.search(text)
+    tail = pauses[0].replace(" ", "") if pauses else ""
+    text = _END_COMMA.sub("", text[: len(text) - len(pauses[0])] if pauses else text)
+    return f"{text if not text or _END.search(text) else f'{text}.'}{tail}"

@@ -1,0 +1,168 @@
+"""Clock times and durations as words: 9:30am, 14:05, 9am-5pm, 1h 30m, 2:15:30, 5 o'clock."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, rule
+
+_HALF = r"(?:[ ]?(?P<half>[AaPp])\.?[ ]?[Mm](?:(?P<stop>\.)|(?![\w])))"
+_CLOCK = rf"""
+    (?<![\w.:,$£€\-])(?<!\d/) (?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?
+    (?:{_HALF})? (?:[ ]?(?P<zulu>Z|h|hrs|hours)(?!\w))? (?![\w:%]|\.\d)
+"""
+_NOON = r"""
+    (?<!\w) (?P<first>(?i:noon|midnight)) [ ]?[-–][ ]? (?=\d)
+  | (?<=[\dm.]) [ ]?[-–][ ]? (?P<second>noon|midnight) (?!\w)
+"""
+_HOUR = rf"(?<![\w.:,$£€\-])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){_HALF}"
+_FROM_TO = r"""
+    (?<![\w.:,$£€/\-]) (?P<start>(?:1[0-2]|0?[1-9])(?::[0-5]\d)?) (?P<first>[ ]?[AaPp]\.?[Mm]\.?)?
+    [ ]?[-–—][ ]? (?P<end>(?:1[0-2]|0?[1-9])(?::[0-5]\d)?) (?P<last>[ ]?[AaPp]\.?[Mm]\b\.?)
+"""
+_CLOCK_RANGE = (
+    r"(?<![\w.:,$£€/\-])(?P<start>\d{1,2}:\d{2})[ ]?[-–—][ ]?(?P<end>\d{1,2}:\d{2})(?![\w:]|[ ][AaPp]\.?[Mm])"
+)
+_OCLOCK = r"(?<![\w.:,])(?P<hour>\d{1,2})[ ]?o['’ ]?[ ]?clock\b"
+_DOTTED = rf"(?<![\w.:,$£€/\-])(?P<hour>1[0-2]|0?[1-9])\.(?P<minute>[0-5]\d){_HALF}"
+_ZONES = (
+    "UTC|GMT|EST|EDT|CST|CDT|MST|MDT|PST|PDT|CET|CEST|BST|IST|JST|AEST|AEDT|EET|EEST|WET|ET|CT|MT|PT|SGT|HKT|KST|AKST"
+)
+_ZONE = (
+    rf"(?:(?<=[a-z.])[ ]|(?<!\w)(?=(?:UTC|GMT)[+−-]\d))(?P<zone>{_ZONES})(?:(?P<offset>[+−-]\d{{1,2}})(?::?00)?)?(?!\w)"
+)
+_UNITS = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
+_DURATION = r"""
+    (?<![\w.:,$]) (?:(?P<d>\d{1,3})[ ]?d(?:ays?)?[ ]?)? (?:(?P<h>\d{1,3})[ ]?h(?:(?:ou)?rs?)?[ ]?)?
+    (?P<m>\d{1,2})[ ]?m(?:in(?:ute)?s?)? (?:[ ]?(?P<s>\d{1,2})[ ]?s(?:ec(?:ond)?s?)?)? (?!\w)
+"""
+_HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?)?(?!\w)"
+_LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
+_LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
+_MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
+_RATIO_HINT = re.compile(
+    r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b"
+)
+
+
+def _half(match: re.Match[str]) -> str:
+    """Return " a.m." or " p.m.", or nothing where the time has neither."""
+    half = match["half"]
+    return f" {half.lower()}.m." if half else ""
+
+
+def _clock(match: re.Match[str]) -> str:
+    hour, minute, second = int(match["hour"]), int(match["minute"]), match["second"]
+    if _RATIO_HINT.search(match.string, max(0, match.start() - 16), min(len(match.string), match.end() + 10)):
+        return match[0]
+    if second is not None and not match["half"] and not match["zulu"]:
+        return _long(hour, minute, int(second))
+    after = match["half"] or (match["zulu"] and match["zulu"] != "Z")
+    words = clock(hour, minute, bare=bool(after))
+    if second and int(second):
+        words += f" and {numbers.cardinal(int(second))} second{'s' if second != '01' else ''}"
+    if match["zulu"]:
+        words += " U T C" if match["zulu"] == "Z" else " hours" if minute == 0 and hour > 12 else ""
+    return words + _half(match)
+
+
+def clock(hour: int, minute: int, *, bare: bool = False) -> str:
+    """Return a time of day in words. bare: without "o'clock", because "a.m." follows."""
+    if minute:
+        return f"{numbers.cardinal(hour)} {numbers.pair(minute)}"
+    if bare and hour <= 12:
+        return numbers.cardinal(hour)
+    if hour == 0:
+        return "midnight"
+    return f"{numbers.cardinal(hour)} " + ("o'clock" if hour <= 12 else "hundred")
+
+
+def _long(hours: int, minutes: int, seconds: int) -> str:
+    parts = [_count(hours, "hour"), _count(minutes, "minute"), _count(seconds, "second")]
+    parts = [part for part in parts if part]
+    return " ".join([*parts[:-1], "and", parts[-1]]) if len(parts) > 1 else "".join(parts) or "zero seconds"
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{numbers.cardinal(number)} {unit}{'s' if number != 1 else ''}" if number else ""
+
+
+def _noon(match: re.Match[str]) -> str:
+    return f"{match['first']} to " if match["first"] else f" to {match['second']}"
+
+
+def _hour_range(match: re.Match[str]) -> str:
+    first = _suffix(match["first"])
+    return f"{_hours(match['start'], first)}{first} to {_hours(match['end'], '.')}{_suffix(match['last'])}"
+
+
+def _suffix(half: str | None) -> str:
+    return f" {half.strip()[0].lower()}.m." if half else ""
+
+
+def _hours(text: str, half: str) -> str:
+    hour, _, minute = text.partition(":")
+    if minute:
+        return clock(int(hour), int(minute), bare=True)
+    return numbers.cardinal(int(hour))
+
+
+def _clock_range(match: re.Match[str]) -> str:
+    (start, start_minute), (end, end_minute) = (match[name].split(":") for name in ("start", "end"))
+    if max(int(start), int(end)) > 24 or max(int(start_minute), int(end_minute)) > 59:
+        return match[0]
+    return f"{clock(int(start), int(start_minute))} to {clock(int(end), int(end_minute))}"
+
+
+def _duration(match: re.Match[str]) -> str:
+    found = match.groupdict()
+    if found.get("h") is None and found.get("s") is None and found.get("d") is None:
+        return match[0]
+    parts = [(int(found[key]), unit) for key, unit in _UNITS.items() if found.get(key)]
+    return " ".join(f"{numbers.cardinal(number)} {unit}{'s' if number != 1 else ''}" for number, unit in parts)
+
+
+def _long_duration(match: re.Match[str]) -> str:
+    words = _long(int(match["h"]), int(match["m"]), int(match["s"]))
+    if match["fraction"] and words.endswith(" seconds"):
+        words = f"{words.removesuffix(' seconds')} point {numbers.digits(match['fraction'])} seconds"
+    return words
+
+
+def _lap(match: re.Match[str]) -> str:
+    seconds = numbers.pair(int(match["s"]))
+    return f"{numbers.cardinal(int(match['m']))} {seconds} point {numbers.digits(match['fraction'])}"
+
+
+def _zone(match: re.Match[str]) -> str:
+    words = (" " if match[0][0] == " " else "") + " ".join(match["zone"])
+    if match["offset"]:
+        sign = "plus" if match["offset"][0] == "+" else "minus"
+        words += f" {sign} {numbers.cardinal(int(match['offset'][1:]))}"
+    return words
+
+
+def _military(match: re.Match[str]) -> str:
+    hour, minute = int(match["hour"]), int(match["minute"])
+    head = numbers.cardinal(hour) if hour >= 10 else f"oh {numbers.cardinal(hour)}"
+    return f"{head} {numbers.cardinal(minute) if minute else 'hundred'} hours"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_CLOCK_RANGE, _clock_range, "digit:"),
+    rule(_NOON, _noon, ("noon", "midnight")),
+    rule(_FROM_TO, _hour_range, "digit am"),
+    rule(_LAP, _lap, "digit:"),
+    rule(_CLOCK, _clock, "digit:"),
+    rule(_LONG, _long_duration, "digit:"),
+    rule(_DOTTED, lambda match: clock(int(match["hour"]), int(match["minute"]), bare=True) + _half(match), "digit am"),
+    rule(_HOUR, lambda match: numbers.cardinal(int(match["hour"])) + _half(match), "digit am"),
+    rule(
+        _OCLOCK, lambda match: f"{numbers.cardinal(int(match['hour']))} o'clock", ("clock", "oclock"), ignore_case=True
+    ),
+    rule(_MILITARY, _military, "digit h"),
+    rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
+    rule(_DURATION, _duration, "digit h"),
+    rule(_HOURS_OF_DAYS, _duration, "digit h"),
+)

@@ -1,0 +1,182 @@
+"""Numbers with units as words: 5 km, 20°C, 16GB, 60 mph, 9.8 m/s², 5'7", 1920x1080, 4K."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import numbers
+from server.text.english.rules import Rule, alternatives, rule
+from server.text.english.unit_words import PER, POWERS, SPELLED_OUT, UNITS
+
+_NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
+_FRACTION = r"\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
+_NOT_NOUNS = (
+    "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
+    "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that|every"
+)
+_SIZE = "long|high|tall|wide|deep|thick|old|apart|off|down|up|off|north|south|east|west"
+_MEASURE = rf"""
+    (?:(?<!\w)(?P<article>[Aa]n?)[ ])?
+    (?P<sign>(?<![\w)])[-+−±~])?
+    (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
+    (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>{_NUMBER}))?
+    (?P<space>[ ]|-)?
+    (?:
+        (?P<unit>{alternatives(UNITS)})
+        (?P<power>[²³]|\^[23]|(?<=m)[23])?
+        (?:/(?P<per>{alternatives(PER)})(?P<squared>²|\^?2)?)?
+        (?![\w/°])(?!'\w) (?:\.(?=[ ][a-z\d(]|,))?
+    )
+    (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE})\b)[a-z]{{3}}))?
+"""
+_DEGREES = rf"""
+    (?P<sign>(?<![\w)])[-+−])?
+    (?<![\w.,]) (?P<number>{_NUMBER}) (?:[ ]?°?[ ]?[-–][ ]?(?P<to>{_NUMBER}))?
+    [ ]?(?:°|º|degrees?[ ](?=[CF]\b))(?:[ ]?(?P<scale>[CFKNSEW](?!\w)|celsius|fahrenheit))?
+"""
+_FEET = r"""
+    (?<![\w.]) (?P<feet>\d+) [ ]?(?:'|′|ft\.?|feet)[ ]?
+    (?P<inches>\d+(?:\.\d+)?) [ ]?(?:\"|''|″|in(?:ches|\.)?(?!\w)|(?![\w:]))
+    (?P<by>[ ]?[x×][ ]?(?=\d))?
+"""
+_INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTION})(?:"|″)(?=[ ]?[A-Za-z.,;)×]|$)"""
+_FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
+_SIZES = rf"""
+    (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
+    (?!\w|\.\d)(?![ ]?=)
+"""
+_SCALES = {
+    "c": " Celsius",
+    "f": " Fahrenheit",
+    "k": " Kelvin",
+    "n": " north",
+    "s": " south",
+    "e": " east",
+    "w": " west",
+}
+_RESOLUTIONS = r"(?<![\w.,])(?P<number>\d{3,4})(?P<kind>p|i)(?!\w)"
+_THOUSANDS = rf"""
+    (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
+    (?P<noun>(?=[ ][a-z]{{2,}}))?
+"""
+_KEPT_K = re.compile(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
+_NOUNS_OF_K = re.compile(
+    r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
+)
+_MORE = {"5G": "five G", "4G": "four G", "3G": "three G", "2G": "two G", "3D": "three D", "2D": "two D", "6G": "six G"}
+
+
+def _measure(match: re.Match[str]) -> str:
+    text, unit = match["number"], match["unit"]
+    if unit in SPELLED_OUT and match["space"] != " ":
+        return match[0]
+    if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
+        return match[0]
+    describes = (match["article"] is not None and match["noun"] is not None) or match["space"] == "-"
+    one = describes or _one(match["to"] or text)
+    noun = UNITS[unit][0 if one else 1]
+    power = (match["power"] or "").lstrip("^")
+    if power:
+        noun = f"{POWERS[power]} {noun}"
+    if match["per"]:
+        noun += f" per {PER[match['per']]}" + (" squared" if match["squared"] else "")
+    words = _words(text) + _upper(match)
+    article = f"{match['article']} " if match["article"] else ""
+    stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
+    return f"{article}{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
+
+
+def _is_inches(match: re.Match[str]) -> bool:
+    """Return whether "in" after a number is a unit: "2 in wide", not "I was 5 in 1990"."""
+    after = match.string[match.end() :]
+    return re.match(r"\s(?:wide|long|tall|high|deep|thick|of|x)\b|$", after) is not None
+
+
+def _ends_sentence(match: re.Match[str]) -> bool:
+    return re.match(r"\s+[A-Z]|\s*$", match.string[match.end() : match.end() + 3]) is not None
+
+
+def _upper(match: re.Match[str]) -> str:
+    if not match["to"]:
+        return ""
+    by = re.search(r"[x×]", match[0][: match.end("to") - match.start()])
+    return f" {'by' if by else 'to'} {numbers.number(match['to'])}"
+
+
+def _one(text: str) -> bool:
+    return numbers.is_one(text) or text in "½⅓⅔¼¾⅛⅜⅝⅞" or re.fullmatch(r"\d+/\d+", text) is not None
+
+
+def _words(text: str) -> str:
+    from server.text.english.fractions import mixed
+
+    return mixed(text) if re.search(r"[/½⅓⅔¼¾⅛⅜⅝⅞]", text) else numbers.number(text)
+
+
+def _sign(sign: str | None) -> str:
+    return {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}.get(sign or "", "")
+
+
+def _degrees(match: re.Match[str]) -> str:
+    last = match["to"] or match["number"]
+    words = numbers.number(match["number"]) + (f" to {numbers.number(match['to'])}" if match["to"] else "")
+    noun = "degree" if numbers.is_one(last) else "degrees"
+    scale = _SCALES.get((match["scale"] or "")[:1].lower(), "")
+    return f"{_sign(match['sign'])}{words} {noun}{scale}"
+
+
+def _feet(match: re.Match[str]) -> str:
+    by = " by " if match["by"] else ""
+    return f"{numbers.number(match['feet'])} foot {numbers.number(match['inches'])}{by}"
+
+
+def _inches(match: re.Match[str]) -> str:
+    if match.string.count('"', 0, match.start()) % 2:
+        return match[0]
+    article = match["article"] or ""
+    describes = article and re.match(r"[ ][A-Za-z]", match.string[match.end() : match.end() + 2])
+    return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
+
+
+def _sizes(match: re.Match[str]) -> str:
+    if " × " in match[0] and not match["depth"]:
+        return match[0]
+    sides = [side for side in (match["width"], match["height"], match["depth"]) if side]
+    return " by ".join(map(_side, sides))
+
+
+def _side(text: str) -> str:
+    return numbers.grouped(text) if len(text) in (3, 4) and text.isdecimal() else numbers.number(text)
+
+
+def _thousands(match: re.Match[str]) -> str:
+    scale = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion", "bn": "billion"}[match["scale"]]
+    words = numbers.number(match["number"])
+    if match["scale"] == "B" and match["noun"] is None and "." not in match["number"]:
+        return f"{words} B"
+    if re.match(r"[ ]gold\b", match.string[match.end() :][:6]):
+        return f"{words} karat"
+    if scale == "thousand":
+        before, after = match.string[max(0, match.start() - 6) : match.start()], match.string[match.end() :][:12]
+        resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
+        if resolution or (_KEPT_K.search(before) and (match["noun"] is None or _NOUNS_OF_K.match(after))):
+            return f"{words} K"
+    return f"{words} {scale}{' plus' if match['more'] else ''}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_FEET, _feet, ("digit mark", "ft", "feet")),
+    rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
+    rule(r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: _MORE[match[0]], "digit G"),
+    rule(_MEASURE, _measure, "digit unit"),
+    rule(_SIZES, _sizes, "digit x"),
+    rule(_INCHES, _inches, "digit mark"),
+    rule(
+        r"(?P<article>\b[Aa]n?[ ])(?P<number>\d+)'(?=[ ][a-z])",
+        lambda match: f"{match['article']}{numbers.number(match['number'])} foot",
+        "digit mark",
+    ),
+    rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
+    rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
+    rule(_THOUSANDS, _thousands, "digit K"),
+)

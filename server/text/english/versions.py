@@ -1,0 +1,107 @@
+"""Versions and model numbers as words: v2.1.3, Python 3.11, iOS 17.2, GPT-4, 1.0.0-beta.2, HTTP/2, COVID-19."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, alternatives, first_words, rule
+
+_PRODUCTS = """
+    Python Java Node Ruby PHP Perl Go Rust Swift Kotlin Scala Django Flask Rails React Angular Vue Svelte Next Laravel
+    Spring Ubuntu Debian Fedora Android iOS iPadOS macOS watchOS tvOS Windows Linux Chrome Firefox Safari Edge Docker
+    Kubernetes Postgres PostgreSQL MySQL MariaDB SQLite MongoDB Redis Kafka Nginx Apache TypeScript JavaScript NumPy
+    Pandas PyTorch TensorFlow Keras CUDA Unity Unreal Blender Photoshop Bluetooth USB HDMI OpenGL Vulkan DirectX
+    OpenSSL TLS SSL Terraform Ansible Jenkins Git Bash CMake GCC Clang LLVM Llama GPT Claude Gemini Qwen Mistral
+    Whisper Gradle Maven Spark Hadoop Airflow FastAPI Pydantic Tailwind Bootstrap jQuery Webpack Vite npm pip Minecraft
+    Godot HTML CSS ES ECMAScript Excel Word Office WordPress Drupal Magento
+""".split()
+_RELEASES = "version versions release update build firmware patch ver.".split()
+_STAGES = "alpha beta rc dev preview snapshot a b post final stable lts nightly hotfix pre SNAPSHOT RC LTS".split()
+_SUFFIX = rf"(?:[-.]?(?P<stage>{'|'.join(_STAGES)})[-.]?(?P<count>\d{{0,3}})(?!\w))?"
+_PART = r"\d{1,4}"
+_THREE = rf"""
+    (?<![\w.,$€£\-/]) (?P<v>[Vv](?:er(?:sion)?)?\.?[ ]?)? (?P<number>{_PART}(?:\.{_PART}){{2,4}}) {_SUFFIX} (?!\w|\.\d)
+"""
+_V = rf"""
+    (?<![\w.\-]) (?P<v>[Vv]|[Vv]er\.?[ ]?) (?P<number>{_PART}(?:\.{_PART}){{0,4}}) {_SUFFIX} (?:(?P<x>\.x)|(?!\w|\.\d))
+"""
+_NAMED = rf"""
+    (?<![\w.\-]) (?P<name>{alternatives(_PRODUCTS)}|(?i:{alternatives(_RELEASES)}))
+    (?P<gap>[ ]|-|/) (?P<v>v)? (?P<number>{_PART}\.{_PART}) {_SUFFIX} (?P<plus>\+)? (?P<x>\.x)? (?![\w%]|[.,]\d)
+"""
+_DOTTED_X = r"(?<![\w.])(?P<number>\d{1,3}(?:\.\d{1,3}){0,2})\.x(?!\w)"
+_PINNED = rf"(?<=[a-z\d])(?P<operator>==|>=|<=|~=|!=|@)(?P<number>{_PART}(?:\.{_PART}){{0,3}})(?!\w|\.\d)"
+_OPERATORS = {
+    "==": "equals",
+    ">=": "greater than or equal to",
+    "<=": "less than or equal to",
+    "~=": "compatible with",
+    "!=": "not equal to",
+    "@": "at",
+}
+_SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
+_EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
+_DASHED = r"""
+    (?<![\w.\-]) (?P<name>[A-Z][A-Za-z]{0,15}) -
+    (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?![\w\-]|\.\d)
+"""
+_SPOKEN_STAGES = {"rc": "R C", "lts": "L T S", "a": "A", "b": "B"}
+
+
+def version(number: str) -> str:
+    """Return a version number in words: "3.11.2" is "three point eleven point two"."""
+    return " point ".join(map(_part, number.split(".")))
+
+
+def _part(text: str) -> str:
+    return numbers.digits(text) if text.startswith("0") or len(text) > 3 else numbers.cardinal(int(text))
+
+
+def _suffix(match: re.Match[str]) -> str:
+    if not match["stage"]:
+        return ""
+    stage = match["stage"].lower()
+    count = f" {numbers.cardinal(int(match['count']))}" if match["count"] else ""
+    return f" {_SPOKEN_STAGES.get(stage, stage)}{count}"
+
+
+def _v(match: re.Match[str]) -> str:
+    head = "version " if match["v"] else ""
+    x = " point X" if match.groupdict().get("x") else ""
+    return head + version(match["number"]) + x + _suffix(match)
+
+
+def _named(match: re.Match[str]) -> str:
+    name = "version" if match["name"].lower() == "ver." else match["name"]
+    head = f"{name} version " if match["v"] else f"{name} "
+    tail = (" plus" if match["plus"] else "") + (" point X" if match["x"] else "")
+    return head + version(match["number"]) + _suffix(match) + tail
+
+
+def _pinned(match: re.Match[str]) -> str:
+    return f" {_OPERATORS[match['operator']]} {version(match['number'])}"
+
+
+def _episode(match: re.Match[str]) -> str:
+    return f"season {numbers.cardinal(int(match['season']))}, episode {numbers.cardinal(int(match['episode']))}"
+
+
+def _dashed(match: re.Match[str]) -> str:
+    """Return a name with a number, "GPT-4o", "COVID-19", "F-16", without its dash."""
+    number, point = match["number"], match["point"]
+    words = version(number + point) if point else numbers.grouped(number)
+    letter = f" {letters.spell(match['letter'])}" if match["letter"] else ""
+    return f"{match['name']} {words}{letter}"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(_EPISODE, _episode, "letter digit"),
+    rule(_NAMED, _named, first_words((*_PRODUCTS, *_RELEASES))),
+    rule(_THREE, _v, "digit."),
+    rule(_V, _v, ("letter digit", "ver", "version")),
+    rule(_PINNED, _pinned, ("=", "@")),
+    rule(_DOTTED_X, lambda match: f"{version(match['number'])} point X", ".x"),
+    rule(_SLASHED, lambda match: f"{match['name']} {version(match['number'])}", "/"),
+    rule(_DASHED, _dashed, "letter digit"),
+)

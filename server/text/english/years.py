@@ -1,0 +1,113 @@
+"""Years and decades as words: 1984, the 1990s, '80s, her 30s, 44 BC, the 1960s–70s."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.english import letters, numbers
+from server.text.english.rules import Rule, rule
+
+_DECADE = r"(?<![\w.,$€£])(?P<apostrophe>')?(?P<century>1\d|20|[1-9])?(?P<tens>\d0)'?s(?!\w)"
+_DECADE_BEFORE = re.compile(
+    r"""
+    (?: \b(?:the|her|his|their|my|our|your|its|in|mid|late|early|since|from|of|and|or|to|high|low|that|those|upper|
+        lower)[ -] | ^ )$
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What tells "the 90s" from 90 seconds."""
+_DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
+_SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
+_ERA = r"(?<![\w.,$])(?P<number>\d{1,5})[ ]?(?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.)(?!\w)"
+_ERA_BEFORE = r"(?<!\w)(?P<era>AD|A\.D\.)[ ](?P<number>\d{1,4})(?![\w,]\d|\w)"
+_YEAR = r"""
+    (?<![\w.,$€£#/'])
+    (?P<number> 1\d\d\d | 20\d\d | (?<=[Bb]y[ ])21\d\d | (?<=[Ii]n[ ])21\d\d )
+    (?![\w%/°]|[.,]\d)
+"""
+_NOT_COUNTED = (
+    "was is has its this plus as us yes versus always perhaps across unless thus towards besides sales elections "
+    "models olympics awards finals games results tax taxes series census crisis news saw"
+).split()
+"""Words with an s that are no plural, or that a year describes: the 2020 elections."""
+_COUNTED = re.compile(
+    rf"""
+    [ -](?: (?!(?:{"|".join(_NOT_COUNTED)})\b) [a-z]{{2,}}s\b
+          | (?:people|men|women|children|feet|fish|sheep|police|more)\b
+          | of[ ](?:the|them|us|these|those|my)\b
+          | (?:different|new|other|small|large|extra|old|young|total|separate|unique|active|registered|daily|
+               local)[ ][a-z]+s\b
+          | (?:square|cubic)[ ] )
+    """,
+    re.VERBOSE,
+)
+"""What follows a number that counts."""
+_MEASURED = re.compile(
+    r"""
+    (?: about|approximately|over|nearly|almost|than|costs?|weighs?|least|most|around|up[ ]to|counts?|equals|another|
+        plus|minus|times|by[ ]a[ ]factor[ ]of|all|these|those|some|total[ ]of|roughly|just|only|score[ds]?|[a-z][ ]of|
+        number|step|every|exactly|is|are|was|were|has|have|had|need|got|earn(?:ed)?|paid|pay )[ ]$
+    """,
+    re.VERBOSE,
+)
+"""What stands before a number that counts."""
+_YEAR_BEFORE = re.compile(
+    r"""
+    \b(?: in|since|until|till|by|from|of|year|during|before|after|around|circa|early|late|mid|spring|summer|autumn|fall|
+          winter|and|to|through|between|class|copyright|the|[A-Z][a-z]+ )[ -]$
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_SURELY_BEFORE = re.compile(r"\b(?:in|since|until|by|during|year) $", re.IGNORECASE)
+_CONTEXT = 18
+
+
+def _decade(match: re.Match[str]) -> str:
+    century, tens = match["century"], match["tens"]
+    if century:
+        return numbers.decade(int(century + tens)) if len(century) > 1 or tens != "00" else match[0]
+    if tens == "00":
+        return match[0]
+    if match["apostrophe"] or _DECADE_BEFORE.search(match.string, max(0, match.start() - 8), match.start()):
+        return numbers.decade(int(tens))
+    return match[0]
+
+
+def _year(match: re.Match[str]) -> str:
+    """Return a number of four digits as a year, where nothing shows that it counts something."""
+    text, number = match.string, int(match["number"])
+    before = text[max(0, match.start() - _CONTEXT) : match.start()]
+    counted = _COUNTED.match(text, match.end()) is not None
+    if _YEAR_BEFORE.search(before):
+        counts = counted and not _SURELY_BEFORE.search(before)
+    else:
+        counts = counted or _MEASURED.search(before) is not None
+    # "1500 people" is fifteen hundred of them, whichever it is.
+    hundreds = number % 100 == 0 and number // 100 % 10 != 0
+    return numbers.cardinal(number) if counts and not hundreds else numbers.year(number)
+
+
+def _era(match: re.Match[str]) -> str:
+    number = match["number"]
+    words = numbers.year(int(number)) if len(number) == 4 else numbers.cardinal(int(number))
+    return f"{words} {letters.spell(match['era'])}"
+
+
+def _decades(match: re.Match[str]) -> str:
+    return f"{numbers.decade(int(match['start']))} to {numbers.decade(int(match['end']))}"
+
+
+EARLY: tuple[Rule, ...] = (
+    rule(_ERA, _era, ("capitals", "B.C", "A.D", "C.E")),
+    rule(
+        _ERA_BEFORE,
+        lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}",
+        ("AD ", "A.D. "),
+    ),
+    rule(_DECADES, _decades, ("0s-", "0s–", "0s –", "0s -")),
+    rule(_DECADE, _decade, ("0s", "0's")),
+    rule(_SHORT, lambda match: numbers.year(int(match["year"])), "quoted digit"),
+)
+"""Run before units: "the 90s" is a decade, "90s" elsewhere a duration."""
+
+RULES: tuple[Rule, ...] = (rule(_YEAR, _year, "three digits"),)

@@ -1,0 +1,100 @@
+"""Blocks of a text that arrives in deltas: where a paragraph, a list or a piece of markup that is held back ends."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_ITEM = r"[ \t]{0,12}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|\d{1,9}[.)])[ \t]"
+_LIST = re.compile(_ITEM)
+_FIRST_ITEM = re.compile(r"[ \t]{0,3}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|1[.)])[ \t]")
+"""An item that ends a paragraph: a number but 1 may be a part of it, as in Markdown."""
+_HEADING = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t]|$)")
+_FENCE = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
+_HELD = re.compile(r"[ ]{0,3}(?:>|\||<)|[^\n]*\|")
+_UNDERLINE = re.compile(r"[ ]{0,3}(?:=+|-{2,})[ \t]*$")
+_RULE = re.compile(r"[ ]{0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_UNDECIDED = re.compile(r"[ \t]*(?:[-+*•◦▪‣●○☐☑☒➤►–—#>`~=|<_\[]{0,6}[ \t]*|\d{1,9}[.)]?[ \t]?)$")
+"""The beginning of a line that does not tell yet what the line is."""
+_SSML = re.compile(r"\s*<(?:\?xml|speak)")
+_BLANK = re.compile(r"\n[^\S\n]*\n")
+
+PLAIN, ITEMS, HELD = "plain", "items", "held"
+
+
+class Begun(NamedTuple):
+    """The block at the beginning of a text that is not complete.
+
+    kind: PLAIN prose; ITEMS of a list; HELD until it is complete. end: its end, None while it goes on. limit: before it
+    the kind of every line is known; for ITEMS, only complete items stand before it.
+    """
+
+    kind: str
+    end: int | None
+    limit: int
+
+
+def begun(text: str, *, final: bool, inside: bool, markup: bool) -> Begun | None:
+    """Return the block that ``text`` begins with, None if that cannot be told yet.
+
+    text: begins with a line that is not blank. inside: it continues a paragraph. markup: Markdown counts.
+    """
+    blank = _BLANK.search(text)
+    end = blank.start() if blank else len(text) if final else None
+    if not markup:
+        return Begun(PLAIN, end, len(text) if end is None else end)
+    if _SSML.match(text) and not inside:
+        return Begun(HELD, len(text) if final else None, 0)
+    first, newline, _ = text.partition("\n")
+    if not inside:
+        if not newline and not final and _UNDECIDED.match(first):
+            return None
+        if _HEADING.match(first) or _RULE.match(first):
+            return Begun(HELD, len(first) if newline or final else None, 0)
+        if fence := _FENCE.match(first):
+            return Begun(HELD, _after_fence(text, fence["fence"], final=final), 0)
+        if _LIST.match(first):
+            return Begun(ITEMS, end, _last_item(text))
+        if _HELD.match(first):
+            return Begun(HELD, end, 0)
+    return _plain(text, end, final=final)
+
+
+def _plain(text: str, end: int | None, *, final: bool) -> Begun:
+    """Return a paragraph, which a line that begins something else ends."""
+    stop = len(text) if end is None else end
+    start = text.find("\n", 0, stop) + 1
+    while start:
+        after = text.find("\n", start, stop)
+        line = text[start : stop if after < 0 else after]
+        complete = after >= 0 or final or end is not None
+        if not complete and _UNDECIDED.match(line):
+            return Begun(PLAIN, None, start - 1)
+        if _UNDERLINE.match(line):
+            return Begun(PLAIN, start + len(line), start - 1)
+        if any(pattern.match(line) for pattern in (_HEADING, _FENCE, _FIRST_ITEM, _RULE)) or line.lstrip().startswith(
+            ">"
+        ):
+            return Begun(PLAIN, start - 1, start - 1)
+        start = after + 1
+    return Begun(PLAIN, end, stop)
+
+
+def _after_fence(text: str, fence: str, *, final: bool) -> int | None:
+    closing = re.compile(
+        rf"\n[ ]{{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*(?=\n|$)"
+        if final
+        else rf"\n[ ]{{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*(?=\n)"
+    )
+    match = closing.search(text)
+    return match.end() if match else len(text) if final else None
+
+
+def _last_item(text: str) -> int:
+    """Return the index of the newline before the last item: what stands before is complete."""
+    last = text.rfind("\n")
+    while last > 0:
+        if _LIST.match(text, last + 1) and not text[last + 1 : last + 16].startswith((" ", "\t")):
+            return last
+        last = text.rfind("\n", 0, last)
+    return 0

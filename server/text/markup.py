@@ -1,0 +1,190 @@
+"""Markdown and HTML as plain text: paragraphs separated by empty lines, items and headings ended by full stops."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from server.text import marks, ssml, tags
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_MARKUP = re.compile(
+    r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE
+)
+_BULLET = re.compile(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
+_TASK = re.compile(r"^\[[ xX]\]\s+")
+_PRODUCT = re.compile(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
+_STAR = "\ue010"
+"""Stands for an asterisk that multiplies, so that it is no emphasis."""
+_RUN = re.compile(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
+"""A run of a mark that means nothing in Markdown: it is decoration, or an attempt to keep the parser busy."""
+_CITATION = re.compile(r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】")
+_SCRIPT = re.compile(r"<(script|style)\b[^>]{0,500}>.*?(?:</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
+_MOST_MARKS = 4000
+_MARK_SHARE = 4
+_BLANK = re.compile(r"\n[^\S\n]*\n\s*")
+_ENDED = re.compile(r"[.!?:;,…][\"')\]]*\s*$")
+_TERMINAL = re.compile(r"[.!?:;,—-][\"')\]]*$")
+WRAPPED_FROM = 55
+"""A line of at least this many characters that has no end mark continues in the next one."""
+_STARTS_ITEM = re.compile(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")
+
+
+def to_text(text: str, *, line_before: int = 0) -> str:
+    """Return ``text`` without markup. Program code is enclosed in marks, a ``<break>`` becomes the mark of a pause.
+
+    line_before: characters before the text in its first line, where the text continues another one.
+    """
+    text = ssml.bracket_pauses(text)
+    if not _MARKUP.search(text):
+        return paragraphs(text, line_before=line_before)
+    text = _BULLET.sub(r"\1- ", text)
+    text = _CITATION.sub("", _RUN.sub(r"\1", text))
+    if "<" in text:
+        text = _SCRIPT.sub("", text)
+    if len(re.findall(r"[*_`\[\]<>&|(!]", text)) > min(_MOST_MARKS, 20 + len(text) // _MARK_SHARE):
+        return _stripped(text)
+    blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)
+    return "\n\n".join(filter(None, blocks)).replace(_STAR, "*")
+
+
+def paragraphs(text: str, *, line_before: int = 0) -> str:
+    """Return a text without markup with each paragraph in one line and one empty line between two."""
+    first, *others = _BLANK.split(text)
+    return "\n\n".join(filter(None, (join_lines(first, line_before=line_before), *map(join_lines, others))))
+
+
+def _stripped(text: str) -> str:
+    """Return a text that is more marks than words without its marks; no parser sees it."""
+    text = html.unescape(re.sub(r"<[^<>]{0,300}>|[*`\[\]<>|]|(?<!\w)_+|_+(?!\w)", " ", text))
+    return paragraphs(text)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # half of the package's import time, and plain prose does not need it
+
+    # Indented text is prose that somebody indented, more often than code.
+    return MarkdownIt("commonmark", {"maxNesting": 12}).enable(["table", "strikethrough"]).disable("code")
+
+
+def _blocks(text: str, depth: int, line_before: int = 0) -> Iterator[str]:
+    """Yield paragraphs. A list is one paragraph, its items are sentences."""
+    items: list[str] = []
+    item: list[str] | None = None
+    level = 0
+    row: list[str] | None = None
+    numbers: list[int | None] = []
+    heading = False
+    for token in _parser().parse(text):
+        kind = token.type
+        if kind in ("bullet_list_open", "ordered_list_open"):
+            if item:
+                items.append(_item(item))
+                item = []
+            numbers.append(int(token.attrGet("start") or 1) if kind[0] == "o" else None)
+            level += 1
+        elif kind in ("bullet_list_close", "ordered_list_close"):
+            level -= 1
+            numbers.pop()
+            if not level:
+                yield " ".join(items)
+                items, item = [], None
+        elif kind == "list_item_open":
+            number = numbers[-1]
+            item = [] if number is None else [f"{number}."]
+            if number is not None:
+                numbers[-1] = number + 1
+        elif kind == "list_item_close":
+            if item:
+                items.append(_item(item))
+            item = None
+        elif kind == "heading_open":
+            heading = True
+        elif kind == "heading_close":
+            heading = False
+        elif kind == "tr_open":
+            row = []
+        elif kind == "tr_close":
+            yield ended(", ".join(filter(None, row or [])))
+            row = None
+        else:
+            for paragraph in _content(token, depth, line_before):
+                line_before = 0
+                if row is not None:
+                    row.append(paragraph.rstrip("."))
+                elif item is not None:
+                    item.append(_TASK.sub("", paragraph))
+                elif level:
+                    items.append(ended(paragraph))
+                else:
+                    yield ended(paragraph) if heading else paragraph
+
+
+def _item(parts: list[str]) -> str:
+    return ended(" ".join(filter(None, parts)))
+
+
+def _content(token: Token, depth: int, line_before: int) -> Iterator[str]:
+    """Yield the paragraphs of a token that has text."""
+    if token.type == "inline":
+        first, *others = _BLANK.split(_inline(token.children or []))
+        yield join_lines(first, line_before=line_before)
+        yield from map(join_lines, others)
+    elif token.type == "fence":
+        yield f"{marks.CODE_START}{token.content.strip()}{marks.CODE_END}"
+    elif token.type == "html_block":
+        inner = tags.strip(token.content)
+        if depth < 2 and inner.strip():
+            yield from _blocks(inner, depth + 1)
+
+
+def _inline(children: list[Token]) -> str:
+    words: list[str] = []
+    for token in children:
+        if token.type == "text":
+            words.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            words.append("\n")
+        elif token.type == "code_inline":
+            words.append(f"{marks.CODE_START}{token.content}{marks.CODE_END}")
+        elif token.type == "image":
+            words.append(_inline(token.children or []))
+        elif token.type == "html_inline":
+            words.append(tags.spoken(token.content, words[-1][-1:] if words else ""))
+    return re.sub(r"\[?\^\w{1,10}\]?(?=\W|$)(?<=[\]\w])", _footnote, "".join(words))
+
+
+def _footnote(match: re.Match[str]) -> str:
+    return "" if match[0].startswith("[^") else match[0]
+
+
+def ended(text: str) -> str:
+    """Return ``text`` with a full stop at its end, if it has no end mark."""
+    return text if not text or _ENDED.search(text) else f"{text}."
+
+
+def join_lines(paragraph: str, *, line_before: int = 0) -> str:
+    """Return a paragraph in one line. A short line without an end mark, before one that begins anew, is a sentence.
+
+    line_before: characters before the paragraph in its first line.
+    """
+    lines = [line for line in (" ".join(line.split()) for line in paragraph.split("\n")) if line]
+    if len(lines) < 2:
+        return "".join(lines)
+    joined = []
+    for index, (line, following) in enumerate(pairwise(lines)):
+        if re.search(r"[a-z]-$", line) and re.match(r"[a-z]", following):
+            joined.append(line[:-1])
+            continue
+        wrapped = len(line) + (0 if index else line_before) >= WRAPPED_FROM
+        breaks = not wrapped and not _TERMINAL.search(line) and _STARTS_ITEM.match(following)
+        joined.append(f"{line}. " if breaks else f"{line} ")
+    return "".join([*joined, lines[-1]])

@@ -1,0 +1,124 @@
+"""A subset of SSML: breaks, say-as, sub, phoneme, paragraphs; other tags are dropped, their text is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from server.text import marks
+
+SayAs = Callable[[str, str, str], str]
+"""Speaks a text as the given ``interpret-as`` and ``format``."""
+
+_TAG = re.compile(r"<(?:speak|break|say-as|sub|phoneme|prosody|emphasis|voice|mark|audio|p|s)[\s/>]")
+_SPEAK = re.compile(r"^\s*(?:<\?xml[^>]{0,200}\?>)?\s*<speak[\s>]")
+_TIME = re.compile(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
+_STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": 0.5, "strong": 0.75, "x-strong": 1.0}
+_DEFAULT_BREAK = "medium"
+_DROPPED = frozenset("desc metadata meta lexicon lookup".split())
+_REPLACED = frozenset("sub phoneme say-as".split())
+_PARAGRAPHS = frozenset("p paragraph".split())
+_SENTENCES = frozenset("s sentence".split())
+_ENDS = ".!?:;,"
+_BRACKET_PAUSE = re.compile(
+    r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]",
+    re.I,
+)
+
+
+def is_ssml(text: str) -> bool:
+    """Return whether ``text`` has a tag of SSML that HTML has not, or is a ``<speak>`` document."""
+    return "<" in text and (
+        _SPEAK.match(text) is not None
+        or re.search(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias", text) is not None
+    )
+
+
+def break_seconds(time: str | None, strength: str | None) -> float:
+    """Return the length of a ``break``. An unreadable time counts as none given."""
+    match = _TIME.match(time or "")
+    if match:
+        return float(match[1]) / (1000 if match[2].lower() == "ms" else 1)
+    return _STRENGTHS.get((strength or _DEFAULT_BREAK).strip(), _STRENGTHS[_DEFAULT_BREAK])
+
+
+def bracket_pauses(text: str) -> str:
+    """Return ``text`` with ``[pause 0.5s]`` as marks of pauses."""
+    return _BRACKET_PAUSE.sub(_bracket_pause, text) if "[" in text else text
+
+
+def _bracket_pause(match: re.Match[str]) -> str:
+    if match["time"] is None:
+        return f" {marks.pause(_STRENGTHS[_DEFAULT_BREAK])} "
+    return f" {marks.pause(float(match['time']) / (1000 if match['unit'] == 'ms' else 1))} "
+
+
+def read(text: str, say_as: SayAs) -> str | None:
+    """Return the text of an SSML document with marks of pauses; None if it is not well-formed XML."""
+    from xml.parsers.expat import ExpatError, ParserCreate  # loads a library that only SSML needs
+
+    document = text.strip()
+    if "<!DOCTYPE" in document or "<!ENTITY" in document:
+        return None
+    if not _SPEAK.match(document):
+        document = f"<speak>{document}</speak>"
+    reader = _Reader(say_as)
+    parser = ParserCreate("utf-8")
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.data
+    try:
+        parser.Parse(document.encode("utf-8", "surrogatepass"), True)
+    except (ExpatError, UnicodeEncodeError):
+        return None
+    return reader.text()
+
+
+class _Reader:
+    """Collects the text of a document. It keeps no tree, so depth costs nothing."""
+
+    def __init__(self, say_as: SayAs) -> None:
+        self._say_as = say_as
+        self._pieces: list[str] = []
+        self._inside: list[tuple[dict[str, str], int]] = []
+        self._dropped = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        name = name.rpartition(":")[2]
+        if name == "break" and not self._dropped:
+            seconds = break_seconds(attributes.get("time"), attributes.get("strength"))
+            self._pieces.append(f" {marks.pause(seconds)} " if seconds else " ")
+        elif name in _DROPPED:
+            self._dropped += 1
+        elif name in _REPLACED:
+            self._inside.append((attributes, len(self._pieces)))
+        elif name in _PARAGRAPHS:
+            self._pieces.append("\n\n")
+
+    def end(self, name: str) -> None:
+        name = name.rpartition(":")[2]
+        if name in _DROPPED:
+            self._dropped -= 1
+        elif name in _REPLACED:
+            attributes, start = self._inside.pop()
+            inner = "".join(self._pieces[start:])
+            self._pieces[start:] = [self._replaced(name, inner, attributes)]
+        elif name in _SENTENCES or name in _PARAGRAPHS:
+            self._pieces.append((" " if self._ended() else ". ") if name in _SENTENCES else "\n\n")
+
+    def data(self, text: str) -> None:
+        if not self._dropped:
+            self._pieces.append(text)
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def _ended(self) -> bool:
+        last = self._pieces[-1].rstrip() if self._pieces else ""
+        return not last or last[-1] in _ENDS
+
+    def _replaced(self, name: str, inner: str, attributes: dict[str, str]) -> str:
+        if name in ("sub", "phoneme"):
+            return attributes.get("alias") or inner
+        kind = attributes.get("interpret-as", "").strip().lower()
+        return self._say_as(inner.strip(), kind, attributes.get("format", "").strip().lower())

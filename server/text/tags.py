@@ -1,0 +1,63 @@
+"""HTML tags: dropped, or turned into breaks of lines and paragraphs; what only looks like a tag stays."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from server.text import marks, ssml
+
+_KNOWN = frozenset(
+    """
+    a abbr acronym address article aside audio b base bdi bdo big blockquote body br break button canvas caption center
+    cite code col colgroup data dd del details dfn dialog div dl dt em embed emphasis fieldset figcaption figure font
+    footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label legend li link main map mark meta
+    nav noscript object ol optgroup option p param phoneme picture pre prosody q s samp say-as script section select
+    small source span speak strike strong style sub summary sup svg table tbody td template textarea tfoot th thead time
+    title tr track tt u ul var video voice wbr
+    """.split()
+)
+_PARAGRAPH = frozenset(
+    "p div h1 h2 h3 h4 h5 h6 section article header footer table ul ol dl blockquote pre hr body main figure "
+    "form".split()
+)
+_LINE = frozenset("br li tr dt dd option".split())
+_TAG = re.compile(
+    r"""
+    <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>
+  | <!--.*?--> | <[!?][^<>]{0,500}>
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_ATTRIBUTES = re.compile(
+    r"\s*(?:[A-Za-z_:@][\w:.@-]{0,60}\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+)\s*"
+    r"|(?:disabled|checked|hidden|selected|required|controls|autoplay|open|async|defer|readonly|multiple)\s*)*/?\s*"
+)
+
+
+def strip(text: str) -> str:
+    """Return ``text`` without its tags, with entities decoded."""
+    return html.unescape(_TAG.sub(lambda match: spoken(match[0], text[match.start() - 1 : match.start()]), text))
+
+
+def spoken(tag: str, before: str) -> str:
+    """Return what replaces ``tag``: nothing, a break, the mark of a pause, or the tag itself if it is none.
+
+    before: the character before it. ``List<T>`` and ``a <b and c> d`` have no tags.
+    """
+    match = _TAG.fullmatch(tag)
+    if match is None or match["name"] is None:
+        return ""
+    name = match["name"].lower()
+    if not _ATTRIBUTES.fullmatch(match["attributes"]) or (
+        name not in _KNOWN and before.isalnum() and not match["close"]
+    ):
+        return tag
+    if name == "break":
+        attributes = dict(re.findall(r"(time|strength)\s*=\s*[\"']?([^\"'\s/>]+)", match["attributes"]))
+        return f" {marks.pause(ssml.break_seconds(attributes.get('time'), attributes.get('strength')))} "
+    if name in _PARAGRAPH:
+        return "\n\n"
+    if name in _LINE:
+        return "\n"
+    return " " if name in ("td", "th", "img") else ""

@@ -1,0 +1,78 @@
+"""The items of the text front end: what is typed, what should be said, and how the two are compared.
+
+``python -m tests.unit.text.readings`` prints the share of right items for each class, with ``--failures`` what went
+wrong. Every third item is held out: rules were written without looking at it. ``--held-out`` takes these instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import unicodedata
+from pathlib import Path
+from typing import NamedTuple
+
+from server.text.frontend import spoken
+
+FOLDER = Path(__file__).parent / "items"
+CLASSES = sorted(path.stem for path in FOLDER.glob("*.tsv"))
+SAME = "="
+"""Stands for: the words as they are typed."""
+LENIENT = {"acronyms": 0.90, "urls": 0.90}
+LEAST = 0.95
+
+
+class Item(NamedTuple):
+    typed: str
+    readings: tuple[str, ...]
+    held_out: bool
+
+    def is_right(self, said: str) -> bool:
+        return words(said) in {words(reading) for reading in self.readings}
+
+
+def items(name: str) -> list[Item]:
+    """The items of a class. ``\\n``, ``\\r``, ``\\t`` and ``\\u2028`` are escaped in the file."""
+    found = []
+    for index, line in enumerate((FOLDER / f"{name}.tsv").read_text(encoding="utf-8").splitlines()):
+        typed, said = line.split("\t")
+        typed = typed.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("\\u2028", "\u2028")
+        found.append(Item(typed, tuple(typed if each == SAME else each for each in said.split(" | ")), index % 3 == 2))
+    return found
+
+
+def words(text: str) -> str:
+    """Lower case, no punctuation; hyphens and dashes separate words, apostrophes and full stops do not."""
+    text = re.sub(r"[-—–\s]+", " ", unicodedata.normalize("NFC", text).lower())
+    return " ".join(re.sub(r"[^\w\s]", "", text).split())
+
+
+def least_share(name: str) -> float:
+    return LENIENT.get(name, LEAST)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("classes", nargs="*", default=CLASSES)
+    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--failures", action="store_true")
+    asked = parser.parse_args()
+    right = total = 0
+    for name in asked.classes:
+        part = [item for item in items(name) if item.held_out == asked.held_out]
+        wrong = [item for item in part if not item.is_right(spoken(item.typed, "english").text)]
+        right, total = right + len(part) - len(wrong), total + len(part)
+        share = 1 - len(wrong) / len(part)
+        print(
+            f"{name:14} {len(part) - len(wrong):3} of {len(part):3}  {share:6.1%} {'' if share >= least_share(name) else '<'}"
+        )
+        if asked.failures:
+            for item in wrong:
+                print(
+                    f"    {item.typed!r}\n      said {words(spoken(item.typed, 'english').text)!r}\n      not  {words(item.readings[0])!r}"
+                )
+    print(f"{'all':14} {right:3} of {total:3}  {right / total:6.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The steps of the front end together: what runs, what is reported, what comes out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.text import marks
+from server.text.frontend import STEPS, Pause, spoken
+
+from .readings import CLASSES, items
+
+PLAIN = [
+    "The ferry leaves the harbor at noon and comes back before dark.",
+    'She said, "I don\'t know," and left; nobody followed her.',
+    "Is it true? Yes, it is!",
+    "My well-known neighbor's dog isn't friendly.",
+]
+TYPED = [item.typed for name in CLASSES for item in items(name)]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_plain_sentence_stays_as_it_is(text):
+    assert spoken(text, "english") == (text, (), ())
+
+
+@given(st.text())
+def test_any_text_can_be_spoken_without_digits(text):
+    result = spoken(text, "english").text
+    assert not any(character.isdigit() for character in result)
+    assert not marks.RESERVED.search(result)
+
+
+@given(st.lists(st.sampled_from([*TYPED, *PLAIN, "**", "`", "<b>", "[", "]( ", "$", "5", " - ", "\n", "\n\n", "🎉"])))
+def test_pieces_of_real_text_can_stand_beside_each_other(pieces):
+    result = spoken("".join(pieces), "english").text
+    assert not any(character.isdigit() for character in result)
+
+
+@given(st.text(), st.sampled_from(["german", "auto", "chinese", "klingon"]), st.sets(st.sampled_from(STEPS)))
+def test_other_languages_and_steps_never_fail(text, language, steps):
+    spoken(text, language, steps)
+
+
+@given(st.lists(st.sampled_from(" ".join(PLAIN).split()), min_size=1).map(" ".join))
+def test_plain_words_are_spoken_the_same_when_they_are_normalized_again(text):
+    once = spoken(text, "english").text
+    assert spoken(once, "english").text == once
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_is_spoken_for_an_item_stays_when_it_is_normalized_again(name):
+    once = [spoken(item.typed, "english").text for item in items(name)]
+    again = [spoken(each, "english").text for each in once]
+    changed = [(before, after) for before, after in zip(once, again, strict=True) if before != after]
+    assert len(changed) <= len(once) // 20, changed
+
+
+def test_the_steps_that_changed_a_text_are_named():
+    assert spoken("“Hi” **you** 🎉 5", "english").changed == ("unicode", "markup", "emoji", "normalize")
+    assert spoken("It costs $5.", "english", {"unicode", "markup", "emoji"}) == ("It costs $5.", (), ())
+    assert spoken("SQL", "english", pronunciations={"SQL": "sequel"}).changed == ("pronunciations", "normalize")
+
+
+def test_without_normalize_numbers_and_capitals_stay():
+    text = "Call **Dr. Smith** at 5 p.m. – it costs $3.50 at NASA. 🎉"
+    assert (
+        spoken(text, "english", {"unicode", "markup", "emoji"}).text
+        == "Call Dr. Smith at 5 p.m. – it costs $3.50 at NASA."
+    )
+
+
+@pytest.mark.parametrize("language", ["german", "French", "auto"])
+def test_other_languages_keep_their_words_and_numbers(language):
+    text = "Das kostet **3,50 €** am 3. Oktober… 🎉"
+    assert spoken(text, language).text == "Das kostet 3,50 € am 3. Oktober..."
+
+
+def test_an_unknown_step_is_refused():
+    with pytest.raises(ValueError, match="steps must be among unicode, markup, emoji, normalize, got spell"):
+        spoken("Hi", "english", {"spell"})
+
+
+def test_paragraphs_stay_apart():
+    assert spoken("Dear Ann,\n\nI am fine.\n\n\n\nBen", "english").text == "Dear Ann.\n\nI am fine.\n\nBen."
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "pauses"),
+    [
+        ("Wait [pause 0.5s] for it.", "Wait for it.", [(5, 0.5)]),
+        ("[pause 2s] Hi there", "Hi there.", [(0, 2.0)]),
+        ("Bye [pause 250ms]", "Bye.", [(4, 0.25)]),
+        ('<speak>One.<break time="1s"/>Two.<break strength="none"/></speak>', "One. Two.", [(5, 1.0)]),
+        ('One <break time="300ms"/> & two <b>three', "One and two three.", [(4, 0.3)]),
+        ("A [pause 99s] b", "A b.", [(2, 10.0)]),
+    ],
+)
+def test_pauses_have_their_position_and_length(typed, text, pauses):
+    assert spoken(typed, "english") == (text, spoken(typed, "english").changed, tuple(Pause(*each) for each in pauses))
+
+
+def test_private_characters_of_the_text_are_no_marks():
+    text = f"a{marks.pause(1)}b{marks.CODE_START}c{marks.word(0)}d"
+    assert spoken(text, "english", (), {"x": "y"}) == ("abcd", (), ())
+
+
+class TestPronunciations:
+    def test_an_entry_matches_whole_words_in_any_case(self):
+        entries = {"nguyen": "win", "data base": "database"}
+        assert (
+            spoken("Nguyen's NGUYEN Nguyens, Data Base", "english", (), entries).text == "win's win Nguyens, database"
+        )
+
+    def test_an_entry_with_capitals_matches_only_as_written(self):
+        assert spoken("US us", "english", (), {"US": "America"}).text == "America us"
+
+    def test_a_respelling_is_not_normalized(self):
+        entries = {"GIF": "jif", "C++": "C plus plus", "K8s": "kates 8 NASA"}
+        assert spoken("A GIF in C++ on K8s", "english", STEPS, entries).text == "A jif in C plus plus on kates 8 NASA."
+
+    def test_the_longest_entry_wins(self):
+        entries = {"new york": "N Y", "new": "nu", "york": "yorick"}
+        assert spoken("new new york york", "english", (), entries).text == "nu N Y yorick"
+
+    def test_empty_words_are_left_out(self):
+        assert spoken("a b", "english", (), {"": "x", " ": "y"}).text == "a b"
+
+
+def test_the_package_is_imported_without_torch_and_without_the_markdown_parser():
+    code = "import sys, server.text.frontend, server.text.live; print([m for m in ('torch', 'markdown_it') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
