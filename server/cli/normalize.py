@@ -1,4 +1,4 @@
-"""The ``sonant normalize`` command: prints what will be spoken for a text."""
+"""The ``sonant normalize`` command: prints a text as the text front end reads it. Requests do not pass through it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def normalize(
     ] = None,
     name_emoji: Annotated[bool, typer.Option("--name-emoji", help="Name emoji instead of dropping them.")] = False,
 ) -> None:
-    """Print what will be spoken for TEXT."""
+    """Print TEXT as the text front end reads it: numbers, abbreviations and symbols as words, without markup.
+
+    The server and ``sonant say`` do not apply the front end yet.
+    """
     typed = sys.stdin.read() if text == "-" else text
     chosen = [step for step in (each.strip() for each in steps.split(",")) if step]
     try:
