@@ -210,7 +210,7 @@ def test_one_client_leaves_room_in_the_queue_for_others(short_queue: Serving) ->
             stack.enter_context(short_queue.send_speech(speech(), f"hog-waiting-{number}"))
         short_queue.until(lambda stats: stats["requests"] == MAX_RUNNING + 3)
         error = check(synthesize(short_queue, "hog-refused"), 429, None, "rate_limit_exceeded")
-        assert "3 of 4 places" in error["message"]
+        assert "3 of 4 waiting requests" in error["message"]
         other = clients.submit(synthesize, short_queue, "other-client", OTHER)
         short_queue.until(lambda stats: stats["requests"] == MAX_RUNNING + 4)
         stack.close()
