@@ -63,8 +63,8 @@ _TOKEN = re.compile(
   | (?P<file>(?<![\w.])[A-Za-z0-9_][\w\-]*\.(?:py|js|ts|md|txt|json|ya?ml|toml|html|css|sh|csv|c|h|cpp|rs|pdf)(?![\w(]))
   | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)*)
   | (?P<name>[^\W\d]\w*)
+  | (?P<stop>[,:]|[.!?](?=\s|$))
   | (?P<operator>{alternatives(OPERATORS)})
-  | (?P<stop>[,:])
   | (?P<other>\S)
     """,
     re.VERBOSE,
@@ -94,10 +94,10 @@ def _line(line: str) -> str:
     words: list[str] = []
     for token in _TOKEN.finditer(statement):
         spoken = _token(token)
-        if spoken != ",":
+        if token.lastgroup != "stop":
             words.append(spoken)
-        elif words and words[-1][-1:] != ",":
-            words[-1] += ","
+        elif words and words[-1][-1:] not in ",.!?":
+            words[-1] += spoken
     said = " ".join(filter(None, words)).rstrip(",")
     return f"{said}, {comment}" if said and comment else said or comment
 
@@ -115,7 +115,7 @@ def _token(token: re.Match[str]) -> str:
     if kind == "string":
         return text[1:-1].strip()
     if kind == "stop":
-        return ","
+        return "," if text in ",:" else text
     if kind == "flag":
         return _flag(text)
     if kind == "url":

@@ -28,7 +28,7 @@ _DOUBLED = re.compile(
     re.VERBOSE,
 )
 _STARTING = re.compile(r"^[\s,;:]+|^[.]+(?=\s*\w)")
-_SENTENCE_START = re.compile(r"(?<=[a-z]{2}[.!?] )[a-z](?![A-Z])")
+_SENTENCE_START = re.compile(r"(?<=[A-Za-z][.!?] )(?<!\.m\. )[a-z](?![A-Z])")
 _EMPTY_QUOTES = re.compile(r"\"\s*\"")
 _END = re.compile(r"[.!?…]['\")]*$")
 _END_PAUSES = re.compile(r"[\s\U000f0000-\U000fffff]*[\U000f0000-\U000fffff]\s*$")
