@@ -17,8 +17,8 @@ from tests.unit.text.readings import CLASSES, items
 
 PROSE = (
     "The ferry leaves the harbor at noon and comes back before dark. Nobody remembered where the old map was kept, but "
-    "the librarian found a letter between two dusty atlases. She wrapped the warm bread in a towel, set it on the table "
-    'and waited. "You should taste the soup before you add any more salt," he said. '
+    "the librarian found a letter between two dusty atlases. She wrapped the warm bread in a towel, set it on the "
+    'table and waited. "You should taste the soup before you add any more salt," he said. '
 )
 CHAT = (
     "Sure! Here are **three tips** for a better sleep:\n\n1. **Keep a schedule** - go to bed at the same time, even on "
