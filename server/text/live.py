@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from server.text.english import normalize as english
 from server.text.english import tidy
 from server.text.frontend import STEPS, Frontend, Spoken
 from server.text.live_blocks import ITEMS, PLAIN, Begun, begun
+from server.text.patterns import lazy
 
 _AHEAD = 3
 """Plain words that have to follow a place before it is safe: no rule looks back across more of them."""
 _WORD = r"[^\W\d_A-Z](?:[^\W\d_A-Z]|'(?=\w))*"
-_PLACE = re.compile(rf"(?<=[^\W\d_]),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
-_WORD_END = re.compile(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
+_PLACE = lazy(rf"(?<=[^\W\d_]),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
+_WORD_END = lazy(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
 """A safe place where nothing is put into words."""
-_OPEN = re.compile(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")
+_OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")
 """What is left of markup that may still be closed."""
-_OPEN_QUOTE = re.compile(r"(?<!\w)'(?=\w)")
-_CLOSED_QUOTE = re.compile(r"(?<=[\w.,!?])'(?!\w)")
-_OPEN_CALL = re.compile(r"\w[(\[][^)\]\n]*$")
-_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
+_OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
+_CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")
+_OPEN_CALL = lazy(r"\w[(\[][^)\]\n]*$")
+_SENTENCE_END = lazy(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
 """Characters between two places in a sentence once something of it was said: each look costs the whole sentence."""
 _FIRST = 12

@@ -7,6 +7,7 @@ import re
 from server.text.english import numbers
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.english.unit_words import PER, POWERS, SPELLED_OUT, UNITS
+from server.text.patterns import lazy
 
 _NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
 _FRACTION = r"\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
@@ -59,10 +60,8 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
-_KEPT_K = re.compile(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
-_NOUNS_OF_K = re.compile(
-    r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
-)
+_KEPT_K = lazy(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
+_NOUNS_OF_K = lazy(r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)")
 _MORE = {"5G": "five G", "4G": "four G", "3G": "three G", "2G": "two G", "3D": "three D", "2D": "two D", "6G": "six G"}
 
 
