@@ -90,8 +90,14 @@ def first_words(entries: Iterable[str]) -> frozenset[str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
-    """Return a regular expression for any of ``words``, the longest first."""
-    return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
+    """Return a regular expression for any of ``words``, the longest first.
+
+    Words with the same first character share it, so that a place in the text is compared with few of them.
+    """
+    groups: dict[str, list[str]] = {}
+    for word in sorted(set(words), key=lambda word: (-len(word), word)):
+        groups.setdefault(word[0], []).append(re.escape(word[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
 
 
 class Rules:

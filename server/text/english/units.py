@@ -17,7 +17,6 @@ _NOT_NOUNS = (
 )
 _SIZE = "long|high|tall|wide|deep|thick|old|apart|off|down|up|off|north|south|east|west"
 _MEASURE = rf"""
-    (?:(?<!\w)(?P<article>[Aa]n?)[ ])?
     (?P<sign>(?<![\w)])[-+−±~])?
     (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
     (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>{_NUMBER}))?
@@ -46,6 +45,7 @@ _SIZES = rf"""
     (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
     (?!\w|\.\d)(?![ ]?=)
 """
+_ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _SCALES = {
     "c": " Celsius",
     "f": " Fahrenheit",
@@ -71,7 +71,9 @@ def _measure(match: re.Match[str]) -> str:
         return match[0]
     if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
         return match[0]
-    describes = (match["article"] is not None and match["noun"] is not None) or match["space"] == "-"
+    describes = (
+        match["noun"] is not None and _ARTICLE.search(match.string, max(0, match.start() - 3), match.start())
+    ) or match["space"] == "-"
     one = describes or _one(match["to"] or text)
     noun = UNITS[unit][0 if one else 1]
     power = (match["power"] or "").lstrip("^")
@@ -80,9 +82,8 @@ def _measure(match: re.Match[str]) -> str:
     if match["per"]:
         noun += f" per {PER[match['per']]}" + (" squared" if match["squared"] else "")
     words = _words(text) + _upper(match)
-    article = f"{match['article']} " if match["article"] else ""
     stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
-    return f"{article}{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
+    return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
 
 
 def _is_inches(match: re.Match[str]) -> bool:
