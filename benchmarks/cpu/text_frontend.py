@@ -16,21 +16,29 @@ from server.text.frontend import spoken, warm_up
 from tests.unit.text.readings import CLASSES, items
 
 PROSE = (
-    "The ferry leaves the harbor at noon and comes back before dark. Nobody remembered where the old map of the valley was "
-    "kept, but the librarian found a letter between two dusty atlases. She wrapped the warm bread in a towel, set it on the "
+    "The ferry leaves the harbor at noon and comes back before dark. Nobody remembered where the old map was kept, but "
+    "the librarian found a letter between two dusty atlases. She wrapped the warm bread in a towel, set it on the "
     'table and waited. "You should taste the soup before you add any more salt," he said. '
 )
 CHAT = (
-    "Sure! Here are **three tips** for a better sleep:\n\n1. **Keep a schedule** - go to bed at the same time, even on weekends.\n"
-    "2. Avoid *screens* for about 30 minutes before bed.\n3. Keep the room cool, dark & quiet.\n\nIf it does not help, see "
-    "[this guide](https://example.com/sleep) or ask Dr. Smith. 😊\n\n"
+    "Sure! Here are **three tips** for a better sleep:\n\n1. **Keep a schedule** - go to bed at the same time, even on "
+    "weekends.\n2. Avoid *screens* for about 30 minutes before bed.\n3. Keep the room cool, dark & quiet.\n\nIf it "
+    "does not help, see [this guide](https://example.com/sleep) or ask Dr. Smith. 😊\n\n"
 )
 NUMBERS = (
-    "On March 3, 2021 at 9:30am the total was $1,234.56, up 3.5% from 2020. Call (212) 555-0187 or mail info@acme.com before "
-    "5 p.m. to order 16GB of RAM, 2.5 kg of flour and 10-20 boxes. The Lakers won 98-95 in the 3rd game vs. the Bulls. "
+    "On March 3, 2021 at 9:30am the total was $1,234.56, up 3.5% from 2020. Call (212) 555-0187 or mail info@acme.com "
+    "before 5 p.m. to order 16GB of RAM, 2.5 kg of flour and 10-20 boxes. The Lakers won 98-95 in the 3rd game vs. the "
+    "Bulls. "
 )
 KINDS = {"prose": PROSE, "chat reply": CHAT, "numbers": NUMBERS}
-TIMED_IMPORT = "import time; a = time.perf_counter(); import server.text.frontend as f; b = time.perf_counter(); f.warm_up(); print(b - a, time.perf_counter() - b)"
+TIMED_IMPORT = """
+import time
+start = time.perf_counter()
+import server.text.frontend as frontend
+imported = time.perf_counter()
+frontend.warm_up()
+print(imported - start, time.perf_counter() - imported)
+"""
 
 
 def milliseconds(text: str, rounds: int) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from server.text.patterns import lazy
+
 _SKIN_TONES = "\U0001f3fb-\U0001f3ff"
 _PICTURES = (
     "\u203c\u2049\u2139\u231a-\u231b\u2328\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe"
@@ -16,10 +18,10 @@ _ARROWS = "\u27f0-\u27ff\u2794\u279c\u2192"
 """Arrows among the pictures that the text means as signs."""
 _FLAG = "[\U0001f1e6-\U0001f1ff]{1,2}"
 _ONE = rf"(?:{_FLAG}|(?![{_ARROWS}])[{_PICTURES}]\ufe0f?[{_SKIN_TONES}]?|[\u00a9\u00ae\u2122\u2194-\u21aa\u24c2]\ufe0f)"
-_SEQUENCE = re.compile(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
-_KEYCAP = re.compile(r"([0-9#*])\ufe0f?\u20e3")
-_SELECTORS = re.compile(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
-_EMOTICON = re.compile(
+_SEQUENCE = lazy(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
+_KEYCAP = lazy(r"([0-9#*])\ufe0f?\u20e3")
+_SELECTORS = lazy(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
+_EMOTICON = lazy(
     r"""
     (?<![^\s.,!?])(?:
         [:;=8][-'o^]?[)(\]\[DPpOo3|/\\*$]{1,4}   # :-) ;P :( =D
@@ -30,9 +32,9 @@ _EMOTICON = re.compile(
     """,
     re.VERBOSE,
 )
-_HEART = re.compile(r"(?<=[^\W\d]|[.!?,])[ ]<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
-_VARIABLE = re.compile(r"(?:^|[\s(=])(?!I$)[^\W\d_]$")
-_SPACES = re.compile(r"[^\S\n]{2,}")
+_HEART = lazy(r"(?<=[^\W\d]|[.!?,])[ ]<3+(?=$|[\s.,!?])(?!\s*[=<>]|\s(?:and|or|then|is)\b)")
+_VARIABLE = lazy(r"(?:^|[\s(=])(?!I$)[^\W\d_]$")
+_SPACES = lazy(r"[^\S\n]{2,}")
 _NAMES = {
     "❤": "heart",
     "☺": "smiling face",

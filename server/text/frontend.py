@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,13 +9,14 @@ from typing import NamedTuple
 from server.text import emoji, marks, markup, ssml, unicode
 from server.text.english import normalize as english
 from server.text.english.say_as import say_as
+from server.text.patterns import compile_all, lazy
 from server.text.pronunciations import Pronunciations
 
 STEPS = ("unicode", "markup", "emoji", "normalize")
 """Every step, in the order they run. "normalize" rewrites numbers, abbreviations and symbols as words."""
 _ENGLISH = frozenset(("english", "en", "en-us", "en-gb"))
-_SPACE = re.compile(r"[^\S\n]+")
-_CODE = re.compile(f"[{marks.CODE_START}{marks.CODE_END}]")
+_SPACE = lazy(r"[^\S\n]+")
+_CODE = lazy(f"[{marks.CODE_START}{marks.CODE_END}]")
 
 
 class Pause(NamedTuple):
@@ -160,6 +160,5 @@ def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:
 
 def warm_up() -> None:
     """Compile every rule and parser, so that the first request does not wait for it."""
-    for rule in english.RULES:
-        rule.compile()
+    compile_all()
     spoken("**Hi** <b>there</b>, it is 5 p.m.", "english")

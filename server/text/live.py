@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from server.text.english import normalize as english
 from server.text.english import tidy
 from server.text.frontend import STEPS, Frontend, Spoken
 from server.text.live_blocks import ITEMS, PLAIN, Begun, begun
+from server.text.patterns import lazy
 
 _AHEAD = 3
 """Plain words that have to follow a place before it is safe: no rule looks back across more of them."""
 _WORD = r"[^\W\d_A-Z](?:[^\W\d_A-Z]|'(?=\w))*"
-_PLACE = re.compile(rf"(?<=[^\W\d_]),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
-_WORD_END = re.compile(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
+_PLACE = lazy(rf"(?<=[^\W\d_]),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
+_WORD_END = lazy(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
 """A safe place where nothing is put into words."""
-_OPEN = re.compile(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")
+_OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")
 """What is left of markup that may still be closed."""
-_OPEN_QUOTE = re.compile(r"(?<!\w)'(?=\w)")
-_CLOSED_QUOTE = re.compile(r"(?<=[\w.,!?])'(?!\w)")
-_OPEN_CALL = re.compile(r"\w[(\[][^)\]\n]*$")
-_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
+_OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
+_CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")
+_OPEN_CALL = lazy(r"\w[(\[][^)\]\n]*$")
+_SENTENCE_END = lazy(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
 """Characters between two places in a sentence once something of it was said: each look costs the whole sentence."""
 _FIRST = 12
 """The same for the first place in a sentence."""
+_GIVE_UP = 2000
+"""Characters after which an open mark is no markup."""
 _LONG = 600
 """Characters of a sentence after which its beginning is forgotten, so that the cost stays linear."""
 
@@ -50,7 +52,7 @@ class LiveFrontend:
         self._frontend = Frontend(language, steps, pronunciations, name_emoji=name_emoji)
         self._text = ""
         self._said = ""
-        self._place = 0
+        self._place = self._tried = 0
         self._inside = False
         self._line_before = 0
         self._between: str | None = None
@@ -86,20 +88,20 @@ class LiveFrontend:
 
         Returns whether the text was cut, so that the rest has to be looked at again.
         """
-        if block.kind == ITEMS:
-            if block.limit > self._place:
-                self._place = block.limit
-                said.append(self._say(block.limit, whole=False))
-            return False
+        if block.kind == ITEMS and block.limit:
+            said.append(self._say(block.limit, whole=False, item=True))
+            self._forget(block.limit + 1, inside=False)
+            self._between = self._between and " "
+            return True
         if block.kind != PLAIN:
             return False
-        for end in self._sentence_ends(block.limit):
+        for end in reversed(self._new_sentence_ends(block.limit)):
             if self._is_closed(end):
                 said.append(self._say(end, whole=False))
                 self._forget(end, inside=True)
                 return True
         place = self._last_place(block.limit)
-        if place and self._is_closed(place):
+        if place and not self._in_quotes(place) and self._is_closed(place):
             self._place = place
             said.append(self._say(place, whole=False))
             if place > _LONG:
@@ -107,10 +109,15 @@ class LiveFrontend:
                 return True
         return False
 
-    def _sentence_ends(self, limit: int) -> list[int]:
+    def _new_sentence_ends(self, limit: int) -> list[int]:
+        """Return the ends of sentences that were not looked at yet."""
         if self._frontend.normalizes:
-            return english.sentence_ends(self._text[:limit])
-        return [match.end() for match in _SENTENCE_END.finditer(self._text, 0, limit)]
+            ends = english.sentence_ends(self._text[:limit])
+        else:
+            ends = [match.end() for match in _SENTENCE_END.finditer(self._text, 0, limit)]
+        ends = [end for end in ends if end > self._tried]
+        self._tried = max(ends, default=self._tried)
+        return ends
 
     def _last_place(self, limit: int) -> int:
         """Return a safe place further on than the last one, or 0."""
@@ -122,26 +129,29 @@ class LiveFrontend:
         return place
 
     def _is_closed(self, end: int) -> bool:
-        """Return whether nothing before ``end`` is open that a later delta may close."""
-        head = self._text[:end]
-        if (
-            len(_OPEN_QUOTE.findall(head)) > len(_CLOSED_QUOTE.findall(head))
-            and self._frontend.normalizes
-            and end != len(head)
-        ):
-            return False
-        if _OPEN_CALL.search(head):
+        """Return whether nothing before ``end`` is open that a later delta may close.
+
+        What is open for too long is not markup but a lone mark.
+        """
+        if end > _GIVE_UP:
+            return True
+        if _OPEN_CALL.search(self._text, max(0, end - _STRIDE), end):
             return False
         return not (self._frontend.has_markup and _OPEN.search(self._prepared(end)))
+
+    def _in_quotes(self, end: int) -> bool:
+        """Return whether ``end`` is inside single quotes, which become double ones when they are closed."""
+        head = self._text[:end]
+        return self._frontend.normalizes and len(_OPEN_QUOTE.findall(head)) > len(_CLOSED_QUOTE.findall(head))
 
     def _prepared(self, end: int) -> str:
         return self._frontend.prepared(self._text[:end], [], line_before=self._line_before)
 
-    def _say(self, end: int, *, whole: bool) -> str:
-        """Return what the text up to ``end`` adds to what was said of it. whole: a paragraph ends there."""
+    def _say(self, end: int, *, whole: bool, item: bool = False) -> str:
+        """Return what the text up to ``end`` adds to what was said of it. whole, item: of what the end is there."""
         text = self._prepared(end)
         if self._frontend.normalizes:
-            text = self._in_words(text, whole=whole)
+            text = self._in_words(text, whole=whole, item=item)
         added = _added(self._said, text)
         if not added.strip():
             return ""
@@ -151,7 +161,7 @@ class LiveFrontend:
         self._said = text
         return added
 
-    def _in_words(self, text: str, *, whole: bool) -> str:
+    def _in_words(self, text: str, *, whole: bool, item: bool) -> str:
         paragraphs: list[str] = []
         for paragraph in english.code_in_words(text).split("\n\n"):
             words = " ".join(filter(None, map(english.words, english.sentences(paragraph))))
@@ -160,6 +170,8 @@ class LiveFrontend:
                 paragraphs.append(words if inside else tidy.opened(words))
         if whole:
             return "\n\n".join(map(tidy.closed, paragraphs))
+        if item:
+            return "\n\n".join(paragraphs)
         return "\n\n".join([*map(tidy.closed, paragraphs[:-1]), *map(tidy.open_end, paragraphs[-1:])])
 
     def _forget(self, end: int, *, inside: bool) -> None:
@@ -171,7 +183,7 @@ class LiveFrontend:
             self._between = "\n\n" if not inside else " " if spaced else ""
         self._text = self._text[end:]
         self._said = ""
-        self._place = 0
+        self._place = self._tried = 0
         self._inside = inside
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from server.text.patterns import lazy
+
 _ITEM = r"[ \t]{0,12}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|\d{1,9}[.)])[ \t]"
-_LIST = re.compile(_ITEM)
-_FIRST_ITEM = re.compile(r"[ \t]{0,3}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|1[.)])[ \t]")
+_LIST = lazy(_ITEM)
+_FIRST_ITEM = lazy(r"[ \t]{0,3}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|1[.)])[ \t]")
 """An item that ends a paragraph: a number but 1 may be a part of it, as in Markdown."""
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t]|$)")
-_FENCE = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
-_HELD = re.compile(r"[ ]{0,3}(?:>|\||<)|[^\n]*\|")
-_UNDERLINE = re.compile(r"[ ]{0,3}(?:=+|-{2,})[ \t]*$")
-_RULE = re.compile(r"[ ]{0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_UNDECIDED = re.compile(r"[ \t]*(?:[-+*•◦▪‣●○☐☑☒➤►–—#>`~=|<_\[]{0,6}[ \t]*|\d{1,9}[.)]?[ \t]?)$")
+_HEADING = lazy(r"[ ]{0,3}#{1,6}(?:[ \t]|$)")
+_FENCE = lazy(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
+_HELD = lazy(r"[ ]{0,3}(?:>|\||<)|[^\n]*\|")
+_UNDERLINE = lazy(r"[ ]{0,3}(?:=+|-{2,})[ \t]*$")
+_RULE = lazy(r"[ ]{0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_UNDECIDED = lazy(r"[ \t]*(?:[-+*•◦▪‣●○☐☑☒➤►–—#>`~=|<_\[]{0,6}[ \t]*|\d{1,9}[.)]?[ \t]?)$")
 """The beginning of a line that does not tell yet what the line is."""
-_SSML = re.compile(r"\s*<(?:\?xml|speak)")
-_BLANK = re.compile(r"\n[^\S\n]*\n")
+_SSML = lazy(r"\s*<(?:\?xml|speak)")
+_BLANK = lazy(r"\n[^\S\n]*\n")
 
 PLAIN, ITEMS, HELD = "plain", "items", "held"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from server.text.patterns import lazy
 
 CODE_START, CODE_END = "\ue000", "\ue001"
 """Enclose a fragment of program code that markup quoted."""
@@ -12,9 +12,9 @@ _WORDS = 0x100000
 """Code point of the first replaced word."""
 LONGEST_PAUSE_S = 10.0
 MOST_WORDS = 0xFFF0
-PAUSE = re.compile(r"[\U000f0000-\U000fffff]")
-WORD = re.compile(r"[\U00100000-\U0010ffff]")
-RESERVED = re.compile(r"[\ue000-\uf8ff\U000f0000-\U0010ffff]")
+PAUSE = lazy(r"[\U000f0000-\U000fffff]")
+WORD = lazy(r"[\U00100000-\U0010ffff]")
+RESERVED = lazy(r"[\ue000-\uf8ff\U000f0000-\U0010ffff]")
 """All private-use characters: text from outside loses them before the first step."""
 
 

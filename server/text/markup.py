@@ -10,31 +10,30 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from server.text import marks, ssml, tags
+from server.text.patterns import lazy
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_MARKUP = re.compile(
-    r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE
-)
-_BULLET = re.compile(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
-_TASK = re.compile(r"^\[[ xX]\]\s+")
-_PRODUCT = re.compile(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
+_MARKUP = lazy(r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE)
+_BULLET = lazy(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
+_TASK = lazy(r"^\[[ xX]\]\s+")
+_PRODUCT = lazy(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
 _STAR = "\ue010"
 """Stands for an asterisk that multiplies, so that it is no emphasis."""
-_RUN = re.compile(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
+_RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
 """A run of a mark that means nothing in Markdown: it is decoration, or an attempt to keep the parser busy."""
-_CITATION = re.compile(r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】")
-_SCRIPT = re.compile(r"<(script|style)\b[^>]{0,500}>.*?(?:</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
+_CITATION = lazy(r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】")
+_SCRIPT = lazy(r"<(script|style)\b[^>]{0,500}>.*?(?:</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
 _MOST_MARKS = 4000
 _MARK_SHARE = 4
-_BLANK = re.compile(r"\n[^\S\n]*\n\s*")
-_ENDED = re.compile(r"[.!?:;,…][\"')\]]*\s*$")
-_TERMINAL = re.compile(r"[.!?:;,—-][\"')\]]*$")
+_BLANK = lazy(r"\n[^\S\n]*\n\s*")
+_ENDED = lazy(r"[.!?:;,…][\"')\]]*\s*$")
+_TERMINAL = lazy(r"[.!?:;,—-][\"')\]]*$")
 WRAPPED_FROM = 55
 """A line of at least this many characters that has no end mark continues in the next one."""
-_STARTS_ITEM = re.compile(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")
+_STARTS_ITEM = lazy(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")
 
 
 def to_text(text: str, *, line_before: int = 0) -> str:

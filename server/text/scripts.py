@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Collection
+
+from server.text.patterns import lazy
 
 _LATIN = "Latin"
 _SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -55,7 +56,7 @@ _READ_BY: dict[str, tuple[str, ...]] = {
 }
 """Scripts beside Latin that a language is written in."""
 _SINGLE_LETTERS = frozenset("Greek")
-_NOT_LATIN = re.compile("[^\x00-\u02af\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\ue000-\uf8ff]")
+_NOT_LATIN = lazy("[^\x00-\u02af\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\ue000-\uf8ff]")
 """Everything outside the blocks of Latin letters, punctuation and symbols."""
 
 

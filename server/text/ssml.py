@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 
 from server.text import marks
+from server.text.patterns import lazy
 
 SayAs = Callable[[str, str, str], str]
 """Speaks a text as the given ``interpret-as`` and ``format``."""
 
-_TAG = re.compile(r"<(?:speak|break|say-as|sub|phoneme|prosody|emphasis|voice|mark|audio|p|s)[\s/>]")
-_SPEAK = re.compile(r"^\s*(?:<\?xml[^>]{0,200}\?>)?\s*<speak[\s>]")
-_TIME = re.compile(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
+_TAG = lazy(r"<(?:speak|break|say-as|sub|phoneme|prosody|emphasis|voice|mark|audio|p|s)[\s/>]")
+_SPEAK = lazy(r"^\s*(?:<\?xml[^>]{0,200}\?>)?\s*<speak[\s>]")
+_TIME = lazy(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
 _STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": 0.5, "strong": 0.75, "x-strong": 1.0}
 _DEFAULT_BREAK = "medium"
 _DROPPED = frozenset("desc metadata meta lexicon lookup".split())
@@ -20,7 +21,7 @@ _REPLACED = frozenset("sub phoneme say-as".split())
 _PARAGRAPHS = frozenset("p paragraph".split())
 _SENTENCES = frozenset("s sentence".split())
 _ENDS = ".!?:;,"
-_BRACKET_PAUSE = re.compile(
+_BRACKET_PAUSE = lazy(
     r"\[\s*(?:pause|break)(?:[ :=]+(?P<time>\d{1,4}(?:\.\d{1,3})?|\.\d{1,3})\s*(?P<unit>ms|s|sec|seconds?)?)?\s*\]",
     re.I,
 )

@@ -6,6 +6,7 @@ import html
 import re
 
 from server.text import marks, ssml
+from server.text.patterns import lazy
 
 _KNOWN = frozenset(
     """
@@ -22,14 +23,14 @@ _PARAGRAPH = frozenset(
     "form".split()
 )
 _LINE = frozenset("br li tr dt dd option".split())
-_TAG = re.compile(
+_TAG = lazy(
     r"""
     <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>
   | <!--.*?--> | <[!?][^<>]{0,500}>
     """,
     re.DOTALL | re.VERBOSE,
 )
-_ATTRIBUTES = re.compile(
+_ATTRIBUTES = lazy(
     r"\s*(?:[A-Za-z_:@][\w:.@-]{0,60}\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+)\s*"
     r"|(?:disabled|checked|hidden|selected|required|controls|autoplay|open|async|defer|readonly|multiple)\s*)*/?\s*"
 )

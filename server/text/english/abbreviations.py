@@ -8,6 +8,7 @@ from server.text.english import dates, letters
 from server.text.english.abbreviation_words import BARE_TITLES, COMPANIES, NUMBERED, STREETS, TITLES, WORDS
 from server.text.english.chat_words import CHAT, LOWER_ACRONYMS, SOUNDS
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.patterns import lazy
 
 _SPELLED = {
     word: letters.spell_plural(word[:-1]) if word.endswith("s") else letters.spell(word)
@@ -35,8 +36,8 @@ _NEVER_END = frozenset(
 _NAME = r"(?=[ ][A-Z])"
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
-_PLACE_BEFORE = re.compile(r"(?:[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
-_PREPOSITION = re.compile(
+_PLACE_BEFORE = lazy(r"(?:[A-Z][\w']+|\d(?:st|nd|rd|th)|[a-z](?:st|nd|rd|th))\s$")
+_PREPOSITION = lazy(
     r"(?:^|[.!?:,;\"'(]\s?|\b(?:[Ii]n|[Aa]t|[Oo]n|[Tt]o|[Tt]he|[Aa]nd|[Oo]f|[Ff]or|[Bb]y|[Nn]ear|[Ff]rom|[Aa]sk|[Ss]ee|[Cc]all|"
     r"[Ww]ith|[Vv]isit|[Dd]ear|[Hh]i|[Hh]ello|[Tt]hanks|[Bb]ut|[Oo]r|[Tt]hen|[Ww]hen|[Ii]s|[Ww]as|[Mm]y|[Oo]ur|[Yy]es|[Nn]o)\s)$"
 )
@@ -48,7 +49,7 @@ _STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\
 _COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."
-_WEEKDAY_BEFORE = re.compile(
+_WEEKDAY_BEFORE = lazy(
     r"(?:\b(?:on|by|from|every|each|next|last|this|until|till|to|and|or|through|before|after|since|come)|[,;:\-])\s?$|^$",
     re.I,
 )
@@ -56,13 +57,13 @@ _MONTH = r"(?<![\w.])(?P<word>Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\."
 _DOTTED = r"(?<![\w.])(?P<word>(?:[A-Z]\.){2,6})(?P<tail>'?s\b)?"
 _HALF = r"(?<![\w.])(?P<half>[ap])\.[ ]?m\.(?!\w)"
 _INITIALS = r"(?<![\w.'])(?P<word>(?:[A-Z]\.[ ]?){1,4})(?=[ ]?[A-Z][a-z'])"
-_STARTER = re.compile(
+_STARTER = lazy(
     r"[\"')]*\s+[\"'(]?(?:The|He|She|It|They|We|I|This|That|These|Those|In|On|At|A|An|But|And|So|If|When|His|Her|My|Our|Their|Its|There|"
     r"Please|You|Your|To|For|As|By|What|Who|Why|How|Where|Then|Now|After|Before|Is|Are|Was|Do|Does|No|Yes|Not|All|Some|Most|"
     r"One|With|From|However|Call|Ask|See|Turn|Go)\b"
 )
 """Words that begin a sentence after an abbreviation, and seldom continue a name."""
-_INITIAL_BEFORE = re.compile(
+_INITIAL_BEFORE = lazy(
     r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
 )
 _VERSUS = r"(?P<first>[A-Z][a-z]+)[ ]v\.[ ](?=[A-Z])"

@@ -7,6 +7,7 @@ import re
 from server.text.english import letters
 from server.text.english.acronym_words import CUSTOM, LETTERS, SHORT_WORDS
 from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.patterns import lazy
 
 _LINE = r"(?<![\w'])[A-Z][A-Z']*(?:[ ,;:!?.\"\-—()]{1,4}[A-Z][A-Z']*)+(?![\w'])"
 _ALONE = r"(?<![\w'])(?P<word>[A-Z]{2,40})(?P<tail>s|'s|'S|'[A-Z]{1,2}|s'(?!\w)|ed|ing|'d)?(?![\w])"
@@ -42,10 +43,10 @@ _SPECIAL_WORDS = {
 _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 """Words with several capitals that are read as they are written."""
 _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
-_COUNTRY = re.compile(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
+_COUNTRY = lazy(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
 """The country in a line of capitals, where it is not the pronoun: US TROOPS, THE US."""
 _FEW = 2
-_WORD = re.compile(r"[A-Z][A-Z']*")
+_WORD = lazy(r"[A-Z][A-Z']*")
 
 
 def _line(match: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from server.text.english import letters, numbers, paths, web
 from server.text.english.acronym_words import CUSTOM, LETTERS
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.marks import CODE_END, CODE_START
+from server.text.patterns import lazy
 
 OPERATORS: dict[str, str] = {
     "===": "equals",
@@ -54,7 +55,7 @@ OPERATORS: dict[str, str] = {
     "?": "question mark",
 }
 _SILENT = "()[]{}\"'`;"
-_TOKEN = re.compile(
+_TOKEN = lazy(
     rf"""
     (?P<flag>(?<![\w\-])-{{1,2}}[A-Za-z][\w\-]*)      # -f, --dry-run
   | (?P<url>https?://[^\s"'()<>]+)
@@ -63,17 +64,17 @@ _TOKEN = re.compile(
   | (?P<file>(?<![\w.])[A-Za-z0-9_][\w\-]*\.(?:py|js|ts|md|txt|json|ya?ml|toml|html|css|sh|csv|c|h|cpp|rs|pdf)(?![\w(]))
   | (?P<number>\d+(?:,\d{{3}})*(?:\.\d+)*)
   | (?P<name>[^\W\d]\w*)
+  | (?P<stop>[,:]|(?<!\.)[.!?](?=\s|$))
   | (?P<operator>{alternatives(OPERATORS)})
-  | (?P<stop>[,:])
   | (?P<other>\S)
     """,
     re.VERBOSE,
 )
-_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
-_COMMENT = re.compile(r"(?:^|[ \t]{2})[ \t]*(?:#+|//+)[ ]+")
+_HUMPS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_COMMENT = lazy(r"(?:^|[ \t]{2})[ \t]*(?:#+|//+)[ ]+")
 """The beginning of a comment."""
 _SHORT_FLAG = 3
-_KEYS = re.compile(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
+_KEYS = lazy(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
 """A combination of keys, which has a rule of its own."""
 
 
@@ -94,15 +95,15 @@ def _line(line: str) -> str:
     words: list[str] = []
     for token in _TOKEN.finditer(statement):
         spoken = _token(token)
-        if spoken != ",":
+        if token.lastgroup != "stop":
             words.append(spoken)
-        elif words and words[-1][-1:] != ",":
-            words[-1] += ","
+        elif words and words[-1][-1:] not in ",.!?":
+            words[-1] += spoken
     said = " ".join(filter(None, words)).rstrip(",")
     return f"{said}, {comment}" if said and comment else said or comment
 
 
-_QUOTED = re.compile(f"{CODE_START}([^{CODE_END}]*){CODE_END}")
+_QUOTED = lazy(f"{CODE_START}([^{CODE_END}]*){CODE_END}")
 
 
 def quoted_in_words(text: str) -> str:
@@ -115,7 +116,7 @@ def _token(token: re.Match[str]) -> str:
     if kind == "string":
         return text[1:-1].strip()
     if kind == "stop":
-        return ","
+        return "," if text in ",:" else text
     if kind == "flag":
         return _flag(text)
     if kind == "url":
@@ -174,10 +175,10 @@ _CALL = rf"(?<![\w.]){_NAME}(?:\.{_NAME}){{0,5}}\((?P<arguments>[^()\n]{{0,80}})
 _DOTTED = rf"(?<![\w.])(?:{_NAMESPACES.replace(' ', '|')})(?:\.[a-z_]\w{{0,60}}){{1,5}}(?!\w)"
 _JOINED = r"(?<![\w.@/\-])[A-Za-z_]\w{1,40}(?:\.[A-Za-z_]\w{1,40}){1,6}(?![\w@/\-]|\.\w)"
 _INDEXED = r"(?<![\w.])[a-z_]\w{0,60}\[[\w.:'\"\-]{1,40}\]"
-_PLURAL = re.compile(r"\w+\((?:s|es)\)")
-_FUNCTION = re.compile(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
+_PLURAL = lazy(r"\w+\((?:s|es)\)")
+_FUNCTION = lazy(r"[fghFGH]\([a-z0-9](?:, ?[a-z0-9]){0,3}\)")
 _LOGIC = ("===", "!==", "==", "!=", "<=", ">=", ":=", "=>", "->", "&&", "||", "+=", "-=", "*=", "/=")
-_CODE_LIKE = re.compile(r"[_\d.=\"']|^\w*[a-z][A-Z]")
+_CODE_LIKE = lazy(r"[_\d.=\"']|^\w*[a-z][A-Z]")
 
 
 def _call(match: re.Match[str]) -> str:

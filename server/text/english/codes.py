@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _LABELS = (
     "pin|code|zip|zip code|passcode|password|ending in|ends in|ends with|dial|text|order|tracking|account|confirmation|"
@@ -48,9 +49,9 @@ _MIXED = r"""
     (?!FY|S\d+E\d)                                                # FY2024 and S02E05 have rules of their own
     [A-Z0-9]{1,20} (?:-[A-Z0-9]{1,12}){0,4} (?![\w\-]|\.\w)
 """
-_SPELLED = re.compile(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
+_SPELLED = lazy(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
 """What tells a code, X7K9 or AB-1234, from a name with a number, A320 or COVID-19."""
-_NOT_SPELLED = re.compile(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
+_NOT_SPELLED = lazy(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
 _FOLLOWED = 8
 """Characters of a code from which on its groups are set apart by commas."""
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"

@@ -7,20 +7,19 @@ import unicodedata
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 VULGAR = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 _FIXED = {"24/7": "twenty-four seven", "50/50": "fifty-fifty", "7/11": "seven eleven", "20/20": "twenty-twenty"}
 _DENOMINATORS = frozenset((2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 20, 24, 25, 32, 50, 64, 100, 128, 1000))
 _NAMES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
-_SCORE_BEFORE = re.compile(
+_SCORE_BEFORE = lazy(
     r"(?:scor|rat|grad|mark|got|get|give|gave|earn|receiv|vot|pain|solid|easy|\brank|out\b|a |an )[\w' ]{0,16}$", re.I
 )
-_SCORE_AFTER = re.compile(
+_SCORE_AFTER = lazy(
     r"\s?(?:stars?|points?|marks?|rating|correct|questions?|passed|would|on (?:the|my))\b|\s?[.!,]?$", re.I
 )
-_OF = re.compile(
-    r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b"
-)
+_OF = lazy(r"\s(?:of|full|inch|cup|mile|tsp|tbsp|teaspoon|tablespoon|pound|hour|done|complete|majority|way|off|the)\b")
 
 _VULGAR = rf"(?<![\w.,/])(?P<whole>\d+)?[ ]?(?P<fraction>[{VULGAR}])(?![\w/])|[{VULGAR}]"
 _SLASH = r"""

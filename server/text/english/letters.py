@@ -6,8 +6,9 @@ import re
 
 from server.text.english import numbers
 from server.text.english.acronym_words import CUSTOM, LETTERS, NAMES, SHORT_WORDS, WORDS
+from server.text.patterns import lazy
 
-_PIECES = re.compile(r"\d+|[^\W\d_]|&")
+_PIECES = lazy(r"\d+|[^\W\d_]|&")
 _ONSETS = frozenset(
     "bl br ch cl cr dr dw fl fr gh gl gn gr kn kr ph pl pr ps rh sc sh sk sl sm sn sp sq st sv sw th tr tw wh wr zh "
     "sch scr shr spl spr squ str thr".split()
@@ -23,7 +24,7 @@ _CODAS = frozenset(
     """.split()
 )
 """Groups of consonants that an English word may end with."""
-_CONSONANTS = re.compile(r"[b-df-hj-np-tv-xz]+")
+_CONSONANTS = lazy(r"[b-df-hj-np-tv-xz]+")
 _LONGEST_RUN = 3
 _LONGEST_SPELLED = 5
 

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import fractions, letters, numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
 _DOWN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
@@ -80,7 +81,7 @@ _OPERATOR = r"""
 _EXPRESSION = rf"""
     (?<![\w.,$€£\-/'\"]) {_OPERAND} (?:{_OPERATOR}{_OPERAND}){{1,40}} (?:[ ]?=(?=\s|$|[?_.]))? (?!\w)
 """
-_TOKEN = re.compile(
+_TOKEN = lazy(
     rf"""
     (?P<fraction>(?<![\d/])\d{{1,4}}/\d{{1,4}}(?![\d/]))
   | (?P<number>{_NUMBER})
@@ -90,12 +91,12 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_RELATION = re.compile(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
+_RELATION = lazy(r"[=<>≤≥≠≈×÷*^²³√+±≡∝·⋅]")
 _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
 _ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
 _SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
 _SUBSCRIPT = r"[₀-₉₊₋]{1,8}"
-_CHEMISTRY = re.compile(r"[A-Z][a-z]?$")
+_CHEMISTRY = lazy(r"[A-Z][a-z]?$")
 
 
 def _expression(match: re.Match[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from server.text.english import (
@@ -30,6 +29,7 @@ from server.text.english import (
 )
 from server.text.english.abbreviation_words import COMPANIES, NUMBERED, STREETS, TITLES, WORDS
 from server.text.english.rules import Rules, first_words
+from server.text.patterns import lazy
 
 RULES = Rules(
     *web.RULES,
@@ -60,11 +60,11 @@ RULES = Rules(
 )
 FIRST = Rules(*plain_numbers.FIRST, *maths.FIRST)
 """Bring digits into the form that the other rules look for."""
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+_PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
 """Characters that the rules see at a time: it bounds the cost of text that no rule expects."""
 _ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
 )
 

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}
 _PERCENT = rf"""
@@ -21,7 +22,7 @@ _TIMES = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})[x×](?!\w)"
 _PLUS = rf"(?<![\w.,])(?P<number>{numbers.NUMBER})\+(?![\w+])"
 _DECIMAL = r"(?<![\w.])\.\d+"
 _NUMBER = r"(?<!\d)\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = lazy(r"[^\W\d_]")
 _LEADING = r"(?<![\w.])(?P<letters>[A-Za-z]{1,12})(?P<number>\d{1,4})(?P<tail>[A-Za-z]{0,3})(?!\w|[.]\d)"
 _TRAILING = r"(?<![\w.,])(?P<number>\d{1,4})(?P<letters>[A-Za-z]{1,3})(?!\w)"
 _SUFFIXES = frozenset("st nd rd th".split())

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,9}(?:\.\d{1,6})?"
 _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUMBER})(?P<more>\+)?(?![\w/:]|[.,]\d|-\d)"
@@ -14,7 +15,7 @@ _RATIO = r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,4})(?::(?P<third>\d{1
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
 _LETTERS = r"(?<![\w.\-])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
 _ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"
-_VERSE = re.compile(
+_VERSE = lazy(
     r"(?:Genesis|Exodus|Leviticus|Deuteronomy|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|"
     r"Hebrews|James|Peter|Revelation)\s$"
 )

@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _ROMAN = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
@@ -50,7 +51,7 @@ _FIRST_NAMES = frozenset(
     Hank Marcus Cornelius Theodore Oliver Hunter Davis Trey Efrem Fred Howard Earl Leon Martin
     """.split()
 )
-_AFTER_ONE = re.compile(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
+_AFTER_ONE = lazy(r"\s*(?:$|[.,:;)!?\-]|(?:of|and|or|to|in|is|was|has|diabetes|error|errors|by|on)\b)")
 _LOWER_CASE = frozenset("chapter part act scene page pages volume vol section appendix".split())
 """Words before numerals in lower case: page iv."""
 _VERBS_AFTER_I = frozenset(

@@ -5,67 +5,53 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from server.text.patterns import lazy
+
 Speak = Callable[["re.Match[str]"], str]
 
 
-class Lazy:
-    """A regular expression that is compiled when first used: all of them would take too long at import."""
-
-    __slots__ = ("_compiled", "_flags", "_pattern")
-
-    def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._pattern, self._flags = pattern, flags
-        self._compiled: re.Pattern[str] | None = None
-
-    def compile(self) -> re.Pattern[str]:
-        """Return the compiled expression."""
-        if self._compiled is None:
-            self._compiled = re.compile(self._pattern, self._flags)
-        return self._compiled
-
-
 FEATURES = {
-    "digit": Lazy(r"\d"),
-    "two digits": Lazy(r"\d\d"),
-    "three digits": Lazy(r"\d\d\d"),
-    "digit-": Lazy(r"\d[^\W\d]{0,3}\.?[ ]?[-–—]"),
-    "-digit": Lazy(r"[-–+−±~][$€£]?[.\d]"),
-    "digit/": Lazy(r"\d/\d"),
-    "digit.": Lazy(r"\d\.\d"),
-    "digit:": Lazy(r"\d:\d"),
-    "digit unit": Lazy(r"[\d½⅓⅔¼¾⅛⅜⅝⅞][ -]?[^\W\d]"),
-    "digit letter": Lazy(r"\d[^\W\d_]"),
-    "letter digit": Lazy(r"[^\W\d_]['-]?\d"),
-    "digit mark": Lazy(r"[\d)][\"'′″]"),
-    "digit space digit": Lazy(r"\d[ .\-)]+\d"),
-    "capitals": Lazy(r"[A-Z]{2}"),
-    "hump": Lazy(r"[a-z][A-Z]"),
-    "dotted": Lazy(r"\w\.[\w/]"),
-    "initial": Lazy(r"\b[A-Z]\."),
-    "roman": Lazy(r"\b(?:[VXL]|I[IVX]|M[CDMXLVI])[IVXLCDM]*\b"),
-    "operator": Lazy(r"[=*×·⋅÷<>≤≥≠≈±≡∝+√]|[^\W_][ ][-−–/x%][ ]|\d[-−/x][\d(√]"),
-    "ordinal digit": Lazy(r"\d(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)"),
-    "digit x": Lazy(r"\d[ ]?[x×]"),
-    "digit G": Lazy(r"\d[GD]"),
-    "digit e": Lazy(r"\d[eE]"),
-    "digit p": Lazy(r"\d[pi]\b"),
-    "digit A": Lazy(r"\d[A-D]\b"),
-    "digit K": Lazy(r"\d(?:[KkMB]|bn)"),
-    "digit am": Lazy(r"\d[ ]?[AaPp]\.?[ ]?[Mm]"),
-    "digit h": Lazy(r"\d[ ]?[dhm]"),
-    "digit %": Lazy(r"\d[ ]?[%‰p]"),
-    "digit +": Lazy(r"\d\+"),
-    "point digit": Lazy(r"\.\d"),
-    "masked": Lazy(r"[xX*•]{2}[ -]?\d"),
-    "digit direction": Lazy(r"\d [NSEW]\b"),
-    "digit zip": Lazy(r"[A-Z]{2} \d{5}"),
-    "quoted digit": Lazy(r"'\d\d"),
-    "symbol": Lazy(r"[^\w\s.,?!;:'\"\-()]"),
-    "call": Lazy(r"\w[(\[]"),
+    "digit": lazy(r"\d"),
+    "two digits": lazy(r"\d\d"),
+    "three digits": lazy(r"\d\d\d"),
+    "digit-": lazy(r"\d[^\W\d]{0,3}\.?[ ]?[-–—]"),
+    "-digit": lazy(r"[-–+−±~][$€£]?[.\d]"),
+    "digit/": lazy(r"\d/\d"),
+    "digit.": lazy(r"\d\.\d"),
+    "digit:": lazy(r"\d:\d"),
+    "digit unit": lazy(r"[\d½⅓⅔¼¾⅛⅜⅝⅞][ -]?[^\W\d]"),
+    "digit letter": lazy(r"\d[^\W\d_]"),
+    "letter digit": lazy(r"[^\W\d_]['-]?\d"),
+    "digit mark": lazy(r"[\d)][\"'′″]"),
+    "digit space digit": lazy(r"\d[ .\-)]+\d"),
+    "capitals": lazy(r"[A-Z]{2}"),
+    "hump": lazy(r"[a-z][A-Z]"),
+    "dotted": lazy(r"\w\.[\w/]"),
+    "initial": lazy(r"\b[A-Z]\."),
+    "roman": lazy(r"\b(?:[VXL]|I[IVX]|M[CDMXLVI])[IVXLCDM]*\b"),
+    "operator": lazy(r"[=*×·⋅÷<>≤≥≠≈±≡∝+√]|[^\W_][ ][-−–/x%][ ]|\d[-−/x][\d(√]"),
+    "ordinal digit": lazy(r"\d(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)"),
+    "digit x": lazy(r"\d[ ]?[x×]"),
+    "digit G": lazy(r"\d[GD]"),
+    "digit e": lazy(r"\d[eE]"),
+    "digit p": lazy(r"\d[pi]\b"),
+    "digit A": lazy(r"\d[A-D]\b"),
+    "digit K": lazy(r"\d(?:[KkMB]|bn)"),
+    "digit am": lazy(r"\d[ ]?[AaPp]\.?[ ]?[Mm]"),
+    "digit h": lazy(r"\d[ ]?[dhm]"),
+    "digit %": lazy(r"\d[ ]?[%‰p]"),
+    "digit +": lazy(r"\d\+"),
+    "point digit": lazy(r"\.\d"),
+    "masked": lazy(r"[xX*•]{2}[ -]?\d"),
+    "digit direction": lazy(r"\d [NSEW]\b"),
+    "digit zip": lazy(r"[A-Z]{2} \d{5}"),
+    "quoted digit": lazy(r"'\d\d"),
+    "symbol": lazy(r"[^\w\s.,?!;:'\"\-()]"),
+    "call": lazy(r"\w[(\[]"),
 }
 """What texts may contain. A rule that needs a feature is not tried on a text without it."""
-_WORD = re.compile(r"[A-Za-z]+")
-_DIGIT = re.compile(r"[\d½⅓⅔¼¾⅛⅜⅝⅞]")
+_WORD = lazy(r"[A-Za-z]+")
+_DIGIT = lazy(r"[\d½⅓⅔¼¾⅛⅜⅝⅞]")
 
 
 class Rule:
@@ -75,20 +61,16 @@ class Rule:
     rule. A name in ``FEATURES``, literal text, or a word in lower case.
     """
 
-    __slots__ = ("_lazy", "needs", "speak")
+    __slots__ = ("needs", "pattern", "speak")
 
     def __init__(self, pattern: str, speak: Speak | str, needs: Iterable[str], flags: int) -> None:
-        self._lazy = Lazy(pattern, flags)
+        self.pattern = lazy(pattern, flags)
         self.speak = speak
         self.needs = tuple(needs)
 
     def apply(self, text: str) -> str:
         """Return ``text`` with every match replaced."""
-        return self._lazy.compile().sub(self.speak, text)
-
-    def compile(self) -> None:
-        """Compile the pattern now."""
-        self._lazy.compile()
+        return self.pattern.sub(self.speak, text)
 
 
 def rule(pattern: str, speak: Speak | str, needs: str | Iterable[str] = "digit", *, ignore_case: bool = False) -> Rule:
@@ -108,8 +90,14 @@ def first_words(entries: Iterable[str]) -> frozenset[str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
-    """Return a regular expression for any of ``words``, the longest first."""
-    return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
+    """Return a regular expression for any of ``words``, the longest first.
+
+    Words with the same first character share it, so that a place in the text is compared with few of them.
+    """
+    groups: dict[str, list[str]] = {}
+    for word in sorted(set(words), key=lambda word: (-len(word), word)):
+        groups.setdefault(word[0], []).append(re.escape(word[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
 
 
 class Rules:
@@ -143,9 +131,9 @@ class Rules:
         """Return the indices of the rules whose needs are in ``text``."""
         found = {*text, *_WORD.findall(text.lower())}
         found.update(need for need in self._literals if need in text)
-        found.update(need for need in self._features if FEATURES[need].compile().search(text))
+        found.update(need for need in self._features if FEATURES[need].search(text))
         if _DIGIT.search(text):
-            found.update(need for need in self._digit_features if FEATURES[need].compile().search(text))
+            found.update(need for need in self._digit_features if FEATURES[need].search(text))
         wanted: set[int] = set()
         for need in self._by_need.keys() & found:
             wanted.update(self._by_need[need])

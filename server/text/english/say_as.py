@@ -6,8 +6,9 @@ import re
 
 from server.text.english import dates, letters, numbers, times
 from server.text.english.rules import Rules
+from server.text.patterns import lazy
 
-_DATE_PARTS = re.compile(r"\d+")
+_DATE_PARTS = lazy(r"\d+")
 _LONGEST = 1000
 _TIMES, _DATES = Rules(*times.RULES), Rules(*dates.RULES)
 

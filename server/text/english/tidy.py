@@ -8,6 +8,7 @@ import unicodedata
 from server.text import marks
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _QUOTED = r"(?<![\w'])'(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
 _OPENING = r"[ ]?[(\[{]+[ ]?"
@@ -15,11 +16,11 @@ _CLOSING = r"[ ]?[)\]}]+"
 _NUMBERED = r"(?<![\w(])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
 _DASH = r"[ ]*(?:[—–]|--+)[—–\s]*|(?<=\s)-(?=\s)[—–\s]*"
 _LEADING_DASH = r"(?m)^[ ]*[—–\-]+[ ]*"
-_NOT_SPOKEN = re.compile(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
-_DIGIT = re.compile(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
-_NEXT_TO_MARK = re.compile(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
-_BEFORE_STOP = re.compile(r"\s+(?=[.,;:?!])(?!\.\.\.)")
-_DOUBLED = re.compile(
+_NOT_SPOKEN = lazy(r"[^\w\s.,?!;:'\"\-—\U000f0000-\U0010ffff]|_")
+_DIGIT = lazy(r"[^\W\D]|[⁰¹²³⁴-⁹₀-₉①-⑳⓪]")
+_NEXT_TO_MARK = lazy(r"[.,;:?! ][.,;:?!]|[.?!,;:][ ][.,;:?!]")
+_BEFORE_STOP = lazy(r"\s+(?=[.,;:?!])(?!\.\.\.)")
+_DOUBLED = lazy(
     r"""
     [,;:](?:[ ]?[,;:])*[ ]?(?=[.?!,;:])          # the last of several marks counts
   | (?<=[.?!])(?<![ap]\.m\.)[ ]?[,;:]+           # but a full stop wins, except that of "a.m."
@@ -27,14 +28,14 @@ _DOUBLED = re.compile(
     """,
     re.VERBOSE,
 )
-_STARTING = re.compile(r"^[\s,;:]+|^[.]+(?=\s*\w)")
-_SENTENCE_START = re.compile(r"(?<=[a-z]{2}[.!?] )[a-z](?![A-Z])")
-_EMPTY_QUOTES = re.compile(r"\"\s*\"")
-_END = re.compile(r"[.!?…]['\")]*$")
-_END_PAUSES = re.compile(r"[\s\U000f0000-\U000fffff]*[\U000f0000-\U000fffff]\s*$")
-_SPOKEN = re.compile(r"[^\W_]|[\U00100000-\U0010ffff]")
+_STARTING = lazy(r"^[\s,;:]+|^[.]+(?=\s*\w)")
+_SENTENCE_START = lazy(r"(?<=[A-Za-z][.!?] )(?<!\.m\. )[a-z](?![A-Z])")
+_EMPTY_QUOTES = lazy(r"\"\s*\"")
+_END = lazy(r"[.!?…]['\")]*$")
+_END_PAUSES = lazy(r"[\s\U000f0000-\U000fffff]*[\U000f0000-\U000fffff]\s*$")
+_SPOKEN = lazy(r"[^\W_]|[\U00100000-\U0010ffff]")
 """A letter, or the mark of a word with a pronunciation."""
-_END_COMMA = re.compile(r"[,;:\-—\s]+$")
+_END_COMMA = lazy(r"[,;:\-—\s]+$")
 
 
 def _quoted(match: re.Match[str]) -> str:

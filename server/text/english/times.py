@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _HALF = r"(?:[ ]?(?P<half>[AaPp])\.?[ ]?[Mm](?:(?P<stop>\.)|(?![\w])))"
 _CLOCK = rf"""
@@ -41,9 +42,7 @@ _HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?
 _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
 _MILITARY = r"(?<![\w.:,$/\-])(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)[ ]?(?:hours|hrs|h)(?!\w)"
-_RATIO_HINT = re.compile(
-    r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b"
-)
+_RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Genesis|Psalms?|Matthew|Luke|Mark)\b")
 
 
 def _half(match: re.Match[str]) -> str:

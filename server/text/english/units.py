@@ -7,6 +7,7 @@ import re
 from server.text.english import numbers
 from server.text.english.rules import Rule, alternatives, rule
 from server.text.english.unit_words import PER, POWERS, SPELLED_OUT, UNITS
+from server.text.patterns import lazy
 
 _NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
 _FRACTION = r"\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
@@ -16,7 +17,6 @@ _NOT_NOUNS = (
 )
 _SIZE = "long|high|tall|wide|deep|thick|old|apart|off|down|up|off|north|south|east|west"
 _MEASURE = rf"""
-    (?:(?<!\w)(?P<article>[Aa]n?)[ ])?
     (?P<sign>(?<![\w)])[-+−±~])?
     (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
     (?:[ ]?(?:-|–|to|x|×)[ ]?(?P<to>{_NUMBER}))?
@@ -45,6 +45,7 @@ _SIZES = rf"""
     (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
     (?!\w|\.\d)(?![ ]?=)
 """
+_ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _SCALES = {
     "c": " Celsius",
     "f": " Fahrenheit",
@@ -59,10 +60,8 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
-_KEPT_K = re.compile(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
-_NOUNS_OF_K = re.compile(
-    r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
-)
+_KEPT_K = lazy(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
+_NOUNS_OF_K = lazy(r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)")
 _MORE = {"5G": "five G", "4G": "four G", "3G": "three G", "2G": "two G", "3D": "three D", "2D": "two D", "6G": "six G"}
 
 
@@ -72,7 +71,9 @@ def _measure(match: re.Match[str]) -> str:
         return match[0]
     if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
         return match[0]
-    describes = (match["article"] is not None and match["noun"] is not None) or match["space"] == "-"
+    describes = (
+        match["noun"] is not None and _ARTICLE.search(match.string, max(0, match.start() - 3), match.start())
+    ) or match["space"] == "-"
     one = describes or _one(match["to"] or text)
     noun = UNITS[unit][0 if one else 1]
     power = (match["power"] or "").lstrip("^")
@@ -81,9 +82,8 @@ def _measure(match: re.Match[str]) -> str:
     if match["per"]:
         noun += f" per {PER[match['per']]}" + (" squared" if match["squared"] else "")
     words = _words(text) + _upper(match)
-    article = f"{match['article']} " if match["article"] else ""
     stop = "." if unit.endswith(".") and _ends_sentence(match) else ""
-    return f"{article}{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
+    return f"{_sign(match['sign'])}{words}{'-' if match['space'] == '-' else ' '}{noun}{stop}"
 
 
 def _is_inches(match: re.Match[str]) -> bool:

@@ -7,6 +7,7 @@ import re
 from server.text.english import letters, numbers
 from server.text.english.acronym_words import CUSTOM, LETTERS
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _DOMAINS = (
     "com org net edu gov mil int info biz dev app xyz online shop store site tech blog cloud page wiki news live media "
@@ -37,8 +38,8 @@ _SYMBOLS = {
     "*": "star",
     "$": "dollar",
 }
-_PIECES = re.compile(r"[^\W\d_]+|\d+|[./\-_:?=&#%+~@\\!,;*$]")
-_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
+_PIECES = lazy(r"[^\W\d_]+|\d+|[./\-_:?=&#%+~@\\!,;*$]")
+_HUMPS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 
 _ENDS = "|".join(sorted(set(_DOMAINS) - _WORD_DOMAINS, key=len, reverse=True))
 _ALL_ENDS = "|".join(sorted(_DOMAINS, key=len, reverse=True))

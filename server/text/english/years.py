@@ -6,9 +6,10 @@ import re
 
 from server.text.english import letters, numbers
 from server.text.english.rules import Rule, rule
+from server.text.patterns import lazy
 
 _DECADE = r"(?<![\w.,$€£])(?P<apostrophe>')?(?P<century>1\d|20|[1-9])?(?P<tens>\d0)'?s(?!\w)"
-_DECADE_BEFORE = re.compile(
+_DECADE_BEFORE = lazy(
     r"""
     (?: \b(?:the|her|his|their|my|our|your|its|in|mid|late|early|since|from|of|and|or|to|high|low|that|those|upper|
         lower)[ -] | ^ )$
@@ -30,7 +31,7 @@ _NOT_COUNTED = (
     "models olympics awards finals games results tax taxes series census crisis news saw"
 ).split()
 """Words with an s that are no plural, or that a year describes: the 2020 elections."""
-_COUNTED = re.compile(
+_COUNTED = lazy(
     rf"""
     [ -](?: (?!(?:{"|".join(_NOT_COUNTED)})\b) [a-z]{{2,}}s\b
           | (?:people|men|women|children|feet|fish|sheep|police|more)\b
@@ -42,7 +43,7 @@ _COUNTED = re.compile(
     re.VERBOSE,
 )
 """What follows a number that counts."""
-_MEASURED = re.compile(
+_MEASURED = lazy(
     r"""
     (?: about|approximately|over|nearly|almost|than|costs?|weighs?|least|most|around|up[ ]to|counts?|equals|another|
         plus|minus|times|by[ ]a[ ]factor[ ]of|all|these|those|some|total[ ]of|roughly|just|only|score[ds]?|[a-z][ ]of|
@@ -51,14 +52,14 @@ _MEASURED = re.compile(
     re.VERBOSE,
 )
 """What stands before a number that counts."""
-_YEAR_BEFORE = re.compile(
+_YEAR_BEFORE = lazy(
     r"""
     \b(?: in|since|until|till|by|from|of|year|during|before|after|around|circa|early|late|mid|spring|summer|autumn|fall|
           winter|and|to|through|between|class|copyright|the|[A-Z][a-z]+ )[ -]$
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_SURELY_BEFORE = re.compile(r"\b(?:in|since|until|by|during|year) $", re.IGNORECASE)
+_SURELY_BEFORE = lazy(r"\b(?:in|since|until|by|during|year) $", re.IGNORECASE)
 _CONTEXT = 18
 
 

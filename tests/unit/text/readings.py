@@ -60,17 +60,14 @@ def main() -> None:
     right = total = 0
     for name in asked.classes:
         part = [item for item in items(name) if item.held_out == asked.held_out]
-        wrong = [item for item in part if not item.is_right(spoken(item.typed, "english").text)]
+        said = {item: spoken(item.typed, "english").text for item in part}
+        wrong = [item for item in part if not item.is_right(said[item])]
         right, total = right + len(part) - len(wrong), total + len(part)
         share = 1 - len(wrong) / len(part)
-        print(
-            f"{name:14} {len(part) - len(wrong):3} of {len(part):3}  {share:6.1%} {'' if share >= least_share(name) else '<'}"
-        )
-        if asked.failures:
-            for item in wrong:
-                print(
-                    f"    {item.typed!r}\n      said {words(spoken(item.typed, 'english').text)!r}\n      not  {words(item.readings[0])!r}"
-                )
+        mark = "" if share >= least_share(name) else "<"
+        print(f"{name:14} {len(part) - len(wrong):3} of {len(part):3}  {share:6.1%} {mark}")
+        for item in wrong if asked.failures else ():
+            print(f"    {item.typed!r}\n      said {words(said[item])!r}\n      not  {words(item.readings[0])!r}")
     print(f"{'all':14} {right:3} of {total:3}  {right / total:6.1%}")
 
 

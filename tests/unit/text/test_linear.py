@@ -1,4 +1,4 @@
-"""The cost of odd text grows with its length and not faster: counted in steps of the interpreter and in matches tried."""
+"""The cost of odd text grows with its length and not faster: calls are counted, no time is measured."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,8 +28,8 @@ SENTENCES = [
 prose = st.lists(
     st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=5).map(" ".join), min_size=1, max_size=3
 ).map("\n\n".join)
-LOOSE = {"1. Alpha\n\n2. Beta", "- one\n\n- two\n\n- three"}
-"""Markdown lists with empty lines: whole, their items are one paragraph; live, each is one."""
+LOOSE = {"1. Alpha\n\n2. Beta", "- one\n\n- two\n\n- three", "Pros:\n+ cheap\n+ fast\nCons:\n- loud"}
+"""Lists whose marks change, or with empty lines: live, an item does not know whether its list goes on."""
 
 
 def live(text: str, sizes: list[int], language: str = "english", steps=STEPS) -> list[str]:
@@ -104,6 +106,33 @@ def test_what_cannot_be_read_in_part_is_held_back(held):
     front = LiveFrontend("english")
     assert front.feed(held).text == ""
     assert front.finish().text
+
+
+@pytest.mark.parametrize(
+    "unit", ["word ", "Word. ", "- item\n", "*open. ", "[a. b ", "x\n", "`a. B ", "1. a\n", "| a ", "'a. B "]
+)
+def test_the_work_grows_with_the_text_and_not_faster(unit):
+    def calls(size: int) -> int:
+        count = 0
+
+        def profile(_frame, event, _argument):
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        sys.setprofile(profile)
+        try:
+            live((unit * size)[:size], [50])
+        finally:
+            sys.setprofile(None)
+        return count
+
+    short, long = calls(10_000), calls(20_000)
+    assert long < 2.5 * short + 5000
+
+
+def test_quoted_words_wait_for_their_closing_quote():
+    text = "We call it 'the long and winding road to the sea in the north' here. Yes."
+    assert "".join(live(text, [3])) == spoken(text, "english").text
 
 
 def test_pauses_come_with_their_piece():
