@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 _MARKUP = lazy(r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE)
 _BULLET = lazy(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
+_COMPARISON = lazy(r"^>(?=[=\d$€£])", re.MULTILINE)
+"""Begins no quotation: >90%."""
 _TASK = lazy(r"^\[[ xX]\]\s+")
 _PRODUCT = lazy(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
 _STAR = "\ue010"
 """Stands for an asterisk that multiplies, so that it is no emphasis."""
 _RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
 """A run of a mark that means nothing in Markdown: it is decoration, or an attempt to keep the parser busy."""
-_CITATION = lazy(r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】")
+_CITATION = lazy(r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|(?<=[a-z])[ ]?(?:\[\d{1,3}\])+(?=[.,;:]|[ ]?$)|【[^】\n]{1,40}】")
 _SCRIPT = lazy(r"<(script|style)\b[^>]{0,500}>.*?(?:</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
 _MOST_MARKS = 4000
 _MARK_SHARE = 4
@@ -44,7 +46,7 @@ def to_text(text: str, *, line_before: int = 0) -> str:
     text = ssml.bracket_pauses(text)
     if not _MARKUP.search(text):
         return paragraphs(text, line_before=line_before)
-    text = _BULLET.sub(r"\1- ", text)
+    text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", text))
     text = _CITATION.sub("", _RUN.sub(r"\1", text))
     if "<" in text:
         text = _SCRIPT.sub("", text)
