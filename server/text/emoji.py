@@ -20,6 +20,7 @@ _FLAG = "[\U0001f1e6-\U0001f1ff]{1,2}"
 _ONE = rf"(?:{_FLAG}|(?![{_ARROWS}])[{_PICTURES}]\ufe0f?[{_SKIN_TONES}]?|[\u00a9\u00ae\u2122\u2194-\u21aa\u24c2]\ufe0f)"
 _SEQUENCE = lazy(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
 _KEYCAP = lazy(r"([0-9#*])\ufe0f?\u20e3")
+_RATING = lazy(r"(?<![\d.])(\d(?:\.\d)?)[ ]?[★⭐]\ufe0f?(?![★⭐☆])")
 _SELECTORS = lazy(r"[\ufe0e\ufe0f\u20e3]|(?<![^\W\d_])\u200d|\u200d(?![^\W\d_])")
 _EMOTICON = lazy(
     r"""
@@ -63,6 +64,7 @@ def name(text: str) -> str:
 def _replace(text: str, naming: object) -> str:
     changed = text
     if not text.isascii():
+        changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
         changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
         changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if naming else " ", changed)
         changed = _SELECTORS.sub("", changed)

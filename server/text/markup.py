@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -18,16 +17,19 @@ if TYPE_CHECKING:
 
 _MARKUP = lazy(r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE)
 _BULLET = lazy(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
+_COMPARISON = lazy(r"^>(?=[=\d$€£])", re.MULTILINE)
+"""Begins no quotation: >90%."""
 _TASK = lazy(r"^\[[ xX]\]\s+")
 _PRODUCT = lazy(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
 _STAR = "\ue010"
 """Stands for an asterisk that multiplies, so that it is no emphasis."""
 _RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
 """A run of a mark that means nothing in Markdown: it is decoration, or an attempt to keep the parser busy."""
-_CITATION = lazy(r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】")
+_CITATION = lazy(
+    r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】"
+    r"|(?<=[a-z])(?:[ ](?:\[\d{1,3}\])+|(?:\[\d{1,3}\]){2,})(?=[.,;:]|[ ]?$)"
+)
 _SCRIPT = lazy(r"<(script|style)\b[^>]{0,500}>.*?(?:</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
-_MOST_MARKS = 4000
-_MARK_SHARE = 4
 _BLANK = lazy(r"\n[^\S\n]*\n\s*")
 _ENDED = lazy(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = lazy(r"[.!?:;,—-][\"')\]]*$")
@@ -44,12 +46,10 @@ def to_text(text: str, *, line_before: int = 0) -> str:
     text = ssml.bracket_pauses(text)
     if not _MARKUP.search(text):
         return paragraphs(text, line_before=line_before)
-    text = _BULLET.sub(r"\1- ", text)
+    text = _COMPARISON.sub(r"\\\g<0>", _BULLET.sub(r"\1- ", text))
     text = _CITATION.sub("", _RUN.sub(r"\1", text))
     if "<" in text:
         text = _SCRIPT.sub("", text)
-    if len(re.findall(r"[*_`\[\]<>&|(!]", text)) > min(_MOST_MARKS, 20 + len(text) // _MARK_SHARE):
-        return _stripped(text)
     blocks = _blocks(_PRODUCT.sub(lambda match: match[0].replace("*", _STAR), text), 0, line_before)
     return "\n\n".join(filter(None, blocks)).replace(_STAR, "*")
 
@@ -58,12 +58,6 @@ def paragraphs(text: str, *, line_before: int = 0) -> str:
     """Return a text without markup with each paragraph in one line and one empty line between two."""
     first, *others = _BLANK.split(text)
     return "\n\n".join(filter(None, (join_lines(first, line_before=line_before), *map(join_lines, others))))
-
-
-def _stripped(text: str) -> str:
-    """Return a text that is more marks than words without its marks; no parser sees it."""
-    text = html.unescape(re.sub(r"<[^<>]{0,300}>|[*`\[\]<>|]|(?<!\w)_+|_+(?!\w)", " ", text))
-    return paragraphs(text)
 
 
 @cache

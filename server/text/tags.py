@@ -26,7 +26,7 @@ _LINE = frozenset("br li tr dt dd option".split())
 _TAG = lazy(
     r"""
     <(?P<close>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?P<attributes>(?:\s[^<>]{0,2000})?)/?>
-  | <!--.*?--> | <[!?][^<>]{0,500}>
+  | <!--(?:(?!<!--).){0,5000}?--> | <[!?][^<>]{0,500}>
     """,
     re.DOTALL | re.VERBOSE,
 )

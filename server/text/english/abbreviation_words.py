@@ -233,6 +233,8 @@ WORDS: dict[str, str] = {
     "cont'd": "continued",
     "a.k.a.": "also known as",
     "aka": "also known as",
+    "a/k/a": "also known as",
+    "w/e": "whatever",
     "c/o": "care of",
     "b/c": "because",
     "w/o": "without",

@@ -9,6 +9,10 @@ from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
 _SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}
+_TEAM = r"(?<!\w)'?(?P<number>\d\d)ers(?!\w)"
+"""49ers."""
+_PLANES = r"(?<=[A-Z]-)\d{1,3}s(?!\w)"
+"""B-52s."""
 _PERCENT = rf"""
     (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
     (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
@@ -67,6 +71,7 @@ def _trailing(match: re.Match[str]) -> str:
 
 FIRST: tuple[Rule, ...] = (
     rule(_ISH, " ish", "ish"),
+    rule(r"\+[ ]?/[ ]?[-−]", "±", "/"),
     rule(_A_MONTH, " a ", "-a-"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
@@ -75,7 +80,11 @@ FIRST: tuple[Rule, ...] = (
 )
 """Run before everything with numbers: other ways to group digits."""
 
-EARLY: tuple[Rule, ...] = (rule(_PERCENT, _percent, "digit %"),)
+EARLY: tuple[Rule, ...] = (
+    rule(_PERCENT, _percent, "digit %"),
+    rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),
+    rule(_PLANES, lambda match: numbers.decade(int(match[0][:-1])), "digit letter"),
+)
 
 RULES: tuple[Rule, ...] = (
     rule(_ORDINAL, lambda match: numbers.ordinal(int(match["number"].replace(",", ""))), "ordinal digit"),

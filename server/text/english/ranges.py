@@ -23,8 +23,8 @@ _VERSE = lazy(
 
 def _span(match: re.Match[str]) -> str:
     start, end = match["start"], match["end"]
-    if start == end == "50":
-        return "fifty-fifty"
+    if start == end and start in ("20", "50"):
+        return f"{numbers.number(start)}-{numbers.number(end)}"
     words = f"{_one(start, end)} to {_one(end, start)}"
     return f"{words} plus" if match["more"] else words
 

@@ -139,6 +139,11 @@ RULES: tuple[Rule, ...] = (
         _grade,
         tuple(f"{letter}-" for letter in "ABCDEF"),
     ),
+    rule(
+        r"(?<!\w)(?P<type>AB|[ABO])-(?=[ ]?(?:blood|$|[.,]))",
+        lambda match: f"{letters.spell(match['type'])} minus",
+        ("B-", "A-", "O-"),
+    ),
     rule(_PLUS, " plus ", "+"),
     rule(_APPROXIMATELY, "about ", ("~", "∼")),
     rule(r"[™®℠*†‡•·◦▪■●※]", " ", tuple("™®℠*†‡•·◦▪■●※")),

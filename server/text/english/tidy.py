@@ -10,7 +10,7 @@ from server.text.english import numbers
 from server.text.english.rules import Rule, rule
 from server.text.patterns import lazy
 
-_QUOTED = r"(?<![\w'])'(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
+_QUOTED = r"(?<![\w'])'(?!n'(?!\w))(?P<inside>[^'\n]{1,300}(?:(?<=\w)'(?=\w)[^'\n]{1,300}){0,8})'(?![\w'])"
 _OPENING = r"[ ]?[(\[{]+[ ]?"
 _CLOSING = r"[ ]?[)\]}]+"
 _NUMBERED = r"(?<![\w(])\((?P<mark>[a-zA-Z]|\d{1,2})\)[ ]?(?!\d)"
