@@ -11,7 +11,6 @@ MONTHS = "January February March April May June July August September October No
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
 SHORT_MONTHS = frozenset(_SHORT_MONTHS)
 MONTH_WORDS = SHORT_MONTHS | {name.lower() for name in MONTHS}
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _SHORT_DAYS = {
     "mon": "Monday",
     "tue": "Tuesday",
@@ -69,7 +68,7 @@ _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
 """
-"""Two dates that are in words already."""
+"""A range of two dates that earlier rules have put into words."""
 _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
@@ -83,7 +82,7 @@ def month_name(text: str) -> str:
 
 
 def day_name(text: str | None) -> str:
-    """Return the full name of a weekday, an abbreviation or nothing."""
+    """Return the full name of a weekday, given its name or abbreviation; "" for neither."""
     if not text:
         return ""
     name = text.rstrip(".,")

@@ -54,6 +54,7 @@ def test_cleaning_leaves_no_control_characters(text):
         ("Hi :-) there ;) :D", "Hi there"),
         ("I <3 you", "I you"),
         ("if x <3 then", "if x <3 then"),
+        ("👨‍👩‍👧‍👦👨‍👩‍👧‍👦 so x <3 holds", "so x <3 holds"),
         ("ratio 3:2, C:/, a:b, (8)", "ratio 3:2, C:/, a:b, (8)"),
         ("© 2024 ™ → ✓", "© 2024 ™ →"),
         ("no emoji at all", "no emoji at all"),

@@ -95,6 +95,7 @@ def test_paragraphs_stay_apart():
         ("Wait [pause 0.5s] for it.", "Wait for it.", [(5, 0.5)]),
         ("[pause 2s] Hi there", "Hi there.", [(0, 2.0)]),
         ("Bye [pause 250ms]", "Bye.", [(4, 0.25)]),
+        ("Bye [PAUSE 250 MS]", "Bye.", [(4, 0.25)]),
         ('<speak>One.<break time="1s"/>Two.<break strength="none"/></speak>', "One. Two.", [(5, 1.0)]),
         ('One <break time="300ms"/> & two <b>three', "One and two three.", [(4, 0.3)]),
         ("A [pause 99s] b", "A b.", [(2, 10.0)]),
