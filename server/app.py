@@ -25,6 +25,7 @@ from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
+from server.http.cross_origin import CrossOrigin
 from server.http.keys import KeyCheck, load_keys
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
@@ -123,8 +124,15 @@ def create_app(
     )
     if keys:
         app.add_middleware(KeyCheck, keys=keys)
-    else:
-        app.add_middleware(SameOriginOnly, names=settings.own_names)
+    elif settings.cors.any_page and not settings.cors.allow_any_page:
+        raise SettingsError(
+            "cors.allow_origins: every web page may use this server, which has no API key. Set an API key "
+            "(SONANT_API_KEY), list the origins, or set cors.allow_any_page"
+        )
+    origins = settings.cors.pattern
+    app.add_middleware(CrossOrigin, origins=origins)
+    if not keys:
+        app.add_middleware(SameOriginOnly, names=settings.own_names, origins=origins)
     app.add_middleware(RequestLog, observers=observers)
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
