@@ -18,6 +18,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
+from server.http.cross_origin import CorsSettings
 from server.references.config import ReferenceSettings
 from server.voices.config import VoiceSettings
 
@@ -231,6 +232,7 @@ class Settings(BaseSettings):
         False, description="Send an OpenTelemetry span for each speech request. Needs the `otel` extra."
     )
     limits: Limits = Field(default_factory=Limits)
+    cors: CorsSettings = Field(default_factory=CorsSettings)
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
 

@@ -16,10 +16,10 @@ from server.errors import ApiError, failure_of
 from server.settings import Settings, SettingsError
 from server.telemetry.record import RequestRecord
 
-OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json"})
 """Paths that need no key: health checks, and pages without user data. All other paths need one."""
 
-_OPEN_FOLDER = "/playground/"
+_OPEN_FOLDERS = ("/playground/", "/docs/")
 
 _KEY_ID_PREFIX = b"sonant voice owner\0"
 """Makes key ids different from every other digest of a key (domain separation)."""
@@ -92,7 +92,7 @@ def _digest(key: str) -> bytes:
 
 
 def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+    return path in OPEN_PATHS or path.startswith(_OPEN_FOLDERS)
 
 
 class KeyCheck:
