@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from server.errors import ApiError
+from server.limits import Limits
 from server.references.decoders import decode_reference
-from server.settings import Limits
 from tests.server.containers import FRAGMENTED, KINDS, encode_recording, encode_video, repeat_packets
 from tests.server.corrupt_recordings import count_refusals
 from tests.server.serving import SPEECH, speech

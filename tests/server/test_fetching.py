@@ -260,7 +260,7 @@ HTTP_RESPONSES = st.lists(
 
 
 @given(start=st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 302 Found\r\nLocation: "]), rest=HTTP_RESPONSES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_every_response_gives_a_file_or_a_refusal(start: bytes, rest: bytes) -> None:
     async def fetch() -> None:
         async with origin({"/a": raw(start + rest)}) as here:
