@@ -52,7 +52,7 @@ _NAMES = {
 
 
 def drop(text: str) -> str:
-    """Return ``text`` without emoji and emoticons; digits on keys stay."""
+    """Return ``text`` without emoji and emoticons. The digit of a keycap emoji is kept."""
     return _replace(text, named=False)
 
 

@@ -54,7 +54,7 @@ _READ_BY: dict[str, tuple[str, ...]] = {
     "korean": ("Hangul", "Han"),
     "russian": ("Cyrillic",),
 }
-"""Scripts beside Latin that a language is written in."""
+"""Language -> its scripts other than Latin."""
 _NOT_LATIN = lazy("[^\x00-\u02af\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\ue000-\uf8ff]")
 """Everything outside the blocks of Latin letters, punctuation and symbols."""
 

@@ -26,7 +26,7 @@ _SHORT_DAYS = {
 }
 SHORT_DAYS = frozenset(_SHORT_DAYS)
 _NAMES = [name for each in MONTHS for name in (each, each.upper(), each.lower()) if name not in ("march", "may")]
-"""Names of months in every case; "march" and "may" are also other words."""
+"""Names of months in any case, except "march" and "may", which are also other words."""
 _SHORT = [name for each in "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec".split() for name in (each, each.upper())]
 MONTH = rf"(?:{'|'.join(_NAMES)}|(?:{alternatives(_SHORT)})\b\.?)"
 _MONTHS = "|".join(MONTHS)
@@ -147,7 +147,7 @@ def _ends_sentence(match: re.Match[str]) -> bool:
 
 
 def _slashed(match: re.Match[str]) -> str:
-    """Return month and day, where a preposition or the numbers show that it is no fraction."""
+    """Return month and day, if a preposition or the numbers show that this is not a fraction."""
     month, day = int(match["month"]), int(match["day"])
     before = match["before"] or ""
     if not before and (day <= 12 or day in _DENOMINATORS):
