@@ -57,7 +57,8 @@ class CorsSettings(BaseModel):
         return re.compile("|".join(f"(?:{_expression(origin)})" for origin in self.allow_origins) or r"(?!)")
 
 
-_ANY_PAGE = re.compile(r"\*|https?://\*(?::(?:\d+|\*))?")
+_ANY_PAGE = re.compile(r"\*|https?://\*(?:\.\*)*(?::(?:\d+|\*))?")
+"""Origins of a configuration that match the pages of every site."""
 
 
 def _is_pattern(origin: str) -> bool:

@@ -132,7 +132,7 @@ async def test_a_page_sends_its_key_after_a_preflight_without_one(
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, page["Origin"])
 
 
-@pytest.mark.parametrize("origins", [["*"], ["https://*"], ["http://*:8080"]])
+@pytest.mark.parametrize("origins", [["*"], ["https://*"], ["http://*:8080"], ["https://*.*"]])
 def test_every_page_needs_a_key_or_an_explicit_flag(origins: list[str], tmp_path: Path) -> None:
     flags = {"voices": {"folder": str(tmp_path)}, "cors": {"allow_origins": origins}}
     with pytest.raises(SettingsError, match=r"cors\.allow_any_page"):
