@@ -27,6 +27,7 @@ from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
 from server.http.keys import KeyCheck, load_keys
+from server.http.paths import CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
@@ -125,7 +126,7 @@ def create_app(
         budget=bodies,
     )
     if keys:
-        app.add_middleware(KeyCheck, keys=keys)
+        app.add_middleware(KeyCheck, keys=keys, open_lists=settings.open_lists)
     elif settings.cors.any_page and not settings.cors.allow_any_page:
         raise SettingsError(
             "cors.allow_origins: every web page may use this server, which has no API key. Set an API key "
@@ -135,6 +136,7 @@ def create_app(
     app.add_middleware(CrossOrigin, origins=origins)
     if not keys:
         app.add_middleware(SameOriginOnly, names=settings.own_names, origins=origins)
+    app.add_middleware(CanonicalPaths)
     app.add_middleware(RequestLog, observers=observers)
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):

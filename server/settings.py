@@ -57,8 +57,9 @@ class Settings(BaseSettings):
         description="Name of the model in the API. Unset: the last part of `engine.model`.",
     )
     model_aliases: tuple[str, ...] = Field(
-        ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15"),
-        description="Other names of the model. The default lets OpenAI clients work unchanged.",
+        (),
+        description="Other names of the model, in addition to OpenAI's: `tts-1*` and `gpt-4o-mini-tts*`. A `*` stands "
+        "for any characters, so `['*']` accepts every name.",
     )
     voice_aliases: dict[str, str] = Field(
         default_factory=dict,
@@ -87,6 +88,11 @@ class Settings(BaseSettings):
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
     )
     keys_file: Path | None = Field(None, description="File of more API keys, one per line. Text after # is a comment.")
+    open_lists: bool = Field(
+        False,
+        description="Let clients without a key read the lists of models and voices, because some clients send none. "
+        "They see built-in and shared voices, without transcripts and consent ids.",
+    )
     allow_unauthenticated: bool = Field(
         False, description="Allow a `host` that other machines can reach although the server has no API key."
     )

@@ -85,7 +85,10 @@ def test_the_settings_define_ignored_fields_and_model_aliases(strict: Serving) -
         valid = speech(voice="ryan", mood="good", model="mine")
         assert client.post(SPEECH, json=valid).status_code == 200
         check(client.post(SPEECH, json=speech(lang_code="a")), 400, "lang_code", "unknown_parameter")
-        check(client.post(SPEECH, json=speech(model="tts-1")), 404, "model", "model_not_found")
+        assert client.post(SPEECH, json=speech(voice="ryan", model="tts-1")).status_code == 200
+        unknown = check(client.post(SPEECH, json=speech(model="yours")), 404, "model", "model_not_found")
+        assert "'pocket'" in unknown["message"]
+        assert "model_aliases" in unknown["message"]
 
 
 def test_an_unknown_default_voice_is_a_404(strict: Serving) -> None:
