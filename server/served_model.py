@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import glob
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from engine.errors import EngineError
 from engine.protocol.engine import Engine
@@ -62,7 +61,7 @@ class ServedModel:
 
     def has_name(self, name: str) -> bool:
         """Return whether ``name`` selects this model."""
-        return name == self.name or any(fnmatchcase(name, alias) for alias in self.aliases)
+        return name == self.name or any(_matches(name, alias) for alias in self.aliases)
 
     async def stats(self, timeout: float) -> dict[str, int] | None:
         """Return fresh statistics of both stages, or after ``timeout`` seconds the last known ones, if any.
@@ -93,9 +92,14 @@ def served_model(settings: Settings, engine: Engine, decode: Decode, *, several_
     """
     return ServedModel(
         name=settings.model_name,
-        aliases=frozenset({glob.escape(settings.engine.model), *OPENAI_MODELS, *settings.model_aliases}),
+        aliases=frozenset({settings.engine.model, *OPENAI_MODELS, *settings.model_aliases}),
         engine=engine,
         voices=ModelVoices(engine, settings, several_keys=several_keys),
         references=ReferenceLibrary(engine, settings, decode),
         limits=settings.limits,
     )
+
+
+def _matches(name: str, alias: str) -> bool:
+    """Return whether ``alias`` selects ``name``. Only ``*`` is special in an alias."""
+    return re.fullmatch(re.escape(alias).replace(r"\*", ".*"), name, re.DOTALL) is not None
