@@ -18,11 +18,10 @@ from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechReq
 from engine.protocol.samples import to_float32
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
-from server.limits import Limits
 from server.references.validation import invalid_recording
 from server.request_models.speech import SpeechBody, parse_speech
 from server.served_model import served_model
-from server.settings import Settings
+from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.synthesis.engine_request import speech_request, submit
 

@@ -11,9 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError
-from server.limits import Limits
 from server.request_models.base import Name, RequestModel, validated
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
+from server.settings import Limits
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 StreamFormat = Literal["audio", "sse"]

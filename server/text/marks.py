@@ -15,7 +15,7 @@ MOST_WORDS = 0xFFF0
 PAUSE = lazy(r"[\U000f0000-\U000fffff]")
 WORD = lazy(r"[\U00100000-\U0010ffff]")
 RESERVED = lazy(r"[\ue000-\uf8ff\U000f0000-\U0010ffff]")
-"""All private-use characters. They are removed from a client's text before the first step."""
+"""All private-use characters: text from outside loses them before the first step."""
 
 
 def pause(seconds: float) -> str:
