@@ -153,6 +153,7 @@ class Outcome(_ResponseModel):
     outcome: str
     task: str | None = None
     voice: str | None = None
+    reference: str | None = Field(None, description="what was done to the reference recording and its transcript")
     characters: int | None = None
     seconds: float
     first_audio: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -23,6 +24,11 @@ class ReferenceSettings(BaseModel):
     )
     folders: tuple[Path, ...] = Field(
         (), description="Folders of this machine from which requests may name files, by path or file:// URL."
+    )
+    mismatched_transcript: Literal["error", "x_vector"] = Field(
+        "error",
+        description="What to do if `ref_text` is too short or too long for its recording: refuse the request with a "
+        "400, or clone the voice alone, without the transcript.",
     )
     cached_voices: int = Field(
         128,

@@ -37,7 +37,7 @@ async def start_synthesis(
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
-        request = await speech_request(body, model, record.owner)
+        request = await speech_request(body, model, record.owner, record)
         _describe(record, body, request)
         if submit_live is None:
             record.characters = len(body.input)

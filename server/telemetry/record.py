@@ -76,6 +76,7 @@ class RequestRecord:
     onset: seconds until a client hears it: ``first_audio`` plus the silence at the start of the utterance.
     engine_seconds: time spent waiting for samples from the engine.
     playback: the simulated player, for streamed speech.
+    reference: what was done to the reference recording and its transcript, if anything.
     part: whether this is one utterance of a request with several.
     parts: number of utterances of this request, if it has several.
     """
@@ -101,6 +102,7 @@ class RequestRecord:
     completion: Completion | None = None
     failure: str | None = None
     param: str | None = None
+    reference: str | None = None
     part: bool = False
     parts: int = 0
 
@@ -209,6 +211,7 @@ class RequestRecord:
             "outcome": self.outcome,
             "task": self.task,
             "voice": self.voice,
+            "reference": self.reference,
             "characters": self.characters,
             "seconds": self.seconds,
             "first_audio": self.first_audio,

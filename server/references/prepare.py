@@ -1,0 +1,117 @@
+"""Prepares a recording and its transcript for cloning: checks, trims and cuts them to what a checkpoint can use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol.request import SAMPLE_RATE
+from server.api_error import ApiError
+from server.references.cut import cut
+from server.references.speech_spans import Span, speech_spans
+from server.references.transcript import Transcript, check_length
+from server.references.validation import invalid_recording
+
+MismatchedTranscript = Literal["error", "x_vector"]
+
+_SILENCE_BEFORE = SAMPLE_RATE // 10
+_SILENCE_AFTER = SAMPLE_RATE * 3 // 10
+"""Silence kept around the speech. The voice continues the recording, so it would also continue a longer silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceChanges:
+    """What was done to a recording and its transcript, for the outcome of the request.
+
+    trimmed: seconds of silence removed at both ends. cut: duration in seconds of a recording that was cut, before and
+    after. stop_added: whether the transcript lacked its final stop. x_vector: why the recording is not used in context
+    although it has a transcript.
+    """
+
+    trimmed: float = 0.0
+    cut: tuple[float, float] | None = None
+    stop_added: bool = False
+    x_vector: Literal["transcript_mismatch", "reference_too_long"] | None = None
+
+    def __str__(self) -> str:
+        changes = []
+        if self.x_vector is not None:
+            changes.append(f"x-vector only ({self.x_vector})")
+        if self.cut is not None:
+            changes.append(f"cut from {self.cut[0]:.1f} to {self.cut[1]:.1f} s")
+        if self.trimmed:
+            changes.append(f"trimmed {self.trimmed:.2f} s")
+        if self.stop_added:
+            changes.append("stop added")
+        return ", ".join(changes)
+
+
+class InContext(NamedTuple):
+    """What precedes the speech in the prompt: the samples to encode as codes, and what is said in them."""
+
+    samples: NDArray[np.float32]
+    transcript: str
+
+
+class Prepared(NamedTuple):
+    """A recording that may be cloned. in_context: None if only its x-vector is used."""
+
+    in_context: InContext | None
+    changes: ReferenceChanges
+
+
+def prepare(
+    samples: NDArray[np.float32],
+    transcript: Transcript | None,
+    seconds_range: tuple[float, float],
+    mismatched: MismatchedTranscript = "error",
+) -> Prepared:
+    """Check a recording, and trim and cut it for in-context cloning if there is a transcript.
+
+    The x-vector is that of the whole recording in any case. Blocks for some milliseconds.
+
+    Args:
+        samples: mono samples at 24 kHz.
+        transcript: what is said in the recording.
+        seconds_range: shortest and longest recording that the checkpoint was trained for.
+        mismatched: what to do if the transcript cannot be that of the recording.
+
+    Raises:
+        ApiError: 400 if there is too little speech, or the transcript is not plausible.
+    """
+    shortest, longest = seconds_range
+    spans = speech_spans(samples)
+    seconds = _seconds(spans)
+    if seconds < shortest:
+        reason = f"must have at least {shortest:g} s of speech for this model, got {seconds:.2f} s; record more speech"
+        raise invalid_recording(f"the recording {reason}", "reference_too_short")
+    if transcript is None:
+        return Prepared(None, ReferenceChanges())
+    try:
+        check_length(transcript.text, sum(span.samples for span in spans) / SAMPLE_RATE, seconds)
+    except ApiError:
+        if mismatched == "error":
+            raise
+        return Prepared(None, ReferenceChanges(x_vector="transcript_mismatch"))
+    if seconds > longest:
+        kept = cut(spans, transcript.text, round(longest * SAMPLE_RATE))
+        if kept is None or _seconds(kept.spans) < shortest:
+            return Prepared(None, ReferenceChanges(x_vector="reference_too_long"))
+        trimmed = _trimmed(samples, kept.spans)
+        after = len(trimmed) / SAMPLE_RATE
+        changes = ReferenceChanges(cut=(len(samples) / SAMPLE_RATE, after))
+        return Prepared(InContext(trimmed, kept.transcript), changes)
+    trimmed = _trimmed(samples, spans)
+    silence = (len(samples) - len(trimmed)) / SAMPLE_RATE
+    return Prepared(InContext(trimmed, transcript.text), ReferenceChanges(silence, stop_added=transcript.stop_added))
+
+
+def _seconds(spans: list[Span]) -> float:
+    return (spans[-1].stop - spans[0].start) / SAMPLE_RATE
+
+
+def _trimmed(samples: NDArray[np.float32], spans: list[Span]) -> NDArray[np.float32]:
+    return samples[max(0, spans[0].start - _SILENCE_BEFORE) : spans[-1].stop + _SILENCE_AFTER]
