@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,7 +29,8 @@ def cut(spans: Sequence[Span], transcript: str, longest: int) -> Cut | None:
     """Return the longest beginning of at most ``longest`` samples that ends with a sentence, or None.
 
     The letters of the transcript predict how much of the speech each sentence takes. A sentence's end is taken for
-    found only if a single long pause is near that place, and no other end of a sentence is nearer to that pause.
+    found only if a single long pause is near that place, no other end of a sentence is nearer to that pause, and the
+    ends before it have pauses, too.
 
     Args:
         spans: the speech in the recording, between pauses.
@@ -40,7 +42,8 @@ def cut(spans: Sequence[Span], transcript: str, longest: int) -> Cut | None:
     ends = [match.end() for match in _SENTENCE_END.finditer(transcript) if match.end() < len(transcript)]
     expected = {end: spoken * weight(transcript[:end]) / letters for end in ends}
     pauses = _pauses(spans)
-    for end in reversed(ends):
+    paused = list(itertools.takewhile(lambda end: _near(expected[end], pauses), ends))
+    for end in reversed(paused):
         pause = _pause_at(expected[end], pauses)
         if pause is None or spans[pause.after].stop - spans[0].start > longest:
             continue
@@ -59,17 +62,21 @@ class _Pause(NamedTuple):
 
 def _pauses(spans: Sequence[Span]) -> list[_Pause]:
     pauses, spoken = [], 0
-    for index, (span, following) in enumerate(zip(spans, spans[1:], strict=False)):
+    for index, (span, following) in enumerate(itertools.pairwise(spans)):
         spoken += span.samples
         if following.start - span.stop >= _SHORTEST_PAUSE:
             pauses.append(_Pause(index, spoken, following.start - span.stop))
     return pauses
 
 
+def _near(expected: float, pauses: Sequence[_Pause]) -> list[_Pause]:
+    tolerance = max(_LEAST_TOLERANCE, _TOLERANCE * expected)
+    return [pause for pause in pauses if abs(pause.spoken - expected) <= tolerance]
+
+
 def _pause_at(expected: float, pauses: Sequence[_Pause]) -> _Pause | None:
     """Return the only pause near ``expected`` samples of speech, or one much longer than the others there, or None."""
-    tolerance = max(_LEAST_TOLERANCE, _TOLERANCE * expected)
-    near = sorted((each for each in pauses if abs(each.spoken - expected) <= tolerance), key=lambda each: each.samples)
+    near = sorted(_near(expected, pauses), key=lambda each: each.samples)
     if not near or (len(near) > 1 and near[-1].samples < 1.5 * near[-2].samples):
         return None
     return near[-1]

@@ -145,13 +145,11 @@ class ReferenceLibrary:
 
     async def _encode(self, data: bytes, transcript: Transcript | None) -> ReferenceVoice:
         samples = await self._decode(data)
-        prepared = await asyncio.to_thread(
-            prepare,
-            samples,
-            transcript,
-            self._engine.info.profile.reference_seconds,
-            self._settings.references.mismatched_transcript,
-        )
+        shortest, longest = self._engine.info.profile.reference_seconds
+        if not self._settings.limits.reference_min_seconds:
+            shortest = 0.0
+        mismatched = self._settings.references.mismatched_transcript
+        prepared = await asyncio.to_thread(prepare, samples, transcript, (shortest, longest), mismatched)
         return ReferenceVoice(await self._voice_in(samples, prepared.in_context), prepared.changes)
 
     async def _voice_in(self, samples: NDArray[np.float32], in_context: InContext | None) -> Voice:
@@ -161,9 +159,7 @@ class ReferenceLibrary:
         codes = self._engine.encode_reference(in_context.samples, SAMPLE_RATE, codes=True)
         if len(in_context.samples) == len(samples):
             return replace(await codes, transcript=in_context.transcript)
-        whole, part = await asyncio.gather(
-            self._engine.encode_reference(samples, SAMPLE_RATE, codes=False), codes
-        )
+        whole, part = await asyncio.gather(self._engine.encode_reference(samples, SAMPLE_RATE, codes=False), codes)
         return Voice(whole.embedding, part.codes, in_context.transcript)
 
 

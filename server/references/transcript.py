@@ -52,12 +52,11 @@ def spoken_transcript(text: str, language: str, steps: tuple[str, ...]) -> Trans
     Raises:
         ApiError: if nothing of the transcript is spoken.
     """
-    words = spoken(text, language, steps).text.strip()
-    complete = with_stop(words)
+    complete = with_stop(spoken(text, language, steps).text.strip())
     if not complete:
         message = f"{_PARAM} must contain words, got only characters that are not spoken; correct it or omit it"
         raise ApiError(message, param=_PARAM, code="nothing_to_speak")
-    return Transcript(complete, complete != words)
+    return Transcript(complete, stop_added=not _STOPPED.search(text.rstrip()))
 
 
 def with_stop(text: str) -> str:

@@ -106,7 +106,7 @@ async def _voice_to_clone(
 ) -> Voice:
     if isinstance(named, StoredVoice):
         voice = voice_of(named, model.info, x_vector_only=body.x_vector_only_mode)
-        cloned = await _with_spoken_transcript(voice, body, model)
+        cloned = await _with_spoken_transcript(voice, model)
     elif body.voices is not None:
         return Voice(await model.voices.blended(body.voices, owner))
     elif body.ref_audio is None:
@@ -115,26 +115,24 @@ async def _voice_to_clone(
         transcript = None
         if body.ref_text is not None and not body.x_vector_only_mode:
             check_in_context(model.info)
-            transcript = await _transcript(body.ref_text, body, model)
+            transcript = await _transcript(body.ref_text, model)
         cloned = await model.references.voice(body.ref_audio, transcript)
     if record is not None:
         record.reference = str(cloned.changes) or None
     return cloned.voice
 
 
-async def _with_spoken_transcript(voice: Voice, body: SpeechBody, model: ServedModel) -> ReferenceVoice:
+async def _with_spoken_transcript(voice: Voice, model: ServedModel) -> ReferenceVoice:
     """Return a stored voice with its transcript as it is spoken. Voices keep the transcript as it was given."""
     if voice.transcript is None:
         return ReferenceVoice(voice, ReferenceChanges())
-    transcript = await _transcript(voice.transcript, body, model)
+    transcript = await _transcript(voice.transcript, model)
     changes = ReferenceChanges(stop_added=transcript.stop_added)
     return ReferenceVoice(replace(voice, transcript=transcript.text), changes)
 
 
-async def _transcript(text: str, body: SpeechBody, model: ServedModel) -> Transcript:
-    """Return a transcript as it is spoken; exactly as it was given if ``body`` says so."""
-    if body.normalize is False:
-        return Transcript(text)
+async def _transcript(text: str, model: ServedModel) -> Transcript:
+    """Return a transcript as it is spoken."""
     return await asyncio.to_thread(transcript_for, text, model.info)
 
 
