@@ -154,6 +154,8 @@ class Outcome(_ResponseModel):
     task: str | None = None
     voice: str | None = None
     characters: int | None = None
+    changed: str | None = Field(None, description="steps of the text front end that changed the text, with commas")
+    spoken: str | None = Field(None, description="beginning of the spoken text, if it was changed")
     seconds: float
     first_audio: float | None = None
     onset: float | None = None

@@ -13,18 +13,19 @@ from server.voices.resolve import check_in_context, embedding_of, voice_of
 from server.voices.stored_voice import StoredVoice
 
 
-async def speech_request(body: SpeechBody, model: ServedModel, owner: str | None = None) -> SpeechRequest:
+async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner: str | None = None) -> SpeechRequest:
     """Return the engine request for ``body``. Fetches and encodes its reference recording, if it has one.
 
     A voice name is looked up only when the request has no voice of its own, because OpenAI's SDK always sends a name,
     even with a reference. Raises ApiError or EngineError.
 
+    text: what will be spoken for ``body.input``.
     owner: the id of the API key whose stored voices the request may use, in addition to the shared ones.
     """
     named = await _named_voice(body, model, owner)
     task = choose_task(body, model.info, stored=isinstance(named, StoredVoice))
     request = SpeechRequest(
-        text=body.input,
+        text=text,
         speaker=named if task == "CustomVoice" and isinstance(named, str) else None,
         voice=await _voice_to_clone(body, named, model, owner) if task == "Base" else None,
         language=body.language.strip().lower(),
