@@ -10,7 +10,7 @@ from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo
 from server.references.library import Decode, ReferenceLibrary
 from server.settings import Limits, Settings
-from server.text.config import TextSettings
+from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
 
 

@@ -19,7 +19,7 @@ from pydantic_settings import SettingsError as SourceError
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.references.config import ReferenceSettings
-from server.text.config import TextSettings
+from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
 
 DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"

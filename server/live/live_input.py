@@ -7,8 +7,8 @@ from server.errors import ApiError
 from server.request_models.speech import SpeechBody, has_visible_text
 from server.synthesis.spoken_input import check_script, has_sound, live_frontend, nothing_to_speak
 from server.telemetry.record import MAX_SPOKEN, RequestRecord
-from server.text.config import TextSettings
 from server.text.frontend import Spoken
+from server.text_settings import TextSettings
 
 _PARAM = "text"
 

@@ -14,7 +14,7 @@ from server.errors import ApiError
 from server.request_models.base import Name, RequestModel, validated
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
 from server.settings import Limits
-from server.text.config import Respellings
+from server.text_settings import Respellings
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 StreamFormat = Literal["audio", "sse"]

@@ -10,11 +10,11 @@ from typing import Any
 from engine.protocol.request import EngineInfo
 from server.errors import ApiError
 from server.request_models.speech import SpeechBody
-from server.text.config import TextSettings
 from server.text.frontend import STEPS, Frontend, Spoken
 from server.text.language import text_language
 from server.text.live import LiveFrontend
 from server.text.scripts import script_of, unreadable_letter
+from server.text_settings import TextSettings
 
 _LONG = 1000
 """Longer texts are read off the event loop: they take more than a millisecond."""
