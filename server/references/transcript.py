@@ -10,6 +10,7 @@ from engine.protocol.request import EngineInfo
 from server.api_error import ApiError
 from server.long_text.pieces import weight
 from server.text.frontend import spoken
+from server.text.language import text_language
 
 _LETTERS_PER_SECOND = (7.5, 30.0)
 """Range of letters per second: from slow dictation, pauses not counted, to hurried speech. Usual are 12 to 20."""
@@ -31,10 +32,11 @@ class Transcript(NamedTuple):
     stop_added: bool = False
 
 
-def transcript_for(text: str, info: EngineInfo) -> Transcript:
-    """Return a transcript as a checkpoint reads it, in the language of the checkpoint if it has only one."""
-    languages = info.profile.languages or info.languages
-    return spoken_transcript(text, languages[0] if len(languages) == 1 else "auto", info.profile.text_steps)
+def transcript_for(text: str, info: EngineInfo, steps: tuple[str, ...]) -> Transcript:
+    """Return a transcript as it is spoken, or exactly as it was given if ``steps`` is empty. Raises ApiError."""
+    if not steps:
+        return Transcript(text)
+    return spoken_transcript(text, text_language("auto", text, info.readable_languages), steps)
 
 
 @lru_cache(maxsize=256)

@@ -21,6 +21,7 @@ from server.references.transcript import transcript_for
 from server.request_models.speech import check_length
 from server.request_models.voices import Embedding
 from server.served_model import ServedModel
+from server.synthesis.spoken_input import text_steps
 from server.voices.resolve import check_cloning, check_in_context, embedding_of
 from server.voices.stored_voice import MAX_TRANSCRIPT, Origin
 
@@ -150,7 +151,9 @@ async def voice_from(form: VoiceForm, model: ServedModel) -> Voice:
     with _form_field_in_errors():
         if transcript is None:
             return (await model.references.voice_of(form.audio_sample, None)).voice
-        spoken = await asyncio.to_thread(transcript_for, transcript, model.info)
+        spoken = await asyncio.to_thread(
+            transcript_for, transcript, model.info, text_steps(None, model.info, model.text)
+        )
         cloned = await model.references.voice_of(form.audio_sample, spoken)
     whole = cloned.voice.transcript == spoken.text
     return replace(cloned.voice, transcript=transcript) if whole else cloned.voice
