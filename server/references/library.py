@@ -8,7 +8,7 @@ import binascii
 import hashlib
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -20,7 +20,7 @@ from engine.protocol.request import SAMPLE_RATE, Voice
 from engine.system.regular_file import FileTooLargeError, read_regular
 from server.errors import ApiError
 from server.references.fetch import Fetcher, Resolve, SystemResolver
-from server.references.prepare import InContext, ReferenceChanges, prepare
+from server.references.prepare import ReferenceChanges, prepare
 from server.references.transcript import Transcript
 from server.references.validation import invalid_recording, recording_too_large, unsupported_source
 from server.settings import Settings
@@ -150,17 +150,11 @@ class ReferenceLibrary:
             shortest = 0.0
         mismatched = self._settings.references.mismatched_transcript
         prepared = await asyncio.to_thread(prepare, samples, transcript, (shortest, longest), mismatched)
-        return ReferenceVoice(await self._voice_in(samples, prepared.in_context), prepared.changes)
-
-    async def _voice_in(self, samples: NDArray[np.float32], in_context: InContext | None) -> Voice:
-        """Return the x-vector of all ``samples``, with the codes of those used in context."""
-        if in_context is None:
-            return await self._engine.encode_reference(samples, SAMPLE_RATE, codes=False)
-        codes = self._engine.encode_reference(in_context.samples, SAMPLE_RATE, codes=True)
-        if len(in_context.samples) == len(samples):
-            return replace(await codes, transcript=in_context.transcript)
-        whole, part = await asyncio.gather(self._engine.encode_reference(samples, SAMPLE_RATE, codes=False), codes)
-        return Voice(whole.embedding, part.codes, in_context.transcript)
+        codes = prepared.transcript is not None
+        voice = await self._engine.encode_reference(
+            prepared.samples, SAMPLE_RATE, codes=codes, transcript=prepared.transcript
+        )
+        return ReferenceVoice(voice, prepared.changes)
 
 
 def _cache_key(data: bytes, transcript: Transcript | None) -> bytes:

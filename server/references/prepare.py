@@ -49,17 +49,11 @@ class ReferenceChanges:
         return ", ".join(changes)
 
 
-class InContext(NamedTuple):
-    """What precedes the speech in the prompt: the samples to encode as codes, and what is said in them."""
+class Prepared(NamedTuple):
+    """The samples to encode. transcript: what is said in them; None if only their x-vector is used."""
 
     samples: NDArray[np.float32]
-    transcript: str
-
-
-class Prepared(NamedTuple):
-    """A recording that may be cloned. in_context: None if only its x-vector is used."""
-
-    in_context: InContext | None
+    transcript: str | None
     changes: ReferenceChanges
 
 
@@ -69,13 +63,13 @@ def prepare(
     seconds_range: tuple[float, float],
     mismatched: MismatchedTranscript = "error",
 ) -> Prepared:
-    """Check a recording, and trim and cut it for in-context cloning if there is a transcript.
+    """Check a recording and trim its silence; with a transcript, also cut it if it is too long for in-context cloning.
 
-    The x-vector is that of the whole recording in any case. Blocks for some milliseconds.
+    Blocks for some milliseconds.
 
     Args:
         samples: mono samples at 24 kHz.
-        transcript: what is said in the recording.
+        transcript: what is said in the recording; None to use its x-vector only.
         seconds_range: shortest and longest recording that the checkpoint was trained for.
         mismatched: what to do if the transcript cannot be that of the recording.
 
@@ -88,25 +82,24 @@ def prepare(
     if seconds < shortest:
         reason = f"must have at least {shortest:g} s of speech for this model, got {seconds:.2f} s; record more speech"
         raise invalid_recording(f"the recording {reason}", "reference_too_short")
+    trimmed = _trimmed(samples, spans)
+    silence = (len(samples) - len(trimmed)) / SAMPLE_RATE
     if transcript is None:
-        return Prepared(None, ReferenceChanges())
+        return Prepared(trimmed, None, ReferenceChanges(silence))
     try:
         check_length(transcript.text, sum(span.samples for span in spans) / SAMPLE_RATE, seconds)
     except ApiError:
         if mismatched == "error":
             raise
-        return Prepared(None, ReferenceChanges(x_vector="transcript_mismatch"))
-    if seconds > longest:
-        kept = cut(spans, transcript.text, round(longest * SAMPLE_RATE))
-        if kept is None or _seconds(kept.spans) < shortest:
-            return Prepared(None, ReferenceChanges(x_vector="reference_too_long"))
-        trimmed = _trimmed(samples, kept.spans)
-        after = len(trimmed) / SAMPLE_RATE
-        changes = ReferenceChanges(cut=(len(samples) / SAMPLE_RATE, after))
-        return Prepared(InContext(trimmed, kept.transcript), changes)
-    trimmed = _trimmed(samples, spans)
-    silence = (len(samples) - len(trimmed)) / SAMPLE_RATE
-    return Prepared(InContext(trimmed, transcript.text), ReferenceChanges(silence, stop_added=transcript.stop_added))
+        return Prepared(trimmed, None, ReferenceChanges(silence, x_vector="transcript_mismatch"))
+    if seconds <= longest:
+        return Prepared(trimmed, transcript.text, ReferenceChanges(silence, stop_added=transcript.stop_added))
+    kept = cut(spans, transcript.text, round(longest * SAMPLE_RATE))
+    if kept is None or _seconds(kept.spans) < shortest:
+        return Prepared(trimmed, None, ReferenceChanges(silence, x_vector="reference_too_long"))
+    beginning = _trimmed(samples, kept.spans)
+    durations = len(samples) / SAMPLE_RATE, len(beginning) / SAMPLE_RATE
+    return Prepared(beginning, kept.transcript, ReferenceChanges(cut=durations))
 
 
 def _seconds(spans: list[Span]) -> float:

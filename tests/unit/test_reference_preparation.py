@@ -57,16 +57,20 @@ def test_silence_at_the_ends_is_trimmed_to_a_fixed_amount(level: float) -> None:
     speech = voiced(3.0)
     for before, after in ((0.5, 2.0), (2.0, 0.5)):
         result = prepared(recording(silence(before, level), speech, silence(after, level)), "x" * 45)
-        assert result.in_context is not None
-        assert seconds(result.in_context.samples) == pytest.approx(3.4, abs=0.04)
+        assert seconds(result.samples) == pytest.approx(3.4, abs=0.04)
         assert result.changes.trimmed == pytest.approx(2.1, abs=0.04)
+
+
+def test_silence_is_trimmed_for_an_x_vector_too() -> None:
+    result = prepared(recording(silence(1.0), voiced(3.0), silence(1.0)), None)
+    assert seconds(result.samples) == pytest.approx(3.4, abs=0.04)
+    assert result.transcript is None
 
 
 def test_a_recording_without_silence_is_used_unchanged() -> None:
     speech = voiced(3.0)
     result = prepared(speech, "x" * 45)
-    assert result.in_context is not None
-    assert np.array_equal(result.in_context.samples, speech)
+    assert np.array_equal(result.samples, speech)
     assert not str(result.changes)
 
 
@@ -74,8 +78,7 @@ def test_the_click_that_ends_a_recording_is_not_speech() -> None:
     click = np.full(SAMPLE_RATE // 100, 0.5, np.float32)
     samples = recording(voiced(3.0), silence(1.0), click, silence(0.1))
     result = prepared(samples, "x" * 45)
-    assert result.in_context is not None
-    assert seconds(result.in_context.samples) == pytest.approx(3.3, abs=0.04)
+    assert seconds(result.samples) == pytest.approx(3.3, abs=0.04)
 
 
 def test_a_steady_sound_is_all_speech() -> None:
@@ -98,7 +101,7 @@ def test_a_transcript_of_another_length_is_refused(letters: int) -> None:
 
 def test_a_mismatched_transcript_can_be_dropped_instead() -> None:
     result = prepared(voiced(3.0), "x" * 15, mismatched="x_vector")
-    assert result.in_context is None
+    assert result.transcript is None
     assert str(result.changes) == "x-vector only (transcript_mismatch)"
 
 
@@ -113,22 +116,21 @@ def test_a_mismatched_transcript_can_be_dropped_instead() -> None:
     ],
 )
 def test_slow_and_fast_speech_in_any_script_is_plausible(transcript: str, spoken_seconds: float) -> None:
-    assert prepared(voiced(spoken_seconds), transcript).in_context is not None
+    assert prepared(voiced(spoken_seconds), transcript).transcript is not None
 
 
 def test_pauses_do_not_make_a_transcript_too_short() -> None:
     samples = recording(voiced(1.0), silence(1.5), voiced(1.0), silence(1.5), voiced(1.0))
-    assert prepared(samples, "One thing, then another, and a third one.").in_context is not None
+    assert prepared(samples, "One thing, then another, and a third one.").transcript is not None
 
 
 def test_a_long_recording_is_cut_at_the_end_of_a_sentence() -> None:
     sentences = [*SENTENCES, *SENTENCES]
     samples = read_aloud(sentences)
     result = prepared(samples, " ".join(sentences))
-    assert result.in_context is not None
-    assert result.in_context.transcript == " ".join(SENTENCES)
+    assert result.transcript == " ".join(SENTENCES)
     spoken = sum(map(len, SENTENCES)) / 16 + 2 * 0.6
-    assert seconds(result.in_context.samples) == pytest.approx(spoken + 0.4, abs=0.04)
+    assert seconds(result.samples) == pytest.approx(spoken + 0.4, abs=0.04)
     assert result.changes.cut == (pytest.approx(seconds(samples)), pytest.approx(spoken + 0.4, abs=0.04))
 
 
@@ -136,13 +138,13 @@ def test_a_pause_within_a_sentence_is_not_its_end() -> None:
     words = "He waited for a long time beside the old gate, and then he went home again without a word to anybody."
     samples = recording(voiced(3.2), silence(0.7), voiced(3.4), silence(0.3), voiced(2.0))
     result = prepared(samples, f"{words} Goodbye to you all, he said.")
-    assert result.in_context is None or result.in_context.transcript.startswith(words)
+    assert result.transcript is None or result.transcript.startswith(words)
 
 
 def test_a_long_recording_without_a_pause_is_cloned_by_its_x_vector() -> None:
     text = " ".join([*SENTENCES, *SENTENCES])
     result = prepared(voiced(len(text) / 15), text)
-    assert result.in_context is None
+    assert result.transcript is None
     assert str(result.changes) == "x-vector only (reference_too_long)"
 
 
