@@ -25,7 +25,7 @@ EXACT = {
 
 
 def arguments(meta):
-    options = [meta["text"], "--greedy", "--max-new-tokens", str(meta["max_new_tokens"])]
+    options = [meta["text"], "--no-normalize", "--greedy", "--max-new-tokens", str(meta["max_new_tokens"])]
     options += ["--text-layout", "full" if meta["non_streaming_mode"] else "streaming"]
     for name, flag in FLAGS.items():
         if meta.get(name):
