@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from server.references.addresses import parse_entry
 
+MismatchedTranscript = Literal["error", "x_vector", "use"]
+
 
 class ReferenceSettings(BaseModel):
     """Recordings that requests name by URL or path, and the cache of their voices."""
@@ -25,10 +27,10 @@ class ReferenceSettings(BaseModel):
     folders: tuple[Path, ...] = Field(
         (), description="Folders of this machine from which requests may name files, by path or file:// URL."
     )
-    mismatched_transcript: Literal["error", "x_vector"] = Field(
+    mismatched_transcript: MismatchedTranscript = Field(
         "error",
         description="What to do if `ref_text` is too short or too long for its recording: refuse the request with a "
-        "400, or clone the voice alone, without the transcript.",
+        "400 (`error`), clone the voice alone (`x_vector`), or use the transcript anyway (`use`).",
     )
     cached_voices: int = Field(
         128,

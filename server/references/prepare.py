@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE
-from server.api_error import ApiError
+from server.references.config import MismatchedTranscript
 from server.references.cut import cut
 from server.references.speech_spans import Span, speech_spans
-from server.references.transcript import Transcript, check_length
+from server.references.transcript import Transcript, length_mismatch
 from server.references.validation import invalid_recording
-
-MismatchedTranscript = Literal["error", "x_vector"]
 
 _SILENCE_BEFORE = SAMPLE_RATE // 10
 _SILENCE_AFTER = SAMPLE_RATE * 3 // 10
@@ -86,11 +84,10 @@ def prepare(
     silence = (len(samples) - len(trimmed)) / SAMPLE_RATE
     if transcript is None:
         return Prepared(trimmed, None, ReferenceChanges(silence))
-    try:
-        check_length(transcript.text, sum(span.samples for span in spans) / SAMPLE_RATE, seconds)
-    except ApiError:
-        if mismatched == "error":
-            raise
+    mismatch = length_mismatch(transcript.text, sum(span.samples for span in spans) / SAMPLE_RATE, seconds)
+    if mismatch is not None and mismatched == "error":
+        raise mismatch
+    if mismatch is not None and mismatched == "x_vector":
         return Prepared(trimmed, None, ReferenceChanges(silence, x_vector="transcript_mismatch"))
     if seconds <= longest:
         return Prepared(trimmed, transcript.text, ReferenceChanges(silence, stop_added=transcript.stop_added))

@@ -71,8 +71,8 @@ def with_stop(text: str) -> str:
     return text + ("。" if _IDEOGRAPHIC.search(text) else "।" if _DEVANAGARI.search(text) else ".")
 
 
-def check_length(transcript: str, spoken_seconds: float, seconds: float) -> None:
-    """Raise ApiError ``transcript_mismatch`` unless a person could say ``transcript`` in this time.
+def length_mismatch(transcript: str, spoken_seconds: float, seconds: float) -> ApiError | None:
+    """Return the error ``transcript_mismatch`` unless a person could say ``transcript`` in this time.
 
     Args:
         transcript: the spoken transcript.
@@ -87,9 +87,9 @@ def check_length(transcript: str, spoken_seconds: float, seconds: float) -> None
     elif letters > most + _SPARE_LETTERS:
         comparison = f"must have at most {most:.0f} letters for {seconds:.1f} s of speech"
     else:
-        return
+        return None
     message = (
         f"{_PARAM} {comparison} in the recording, got {letters}: it must be the transcript of the whole recording; "
         f"correct it, or omit {_PARAM} to clone the voice alone"
     )
-    raise ApiError(message, param=_PARAM, code="transcript_mismatch")
+    return ApiError(message, param=_PARAM, code="transcript_mismatch")
