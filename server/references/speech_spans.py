@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from engine.protocol.request import SAMPLE_RATE
 
 _WINDOW = SAMPLE_RATE // 100
-_BELOW_LOUD_DB = 35.0
+_BELOW_LOUD_DB = 30.0
 """A window contains speech if its level is at most this far below that of the loud ones (95th percentile)."""
-_ABOVE_NOISE_DB = 6.0
+_ABOVE_NOISE_DB = 10.0
 """In a noisy recording, the level must also be this far above the noise (5th percentile), ..."""
 _LEAST_CONTRAST_DB = 12.0
 """... unless noise and speech cannot be told apart: this far below the loud windows is always speech."""

@@ -12,7 +12,7 @@ from server.long_text.pieces import weight
 from server.text.frontend import spoken
 from server.text.language import text_language
 
-_LETTERS_PER_SECOND = (7.5, 30.0)
+_LETTERS_PER_SECOND = (7.2, 30.0)
 """Range of letters per second: from slow dictation, pauses not counted, to hurried speech. Usual are 12 to 20."""
 _SPARE_LETTERS = 10
 """Letters that a transcript may have beyond the range, for words that the recording cuts off."""

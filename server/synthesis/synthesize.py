@@ -39,7 +39,9 @@ async def start_synthesis(
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
         text = body.input
-        if submit_live is None:
+        if submit_live is not None:
+            body = body.model_copy(update={"ref_text": None})  # live clones are never in context
+        else:
             record.characters = len(text)
             spoken = await spoken_input(body, model.info, model.text)
             record.set_spoken(spoken)
