@@ -21,6 +21,7 @@ from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
 from server.limits import Limits as Limits
 from server.references.config import ReferenceSettings
+from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
 
 DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"
@@ -112,6 +113,7 @@ class Settings(BaseSettings):
     cors: CorsSettings = Field(default_factory=CorsSettings)
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
+    text: TextSettings = Field(default_factory=TextSettings)
 
     @property
     def engine_config(self) -> EngineConfig:

@@ -169,7 +169,10 @@ class Outcome(_ResponseModel):
     outcome: str
     task: str | None = None
     voice: str | None = None
+    reference: str | None = Field(None, description="what was done to the reference recording and its transcript")
     characters: int | None = None
+    changed: str | None = Field(None, description="steps of the text front end that changed the text, with commas")
+    spoken: str | None = Field(None, description="beginning of the spoken text, if it was changed")
     seconds: float
     first_audio: float | None = None
     onset: float | None = None

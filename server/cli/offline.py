@@ -24,6 +24,7 @@ from server.served_model import served_model
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.synthesis.engine_request import speech_request, submit
+from server.synthesis.spoken_input import spoken_input
 
 _OWN_LIMITS = Limits(
     max_input_chars=10**6,
@@ -93,7 +94,8 @@ async def synthesize(
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        request = await speech_request(body, model)
+        spoken = await spoken_input(body, model.info, model.text)
+        request = await speech_request(body, spoken.text, model)
         request = replace(request, sampling=replace(request.sampling, greedy=request.sampling.greedy or greedy))
         samples, codes = await _collect(submit(request, body, engine), on_frames)
         return OfflineSpeech(body, request, samples, codes)

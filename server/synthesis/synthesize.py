@@ -15,6 +15,7 @@ from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
+from server.synthesis.spoken_input import spoken_input
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import Playback, RequestRecord
 
@@ -37,10 +38,17 @@ async def start_synthesis(
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
-        request = await speech_request(body, model, record.owner)
+        text = body.input
+        if submit_live is not None:
+            body = body.model_copy(update={"ref_text": None})  # live clones are never in context
+        else:
+            record.characters = len(text)
+            spoken = await spoken_input(body, model.info, model.text)
+            record.set_spoken(spoken)
+            text = spoken.text
+        request = await speech_request(body, text, model, record.owner, record)
         _describe(record, body, request)
         if submit_live is None:
-            record.characters = len(body.input)
             record.playback = Playback() if body.stream else None
         await ticket.wait_until_running()
     with closing(_audio_pipeline(body, services)) as pipeline:
