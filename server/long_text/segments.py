@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Literal
 
 from engine.protocol.request import EngineInfo, SpeechRequest
 from server.long_text.pieces import Piece, has_words, longest_piece, pieces
 from server.long_text.sentences import weight
+from server.request_models.speech import Split
 from server.text.frontend import Pause
 
-Split = Literal["auto", "sentence", "none"]
-"""auto: only text that is too long for one utterance is split. sentence: at every sentence."""
 TURN_PAUSE = 0.5
 """Seconds of silence between two turns."""
 MAX_PAUSE = 10.0
