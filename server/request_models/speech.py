@@ -71,9 +71,9 @@ class SamplingFields(RequestModel):
 class SpeechBody(SamplingFields):
     """``POST /v1/audio/speech``."""
 
-    input: Annotated[
-        str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"}), TextOrTurns
-    ]
+    input: Annotated[str, Field(min_length=1), TextOrTurns] = Field(
+        description="the text to speak, or the turns of several speakers"
+    )
     model: Name | None = None
     voice: VoiceName | None = None
     instructions: str | None = None
