@@ -123,9 +123,7 @@ def _evened(before: _Group, group: _Group, longest: int) -> list[_Group]:
         return [together]
     if size >= longest / _SMALL or group[0].pause >= PARAGRAPH_PAUSE:
         return [before, group]
-    ways = [
-        (together[:at], together[at:]) for at in range(1, len(together)) if not _abbreviated(together[at - 1])
-    ]
+    ways = [(together[:at], together[at:]) for at in range(1, len(together)) if not _abbreviated(together[at - 1])]
     fitting = [way for way in ways if max(map(_weight, way)) <= longest]
     return list(min(fitting, key=lambda way: max(map(_weight, way)), default=(before, group)))
 

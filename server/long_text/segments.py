@@ -21,7 +21,7 @@ MAX_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one voice says. request: its text as it will be spoken. pauses: requested pauses at positions of the text."""
+    """What one voice says. request: its text as it will be spoken. pauses: requested pauses in this text."""
 
     request: SpeechRequest
     pauses: tuple[Pause, ...] = ()

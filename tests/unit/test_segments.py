@@ -35,9 +35,7 @@ def request(text: str, **fields: object) -> SpeechRequest:
 
 def plan(*turns: Turn, split: Split = "auto", info: EngineInfo = INFO) -> list[tuple[float, str | None]]:
     """The pause and the text of each segment."""
-    return [
-        (segment.pause, segment.request and segment.request.text) for segment in segments(turns, split, info)
-    ]
+    return [(segment.pause, segment.request and segment.request.text) for segment in segments(turns, split, info)]
 
 
 def test_a_text_that_fits_is_submitted_as_it_is() -> None:
