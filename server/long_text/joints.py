@@ -60,6 +60,11 @@ class Joiner:
         for start in range(0, missing, _SILENCE):
             yield np.zeros(min(_SILENCE, missing - start), np.int16)
 
+    def rest(self) -> Samples:
+        """Return the silence that was held back, because no piece follows after all."""
+        held, self._held = self._held, _NONE
+        return held
+
     def join(self, samples: Samples, pause: float | None) -> Samples:
         """Return what can be passed on once ``samples`` of the current piece arrive; possibly nothing.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.protocol.engine import AudioStream, Engine
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
+from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech
 from server.request_models.speech import SpeechBody, TaskType, check_length
@@ -43,9 +44,10 @@ async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner:
 
 def submit(turns: Sequence[Turn], body: SpeechBody, engine: Engine) -> AudioStream:
     """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable."""
-    if is_one_segment(turns, body.split, engine.info):
+    longest = longest_piece(engine.info)
+    if is_one_segment(turns, body.split, longest):
         return engine.submit(turns[0].request)
-    return LongSpeech(engine.submit, segments(turns, body.split, engine.info))
+    return LongSpeech(engine.submit, segments(turns, body.split, longest))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
