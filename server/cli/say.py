@@ -14,6 +14,7 @@ from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
 from server.audio.encoders import FORMATS
 from server.cli.console import check_writable, note, plain_errors
 from server.cli.dialogue import read_script
+from server.cli.normalize import parse_pronunciations
 from server.cli.offline import OfflineSpeech, recording_url, synthesize
 from server.request_models.speech import SamplingFields
 from server.settings import load_settings
@@ -63,6 +64,17 @@ def say(
     text_layout: Annotated[
         Layout | None, typer.Option(help="Position of the text in the prompt. Default: depends on the task.")
     ] = None,
+    normalize: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Read numbers, symbols and abbreviations as words, or speak TEXT as it is. Default: as the checkpoint "
+            "was trained.",
+        ),
+    ] = None,
+    pronunciation: Annotated[
+        list[str] | None, typer.Option(metavar="WORD=RESPELLING", help="A word to say in another way; repeatable.")
+    ] = None,
     split: Annotated[
         Splitting, typer.Option(help="Long text: in pieces if it is too long, at every sentence, or never split.")
     ] = Splitting.AUTO,
@@ -109,6 +121,8 @@ def say(
             "ref_text": ref_text,
             "x_vector_only_mode": x_vector_only,
             "non_streaming_mode": text_layout and text_layout is Layout.FULL,
+            "normalize": normalize,
+            "pronunciations": parse_pronunciations(pronunciation or []) or None,
             "split": split.value,
             # the sampling options have the names of the request's fields
             **{name: value for name, value in context.params.items() if name in SamplingFields.model_fields},

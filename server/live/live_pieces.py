@@ -6,6 +6,7 @@ import re
 
 from server.live.messages import FirstWord
 from server.long_text.pieces import CLAUSE_PAUSE, PARAGRAPH_PAUSE, SENTENCE_PAUSE, ends_with_abbreviation
+from server.long_text.segments import MAX_PAUSE
 from server.long_text.sentences import weight
 from server.text.frontend import Spoken
 
@@ -63,6 +64,7 @@ class LivePieces:
     def __init__(self, longest: float) -> None:
         self._longest = longest
         self._current: LivePiece | None = None
+        self._count = 0
         self.pause = 0.0
         """Requested pause, in seconds, after the last piece."""
 
@@ -75,7 +77,7 @@ class LivePieces:
                 self._add_token(token, begun)
             start = end
             if seconds:
-                self.pause += seconds
+                self.pause = min(MAX_PAUSE, self.pause + seconds)
                 self.end()
         return begun
 
@@ -92,9 +94,10 @@ class LivePieces:
                 self.pause = pause
                 self.end()
         if self._current is None:
-            if token.isspace():
+            if token.isspace() and (self._count or self.pause):
                 return
             self._current = LivePiece(self.pause)
+            self._count += 1
             self.pause = 0.0
             begun.append(self._current)
         self._current.add(token)

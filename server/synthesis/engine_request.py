@@ -78,6 +78,11 @@ def task_of(request: SpeechRequest) -> TaskType:
     return "VoiceDesign" if request.speaker is None else "CustomVoice"
 
 
+def designs_voice(body: SpeechBody, info: EngineInfo) -> bool:
+    """Return whether ``body``, which brings no voice of its own, asks for voice design."""
+    return (body.task_type or _implied_task(body.x_vector_only_mode, info)) == "VoiceDesign"
+
+
 def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
     if clones:
         return "Base"
@@ -87,8 +92,7 @@ def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
 
 
 async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) -> str | StoredVoice | None:
-    designs = (body.task_type or _implied_task(body.x_vector_only_mode, model.info)) == "VoiceDesign"
-    if designs or body.voice_sources:
+    if body.voice_sources or designs_voice(body, model.info):
         return None
     return await model.voices.find(body.voice, owner)
 
