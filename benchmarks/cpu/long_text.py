@@ -61,8 +61,8 @@ _PARAGRAPHS = (
 class Played:
     """Speech as a client received it.
 
-    late: index of the first sample of each chunk after an underrun. buffered: smallest buffer in seconds. seconds: until
-    the last sample.
+    late: index of the first sample of each chunk after an underrun. buffered: smallest buffer in seconds.
+    seconds: until the last sample.
     """
 
     samples: NDArray[np.int16]
@@ -162,8 +162,8 @@ def measure(client: httpx.Client, profile: SpeechProfile, voice: str, characters
     late_joints = sum(any(end <= late <= start for late in whole.late) for end, start in places)
     seconds = len(whole.samples) / SAMPLE_RATE
     print(
-        f"{len(text):6d} characters  {seconds:7.1f} s  {len(requests):3d} pieces  joints {', '.join(columns) or 'none'}; "
-        f"{len(whole.late)} late, {late_joints} at joints, at least {1000 * whole.buffered:.0f} ms buffered; "
+        f"{len(text):6d} characters  {seconds:7.1f} s  {len(requests):3d} pieces  "
+        f"joints {', '.join(columns) or 'none'}; {len(whole.late)} late, {late_joints} at joints, at least {1000 * whole.buffered:.0f} ms buffered; "
         f"RTF {whole.seconds / seconds:.2f}",
         flush=True,
     )
