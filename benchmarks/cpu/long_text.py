@@ -161,12 +161,9 @@ def measure(client: httpx.Client, profile: SpeechProfile, voice: str, characters
         columns.append(f"{min(silences):.2f} to {max(silences):.2f} s at {threshold} dBFS")
     late_joints = sum(any(end <= late <= start for late in whole.late) for end, start in places)
     seconds = len(whole.samples) / SAMPLE_RATE
-    print(
-        f"{len(text):6d} characters  {seconds:7.1f} s  {len(requests):3d} pieces  "
-        f"joints {', '.join(columns) or 'none'}; {len(whole.late)} late, {late_joints} at joints, at least {1000 * whole.buffered:.0f} ms buffered; "
-        f"RTF {whole.seconds / seconds:.2f}",
-        flush=True,
-    )
+    late = f"{len(whole.late)} late, {late_joints} at joints, at least {1000 * whole.buffered:.0f} ms buffered"
+    print(f"{len(text):6d} characters  {seconds:7.1f} s  {len(requests):3d} pieces  RTF {whole.seconds / seconds:.2f}")
+    print(f"       joints {', '.join(columns) or 'none'}; {late}", flush=True)
 
 
 def main() -> None:
