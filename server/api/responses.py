@@ -171,6 +171,7 @@ class Outcome(_ResponseModel):
     voice: str | None = None
     reference: str | None = Field(None, description="what was done to the reference recording and its transcript")
     characters: int | None = None
+    turns: int | None = None
     changed: str | None = Field(None, description="steps of the text front end that changed the text, with commas")
     spoken: str | None = Field(None, description="beginning of the spoken text, if it was changed")
     seconds: float

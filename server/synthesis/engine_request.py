@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.protocol.engine import AudioStream, Engine
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
-from server.long_text.pieces import pieces
+from server.long_text.pieces import longest_piece
+from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech
 from server.references.library import ReferenceVoice
 from server.references.prepare import ReferenceChanges
 from server.references.transcript import Transcript, transcript_for
-from server.request_models.speech import SpeechBody, TaskType
+from server.request_models.speech import SpeechBody, TaskType, check_length
 from server.served_model import ServedModel
+from server.settings import Limits
 from server.synthesis.spoken_input import text_steps
 from server.telemetry.record import RequestRecord
 from server.voices.resolve import check_in_context, embedding_of, voice_of
@@ -45,15 +48,16 @@ async def speech_request(
         sampling=body.sampling,
         realtime=body.stream,
     )
-    _check_split(body, request)
+    _check_split(body, request, model.limits)
     return request
 
 
-def submit(request: SpeechRequest, body: SpeechBody, engine: Engine) -> AudioStream:
-    """Submit ``request`` as one utterance or in pieces, according to ``body.split``. Raises EngineUnavailable."""
-    if body.split == "none":
-        return engine.submit(request)
-    return LongSpeech(engine, request, pieces(request.text, request.language, engine.info.context))
+def submit(turns: Sequence[Turn], body: SpeechBody, engine: Engine) -> AudioStream:
+    """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable."""
+    longest = longest_piece(engine.info)
+    if is_one_segment(turns, body.split, longest):
+        return engine.submit(turns[0].request)
+    return LongSpeech(engine.submit, segments(turns, body.split, longest))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
@@ -84,6 +88,11 @@ def task_of(request: SpeechRequest) -> TaskType:
     return "VoiceDesign" if request.speaker is None else "CustomVoice"
 
 
+def designs_voice(body: SpeechBody, info: EngineInfo) -> bool:
+    """Return whether ``body``, which brings no voice of its own, asks for voice design."""
+    return (body.task_type or _implied_task(body.x_vector_only_mode, info)) == "VoiceDesign"
+
+
 def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
     if clones:
         return "Base"
@@ -93,8 +102,7 @@ def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
 
 
 async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) -> str | StoredVoice | None:
-    designs = (body.task_type or _implied_task(body.x_vector_only_mode, model.info)) == "VoiceDesign"
-    if designs or body.voice_sources:
+    if body.voice_sources or designs_voice(body, model.info):
         return None
     return await model.voices.find(body.voice, owner)
 
@@ -139,11 +147,14 @@ async def _transcript(text: str, body: SpeechBody, model: ServedModel) -> Transc
     return await asyncio.to_thread(transcript_for, text, model.info, steps)
 
 
-def _check_split(body: SpeechBody, request: SpeechRequest) -> None:
+def _check_split(body: SpeechBody, request: SpeechRequest, limits: Limits) -> None:
     """Raise ApiError for a split that would not sound like one voice."""
-    if body.split != "none" and task_of(request) == "VoiceDesign":
+    if task_of(request) != "VoiceDesign":
+        return
+    if body.split == "sentence":
         message = (
-            f"split '{body.split}' is not supported with voice design, which would make another voice for each "
-            "sentence: design a voice in one request, and clone it in the next"
+            "split 'sentence' is not supported with voice design, which would make another voice for each sentence: "
+            "design a voice in one request, and clone it in the next"
         )
         raise ApiError(message, param="split", code="not_supported")
+    check_length("input", body.input, limits.max_input_chars)

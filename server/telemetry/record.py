@@ -84,6 +84,7 @@ class RequestRecord:
     reference: what was done to the reference recording and its transcript, if anything.
     part: whether this is one utterance of a request with several.
     parts: number of utterances of this request, if it has several.
+    turns: number of turns of several speakers, if ``input`` was a list.
     """
 
     id: str
@@ -112,6 +113,7 @@ class RequestRecord:
     reference: str | None = None
     part: bool = False
     parts: int = 0
+    turns: int | None = None
 
     def __post_init__(self) -> None:
         self.method = shown(self.method, _MAX_METHOD)
@@ -229,6 +231,7 @@ class RequestRecord:
             "voice": self.voice,
             "reference": self.reference,
             "characters": self.characters,
+            "turns": self.turns,
             "changed": ",".join(self.changed) or None,
             "seconds": self.seconds,
             "first_audio": self.first_audio,
