@@ -12,9 +12,10 @@ _SPELLED_WEIGHT = 6
 """Letters in the name of a letter, a digit or a symbol, with its share of the words around it: "and", "thousand"."""
 _WIDE_WEIGHT = 3
 """Weight of a wide character: a Chinese character or a Korean syllable takes as long to say as three letters."""
-_FASTEST, _SLOWEST = 2.0, 2.2
+_FASTEST, _SLOWEST = 1.5, 1.8
 """How much faster and slower than the checkpoint's pace a voice may speak."""
-_MARGIN_SECONDS = 1.5
+_SHORTER_SECONDS, _LONGER_SECONDS = 0.3, 1.5
+"""Added to the range, because very short texts vary most."""
 _PAUSE_SECONDS = 0.6
 """Longest pause at a punctuation mark."""
 _PAUSES = re.compile(r"[.,;:!?…–—\n。、，；：？！]+")
@@ -51,6 +52,6 @@ def expected_speech(text: str, characters_per_second: float) -> Expectation:
     most = least + spelled * _SPELLED_WEIGHT
     pauses = len(_PAUSES.findall(text)) * _PAUSE_SECONDS
     return Expectation(
-        max(0.0, least / characters_per_second / _FASTEST - _MARGIN_SECONDS / 4),
-        most / characters_per_second * _SLOWEST + pauses + _MARGIN_SECONDS,
+        max(0.0, least / characters_per_second / _FASTEST - _SHORTER_SECONDS),
+        most / characters_per_second * _SLOWEST + pauses + _LONGER_SECONDS,
     )

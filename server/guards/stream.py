@@ -8,13 +8,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, Self
+from typing import Self
 
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest
 from server.audio.pipeline import has_audible
 from server.errors import ApiError
 from server.guards.check import Fault, PieceCheck
+from server.telemetry.record import RequestRecord
 
 log = logging.getLogger("sonant.guards")
 
@@ -29,23 +30,6 @@ _DESCRIPTIONS = {
 }
 
 
-class Submits(Protocol):
-    """What starts utterances: an engine, or a guard in front of it."""
-
-    def submit(self, request: SpeechRequest) -> EngineStream:
-        """Start an utterance. Never waits. Raises EngineUnavailable."""
-
-
-class Observer(Protocol):
-    """Is told what the guards do."""
-
-    def retried(self, fault: Fault) -> None:
-        """Record that a piece is made again."""
-
-    def gave_up(self, fault: Fault) -> None:
-        """Record that a piece failed for good."""
-
-
 class GuardedStream:
     """The chunks of one piece. Holds them back while that is possible, to make a faulty piece again unheard.
 
@@ -53,28 +37,28 @@ class GuardedStream:
     An attempt that is not wanted any more is cancelled in the engine. After ``cancel`` the iteration ends.
 
     Args:
-        engine: makes the speech.
+        submit: starts an attempt: ``Engine.submit``.
         request: what to say. Later attempts have seeds that follow from its seed.
         check: returns the check of a new attempt.
         hold_seconds: returns for how many seconds audio may still be held back; None for until the piece is complete.
             Audio before the first audible sample is always held back.
-        observer: is told of retries and failures.
+        record: is told of retries and of the fault that ends the request.
         on_audible: is called when audible audio has arrived for the first time, even if it is held back.
     """
 
     def __init__(
         self,
-        engine: Submits,
+        submit: Callable[[SpeechRequest], EngineStream],
         request: SpeechRequest,
         check: Callable[[], PieceCheck],
         hold_seconds: Callable[[], float | None],
-        observer: Observer,
+        record: RequestRecord,
         on_audible: Callable[[], None] = lambda: None,
     ) -> None:
-        self._engine, self._request = engine, request
+        self._submit, self._request = submit, request
         self._new_check, self._check = check, check()
-        self._hold_seconds, self._observer, self._on_audible = hold_seconds, observer, on_audible
-        self._stream = engine.submit(request)
+        self._hold_seconds, self._record, self._on_audible = hold_seconds, record, on_audible
+        self._stream = submit(request)
         self._attempt = 0
         self._held: deque[AudioChunk] = deque()
         self._audible = self._released = self._ended = self._cancelled = False
@@ -145,20 +129,18 @@ class GuardedStream:
         seconds = self._check.activity.seconds
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
         if self._released or self._attempt == _RETRIES or _deterministic(self._request.sampling):
-            self._observer.gave_up(fault)
-            log.warning("%s; attempt %d, giving up", what, self._attempt + 1)
+            self._record.fault = fault.value
+            log.warning("id=%s %s; attempt %d, giving up", self._record.id, what, self._attempt + 1)
             self._ended = True
             raise speech_failed(fault, self._attempt + 1)
         self._attempt += 1
-        self._observer.retried(fault)
-        log.warning("%s; attempt %d, trying again with another seed", what, self._attempt)
+        self._record.add_retry(fault.value)
+        log.warning("id=%s %s; attempt %d, made again with another seed", self._record.id, what, self._attempt)
         seed = retry_seed(self._request.sampling.seed, self._attempt)
         self._held.clear()
         self._audible = False
         self._check = self._new_check()
-        self._stream = self._engine.submit(
-            replace(self._request, sampling=replace(self._request.sampling, seed=seed))
-        )
+        self._stream = self._submit(replace(self._request, sampling=replace(self._request.sampling, seed=seed)))
 
 
 def speech_failed(fault: Fault, attempts: int) -> ApiError:
