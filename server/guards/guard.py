@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.protocol.engine import Engine
-from engine.protocol.request import EngineInfo, SpeechRequest
+from engine.protocol.request import SpeechRequest
 from server.guards.check import PieceCheck
 from server.guards.stream import GuardedStream
+from server.long_text.speech import Submit
 from server.settings import GuardMode
 from server.telemetry.record import RequestRecord
 
@@ -15,9 +16,16 @@ _MARGIN_SECONDS = 0.5
 """Audio leaves at the latest this many seconds before the client's playback would have an underrun."""
 
 
-def applies(mode: GuardMode, info: EngineInfo) -> bool:
-    """Return whether speech is checked: by default, except for a random checkpoint, which speaks noise."""
-    return mode == "auto" and info.trained
+def guarded(
+    engine: Engine, mode: GuardMode, record: RequestRecord, on_audible: Callable[[], None] = lambda: None
+) -> Submit:
+    """Return the function that submits the pieces of one request: a ``Guard``'s, or without guards the engine's.
+
+    A random checkpoint has no guard: it speaks noise.
+    """
+    if mode == "off" or not engine.info.trained:
+        return engine.submit
+    return Guard(engine, record, on_audible).submit
 
 
 class Guard:

@@ -82,10 +82,6 @@ class GuardedStream:
             await self._receive()
         raise StopAsyncIteration
 
-    def append(self, piece: str, *, last: bool = False) -> None:
-        """Raise RuntimeError: live requests are not made again, see ``CheckedStream``."""
-        raise RuntimeError("a guarded request cannot be live")
-
     def cancel(self) -> None:
         """Abort. No-op once the piece has ended."""
         self._cancelled = not self._ended

@@ -84,6 +84,7 @@ class RequestRecord:
     part: whether this is one utterance of a request with several.
     parts: number of utterances of this request, if it has several.
     retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
+    turns: number of turns of several speakers, if ``input`` was a list.
     """
 
     id: str
@@ -111,6 +112,7 @@ class RequestRecord:
     parts: int = 0
     retries: dict[str, int] = field(default_factory=dict)
     fault: str | None = None
+    turns: int | None = None
 
     def __post_init__(self) -> None:
         self.method = shown(self.method, _MAX_METHOD)
@@ -224,6 +226,7 @@ class RequestRecord:
             "task": self.task,
             "voice": self.voice,
             "characters": self.characters,
+            "turns": self.turns,
             "seconds": self.seconds,
             "first_audio": self.first_audio,
             "onset": self.onset,
