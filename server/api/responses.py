@@ -155,6 +155,8 @@ class Outcome(_ResponseModel):
     voice: str | None = None
     characters: int | None = None
     turns: int | None = None
+    changed: str | None = Field(None, description="steps of the text front end that changed the text, with commas")
+    spoken: str | None = Field(None, description="beginning of the spoken text, if it was changed")
     seconds: float
     first_audio: float | None = None
     onset: float | None = None
@@ -162,6 +164,8 @@ class Outcome(_ResponseModel):
     rtf: float | None = None
     underruns: int | None = None
     finish: Literal["stop", "length", "cancelled"] | None = None
+    retries: str | None = None
+    fault: str | None = None
     error: str | None = None
     param: str | None = None
 

@@ -25,7 +25,8 @@ from server.request_models.speech import SpeechBody, parse_speech
 from server.served_model import served_model
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
-from server.synthesis.engine_request import submit, turns_of
+from server.synthesis.engine_request import submit
+from server.synthesis.turns import turns_of
 from server.telemetry.record import RequestRecord
 
 _ID = "say"
@@ -99,7 +100,8 @@ async def synthesize(
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        turns = [_with_greedy(turn, greedy) for turn in await turns_of(body, model)]
+        turns, _ = await turns_of(body, model)
+        turns = [_with_greedy(turn, greedy) for turn in turns]
         submit_one = guarded(engine, settings.guards, RequestRecord(_ID))
         samples, codes = await _collect(submit(turns, body, engine.info, submit_one), on_frames)
         return OfflineSpeech(body, turns[0].request, samples, codes)
