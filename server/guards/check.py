@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from engine.protocol.request import AudioChunk, FinishReason
 from server.guards.activity import SpeechActivity
-from server.guards.expectation import expected_speech
+from server.guards.expectation import Expectation, expected_speech
 from server.guards.repetition import CodeCycles
 
 _LONGEST_SILENCE = 3.0
@@ -33,17 +33,22 @@ class PieceCheck:
     """Checks the chunks of one piece. Call ``add`` for each chunk, and ``end`` after the last one.
 
     Args:
-        text: the text that is spoken.
+        text: the text that is spoken, or its beginning.
         characters_per_second: the pace of the checkpoint; None if it is unknown. Durations are then not checked.
         own_limit: whether the client set ``max_new_tokens``. Speech that is cut there is no fault.
     """
 
     def __init__(self, text: str, characters_per_second: float | None, *, own_limit: bool = False) -> None:
-        self._has_words = any(map(str.isalnum, text))
-        self._expected = None if characters_per_second is None else expected_speech(text, characters_per_second)
+        self._text, self._pace = text, characters_per_second
+        self._expected: Expectation | None = None
         self._own_limit = own_limit
         self._cycles = CodeCycles()
         self.activity = SpeechActivity()
+
+    def extend(self, text: str) -> None:
+        """Append text that is spoken, too."""
+        self._text += text
+        self._expected = None
 
     def add(self, chunk: AudioChunk) -> Fault | None:
         """Return what is wrong with the piece up to and including ``chunk``."""
@@ -53,7 +58,7 @@ class PieceCheck:
             return Fault.SILENT
         if self._cycles.repeated > max(_LONGEST_REPETITION, 2 * self._cycles.period):
             return Fault.REPEATING
-        if self._expected is not None and self.activity.speech_seconds > self._expected.longest:
+        if self._pace is not None and self.activity.speech_seconds > self._range(self._pace).longest:
             return Fault.RUNAWAY
         return None
 
@@ -63,8 +68,14 @@ class PieceCheck:
             return None
         if reason is FinishReason.LENGTH:
             return None if self._own_limit else Fault.LENGTH
-        if self._has_words and self.activity.first is None:
+        if self.activity.first is None and any(map(str.isalnum, self._text)):
             return Fault.SILENT
-        if self._expected is not None and self.activity.speech_seconds < self._expected.shortest:
+        if self._pace is not None and self.activity.speech_seconds < self._range(self._pace).shortest:
             return Fault.TRUNCATED
         return None
+
+    def _range(self, pace: float) -> Expectation:
+        """Return the expected range for the text so far."""
+        if self._expected is None:
+            self._expected = expected_speech(self._text, pace)
+        return self._expected

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from engine.protocol.engine import Engine
+from engine.protocol.engine import Engine, EngineStream
 from engine.protocol.request import SpeechRequest
 from server.guards.check import PieceCheck
+from server.guards.live import CheckedStream
 from server.guards.stream import GuardedStream
 from server.long_text.speech import Submit
 from server.settings import GuardMode
@@ -28,6 +30,20 @@ def guarded(
     return Guard(engine, record, on_audible).submit
 
 
+def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: SpeechRequest) -> EngineStream:
+    """Submit a live request and return its stream, checked as by a ``Guard``, but never made again."""
+    stream = engine.submit(request)
+    if mode == "off" or not engine.info.trained:
+        return stream
+    return CheckedStream(stream, _check(engine, request), record)
+
+
+def _check(engine: Engine, request: SpeechRequest) -> PieceCheck:
+    """Return a new check of the speech for ``request``."""
+    pace = engine.info.profile.characters_per_second
+    return PieceCheck(request.text, pace, own_limit=request.sampling.max_new_tokens is not None)
+
+
 class Guard:
     """Submits the pieces of one request to ``engine``.
 
@@ -42,12 +58,10 @@ class Guard:
 
     def submit(self, request: SpeechRequest) -> GuardedStream:
         """Start a piece. Never waits. Raises EngineUnavailable."""
-        pace = self._engine.info.profile.characters_per_second
-        own_limit = request.sampling.max_new_tokens is not None
         return GuardedStream(
             self._engine.submit,
             request,
-            lambda: PieceCheck(request.text, pace, own_limit=own_limit),
+            partial(_check, self._engine, request),
             self._hold_seconds if request.realtime else lambda: None,
             self._record,
             self._on_audible,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from engine.protocol.engine import AudioStream, EngineStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
+from server.guards.guard import checked
 from server.live.live_input import LiveInput
 from server.live.messages import FirstWord
 from server.request_models.speech import SpeechBody
@@ -178,9 +179,9 @@ class LiveUtterance:
         """
         voice = None if request.voice is None else Voice(request.voice.embedding)
         live = not self._complete or bool(self._unsent)
-        stream = self._engine_stream = self._model.engine.submit(
-            replace(request, text=self._first_word.text, voice=voice, text_layout="streaming", live=live)
-        )
+        request = replace(request, text=self._first_word.text, voice=voice, text_layout="streaming", live=live)
+        stream = checked(self._model.engine, self._services.settings.guards, self._record, request)
+        self._engine_stream = stream
         if live:
             for piece in self._unsent:
                 stream.append(piece)

@@ -87,8 +87,8 @@ def silent(text: str) -> Take:
 
 
 def endless(text: str) -> Take:
-    """Speech that does not end before the limit of 300 frames."""
-    return Take(300, reason=FinishReason.LENGTH)
+    """Speech that does not end before the limit of 500 frames."""
+    return Take(500, reason=FinishReason.LENGTH)
 
 
 def truncated(text: str) -> Take:
@@ -98,7 +98,7 @@ def truncated(text: str) -> Take:
 
 def repeating(text: str) -> Take:
     """A cycle of three codes."""
-    return Take(300, period=3)
+    return Take(500, period=3)
 
 
 Script = Callable[[str], Take]

@@ -151,6 +151,14 @@ def test_the_expected_range_covers_all_ways_to_read_a_text(text: str, seconds: f
     assert expected.shortest < seconds < expected.longest
 
 
+def test_text_that_is_appended_extends_the_expected_range() -> None:
+    check = PieceCheck(SENTENCE, PACE)
+    check.extend(SENTENCE * 3)
+    faults = [check.add(chunk) for chunk in chunks(voiced(160), different(160))]
+    assert set(faults) == {None}
+    assert check.end(FinishReason.STOP) is None
+
+
 def test_the_activity_does_not_depend_on_the_chunks() -> None:
     samples = np.concatenate([silence(3), voiced(4), silence(5), voiced(2), silence(1)])
     whole, pieces = SpeechActivity(), SpeechActivity()
