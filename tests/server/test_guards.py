@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from websockets.asyncio.client import connect
 
 from server.app import create_app
 from server.guards.stream import retry_seed
@@ -159,6 +161,38 @@ async def test_an_item_of_a_batch_fails_alone(tmp_path: Path, monkeypatch: pytes
     first, second = answer["results"]
     assert first["finish_reason"] == "stop"
     assert second["error"]["code"] == "speech_failed"
+
+
+async def live_events(speaking: Speaking, *texts: str) -> list[dict[str, Any]]:
+    """The events of a live session with one utterance, up to its end."""
+    url = str(speaking.client.base_url.join(f"{SPEECH}/stream").copy_with(scheme="ws"))
+    async with connect(url) as socket:
+        await socket.send(json.dumps({"type": "session.config", "response_format": "pcm"}))
+        for text in texts:
+            await socket.send(json.dumps({"type": "input.text", "text": text}))
+        await socket.send(json.dumps({"type": "input.done"}))
+        events: list[dict[str, Any]] = []
+        async for message in socket:
+            if isinstance(message, str):
+                events.append(json.loads(message))
+                if events[-1]["type"] in ("audio.done", "error"):
+                    return events
+        raise AssertionError("the session ended without an event")
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+async def test_faulty_live_speech_ends_with_an_error_event(speaking: Speaking, fault: str) -> None:
+    speaking.engine.scripts = [FAULTY[fault]]
+    last = (await live_events(speaking, TEXT[:20], TEXT[20:]))[-1]
+    assert (last["type"], last["error"]["code"]) == ("error", "speech_failed")
+    assert len(speaking.engine.streams) == 1
+    assert await speaking.metric(f'sonant_piece_failures_total{{fault="{fault}"}} 1.0')
+
+
+async def test_live_speech_is_compared_with_all_of_its_text(speaking: Speaking) -> None:
+    speaking.engine.scripts = [lambda text: good(TEXT)]
+    last = (await live_events(speaking, TEXT[:20], TEXT[20:]))[-1]
+    assert (last["type"], last["finish_reason"]) == ("audio.done", "stop")
 
 
 async def test_guards_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

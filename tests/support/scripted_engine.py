@@ -106,13 +106,15 @@ Script = Callable[[str], Take]
 
 @dataclass
 class ScriptedStream:
-    """An EngineStream over the chunks of a take."""
+    """An EngineStream over the chunks of a take. A live one speaks when its text is complete."""
 
     request: SpeechRequest
     take: Take
     consumed: int = 0
     cancelled: bool = False
+    appended: str = ""
     _chunks: list[AudioChunk] = field(init=False)
+    _complete: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._chunks = self.take.chunks(self.request.sampling.seed or 0)
@@ -125,6 +127,8 @@ class ScriptedStream:
         return self
 
     async def __anext__(self) -> AudioChunk:
+        if self.request.live:
+            await self._complete.wait()
         if self.cancelled or self.consumed == len(self._chunks):
             raise StopAsyncIteration
         if self.consumed == self.take.stalls_after:
@@ -133,7 +137,9 @@ class ScriptedStream:
         return self._chunks[self.consumed - 1]
 
     def append(self, piece: str, *, last: bool = False) -> None:
-        raise NotImplementedError
+        self.appended += piece
+        if last:
+            self._complete.set()
 
     def cancel(self) -> None:
         self.cancelled = self.cancelled or self.consumed < len(self._chunks)
