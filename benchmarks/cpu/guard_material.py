@@ -13,7 +13,20 @@ from server.text.frontend import spoken
 from tests.unit.text.readings import CLASSES, items
 
 _ROOT = Path(__file__).parents[2]
-_SHORT = ("OK.", "Yes.", "No.", "Ten.", "Hi!", "Oh.", "Why?", "Stop!", "Thanks.", "Good morning.", "Never mind.", "I see.")
+_SHORT = (
+    "OK.",
+    "Yes.",
+    "No.",
+    "Ten.",
+    "Hi!",
+    "Oh.",
+    "Why?",
+    "Stop!",
+    "Thanks.",
+    "Good morning.",
+    "Never mind.",
+    "I see.",
+)
 _FOREIGN = ("こんにちは、今日はいい天気ですね。", "我们明天早上九点在车站见面。", "Привет, как твои дела сегодня?")
 _RAW = (
     "Hello there, **this** is a *test*.",
@@ -69,7 +82,9 @@ def cases(speakers: Sequence[str]) -> Iterator[Case]:
         bare = clip.text.rstrip(".?!")
         yield Case("transcript without full stop", plain[seed + 3], 4300 + seed, True, reference=clip, transcript=bare)
     for seed, length in enumerate((600, 900) * 4):
-        yield Case("long text in one piece", _joined(plain, length, seed), 5000 + seed, True, speakers[0], max_frames=800)
+        yield Case(
+            "long text in one piece", _joined(plain, length, seed), 5000 + seed, True, speakers[0], max_frames=800
+        )
 
 
 def _broken(plain: Sequence[str], speaker: str) -> Iterator[Case]:

@@ -12,7 +12,7 @@ _SPELLED_WEIGHT = 6
 """Letters in the name of a letter, a digit or a symbol, with its share of the words around it: "and", "thousand"."""
 _WIDE_WEIGHT = 3
 """Weight of a wide character: a Chinese character or a Korean syllable takes as long to say as three letters."""
-_FASTEST, _SLOWEST = 1.5, 1.8
+_FASTEST, _SLOWEST = 1.4, 1.6
 """How much faster and slower than the checkpoint's pace a voice may speak."""
 _SHORTER_SECONDS, _LONGER_SECONDS = 0.3, 1.5
 """Added to the range, because very short texts vary most."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Self
 
 from engine.protocol.engine import EngineStream
-from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest
 from server.audio.pipeline import has_audible
 from server.errors import ApiError
 from server.guards.check import Fault, PieceCheck
@@ -143,8 +143,8 @@ def speech_failed(fault: Fault, attempts: int) -> ApiError:
     """Return the error for speech with a fault that cannot be mended."""
     tried = f" in each of {attempts} attempts" if attempts > 1 else ""
     return ApiError(
-        f"the speech {_DESCRIPTIONS[fault]}{tried} ({fault.value}): send the request again with another seed, in "
-        "shorter parts or with the text written as words; guards: off in the server's configuration delivers such speech",
+        f"the speech {_DESCRIPTIONS[fault]}{tried} ({fault.value}): send the request again with another seed, or the "
+        "text in shorter parts and in plain words; with guards: off the server delivers such speech",
         status=500,
         code="speech_failed",
     )

@@ -57,7 +57,9 @@ class Speaking:
 
 
 @asynccontextmanager
-async def run(folder: Path, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[Speaking]:
+async def run(
+    folder: Path, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> AsyncIterator[Speaking]:
     monkeypatch.setattr("server.app.EngineClient", lambda config: engine)
     flags = {"engine": {"model": "org/model"}, "voices": {"folder": str(folder)}, **settings}
     server = uvicorn.Server(uvicorn.Config(create_app(load_settings(flags=flags)), port=0, log_level="warning"))
