@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest
 from server.errors import ApiError
 from server.guards.guard import Guard
-from server.guards.stream import GuardedStream, retry_seed
+from server.guards.stream import retry_seed
 from server.telemetry.record import Playback, RequestRecord
 from tests.support.scripted_engine import (
     ScriptedEngine,
@@ -26,8 +28,8 @@ TEXT = "The bus was late again, so I walked to the office in the rain."
 FAULTS = {"silent": silent, "runaway": endless, "truncated": truncated, "repeating": repeating}
 
 
-def request(**fields: object) -> SpeechRequest:
-    values = {"text": TEXT, "speaker": "ava", "sampling": SamplingParams(seed=7), "realtime": False}
+def request(**fields: Any) -> SpeechRequest:
+    values: dict[str, Any] = {"text": TEXT, "speaker": "ava", "sampling": SamplingParams(seed=7), "realtime": False}
     return SpeechRequest(**(values | fields))
 
 
@@ -43,12 +45,12 @@ class Clock:
 
 def streaming_record(seconds: float, clock: Clock) -> RequestRecord:
     """The record of a client that has ``seconds`` of audio to play."""
-    record = RequestRecord("r", playback=Playback(clock))
-    record.playback.add_audio(seconds)
-    return record
+    playback = Playback(clock)
+    playback.add_audio(seconds)
+    return RequestRecord("r", playback=playback)
 
 
-async def read(stream: GuardedStream) -> np.ndarray:
+async def read(stream: AudioStream) -> np.ndarray:
     chunks = [chunk.samples async for chunk in stream]
     return np.concatenate([np.zeros(0, np.int16), *chunks])
 
