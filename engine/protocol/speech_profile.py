@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 TextStep = Literal["unicode", "markup", "emoji", "normalize"]
 """A step of the server's text front end."""
@@ -34,6 +34,8 @@ class SpeechProfile:
     reference_seconds: shortest and longest reference recording that it was trained for.
     characters_per_second: mean pace of its voices, spaces and the pauses inside a piece included; None if unknown.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     text_steps: tuple[TextStep, ...] = ("unicode", "markup", "emoji")
     languages: tuple[Annotated[str, Field(pattern="^[a-z][a-z_ -]*$")], ...] = ()

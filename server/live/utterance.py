@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from engine.protocol.engine import AudioStream, EngineStream
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
 from server.guards.guard import checked
 from server.live.live_input import LiveInput
-from server.live.messages import FirstWord
+from server.live.live_speech import LiveSpeech
+from server.long_text.pieces import longest_piece
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
+from server.synthesis.engine_request import designs_voice
 from server.synthesis.synthesize import start_synthesis
+from server.synthesis.turns import check_silence
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
 from server.text.frontend import Spoken
@@ -100,12 +104,11 @@ class LiveUtterance:
         self._input = LiveInput(body, model.info, model.text, model.limits.max_input_chars, self._record)
         services.outcomes.add_running(self._record)
         self._cancel_reason: BaseException | None = None
-        self._first_word = FirstWord()
         self._can_start = asyncio.Event()
         self._complete = False
-        self._unsent: list[str] = []
-        """Spoken text that arrived after ``_can_start`` was set and before the request was submitted."""
-        self._engine_stream: EngineStream | None = None
+        self._silence = 0.0
+        designs = not body.voice_sources and designs_voice(body, model.info)
+        self._speech = LiveSpeech(math.inf if designs else longest_piece(model.info))
         self._live_stream: LiveStream | None = None
         self.task = asyncio.create_task(self._synthesize())
         self.task.add_done_callback(self._record_outcome)
@@ -126,21 +129,16 @@ class LiveUtterance:
         self._complete = True
         if self._live_stream is not None:
             self._live_stream.finish()
-        if self._engine_stream is not None:
-            self._engine_stream.append("", last=True)
+        self._speech.finish()
         self._start()
 
     def _speak(self, spoken: Spoken) -> None:
-        """Pass on what can be spoken now."""
-        if not spoken.text:
-            return
-        if not self._can_start.is_set():
-            if self._first_word.add(spoken.text):
-                self._start()
-        elif self._engine_stream is None:
-            self._unsent.append(spoken.text)
-        else:
-            self._engine_stream.append(spoken.text)
+        """Pass on what can be spoken now. Raises ApiError when the requested pauses are too long."""
+        self._silence += sum(pause.seconds for pause in spoken.pauses)
+        check_silence(self._silence, "text")
+        self._speech.add(spoken)
+        if self._speech.ready:
+            self._start()
 
     async def cancel(self, reason: BaseException | None = None) -> None:
         """Stop. No audio is sent after this returns. reason: the error that ended it; None if the client cancelled."""
@@ -173,21 +171,14 @@ class LiveUtterance:
                 await self._send(utterance, ticket)
 
     def _submit(self, ticket: AdmissionTicket, request: SpeechRequest) -> AudioStream:
-        """Submit the request with the text so far, and return the engine's stream.
+        """Submit the request with the text so far, and return the stream of its audio.
 
         A clone uses the speaker embedding only: in-context cloning needs text that has not arrived yet.
         """
         voice = None if request.voice is None else Voice(request.voice.embedding)
-        live = not self._complete or bool(self._unsent)
-        request = replace(request, text=self._first_word.text, voice=voice, text_layout="streaming", live=live)
-        stream = checked(self._model.engine, self._services.settings.guards, self._record, request)
-        self._engine_stream = stream
-        if live:
-            for piece in self._unsent:
-                stream.append(piece)
-            if self._complete:
-                stream.append("", last=True)
-        self._live_stream = LiveStream(stream, ticket, complete=self._complete)
+        submit = partial(checked, self._model.engine, self._services.settings.guards, self._record)
+        self._speech.start(submit, replace(request, voice=voice))
+        self._live_stream = LiveStream(self._speech, ticket, complete=self._complete)
         return self._live_stream
 
     async def _send(self, utterance: Utterance, ticket: AdmissionTicket) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
+from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech, Submit
 from server.request_models.speech import SpeechBody, TaskType, check_length
@@ -46,9 +47,10 @@ def submit(turns: Sequence[Turn], body: SpeechBody, info: EngineInfo, submit_one
 
     submit_one: submits one utterance, ``Engine.submit`` or ``Guard.submit``.
     """
-    if is_one_segment(turns, body.split, info):
+    longest = longest_piece(info)
+    if is_one_segment(turns, body.split, longest):
         return submit_one(turns[0].request)
-    return LongSpeech(submit_one, segments(turns, body.split, info))
+    return LongSpeech(submit_one, segments(turns, body.split, longest))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
@@ -79,6 +81,11 @@ def task_of(request: SpeechRequest) -> TaskType:
     return "VoiceDesign" if request.speaker is None else "CustomVoice"
 
 
+def designs_voice(body: SpeechBody, info: EngineInfo) -> bool:
+    """Return whether ``body``, which brings no voice of its own, asks for voice design."""
+    return (body.task_type or _implied_task(body.x_vector_only_mode, info)) == "VoiceDesign"
+
+
 def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
     if clones:
         return "Base"
@@ -88,8 +95,7 @@ def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
 
 
 async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) -> str | StoredVoice | None:
-    designs = (body.task_type or _implied_task(body.x_vector_only_mode, model.info)) == "VoiceDesign"
-    if designs or body.voice_sources:
+    if body.voice_sources or designs_voice(body, model.info):
         return None
     return await model.voices.find(body.voice, owner)
 

@@ -64,7 +64,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path: Path, content: di
 
 def test_a_damaged_profile_is_refused(tmp_path: Path) -> None:
     shutil.copyfile(POCKET / "SHA256SUMS", tmp_path / "SHA256SUMS")
-    with pytest.raises(CheckpointError, match="sonant.json is damaged"):
+    with pytest.raises(CheckpointError, match=r"sonant\.json is damaged"):
         read(tmp_path, "{}")
 
 
