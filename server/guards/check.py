@@ -20,6 +20,8 @@ class Fault(StrEnum):
 
     SILENT: no speech, or a long silence in it. RUNAWAY: much longer than the text. TRUNCATED: much shorter than the
     text. REPEATING: the same codes again and again. LENGTH: stopped at a length limit that the client did not set.
+    LONG: longer than usual for a very short text, which often means sounds after its end. Found only at the end, and
+    only a reason to try again.
     """
 
     SILENT = "silent"
@@ -27,6 +29,7 @@ class Fault(StrEnum):
     TRUNCATED = "truncated"
     REPEATING = "repeating"
     LENGTH = "length"
+    LONG = "long"
 
 
 class PieceCheck:
@@ -70,9 +73,12 @@ class PieceCheck:
             return None if self._own_limit else Fault.LENGTH
         if self.activity.first is None and any(map(str.isalnum, self._text)):
             return Fault.SILENT
-        if self._pace is not None and self.activity.speech_seconds < self._range(self._pace).shortest:
+        if self._pace is None:
+            return None
+        expected, seconds = self._range(self._pace), self.activity.speech_seconds
+        if seconds < expected.shortest:
             return Fault.TRUNCATED
-        return None
+        return Fault.LONG if expected.usual is not None and seconds > expected.usual else None
 
     def _range(self, pace: float) -> Expectation:
         """Return the expected range for the text so far."""

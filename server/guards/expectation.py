@@ -16,6 +16,10 @@ _FASTEST, _SLOWEST = 1.4, 1.6
 """How much faster and slower than the checkpoint's pace a voice may speak."""
 _SHORTER_SECONDS, _LONGER_SECONDS = 0.3, 1.5
 """Added to the range, because very short texts vary most."""
+_VERY_SHORT = 20
+"""Characters of the longest very short text."""
+_USUAL, _USUAL_SECONDS, _SPELLED_LEAST = 1.3, 0.7, 2
+"""The usual range of very short texts: slowness, seconds on top, and letters for one that may be spelled."""
 _PAUSE_SECONDS = 0.6
 """Longest pause at a punctuation mark."""
 _PAUSES = re.compile(r"[.,;:!?…–—\n。、，；：？！]+")
@@ -23,10 +27,15 @@ _PAUSES = re.compile(r"[.,;:!?…–—\n。、，；：？！]+")
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Seconds from the first to the last speech of a text: the least and the most that are plausible."""
+    """Seconds from the first to the last speech of a text.
+
+    shortest, longest: the least and the most that are plausible. usual: what a very short text seldom exceeds; None
+    for a longer one.
+    """
 
     shortest: float
     longest: float
+    usual: float | None
 
 
 def expected_speech(text: str, characters_per_second: float) -> Expectation:
@@ -51,7 +60,16 @@ def expected_speech(text: str, characters_per_second: float) -> Expectation:
     spelled = symbols + len(_SPELLED.findall(text))
     most = least + spelled * _SPELLED_WEIGHT
     pauses = len(_PAUSES.findall(text)) * _PAUSE_SECONDS
+    usual = None
+    if is_very_short(text):
+        usual = (least + spelled * _SPELLED_LEAST) / characters_per_second * _USUAL + _USUAL_SECONDS
     return Expectation(
         max(0.0, least / characters_per_second / _FASTEST - _SHORTER_SECONDS),
         most / characters_per_second * _SLOWEST + pauses + _LONGER_SECONDS,
+        usual,
     )
+
+
+def is_very_short(text: str) -> bool:
+    """Return whether ``text`` is so short that a voice may not stabilize, and tends to go on after its end."""
+    return len(text) <= _VERY_SHORT

@@ -8,6 +8,7 @@ from functools import partial
 from engine.protocol.engine import Engine, EngineStream
 from engine.protocol.request import SpeechRequest
 from server.guards.check import PieceCheck
+from server.guards.expectation import is_very_short
 from server.guards.live import CheckedStream
 from server.guards.stream import GuardedStream
 from server.long_text.speech import Submit
@@ -62,7 +63,7 @@ class Guard:
             self._engine.submit,
             request,
             partial(_check, self._engine, request),
-            self._hold_seconds if request.realtime else lambda: None,
+            self._hold_seconds if request.realtime and not is_very_short(request.text) else lambda: None,
             self._record,
             self._on_audible,
         )

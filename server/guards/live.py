@@ -49,7 +49,7 @@ class CheckedStream:
         self._stream.cancel()
 
     def _fail_on(self, fault: Fault | None) -> None:
-        if fault is not None:
+        if fault is not None and fault is not Fault.LONG:
             self._stream.cancel()
             self._record.fault = fault.value
             raise speech_failed(fault, 1)

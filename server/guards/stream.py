@@ -7,7 +7,7 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from engine.protocol.engine import EngineStream
@@ -27,14 +27,25 @@ _DESCRIPTIONS = {
     Fault.TRUNCATED: "was much shorter than its text",
     Fault.REPEATING: "repeated the same sound",
     Fault.LENGTH: "did not end before the length limit",
+    Fault.LONG: "was longer than usual for so short a text",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _LongAttempt:
+    """A complete attempt that is longer than usual. seconds: of speech."""
+
+    seconds: float
+    chunks: deque[AudioChunk]
+    completion: Completion
 
 
 class GuardedStream:
     """The chunks of one piece. Holds them back while that is possible, to make a faulty piece again unheard.
 
     A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
-    An attempt that is not wanted any more is cancelled in the engine. After ``cancel`` the iteration ends.
+    Of attempts that are only ``LONG``, the shortest is kept when no better one follows. An attempt that is not wanted
+    any more is cancelled in the engine. After ``cancel`` the iteration ends.
 
     Args:
         submit: starts an attempt: ``Engine.submit``.
@@ -62,13 +73,17 @@ class GuardedStream:
         self._attempt = 0
         self._held: deque[AudioChunk] = deque()
         self._audible = self._released = self._ended = self._cancelled = False
+        self._completion: Completion | None = None
+        self._long: _LongAttempt | None = None
 
     @property
     def completion(self) -> Completion:
         """How the accepted attempt ended. Raises RuntimeError until the iteration has ended."""
-        if self._cancelled and not self._ended:
+        if self._cancelled:
             return Completion(FinishReason.CANCELLED, 0, 0)
-        return self._stream.completion
+        if self._completion is None:
+            raise RuntimeError("the piece has not ended")
+        return self._completion
 
     def __aiter__(self) -> Self:
         return self
@@ -112,11 +127,19 @@ class GuardedStream:
             self._released = seconds is not None and seconds <= 0
 
     def _end(self) -> None:
-        fault = self._check.end(self._stream.completion.finish_reason)
-        if fault is None:
-            self._ended = self._released = True
+        completion = self._stream.completion
+        fault = self._check.end(completion.finish_reason)
+        if fault is Fault.LONG and not self._released:
+            attempt = _LongAttempt(self._check.activity.speech_seconds, self._held, completion)
+            self._long = attempt if self._long is None else min(attempt, self._long, key=lambda each: each.seconds)
+        if fault is None or (fault is Fault.LONG and self._released):
+            self._accept(completion)
         else:
             self._make_again(fault)
+
+    def _accept(self, completion: Completion) -> None:
+        self._completion = completion
+        self._ended = self._released = True
 
     def _make_again(self, fault: Fault) -> None:
         """Start the next attempt. Raises ApiError when the audio has been heard, or there are no more attempts."""
@@ -125,6 +148,10 @@ class GuardedStream:
         seconds = self._check.activity.seconds
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
         if self._released or self._attempt == _RETRIES or _deterministic(self._request.sampling):
+            if self._long is not None:
+                self._held = self._long.chunks
+                self._accept(self._long.completion)
+                return
             self._record.fault = fault.value
             log.warning("id=%s %s; attempt %d, giving up", self._record.id, what, self._attempt + 1)
             self._ended = True
@@ -133,7 +160,7 @@ class GuardedStream:
         self._record.add_retry(fault.value)
         log.warning("id=%s %s; attempt %d, made again with another seed", self._record.id, what, self._attempt)
         seed = retry_seed(self._request.sampling.seed, self._attempt)
-        self._held.clear()
+        self._held = deque()
         self._audible = False
         self._check = self._new_check()
         self._stream = self._submit(replace(self._request, sampling=replace(self._request.sampling, seed=seed)))

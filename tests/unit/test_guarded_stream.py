@@ -167,6 +167,33 @@ async def test_an_incomplete_piece_is_released_before_the_client_has_an_underrun
     assert np.array_equal(chunk.samples, (await alone(7))[: len(chunk.samples)])
 
 
+SHORT = "Stop!"
+
+
+def takes(*frames: int) -> list[Callable[[str], Take]]:
+    """Scripts of good speech of these lengths."""
+    return [lambda text, count=count: Take(count) for count in frames]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("realtime", [True, False])
+@pytest.mark.parametrize(("attempts", "kept"), [((20, 7), 7), ((20, 30, 25), 20), ((30, 16, 20), 16), ((20, 30, 7), 7)])
+async def test_of_a_very_short_text_the_first_usual_or_else_the_shortest_attempt_is_kept(
+    realtime: bool, attempts: tuple[int, ...], kept: int
+) -> None:
+    record, engine = RequestRecord("r", playback=Playback()), ScriptedEngine(takes(*attempts))
+    stream = Guard(engine, record).submit(request(text=SHORT, realtime=realtime))
+    assert len(await read(stream)) == kept * 1920
+    assert stream.completion.output_tokens == kept
+    assert record.fault is None
+    assert record.retries == {"long": len(attempts) - 1}
+
+
+async def test_a_long_attempt_is_better_than_none() -> None:
+    record, engine = RequestRecord("r"), ScriptedEngine([*takes(20), silent, endless])
+    assert len(await read(Guard(engine, record).submit(request(text=SHORT)))) == 20 * 1920
+    assert record.fault is None
+
+
 async def test_a_cancelled_stream_ends() -> None:
     engine = ScriptedEngine([endless])
     stream = Guard(engine, RequestRecord("r", playback=Playback())).submit(request(realtime=True))
