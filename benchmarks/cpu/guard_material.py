@@ -42,7 +42,7 @@ class Case:
 
     kind: what it is, a row of the table. faulty: whether its speech is expected to be wrong, so that guards may
     complain. reference: a recording to clone instead of ``speaker``. transcript: of the reference, for in-context
-    cloning. temperature: None selects the checkpoint's. max_frames: the length limit.
+    cloning. temperature, max_frames: None selects the checkpoint's.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Case:
     reference: Clip | None = None
     transcript: str | None = None
     temperature: float | None = None
-    max_frames: int = 1023
+    max_frames: int | None = None
 
 
 def cases(speakers: Sequence[str]) -> Iterator[Case]:

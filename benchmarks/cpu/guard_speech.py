@@ -1,11 +1,11 @@
-"""Synthesizes the utterances of ``benchmarks.cpu.guards`` into files, as the engine returns them. Keeps existing files."""
+"""Synthesizes the utterances of ``benchmarks.cpu.guards`` into files, and keeps existing files."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,9 @@ from engine.client.client import EngineClient
 from engine.config import EngineConfig
 from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest, Voice
 from scripts.judge.sound import read
+from server.errors import ApiError
+from server.guards.guard import Guard
+from server.telemetry.record import RequestRecord
 
 _CONCURRENCY = 3
 _CHUNK_FRAMES = 6
@@ -41,7 +44,6 @@ class Spoken:
 
 async def synthesize(model: Path, folder: Path, limit: int | None) -> list[Spoken]:
     """Return the first ``limit`` cases, synthesized by the checkpoint ``model`` unless they are in ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
     engine = EngineClient(EngineConfig(model=str(model)))
     await engine.start()
     try:
@@ -61,17 +63,40 @@ async def synthesize(model: Path, folder: Path, limit: int | None) -> list[Spoke
     return [_read(folder, case) for case in chosen]
 
 
-async def _synthesize(engine: EngineClient, case: Case, file: Path) -> None:
+async def make_again(model: Path, found: Sequence[Spoken]) -> list[tuple[Spoken, RequestRecord, bool]]:
+    """Synthesize cases with a guard, not in real time. Return each with its record, and whether it succeeded."""
+    engine = EngineClient(EngineConfig(model=str(model)))
+    await engine.start()
+    results: list[tuple[Spoken, RequestRecord, bool]] = []
+    try:
+        await engine.wait_ready()
+        for spoken in found:
+            record, succeeded = RequestRecord(spoken.case.kind), True
+            try:
+                async for _ in Guard(engine, record).submit(await _request(engine, spoken.case)):
+                    pass
+            except ApiError:
+                succeeded = False
+            results.append((spoken, record, succeeded))
+    finally:
+        await engine.close()
+    return results
+
+
+async def _request(engine: EngineClient, case: Case) -> SpeechRequest:
     sampling = SamplingParams(
         seed=case.seed,
         temperature=case.temperature,
         subtalker_temperature=case.temperature,
-        max_new_tokens=case.max_frames + 1,
+        max_new_tokens=None if case.max_frames is None else case.max_frames + 1,
     )
-    request = SpeechRequest(
+    return SpeechRequest(
         case.text, speaker=case.speaker, voice=await _voice(engine, case), sampling=sampling, realtime=False
     )
-    stream = engine.submit(request)
+
+
+async def _synthesize(engine: EngineClient, case: Case, file: Path) -> None:
+    stream = engine.submit(await _request(engine, case))
     chunks = [chunk async for chunk in stream]
     with file.with_suffix(".part").open("wb") as part:
         np.savez(

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cpu.guard_speech import Spoken, synthesize
+from benchmarks.cpu.guard_speech import Spoken, make_again, synthesize
 from engine.checkpoint.checksums import Checksums
 from engine.checkpoint.speech_profile import read_speech_profile
 from engine.protocol.request import FinishReason
@@ -32,8 +32,7 @@ _LONG_ENOUGH = 40
 
 def fault_of(spoken: Spoken, characters_per_second: float | None) -> Fault | None:
     """Return what the guards find in an utterance."""
-    own_limit = spoken.case.max_frames < 1023 and spoken.finish_reason is FinishReason.LENGTH
-    check = PieceCheck(spoken.case.text, characters_per_second, own_limit=own_limit)
+    check = PieceCheck(spoken.case.text, characters_per_second, own_limit=spoken.case.max_frames is not None)
     for chunk in spoken.chunks():
         if (fault := check.add(chunk)) is not None:
             return fault
@@ -67,7 +66,8 @@ def report(utterances: list[Spoken], characters_per_second: float | None) -> Non
     seconds: Counter[str] = Counter()
     alarms: list[str] = []
     began = time.thread_time()
-    for spoken in [*utterances, *(each for spoken in utterances if not spoken.case.faulty for each in defects(spoken))]:
+    good = [spoken for spoken in utterances if not spoken.case.faulty]
+    for spoken in [*utterances, *(each for whole in good for each in defects(whole))]:
         fault = fault_of(spoken, characters_per_second)
         found.setdefault(spoken.case.kind, Counter())[fault.value if fault else "passed"] += 1
         seconds[spoken.case.kind] += len(spoken.samples) // 24
@@ -79,10 +79,20 @@ def report(utterances: list[Spoken], characters_per_second: float | None) -> Non
     for kind, counts in found.items():
         row = "".join(f"{counts[name] or '-':>11}" for name in names)
         print(f"{kind:30}{counts.total():>7}{seconds[kind] / 1000:>7.0f}{row}")
-    good = [spoken for spoken in utterances if not spoken.case.faulty]
     cost = 1e6 * (time.thread_time() - began) / seconds.total()
     print(f"\nfalse alarms: {len(alarms)} of {len(good)}", *alarms, sep="\n")
     print(f"CPU time of the checks: {cost:.2f} ms for a second of speech")
+
+
+def report_retries(model: Path, found: list[Spoken]) -> None:
+    """Make the utterances with faults again, and print how many succeed, for each kind."""
+    counts: dict[str, Counter[str]] = {}
+    for spoken, record, succeeded in asyncio.run(make_again(model, found)):
+        names = {"found": 1, "mended": int(succeeded), "retries": sum(record.retries.values())}
+        counts.setdefault(spoken.case.kind, Counter()).update(names)
+    print(f"\n{'made again':30}{'found':>7}{'mended':>9}{'retries':>9}")
+    for kind, count in counts.items():
+        print(f"{kind:30}{count['found']:>7}{count['mended']:>9}{count['retries']:>9}")
 
 
 def main() -> None:
@@ -94,7 +104,10 @@ def main() -> None:
     args = parser.parse_args()
     pace = read_speech_profile(args.model, Checksums.load(args.model)).characters_per_second
     with tempfile.TemporaryDirectory() if args.keep is None else nullcontext(args.keep) as folder:
-        report(asyncio.run(synthesize(args.model, Path(folder), args.limit)), pace)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        utterances = asyncio.run(synthesize(args.model, Path(folder), args.limit))
+    report(utterances, pace)
+    report_retries(args.model, [spoken for spoken in utterances if fault_of(spoken, pace) is not None])
 
 
 if __name__ == "__main__":
