@@ -46,6 +46,7 @@ class SpeechProfile:
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> SpeechProfile:
         """Return the profile with ``fields`` as they come out of JSON."""
-        return SpeechProfile(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-        )
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+        }
+        return SpeechProfile(**values)

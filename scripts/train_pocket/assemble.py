@@ -121,7 +121,8 @@ def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
 
 def _write_sums(out: Path) -> None:
     """Write SHA256SUMS with all files that the engine verifies."""
-    lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted((*FILES, PROFILE_FILE))]
+    names = sorted((*FILES, PROFILE_FILE))
+    lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
     (out / SUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 

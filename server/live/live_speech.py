@@ -98,12 +98,14 @@ class LiveSpeech:
                 if len(samples):
                     yield AudioChunk(samples, chunk.codes)
             self._completions.append(current.stream.completion)
-            if self._completions[-1].finish_reason is FinishReason.CANCELLED:
+            cancelled = self._completions[-1].finish_reason is FinishReason.CANCELLED
+            if cancelled or not current.piece.ended:  # or it was cut at its length limit, before its text was complete
                 self._current = None
-                return
+                break
             self._pace.add(current.frames, current.piece.weight)
             self._current = await self._following()
-        for silence in self._joiner.pause(self._text.pause, last=True) if self._text.pause else (self._joiner.rest(),):
+        last = self._text.pause if self._complete else 0.0
+        for silence in self._joiner.pause(last, last=True) if last else (self._joiner.rest(),):
             if len(silence):
                 yield _chunk(silence)
 

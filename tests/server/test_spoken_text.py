@@ -175,7 +175,7 @@ def test_live_text_is_read_alike(serving: Serving, client: httpx.Client) -> None
     serving.wait_for("id=live-text.0 ")
     assert get_outcome(client, "live-text.0")["spoken"] == "Hello there, this is a test."
     words = live(serving, ["Ask sequel, it costs five dollars."], normalize=False, **ENGLISH)
-    fields = {"normalize": True, "pronunciations": {"SQL": "sequel"}, **ENGLISH}
+    fields: dict[str, Any] = {"normalize": True, "pronunciations": {"SQL": "sequel"}, **ENGLISH}
     assert live(serving, list("Ask SQL, it costs $5."), **fields) == words
 
 
