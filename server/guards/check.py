@@ -48,6 +48,11 @@ class PieceCheck:
         self._cycles = CodeCycles()
         self.activity = SpeechActivity()
 
+    @property
+    def text_too_long(self) -> bool:
+        """Whether the text needs more than the speech so far, even at the fastest pace."""
+        return self._pace is not None and self.activity.speech_seconds < self._range(self._pace).shortest
+
     def extend(self, text: str) -> None:
         """Append text that is spoken, too."""
         self._text += text
@@ -75,10 +80,10 @@ class PieceCheck:
             return Fault.SILENT
         if self._pace is None:
             return None
-        expected, seconds = self._range(self._pace), self.activity.speech_seconds
-        if seconds < expected.shortest:
+        if self.text_too_long:
             return Fault.TRUNCATED
-        return Fault.LONG if expected.usual is not None and seconds > expected.usual else None
+        usual = self._range(self._pace).usual
+        return Fault.LONG if usual is not None and self.activity.speech_seconds > usual else None
 
     def _range(self, pace: float) -> Expectation:
         """Return the expected range for the text so far."""

@@ -63,10 +63,14 @@ class Guard:
             self._engine.submit,
             request,
             partial(_check, self._engine, request),
-            self._hold_seconds if request.realtime and not is_very_short(request.text) else lambda: None,
+            self._hold_seconds if request.realtime and not self._holds_all(request) else lambda: None,
             self._record,
             self._on_audible,
         )
+
+    def _holds_all(self, request: SpeechRequest) -> bool:
+        """Return whether audio waits until its piece is complete: a very short one, which may be ``Fault.LONG``."""
+        return is_very_short(request.text) and self._engine.info.profile.characters_per_second is not None
 
     def _hold_seconds(self) -> float:
         """Return how long audio may be held back without an underrun of the client; 0 before its first audio."""

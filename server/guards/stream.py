@@ -147,7 +147,8 @@ class GuardedStream:
         text = self._request.text
         seconds = self._check.activity.seconds
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
-        if self._released or self._attempt == _RETRIES or _deterministic(self._request.sampling):
+        hopeless = _deterministic(self._request.sampling) or (fault is Fault.LENGTH and self._check.text_too_long)
+        if self._released or hopeless or self._attempt == _RETRIES:
             if self._long is not None:
                 self._held = self._long.chunks
                 self._accept(self._long.completion)

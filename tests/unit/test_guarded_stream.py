@@ -111,6 +111,13 @@ async def test_speech_that_another_seed_would_not_change_is_not_made_again() -> 
     assert len(engine.streams) == 1
 
 
+async def test_a_text_beyond_the_length_limit_is_not_made_again() -> None:
+    engine = ScriptedEngine([lambda text: Take(12, reason=FinishReason.LENGTH)])
+    with pytest.raises(ApiError, match="did not end before the length limit"):
+        await read(Guard(engine, RequestRecord("r")).submit(request()))
+    assert len(engine.streams) == 1
+
+
 async def test_the_clients_own_length_limit_is_no_fault() -> None:
     engine = ScriptedEngine([lambda text: Take(9, reason=FinishReason.LENGTH)])
     stream = Guard(engine, RequestRecord("r")).submit(request(sampling=SamplingParams(max_new_tokens=10)))
