@@ -74,7 +74,7 @@ def test_a_chunked_body_is_bounded(strict: Serving) -> None:
 
 def test_the_length_of_texts_is_limited_by_the_settings(strict: Serving) -> None:
     with strict.client() as client:
-        long_input = client.post(SPEECH, json=speech(input="a" * 21))
+        long_input = client.post(SPEECH, json=speech(input="a" * 21, split="none"))
         check(long_input, 400, "input", "string_above_max_length")
         long_instructions = client.post(SPEECH, json=speech(instructions="a" * 6))
         check(long_instructions, 400, "instructions", "string_above_max_length")
