@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -35,6 +35,11 @@ _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 
 GuardMode = Literal["auto", "off"]
 """Whether speech is checked."""
+
+
+def _off(value: Any) -> Any:
+    """Return "off" for false, which is how YAML reads an unquoted ``off``."""
+    return "off" if value is False else value
 
 
 class SettingsError(Exception):
@@ -216,7 +221,7 @@ class Settings(BaseSettings):
         ),
         description="Request fields that are accepted and ignored, because clients of other servers send them.",
     )
-    guards: GuardMode = Field(
+    guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
         description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
         "away, repeats itself or ends far too early is made again, or else the request fails with `speech_failed`. "
