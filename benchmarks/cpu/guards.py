@@ -25,6 +25,7 @@ from engine.checkpoint.checksums import Checksums
 from engine.checkpoint.speech_profile import read_speech_profile
 from engine.protocol.request import FinishReason
 from server.guards.check import Fault, PieceCheck
+from server.guards.expectation import paces_of
 
 _LONG_ENOUGH = 40
 """Characters of texts that get an artificial defect of their duration."""
@@ -32,7 +33,8 @@ _LONG_ENOUGH = 40
 
 def fault_of(spoken: Spoken, characters_per_second: float | None) -> Fault | None:
     """Return what the guards find in an utterance."""
-    check = PieceCheck(spoken.case.text, characters_per_second, own_limit=spoken.case.max_frames is not None)
+    own_limit = spoken.case.max_frames is not None
+    check = PieceCheck(spoken.case.text, paces_of(characters_per_second, None), own_limit=own_limit)
     for chunk in spoken.chunks():
         if (fault := check.add(chunk)) is not None:
             return fault

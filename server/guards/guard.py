@@ -8,7 +8,7 @@ from functools import partial
 from engine.protocol.engine import Engine, EngineStream
 from engine.protocol.request import SpeechRequest
 from server.guards.check import PieceCheck
-from server.guards.expectation import is_very_short
+from server.guards.expectation import is_very_short, paces_of
 from server.guards.live import CheckedStream
 from server.guards.stream import GuardedStream
 from server.long_text.speech import Submit
@@ -41,8 +41,8 @@ def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: Spe
 
 def _check(engine: Engine, request: SpeechRequest) -> PieceCheck:
     """Return a new check of the speech for ``request``."""
-    pace = engine.info.profile.characters_per_second
-    return PieceCheck(request.text, pace, own_limit=request.sampling.max_new_tokens is not None)
+    paces = paces_of(engine.info.profile.characters_per_second, request.voice)
+    return PieceCheck(request.text, paces, own_limit=request.sampling.max_new_tokens is not None)
 
 
 class Guard:
