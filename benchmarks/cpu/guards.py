@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
 import tempfile
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from benchmarks.cpu.guard_speech import Spoken, make_again, synthesize
 from engine.checkpoint.checksums import Checksums
 from engine.checkpoint.speech_profile import read_speech_profile
 from engine.protocol.request import FinishReason
+from server.guards.activity import SpeechActivity
 from server.guards.check import Fault, PieceCheck
 from server.guards.expectation import paces_of
 
@@ -86,6 +88,17 @@ def report(utterances: list[Spoken], characters_per_second: float | None) -> Non
     print(f"CPU time of the checks: {cost:.2f} ms for a second of speech")
 
 
+def mean_pace(utterances: list[Spoken]) -> float:
+    """Return the mean pace of the sentences, in characters per second: the value for sonant.json."""
+    paces = []
+    for spoken in utterances:
+        activity = SpeechActivity()
+        activity.add(spoken.samples)
+        if spoken.case.kind == "sentences" and activity.speech_seconds:
+            paces.append(len(spoken.case.text) / activity.speech_seconds)
+    return statistics.fmean(paces)
+
+
 def report_retries(model: Path, found: list[Spoken]) -> None:
     """Make the utterances with faults again, and print how many succeed, for each kind."""
     counts: dict[str, Counter[str]] = {}
@@ -108,6 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() if args.keep is None else nullcontext(args.keep) as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         utterances = asyncio.run(synthesize(args.model, Path(folder), args.limit))
+    print(f"characters_per_second of the sentences: {mean_pace(utterances):.1f}\n")
     report(utterances, pace)
     report_retries(args.model, [spoken for spoken in utterances if fault_of(spoken, pace) is not None])
 

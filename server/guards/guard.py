@@ -36,7 +36,7 @@ def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: Spe
     stream = engine.submit(request)
     if mode == "off" or not engine.info.trained:
         return stream
-    return CheckedStream(stream, _check(engine, request), record)
+    return CheckedStream(stream, request, _check(engine, request), record)
 
 
 def _check(engine: Engine, request: SpeechRequest) -> PieceCheck:
