@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -33,6 +33,15 @@ _SECRETS = frozenset({"api_key"})
 """Settings whose values never appear in messages."""
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that only clients read."""
+
+
+GuardMode = Literal["auto", "off"]
+"""Whether speech is checked."""
+
+
+def _off(value: Any) -> Any:
+    """Return "off" for false, which is how YAML reads an unquoted ``off``."""
+    return "off" if value is False else value
 
 
 class SettingsError(Exception):
@@ -81,6 +90,12 @@ class Settings(BaseSettings):
             "volume_multiplier",
         ),
         description="Request fields that are accepted and ignored, because clients of other servers send them.",
+    )
+    guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
+        "auto",
+        description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
+        "away, repeats itself or ends far too early is made again, or else the request fails with `speech_failed`. "
+        "`off` delivers everything.",
     )
     trim_leading_silence: bool = Field(
         False, description="Remove the silence before the first audible sample, except for the last 20 ms."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.engine import EngineStream
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
 from server.long_text.joints import Joiner
 from server.long_text.pace import Pace
@@ -17,7 +17,7 @@ from server.long_text.sentences import weight
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int16)
 
-Submit = Callable[[SpeechRequest], EngineStream]
+Submit = Callable[[SpeechRequest], AudioStream]
 """Starts one utterance: ``Engine.submit``, or a function that also checks its audio. Raises EngineUnavailable."""
 
 
@@ -25,7 +25,7 @@ Submit = Callable[[SpeechRequest], EngineStream]
 class _Piece:
     """A submitted piece. weight: its length in letters. frames: number of frames received so far."""
 
-    stream: EngineStream
+    stream: AudioStream
     pause: float
     weight: int
     frames: int = 0

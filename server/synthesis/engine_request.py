@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.protocol.engine import AudioStream, Engine
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
 from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
-from server.long_text.speech import LongSpeech
+from server.long_text.speech import LongSpeech, Submit
 from server.references.library import ReferenceVoice
 from server.references.prepare import ReferenceChanges
 from server.references.transcript import Transcript, transcript_for
@@ -52,12 +52,15 @@ async def speech_request(
     return request
 
 
-def submit(turns: Sequence[Turn], body: SpeechBody, engine: Engine) -> AudioStream:
-    """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable."""
-    longest = longest_piece(engine.info)
+def submit(turns: Sequence[Turn], body: SpeechBody, info: EngineInfo, submit_one: Submit) -> AudioStream:
+    """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable.
+
+    submit_one: submits one utterance, ``Engine.submit`` or ``Guard.submit``.
+    """
+    longest = longest_piece(info)
     if is_one_segment(turns, body.split, longest):
-        return engine.submit(turns[0].request)
-    return LongSpeech(engine.submit, segments(turns, body.split, longest))
+        return submit_one(turns[0].request)
+    return LongSpeech(submit_one, segments(turns, body.split, longest))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:

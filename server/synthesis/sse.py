@@ -11,7 +11,7 @@ from typing import Any
 from sse_starlette import JSONServerSentEvent, ServerSentEvent
 
 from engine.errors import EngineError
-from server.errors import failure_of
+from server.errors import ApiError, failure_of
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
 
@@ -30,7 +30,7 @@ async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIte
             yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
         yield _event({"type": "speech.audio.done", **utterance.completion_fields()})
     except Exception as error:
-        if not isinstance(error, EngineError):
+        if not isinstance(error, ApiError | EngineError):
             log.exception("id=%s unexpected error", record.id)
         record.failed(error)
         yield error_event(error)
