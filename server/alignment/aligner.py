@@ -1,0 +1,71 @@
+"""Finds when each word of a text is spoken in a recording of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol.request import SAMPLE_RATE
+from server.alignment.features import HOP, log_mel
+from server.alignment.network import Network, scores
+from server.alignment.tokens import tokens_of, words_of
+from server.alignment.viterbi import best_path
+
+WEIGHTS = Path(__file__).with_name("english.npz")
+LANGUAGES = ("english",)
+"""Languages that the aligner was trained for, by the checkpoint's names."""
+_BLOCK = 500
+"""Frames that are compared with all tokens at once, which bounds the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordTime:
+    """A spoken word. word: as in the text, with its punctuation. start, end: seconds from the start of the audio."""
+
+    word: str
+    start: float
+    end: float
+
+
+class Aligner:
+    """Aligns English speech with its text. It has no state, so threads can share it."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def align(self, samples: NDArray[np.int16], text: str, *, complete: bool = True) -> list[WordTime]:
+        """Return the words of ``text`` with their times, in order.
+
+        samples: int16 at 24 kHz. complete: whether all of ``text`` is spoken; otherwise words that were not reached
+        are left out.
+        """
+        words = words_of(text)
+        if not words or not len(samples):
+            return []
+        tokens = tokens_of(words)
+        frames = self._network.encode_frames(log_mel(samples))
+        encoded = self._network.encode_tokens(tokens.ids)
+        blocks = (scores(frames[start : start + _BLOCK], encoded) for start in range(0, len(frames), _BLOCK))
+        path = best_path(blocks, tokens.words, to_end=complete)
+        return _times(words, tokens.words[path], len(samples) / SAMPLE_RATE)
+
+
+@cache
+def english_aligner() -> Aligner:
+    """Return the aligner with the included weights. Reads them once."""
+    return Aligner(Network.read(WEIGHTS))
+
+
+def _times(words: list[str], of_frames: NDArray[np.int64], seconds: float) -> list[WordTime]:
+    """Return the times of ``words``. of_frames: the word of each frame, -1 for silence."""
+    spoken = []
+    for index, word in enumerate(words):
+        frames = np.flatnonzero(of_frames == index)
+        if len(frames):
+            end = min(seconds, (int(frames[-1]) + 1) * HOP / SAMPLE_RATE)
+            spoken.append(WordTime(word, int(frames[0]) * HOP / SAMPLE_RATE, end))
+    return spoken
