@@ -171,6 +171,7 @@ def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device)
         trained=model.trained,
         context=config.talker.context,
         device=str(device),
+        profile=checkpoint.profile,
     )
 
 

@@ -14,9 +14,11 @@ from engine.checkpoint.checksums import SUMS_FILE, Checksums
 from engine.checkpoint.config import GenerationDefaults, read_codec, read_generation_defaults, read_model
 from engine.checkpoint.json_file import read_json
 from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.speech_profile import PROFILE_FILE, read_speech_profile
 from engine.checkpoint.tensors import TensorFile
 from engine.errors import CheckpointError
 from engine.prompt.tokenizer import TextTokenizer, check_text_ids
+from engine.protocol.speech_profile import SpeechProfile
 
 FILES = (
     "config.json",
@@ -28,7 +30,7 @@ FILES = (
     "speech_tokenizer/config.json",
     "speech_tokenizer/model.safetensors",
 )
-"""The files of a checkpoint to download, verify and load. SHA256SUMS is downloaded with them."""
+"""The published files of a checkpoint to download, verify and load. SHA256SUMS and sonant.json go with them."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -55,7 +57,7 @@ def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[*FILES, SUMS_FILE]))
+        return Path(snapshot_download(name, allow_patterns=[*FILES, PROFILE_FILE, SUMS_FILE]))
     except Exception as error:  # errors of the hub, its HTTP library and the system
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise CheckpointError(
@@ -82,6 +84,7 @@ class Checkpoint:
     model: ModelArchitecture
     codec: CodecArchitecture
     generation: GenerationDefaults
+    profile: SpeechProfile
     tokenizer: TextTokenizer
     _model_file: TensorFile
     _codec_file: TensorFile
@@ -116,7 +119,7 @@ def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     """
     folder = find_folder(name_or_folder)
     checksums = Checksums.load(folder, enabled=verify)
-    if unlisted := checksums.unlisted(FILES):
+    if unlisted := checksums.unlisted((*FILES, PROFILE_FILE)):
         _log.warning("%s does not list %s: loading without verification", folder / SUMS_FILE, ", ".join(unlisted))
     model_config, codec_config = folder / "config.json", folder / "speech_tokenizer" / "config.json"
     model = read_model(read_json(model_config, checksums), model_config)
@@ -130,7 +133,8 @@ def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:
     model_file.check(model_shapes(model))
     codec_file.check(codec_shapes(codec))
     generation = read_generation_defaults(folder, checksums)
-    return Checkpoint(folder, model, codec, generation, tokenizer, model_file, codec_file)
+    profile = read_speech_profile(folder, checksums)
+    return Checkpoint(folder, model, codec, generation, profile, tokenizer, model_file, codec_file)
 
 
 def _drop_missing_encoders(

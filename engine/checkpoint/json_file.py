@@ -34,6 +34,7 @@ _ALLOWED = {
     "less_than_equal": "at most {le:g}",
     "literal_error": "{expected}",
     "multiple_of": "a multiple of {multiple_of}",
+    "string_pattern_mismatch": "a lower-case name",
     "string_type": "a string",
     "too_long": "a list of at most {max_length} values",
     "too_short": "a list of at least {min_length} values",
@@ -125,9 +126,9 @@ def _describe(error: ErrorDetails) -> str:
     allowed = error["msg"]
     if error["type"] in _ALLOWED:
         allowed = _ALLOWED[error["type"]].format(**context).replace("'", '"')
-    elif isinstance(cause := context.get("error"), UnsupportedValue):
+    elif isinstance(cause := context.get("error"), ValueError):
         allowed = str(cause)
-        for each in cause.path:
+        for each in cause.path if isinstance(cause, UnsupportedValue) else ():
             path, found = [*path, each], found[each]
     name = ".".join(str(part) for part in path if part != THIS)
     if error["type"] == "missing":

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.protocol.speech_profile import SpeechProfile
+
 SAMPLE_RATE = 24_000
 """Sample rate in Hz of Code2Wav's output and of the reference encoders' input."""
 SAMPLES_PER_FRAME = 1_920
@@ -176,6 +178,7 @@ class EngineInfo:
     in_context: whether the checkpoint can encode reference codes, which in-context cloning needs.
     trained: False for random weights, which produce noise.
     context: positions per utterance, as configured.
+    profile: what text and what recordings the checkpoint was trained for.
     """
 
     model: str
@@ -187,6 +190,12 @@ class EngineInfo:
     trained: bool
     context: int
     device: str
+    profile: SpeechProfile = field(default_factory=SpeechProfile)
+
+    @property
+    def readable_languages(self) -> tuple[str, ...]:
+        """Lower-case names of the languages that the checkpoint can read."""
+        return self.profile.languages or tuple(name.lower() for name in self.languages)
 
     def to_bytes(self) -> bytes:
         """Serialize the description for the END record of the READY stream."""
@@ -198,4 +207,4 @@ class EngineInfo:
         fields: dict[str, Any] = json.loads(payload)
         for name in ("tasks", "speakers", "languages"):
             fields[name] = tuple(fields[name])
-        return EngineInfo(**fields)
+        return EngineInfo(**fields | {"profile": SpeechProfile.from_fields(fields["profile"])})

@@ -1,0 +1,47 @@
+"""What text and what recordings a checkpoint was trained for. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+TextStep = Literal["unicode", "markup", "emoji", "normalize"]
+"""A step of the server's text front end."""
+
+
+def _ascending_seconds(value: Any) -> Any:
+    """Return a range of seconds as a tuple. Raises ValueError."""
+    numbers = isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_seconds, value))
+    if not numbers or value[0] >= value[1]:
+        raise ValueError("two numbers above 0 in ascending order")
+    return tuple(map(float, value))
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechProfile:
+    """The content of a checkpoint's sonant.json. The defaults are those of the published checkpoints.
+
+    text_steps: the steps of the text front end that the checkpoint's training text went through.
+    languages: lower-case names of the languages it can read; empty: those of config.json.
+    piece_characters: length of the longest piece of text that it speaks well, in letters.
+    reference_seconds: shortest and longest reference recording that it was trained for.
+    """
+
+    text_steps: tuple[TextStep, ...] = ("unicode", "markup", "emoji")
+    languages: tuple[Annotated[str, Field(pattern="^[a-z][a-z_ -]*$")], ...] = ()
+    piece_characters: Annotated[int, Field(strict=True, ge=40)] = 300
+    reference_seconds: Annotated[tuple[float, float], BeforeValidator(_ascending_seconds)] = (1.0, 30.0)
+
+    @staticmethod
+    def from_fields(fields: dict[str, Any]) -> SpeechProfile:
+        """Return the profile with ``fields`` as they come out of JSON."""
+        return SpeechProfile(
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+        )
