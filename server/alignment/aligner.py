@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,23 +11,15 @@ from numpy.typing import NDArray
 from engine.protocol.request import SAMPLE_RATE
 from server.alignment.features import HOP, log_mel
 from server.alignment.network import Network, scores
+from server.alignment.timed_words import WordTime
 from server.alignment.tokens import tokens_of, words_of
 from server.alignment.viterbi import best_path
 
 WEIGHTS = Path(__file__).with_name("english.npz")
-LANGUAGES = ("english",)
-"""Languages that the aligner was trained for, by the checkpoint's names."""
+LANGUAGE = "english"
+"""The language that the aligner was trained for, by the checkpoint's name."""
 _BLOCK = 500
 """Frames that are compared with all tokens at once, which bounds the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class WordTime:
-    """A spoken word. word: as in the text, with its punctuation. start, end: seconds from the start of the audio."""
-
-    word: str
-    start: float
-    end: float
 
 
 class Aligner:
@@ -61,11 +52,13 @@ def english_aligner() -> Aligner:
 
 
 def _times(words: list[str], of_frames: NDArray[np.int64], seconds: float) -> list[WordTime]:
-    """Return the times of ``words``. of_frames: the word of each frame, -1 for silence."""
-    spoken = []
-    for index, word in enumerate(words):
-        frames = np.flatnonzero(of_frames == index)
-        if len(frames):
-            end = min(seconds, (int(frames[-1]) + 1) * HOP / SAMPLE_RATE)
-            spoken.append(WordTime(word, int(frames[0]) * HOP / SAMPLE_RATE, end))
-    return spoken
+    """Return the times of ``words``. of_frames: the word of each frame, -1 for silence; ascending without silence."""
+    frames = np.flatnonzero(of_frames >= 0)
+    spoken, firsts, counts = np.unique(of_frames[frames], return_index=True, return_counts=True)
+    frame = HOP / SAMPLE_RATE
+    return [
+        WordTime(words[word], float(start * frame), min(seconds, float((end + 1) * frame)))
+        for word, start, end in zip(
+            spoken.tolist(), frames[firsts].tolist(), frames[firsts + counts - 1].tolist(), strict=True
+        )
+    ]
