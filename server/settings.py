@@ -41,10 +41,13 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    max_input_chars: int = Field(4096, ge=1, description="Maximum characters of `input`, unless the text is split.")
-    max_split_chars: int = Field(
-        200_000, ge=1, description="Maximum characters of `input` of a streamed request with `split`."
+    max_input_chars: int = Field(
+        4096, ge=1, description="Maximum characters of `input` with `split: none` or `stream: false`, and of live text."
     )
+    max_split_chars: int = Field(
+        200_000, ge=1, description="Maximum characters of `input` of a streamed request, unless `split` is `none`."
+    )
+    max_turns: int = Field(256, ge=1, description="Maximum turns of an `input` of several speakers.")
     max_batch_items: int = Field(64, ge=1, description="Maximum items of a batch.")
     max_batch_bytes: int = Field(
         64 * 1024 * 1024,

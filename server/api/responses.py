@@ -154,6 +154,7 @@ class Outcome(_ResponseModel):
     task: str | None = None
     voice: str | None = None
     characters: int | None = None
+    turns: int | None = None
     seconds: float
     first_audio: float | None = None
     onset: float | None = None

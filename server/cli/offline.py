@@ -18,12 +18,13 @@ from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechReq
 from engine.protocol.samples import to_float32
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
+from server.long_text.segments import Turn
 from server.references.validation import invalid_recording
 from server.request_models.speech import SpeechBody, parse_speech
 from server.served_model import served_model
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
-from server.synthesis.engine_request import speech_request, submit
+from server.synthesis.engine_request import submit, turns_of
 
 _OWN_LIMITS = Limits(
     max_input_chars=10**6,
@@ -39,7 +40,8 @@ _OWN_LIMITS = Limits(
 class OfflineSpeech:
     """A synthesized utterance.
 
-    body: the API request. request: the engine request. samples: int16 [T * 1920]. codes: int64 [T, 16].
+    body: the API request. request: the engine request, of the first turn if there are several. codes: int64 [T, 16].
+    samples: int16 [T * 1920], or another number if the utterance consists of pieces, whose pauses are adjusted.
     """
 
     body: SpeechBody
@@ -93,12 +95,16 @@ async def synthesize(
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        request = await speech_request(body, model)
-        request = replace(request, sampling=replace(request.sampling, greedy=request.sampling.greedy or greedy))
-        samples, codes = await _collect(submit(request, body, engine), on_frames)
-        return OfflineSpeech(body, request, samples, codes)
+        turns = [_with_greedy(turn, greedy) for turn in await turns_of(body, model)]
+        samples, codes = await _collect(submit(turns, body, engine), on_frames)
+        return OfflineSpeech(body, turns[0].request, samples, codes)
     finally:
         await engine.close()
+
+
+def _with_greedy(turn: Turn, greedy: bool) -> Turn:
+    sampling = replace(turn.request.sampling, greedy=turn.request.sampling.greedy or greedy)
+    return replace(turn, request=replace(turn.request, sampling=sampling))
 
 
 async def _decode_own_file(data: bytes) -> NDArray[np.float32]:

@@ -1,1 +1,1 @@
-"""Long text: split into pieces that are synthesized one after the other and returned as one utterance."""
+"""Long text and several speakers: pieces that are synthesized one after the other and returned as one utterance."""

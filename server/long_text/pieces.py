@@ -1,165 +1,138 @@
-"""Splits text into pieces for synthesis: it joins short sentences and cuts long ones."""
+"""Splits text into pieces for synthesis: it joins short sentences, cuts long ones, and says how long to pause."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from typing import NamedTuple
 
-from sentencex import segment
+from engine.protocol.request import EngineInfo
+from server.long_text.sentences import cut, ends_inner_sentence, sentences, weight
 
-_WINDOW = 4000
-"""Characters that are segmented at a time, so that the first sentence of a book does not wait for the last."""
-_CODES = {
-    "chinese": "zh",
-    "english": "en",
-    "french": "fr",
-    "german": "de",
-    "italian": "it",
-    "japanese": "ja",
-    "korean": "ko",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-}
-_SCRIPTS = (
-    ("ja", re.compile(r"[\u3040-\u30ff]")),
-    ("ko", re.compile(r"[\uac00-\ud7af]")),
-    ("zh", re.compile(r"[\u4e00-\u9fff]")),
-    ("ru", re.compile(r"[\u0400-\u04ff]")),
-)
-"""Scripts in order of precedence. Japanese comes before Chinese, because it also uses Chinese characters."""
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
-
-
-def sentences(text: str, language: str) -> Iterator[str]:
-    """Yield the sentences of ``text``, lazily. Concatenated, they equal ``text`` except for white space.
-
-    ``language`` is the checkpoint's name for the language, in lower case. For any other value the script decides.
-    The end of a paragraph ends a sentence and becomes a line break; other white space becomes one space.
-    """
-    code = _CODES.get(language) or _code_of(text[:_WINDOW])
-    for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
-        words = " ".join(paragraph.split())
-        if words:
-            yield from _of_paragraph(words + "\n", code)
-
-
-def _code_of(text: str) -> str:
-    return next((code for code, letters in _SCRIPTS if letters.search(text)), "en")
-
-
-def _of_paragraph(text: str, code: str) -> Iterator[str]:
-    """Yield the sentences of a paragraph, window by window.
-
-    The last sentence of a window may continue after it, so the next window starts with that sentence.
-    """
-    start = 0
-    while start < len(text):
-        end = _window_end(text, start)
-        found: list[str] = segment(code, text[start:end])
-        if end < len(text) and len(found) > 1:
-            found.pop()
-        yield from found
-        start += sum(len(sentence) for sentence in found)
-
-
-def _window_end(text: str, start: int) -> int:
-    """Return the end of the window that starts at ``start``: between words if possible."""
-    end = start + _WINDOW
-    if end >= len(text):
-        return len(text)
-    return text.rfind(" ", start, end) + 1 or end
-
-
-SHORTEST, LONGEST = 20, 300
-"""Range of a piece's weight. A voice needs a few words to stabilize, and may drift after half a minute."""
-_WIDE = 3
-"""Weight of a wide character: a Chinese character or a Korean syllable takes as long to say as three letters."""
+SHORTEST = 20
+"""Minimum weight of a piece where possible: a voice needs a few words to stabilize."""
+CLAUSE_PAUSE, SENTENCE_PAUSE, PARAGRAPH_PAUSE = 0.22, 0.35, 0.65
+"""Seconds of silence between two pieces, by what ends there."""
 _CONTEXT_SHARE = 8
 """Context positions per letter of a piece, for its text, its frames and the reference recording of its voice."""
-_CUTS = (
-    re.compile(r"""[.!?…]+["'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*"""),
-    re.compile(r"""[,;:–—]["'”’»)\]]*(?=\s)|[、，；：]"""),
-    re.compile(r"\s"),
-)
-"""Where to cut a long sentence, best first: after an inner sentence, after a clause, between words."""
+_SMALL = 3
+"""A last piece of less than 1 / _SMALL of the maximum weight takes sentences from the piece before it."""
 _ABBREVIATED = re.compile(r"(?:^|[\s(\"'«„“])(?:[^\W\d_]|[A-ZÀ-Þ][a-zß-ÿ]{1,2}|\d{1,3})\.\s*$")
 """An initial, a title or an ordinal number: "M. Dupont", "Der 2. Weltkrieg". A match at the real end of a sentence is
 harmless."""
-
 _TAIL = 8
 """Characters at the end of a part that are searched for ``_ABBREVIATED``."""
 
 
-def pieces(text: str, language: str, context: int) -> Iterator[str]:
-    """Yield ``text`` in order, lazily, in pieces of weight ``SHORTEST`` to ``LONGEST`` where possible.
+class Piece(NamedTuple):
+    """A part of a text that is synthesized as one utterance. pause: seconds of silence before it; 0 for the first."""
 
-    A smaller context makes the pieces shorter. Pieces without a letter or digit are dropped; if no piece has any, one
-    piece with the start of ``text`` remains. context: positions of an utterance.
+    text: str
+    pause: float = 0.0
+
+
+class _Part(NamedTuple):
+    """A sentence or a part of one, with the white space after it."""
+
+    text: str
+    weight: int
+    pause: float
+
+
+_Group = list[_Part]
+"""The parts of one piece."""
+
+
+def longest_piece(info: EngineInfo) -> int:
+    """Return the maximum weight of a piece: what the checkpoint speaks well, or less in a small context."""
+    return max(2 * SHORTEST, min(info.profile.piece_characters, info.context // _CONTEXT_SHARE))
+
+
+def pieces(text: str, language: str, longest: int, *, fill: bool) -> Iterator[Piece]:
+    """Yield ``text`` in order, lazily, in pieces of weight ``SHORTEST`` to ``longest`` where possible.
+
+    Pieces without a letter or digit are dropped; if no piece has any, one piece with the start of ``text`` remains.
+    fill: a piece has as many sentences of a paragraph as fit, so that the voice changes seldom; otherwise one.
     """
-    longest = max(2 * SHORTEST, min(LONGEST, context // _CONTEXT_SHARE))
-    kept = (each for each in sentences(text, language) if len(each) < SHORTEST or _has_words(each))
-    parts = chain.from_iterable(_cut(sentence, longest) for sentence in kept)
-    count = 0
-    for piece in _joined(parts, longest):
-        if _has_words(piece):
-            count += 1
-            yield piece.strip()
+    groups = _groups(_parts(text, language, longest), longest, fill=fill)
+    count, pause = 0, 0.0
+    for group in _balanced(groups, longest) if fill else groups:
+        spoken = "".join(part.text for part in group)
+        pause = max(pause, group[0].pause)
+        if has_words(spoken):
+            yield Piece(spoken.strip().replace("\n", " "), pause if count else 0.0)
+            count, pause = count + 1, 0.0
     if not count:
-        yield text.strip()[:longest]
+        yield Piece(text.strip()[:longest])
 
 
-def weight(text: str) -> int:
-    """Return how long ``text`` takes to say, in letters."""
-    return sum(_WIDE if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-
-
-def _has_words(text: str) -> bool:
+def has_words(text: str) -> bool:
+    """Return whether ``text`` has a letter or a digit."""
     return any(map(str.isalnum, text))
 
 
-def _joined(parts: Iterable[str], longest: int) -> Iterator[str]:
-    """Yield ``parts``, of which short ones are joined with their neighbors, up to the weight ``longest``."""
-    piece, piece_weight = "", 0
+def _parts(text: str, language: str, longest: int) -> Iterator[_Part]:
+    """Yield the sentences of ``text``, and parts of those above ``longest``, without long ones that have no words."""
+    pause = SENTENCE_PAUSE
+    for sentence in sentences(text, language):
+        if len(sentence) < SHORTEST or has_words(sentence):
+            for part in cut(sentence, longest):
+                yield _Part(part, weight(part), pause)
+                pause = SENTENCE_PAUSE if ends_inner_sentence(part) else CLAUSE_PAUSE
+            pause = SENTENCE_PAUSE
+        if sentence.endswith("\n"):
+            pause = PARAGRAPH_PAUSE
+
+
+def _groups(parts: Iterable[_Part], longest: int, *, fill: bool) -> Iterator[_Group]:
+    """Yield the parts of each piece, up to the weight ``longest``."""
+    group: _Group = []
     for part in parts:
-        part_weight = weight(part)
-        joins = piece_weight < SHORTEST or part_weight < SHORTEST or _ABBREVIATED.search(piece[-_TAIL:]) is not None
-        if joins and piece_weight + part_weight <= longest:
-            piece, piece_weight = piece + part, piece_weight + part_weight
-            continue
-        if piece:
-            yield piece
-        piece, piece_weight = part, part_weight
-    if piece:
-        yield piece
+        if group and (_weight([*group, part]) > longest or not _belongs(group, part, fill=fill)):
+            yield group
+            group = []
+        group.append(part)
+    if group:
+        yield group
 
 
-def _cut(sentence: str, longest: int) -> Iterator[str]:
-    """Yield parts of ``sentence`` of about the same weight, none above ``longest``."""
-    while (total := weight(sentence)) > longest:
-        at = _cut_at(sentence, total / -(-total // longest), longest)
-        yield sentence[:at]
-        sentence = sentence[at:]
-    yield sentence
+def _belongs(group: _Group, part: _Part, *, fill: bool) -> bool:
+    """Return whether ``part`` belongs to ``group`` if it fits."""
+    if _weight(group) < SHORTEST or _abbreviated(group[-1]):
+        return True
+    if fill:
+        return part.pause < PARAGRAPH_PAUSE
+    return part.weight < SHORTEST
 
 
-def _cut_at(sentence: str, wanted: float, longest: int) -> int:
-    """Return the index of the best cut near weight ``wanted``: at the best mark in ``_CUTS``, else inside a word."""
-    lower, best, upper = (_index_at(sentence, bound) for bound in (wanted / 2, wanted, longest))
-    for marks in _CUTS:
-        ends = [mark.end() for mark in marks.finditer(sentence, 0, upper) if mark.end() >= lower]
-        if ends:
-            return min(ends, key=lambda end: abs(end - best))
-    return best
+def _balanced(groups: Iterable[_Group], longest: int) -> Iterator[_Group]:
+    """Yield ``groups``, of which small ones take parts from the one before."""
+    before: _Group = []
+    for group in groups:
+        *ready, before = _evened(before, group, longest) if before else [group]
+        yield from ready
+    if before:
+        yield before
 
 
-def _index_at(text: str, bound: float) -> int:
-    """Return how many leading characters of ``text`` weigh at most ``bound``; at least one."""
-    total = 0
-    for index, letter in enumerate(text):
-        total += weight(letter)
-        if total > bound:
-            return max(1, index)
-    return len(text)
+def _evened(before: _Group, group: _Group, longest: int) -> list[_Group]:
+    """Return the parts of two groups in one or two groups: as they are, unless the second one is small."""
+    size = _weight(group)
+    together = [*before, *group]
+    if size < SHORTEST and _weight(together) <= longest:
+        return [together]
+    if size >= longest / _SMALL or group[0].pause >= PARAGRAPH_PAUSE:
+        return [before, group]
+    ways = [
+        (together[:at], together[at:]) for at in range(1, len(together)) if not _abbreviated(together[at - 1])
+    ]
+    fitting = [way for way in ways if max(map(_weight, way)) <= longest]
+    return list(min(fitting, key=lambda way: max(map(_weight, way)), default=(before, group)))
+
+
+def _weight(group: _Group) -> int:
+    return sum(part.weight for part in group)
+
+
+def _abbreviated(part: _Part) -> bool:
+    return _ABBREVIATED.search(part.text[-_TAIL:]) is not None

@@ -1,20 +1,27 @@
-"""Speech for long text: joins several engine utterances into one stream."""
+"""Speech for long text and for several speakers: joins several engine utterances into one stream."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from engine.protocol.engine import Engine, EngineStream
-from engine.protocol.request import AudioChunk, Completion, FinishReason, SpeechRequest
-from server.long_text.pieces import weight
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol.engine import EngineStream
+from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
+from server.long_text.joints import Joiner
+from server.long_text.segments import Segment
+from server.long_text.sentences import weight
 
 _LEAD_FRAMES = 12
 """The next piece is submitted this many frames (about one second) before the estimated end of the current one."""
 _FRAMES_PER_LETTER = 0.8
 """Estimated frames per letter until the first piece has ended: 15 letters per second."""
+_NO_CODES = np.zeros((0, CODEBOOKS), np.int16)
+
+Submit = Callable[[SpeechRequest], EngineStream]
+"""Starts one utterance: ``Engine.submit``, or a function that also checks its audio. Raises EngineUnavailable."""
 
 
 @dataclass(slots=True)
@@ -22,53 +29,56 @@ class _Piece:
     """A submitted piece. weight: its length in letters. frames: number of frames received so far."""
 
     stream: EngineStream
+    pause: float
     weight: int
     frames: int = 0
 
 
 class LongSpeech:
-    """An AudioStream over the chunks of consecutive pieces of one text.
+    """An AudioStream over the chunks of consecutive segments.
 
-    It submits at most one piece ahead, and only when the current piece is almost complete. So there is no gap between
-    pieces, and most of the time the request uses one engine utterance, as any other request does.
+    It submits at most one segment ahead, and only when the current one is almost complete. So there is no gap between
+    segments, and most of the time the request uses one engine utterance, as any other request does.
+
+    The samples of its chunks differ from those of the engine at the joints (``Joiner``); the codes are the engine's.
     """
 
-    def __init__(self, engine: Engine, request: SpeechRequest, pieces: Iterator[str]) -> None:
-        self._engine, self._request = engine, request
-        self._pieces = enumerate(pieces)
+    def __init__(self, submit: Submit, segments: Iterator[Segment]) -> None:
+        self._submit, self._segments = submit, segments
         self._completions: list[Completion] = []
         self._ended_frames = self._ended_weight = 0
+        self._joiner = Joiner()
+        self._codes = _NO_CODES
+        """Codes that were received and not yet passed on."""
+        self._upcoming = next(segments, None)
         self._current = self._submit_next()
         self._next: _Piece | None = None
 
     @property
     def completion(self) -> Completion:
-        """The finish reason and the token counts of all pieces together. Raises RuntimeError until all have ended.
+        """The finish reason and the token counts of all segments together. Raises RuntimeError until all have ended.
 
-        The reason is CANCELLED or LENGTH if any piece has it, else STOP.
+        The reason is CANCELLED or LENGTH if any segment has it, else STOP.
         """
         if self._current is not None or not self._completions:
             raise RuntimeError("the utterance has not ended")
-        reasons = {each.finish_reason for each in self._completions}
-        by_priority = (FinishReason.CANCELLED, FinishReason.LENGTH)
-        return Completion(
-            next((reason for reason in by_priority if reason in reasons), FinishReason.STOP),
-            sum(each.input_tokens for each in self._completions),
-            sum(each.output_tokens for each in self._completions),
-        )
+        return total(self._completions)
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> AudioChunk:
-        while self._current is not None:
-            chunk = await anext(self._current.stream, None)
-            if chunk is not None:
-                self._current.frames += len(chunk.codes)
-                self._submit_ahead(self._current)
-                return chunk
-            self._current = self._after(self._current)
-        raise StopAsyncIteration
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        while (piece := self._current) is not None:
+            for silence in self._joiner.pause(piece.pause) if piece.pause else ():
+                yield self._chunk(silence)
+            async for chunk in piece.stream:
+                piece.frames += len(chunk.codes)
+                self._submit_ahead(piece)
+                self._codes = np.concatenate([self._codes, chunk.codes])
+                samples = self._joiner.join(chunk.samples, self._pause_after)
+                if len(samples):
+                    yield self._chunk(samples)
+            self._current = self._after(piece)
+        if self._upcoming is not None:
+            for silence in self._joiner.pause(self._upcoming.pause, last=True):
+                yield self._chunk(silence)
 
     def cancel(self) -> None:
         """Abort. The engine stops working on it within one step. No-op once it has ended."""
@@ -76,20 +86,33 @@ class LongSpeech:
             if piece is not None:
                 piece.stream.cancel()
 
-    def _submit_ahead(self, piece: _Piece) -> None:
-        """Submit the next piece if ``piece`` is almost complete."""
-        if self._next is None and piece.frames + _LEAD_FRAMES >= self._frames_per_letter * piece.weight:
-            self._next = self._submit_next()
+    @property
+    def _pause_after(self) -> float | None:
+        """Seconds of the pause after the current piece; None after the last one."""
+        if self._next is not None:
+            return self._next.pause
+        return None if self._upcoming is None else self._upcoming.pause
 
     @property
     def _frames_per_letter(self) -> float:
         return self._ended_frames / self._ended_weight if self._ended_weight else _FRAMES_PER_LETTER
+
+    def _chunk(self, samples: NDArray[np.int16]) -> AudioChunk:
+        """Return a chunk with the codes that were received since the last one."""
+        codes, self._codes = self._codes, _NO_CODES
+        return AudioChunk(samples, codes)
+
+    def _submit_ahead(self, piece: _Piece) -> None:
+        """Submit the next piece if ``piece`` is almost complete."""
+        if self._next is None and piece.frames + _LEAD_FRAMES >= self._frames_per_letter * piece.weight:
+            self._next = self._submit_next()
 
     def _after(self, piece: _Piece) -> _Piece | None:
         """Return the piece after ``piece``, which has ended. None if it was the last one, or was cancelled."""
         completion = piece.stream.completion
         self._completions.append(completion)
         if completion.finish_reason is FinishReason.CANCELLED:
+            self._upcoming = None
             return None
         self._ended_frames += piece.frames
         self._ended_weight += piece.weight
@@ -97,17 +120,21 @@ class LongSpeech:
         return following
 
     def _submit_next(self) -> _Piece | None:
-        """Submit the next piece to the engine. Return None when there are no more pieces."""
-        number, text = next(self._pieces, (0, None))
-        if text is None:
+        """Submit the next segment to the engine. Return None when there are no more segments with text."""
+        segment = self._upcoming
+        if segment is None or segment.request is None:
             return None
-        sampling = replace(self._request.sampling, seed=seed_of(self._request.sampling.seed, number))
-        return _Piece(self._engine.submit(replace(self._request, text=text, sampling=sampling)), weight(text))
+        piece = _Piece(self._submit(segment.request), segment.pause, weight(segment.request.text))
+        self._upcoming = next(self._segments, None)
+        return piece
 
 
-def seed_of(seed: int | None, number: int) -> int | None:
-    """Return the seed of piece ``number``: the request's own seed for the first, a derived one for the others."""
-    if seed is None or number == 0:
-        return seed
-    digest = hashlib.blake2b(f"{seed}:{number}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
+def total(completions: Sequence[Completion]) -> Completion:
+    """Return the finish reason and the token counts of several utterances together."""
+    reasons = {each.finish_reason for each in completions}
+    by_priority = (FinishReason.CANCELLED, FinishReason.LENGTH)
+    return Completion(
+        next((reason for reason in by_priority if reason in reasons), FinishReason.STOP),
+        sum(each.input_tokens for each in completions),
+        sum(each.output_tokens for each in completions),
+    )

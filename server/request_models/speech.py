@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError
 from server.request_models.base import Name, RequestModel, validated
+from server.request_models.turns import TextOrTurns, TurnBody, errors_of_turn, parse_turns
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
 from server.settings import Limits
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 StreamFormat = Literal["audio", "sse"]
 TaskType = Literal["CustomVoice", "VoiceDesign", "Base"]
+Split = Literal["auto", "sentence", "none"]
+"""auto: text that is too long for one utterance is split into pieces. sentence: at every sentence. none: never."""
 
 _MIN_TEMPERATURE = 0.01
 """Lowest temperature above 0. Below it, scaled logits overflow float32."""
@@ -67,7 +71,9 @@ class SamplingFields(RequestModel):
 class SpeechBody(SamplingFields):
     """``POST /v1/audio/speech``."""
 
-    input: Annotated[str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"})]
+    input: Annotated[
+        str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"}), TextOrTurns
+    ]
     model: Name | None = None
     voice: VoiceName | None = None
     instructions: str | None = None
@@ -85,8 +91,10 @@ class SpeechBody(SamplingFields):
     voices: VoiceShares | None = Field(None, description="voices to blend")
     speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
     sample_rate: Annotated[int, Field(ge=8_000, le=48_000)] = SAMPLE_RATE
-    split: Literal["none", "sentence"] = Field(
-        "none", description="sentence: synthesize long text sentence by sentence, as one stream"
+    split: Split = Field(
+        "auto",
+        description="auto: synthesize text that is too long for one utterance in pieces, as one stream; sentence: "
+        "sentence by sentence; none: never split",
     )
     non_streaming_mode: bool | None = Field(
         None, description="true: the whole text precedes the first frame; false: one text token is added to each frame"
@@ -95,12 +103,28 @@ class SpeechBody(SamplingFields):
         None, description="accepted for compatibility and ignored; the scheduler sizes the chunks"
     )
     extra_params: SamplingFields = Field(default_factory=SamplingFields)
+    _turns: tuple[SpeechBody, ...] = PrivateAttr(())
 
     @model_validator(mode="after")
     def _blank_transcript_is_none(self) -> Self:
         if self.ref_text is not None and not has_visible_text(self.ref_text):
             object.__setattr__(self, "ref_text", None)
         return self
+
+    @property
+    def turns(self) -> tuple[SpeechBody, ...]:
+        """The turns of several speakers, each as a request of its own; the request itself if its input is a text."""
+        return self._turns or (self,)
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether ``input`` was a list of turns. ``input`` is then all their texts."""
+        return bool(self._turns)
+
+    @property
+    def characters(self) -> int:
+        """Number of characters to speak."""
+        return sum(len(turn.input) for turn in self.turns)
 
     @property
     def voice_sources(self) -> list[str]:
@@ -133,24 +157,45 @@ def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] 
     kept = {name: value for name, value in fields.items() if name not in dropped}
     if isinstance(kept.get("extra_params"), dict):
         kept["extra_params"] = {k: v for k, v in kept["extra_params"].items() if k not in dropped}
+    given = kept.get("input")
+    turns = parse_turns(given, limits.max_turns) if isinstance(given, list) else []
+    if turns:
+        kept["input"] = "\n\n".join(turn.input for turn in turns)
     body = validated(SpeechBody, kept)
+    body._turns = tuple(_body_of(turn, body) for turn in turns)
     _check_texts(body, limits)
     _check_combinations(body)
     return body
 
 
+def _body_of(turn: TurnBody, body: SpeechBody) -> SpeechBody:
+    """Return a turn as a request. A voice of its own replaces the voice of the request, named or not."""
+    own = {name: value for name in TurnBody.model_fields if (value := getattr(turn, name)) is not None}
+    replaced = ("task_type", "ref_text", *SOURCE_FIELDS) if turn.voice is not None else ()
+    return body.model_copy(update={**dict.fromkeys(replaced), **own})
+
+
 def _check_texts(body: SpeechBody, limits: Limits) -> None:
-    long = body.split != "none" and body.stream
-    texts = {
-        "input": (body.input, limits.max_split_chars if long else limits.max_input_chars),
-        "instructions": (body.instructions, limits.max_instructions_chars),
-        "ref_text": (body.ref_text, limits.max_input_chars),
-    }
-    for name, (text, limit) in texts.items():
-        if text is not None:
-            check_length(name, text, limit)
-    if not has_visible_text(body.input):
-        raise ApiError("input must have a visible character, got only white space", param="input")
+    splits = body.split != "none"
+    _check_count("input", body.characters, _input_limit(limits, long=body.stream and (splits or body.has_turns)))
+    _check_instructions(body, limits)
+    if body.ref_text is not None:
+        check_length("ref_text", body.ref_text, limits.max_input_chars)
+    for index, turn in enumerate(body.turns):
+        with errors_of_turn(index) if body.has_turns else nullcontext():
+            check_length("input", turn.input, _input_limit(limits, long=body.stream and splits))
+            _check_instructions(turn, limits)
+            if not has_visible_text(turn.input):
+                raise ApiError("input must have a visible character, got only white space", param="input")
+
+
+def _check_instructions(body: SpeechBody, limits: Limits) -> None:
+    if body.instructions is not None:
+        check_length("instructions", body.instructions, limits.max_instructions_chars)
+
+
+def _input_limit(limits: Limits, *, long: bool) -> int:
+    return max(limits.max_input_chars, limits.max_split_chars) if long else limits.max_input_chars
 
 
 _INVISIBLE = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
@@ -164,8 +209,12 @@ def has_visible_text(text: str) -> bool:
 
 def check_length(name: str, text: str, limit: int) -> None:
     """Raise ApiError if the field ``name`` has more than ``limit`` characters."""
-    if len(text) > limit:
-        message = f"{name} must have at most {limit} characters, got {len(text)}"
+    _check_count(name, len(text), limit)
+
+
+def _check_count(name: str, length: int, limit: int) -> None:
+    if length > limit:
+        message = f"{name} must have at most {limit} characters, got {length}"
         raise ApiError(message, param=name, code="string_above_max_length")
 
 

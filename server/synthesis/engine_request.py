@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.protocol.engine import AudioStream, Engine
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
-from server.errors import ApiError
-from server.long_text.pieces import pieces
+from server.errors import ApiError, shown
+from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech
-from server.request_models.speech import SpeechBody, TaskType
+from server.request_models.speech import SpeechBody, TaskType, check_length
+from server.request_models.turns import errors_of_turn
 from server.served_model import ServedModel
+from server.settings import Limits
 from server.voices.resolve import check_in_context, embedding_of, voice_of
 from server.voices.stored_voice import StoredVoice
+
+
+async def turns_of(body: SpeechBody, model: ServedModel, owner: str | None = None) -> list[Turn]:
+    """Return the turns of ``body``: one, unless its ``input`` is a list. Raises ApiError or EngineError.
+
+    owner: as for ``speech_request``.
+    """
+    if not body.has_turns:
+        return [Turn(await speech_request(body, model, owner))]
+    turns: list[Turn] = []
+    for index, each in enumerate(body.turns):
+        with errors_of_turn(index):
+            request = await speech_request(each, model, owner)
+            _check_turn(request, model.info)
+            turns.append(Turn(request))
+    return turns
 
 
 async def speech_request(body: SpeechBody, model: ServedModel, owner: str | None = None) -> SpeechRequest:
@@ -33,15 +53,15 @@ async def speech_request(body: SpeechBody, model: ServedModel, owner: str | None
         sampling=body.sampling,
         realtime=body.stream,
     )
-    _check_split(body, request)
+    _check_split(body, request, model.limits)
     return request
 
 
-def submit(request: SpeechRequest, body: SpeechBody, engine: Engine) -> AudioStream:
-    """Submit ``request`` as one utterance or in pieces, according to ``body.split``. Raises EngineUnavailable."""
-    if body.split == "none":
-        return engine.submit(request)
-    return LongSpeech(engine, request, pieces(request.text, request.language, engine.info.context))
+def submit(turns: Sequence[Turn], body: SpeechBody, engine: Engine) -> AudioStream:
+    """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable."""
+    if is_one_segment(turns, body.split, engine.info):
+        return engine.submit(turns[0].request)
+    return LongSpeech(engine.submit, segments(turns, body.split, engine.info))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
@@ -102,11 +122,25 @@ async def _voice_to_clone(
     return await model.references.voice(body.ref_audio, transcript)
 
 
-def _check_split(body: SpeechBody, request: SpeechRequest) -> None:
+def _check_split(body: SpeechBody, request: SpeechRequest, limits: Limits) -> None:
     """Raise ApiError for a split that would not sound like one voice."""
-    if body.split != "none" and task_of(request) == "VoiceDesign":
+    if task_of(request) != "VoiceDesign":
+        return
+    if body.split == "sentence":
         message = (
-            f"split '{body.split}' is not supported with voice design, which would make another voice for each "
-            "sentence: design a voice in one request, and clone it in the next"
+            "split 'sentence' is not supported with voice design, which would make another voice for each sentence: "
+            "design a voice in one request, and clone it in the next"
         )
         raise ApiError(message, param="split", code="not_supported")
+    check_length("input", body.input, limits.max_input_chars)
+
+
+def _check_turn(request: SpeechRequest, info: EngineInfo) -> None:
+    """Raise ApiError for what the engine would refuse only after it has spoken the turns before."""
+    if task_of(request) == "VoiceDesign":
+        message = "a list of turns is not supported with voice design, which would make another voice for each turn"
+        raise ApiError(message, param="input", code="not_supported")
+    if request.language != "auto" and request.language not in map(str.lower, info.languages):
+        names = ", ".join(["auto", *info.languages])
+        message = f"language must be one of {names}, got '{shown(request.language)}'"
+        raise ApiError(message, param="language")

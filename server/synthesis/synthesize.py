@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SpeechRequest
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import AudioPipeline
+from server.long_text.segments import Turn
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.engine_request import speech_request, submit, task_of
+from server.synthesis.engine_request import submit, task_of, turns_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import Playback, RequestRecord
@@ -37,14 +38,14 @@ async def start_synthesis(
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
-        request = await speech_request(body, model, record.owner)
-        _describe(record, body, request)
+        turns = await turns_of(body, model, record.owner)
+        _describe(record, body, turns)
         if submit_live is None:
-            record.characters = len(body.input)
+            record.characters = body.characters
             record.playback = Playback() if body.stream else None
         await ticket.wait_until_running()
     with closing(_audio_pipeline(body, services)) as pipeline:
-        stream = submit(request, body, model.engine) if submit_live is None else submit_live(request)
+        stream = submit(turns, body, model.engine) if submit_live is None else submit_live(turns[0].request)
         trim = services.settings.trim_leading_silence
         with closing(Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim)) as utterance:
             async with deadline.enforced():
@@ -62,7 +63,12 @@ def _audio_pipeline(body: SpeechBody, services: Services) -> AudioPipeline:
     )
 
 
-def _describe(record: RequestRecord, body: SpeechBody, request: SpeechRequest) -> None:
-    """Record the task, voice and speed, for the log and the metrics."""
-    named = None if body.voice_sources else body.voice
-    record.task, record.voice, record.speed = task_of(request), request.speaker or named, body.speed
+def _describe(record: RequestRecord, body: SpeechBody, turns: Sequence[Turn]) -> None:
+    """Record the task, the voice, if there is only one, the speed and the turns, for the log and the metrics."""
+    record.task, record.speed = task_of(turns[0].request), body.speed
+    record.turns = len(turns) if body.has_turns else None
+    voices = {
+        turn.request.speaker or (None if each.voice_sources else each.voice)
+        for turn, each in zip(turns, body.turns, strict=True)
+    }
+    record.voice = voices.pop() if len(voices) == 1 else None

@@ -78,6 +78,7 @@ class RequestRecord:
     playback: the simulated player, for streamed speech.
     part: whether this is one utterance of a request with several.
     parts: number of utterances of this request, if it has several.
+    turns: number of turns of several speakers, if ``input`` was a list.
     """
 
     id: str
@@ -103,6 +104,7 @@ class RequestRecord:
     param: str | None = None
     part: bool = False
     parts: int = 0
+    turns: int | None = None
 
     def __post_init__(self) -> None:
         self.method = shown(self.method, _MAX_METHOD)
@@ -210,6 +212,7 @@ class RequestRecord:
             "task": self.task,
             "voice": self.voice,
             "characters": self.characters,
+            "turns": self.turns,
             "seconds": self.seconds,
             "first_audio": self.first_audio,
             "onset": self.onset,

@@ -1,4 +1,4 @@
-"""Long text: synthesized sentence by sentence, sent as one utterance."""
+"""Long text: synthesized in pieces, sent as one utterance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import openai
 import pytest
 
-from server.long_text.speech import seed_of
+from server.long_text.pieces import SENTENCE_PAUSE
+from server.long_text.segments import seed_of
 from tests.server.audio_decoding import CONTENT_TYPES, decode_audio, max_padding
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, Serving, busy, endless, speech, streamed, write_config
@@ -30,14 +31,19 @@ def split_request(**fields: object) -> dict:
 
 def test_a_split_text_is_the_concatenation_of_its_sentences(client: httpx.Client) -> None:
     fields = {"temperature": 0.9, "subtalker_temperature": 0.9}
-    audio = client.post(SPEECH, json=split_request(**fields)).content
+    samples = np.frombuffer(client.post(SPEECH, json=split_request(**fields)).content, "<i2")
     alone = [
         client.post(
             SPEECH, json=endless(input=text, max_new_tokens=FRAMES + 1, seed=seed_of(7, number), **fields)
         ).content
         for number, text in enumerate(SENTENCES)
     ]
-    assert audio == b"".join(alone)
+    length, pause = FRAMES * 1920, round(SENTENCE_PAUSE * 24_000)
+    for number, audio in enumerate(alone):
+        start = number * (length + pause)
+        assert np.array_equal(samples[start : start + length], np.frombuffer(audio, "<i2"))
+        assert not samples[start + length : start + length + pause].any()
+    assert len(samples) == len(alone) * length + (len(alone) - 1) * pause
 
 
 def test_the_same_seed_gives_the_same_bytes_streamed_and_complete(client: httpx.Client) -> None:

@@ -6,9 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.long_text.pieces import LONGEST, SHORTEST, pieces, sentences, weight
+from server.long_text.pieces import CLAUSE_PAUSE, PARAGRAPH_PAUSE, SENTENCE_PAUSE, SHORTEST, Piece
+from server.long_text.pieces import pieces as pieces_of
+from server.long_text.sentences import sentences, weight
 
-CONTEXT = 4096
+LONGEST = 300
+
+
+def pieces(text: str, language: str, longest: int = LONGEST) -> list[str]:
+    """The pieces of a text that is split at every sentence."""
+    return [piece.text for piece in pieces_of(text, language, longest, fill=False)]
+
+
+def filled(text: str, longest: int = 100) -> list[Piece]:
+    """The pieces of a text whose sentences are joined up to a length."""
+    return list(pieces_of(text, "english", longest, fill=True))
+
 
 SENTENCES = {
     "english": [
@@ -44,11 +57,11 @@ def test_each_sentence_is_a_piece(language: str, named: bool) -> None:
     expected = SENTENCES[language]
     text = ("" if language in UNSPACED else " ").join(expected)
     if named or language not in ("german", "italian", "portuguese", "spanish", "french"):
-        assert list(pieces(text, language if named else "auto", CONTEXT)) == expected
+        assert pieces(text, language if named else "auto") == expected
 
 
 def test_short_sentences_are_joined_with_a_neighbor() -> None:
-    assert list(pieces("Yes. I have never been there before. No!", "english", CONTEXT)) == [
+    assert pieces("Yes. I have never been there before. No!", "english") == [
         "Yes. I have never been there before. No!"
     ]
 
@@ -58,7 +71,7 @@ def test_short_sentences_are_joined_with_a_neighbor() -> None:
 )
 def test_an_initial_or_an_ordinal_number_does_not_end_a_piece(text: str) -> None:
     language = "french" if "M." in text else "german"
-    assert list(pieces(text, language, CONTEXT)) == [text]
+    assert pieces(text, language) == [text]
 
 
 @pytest.mark.parametrize(
@@ -71,20 +84,16 @@ def test_an_initial_or_an_ordinal_number_does_not_end_a_piece(text: str) -> None
     ],
 )
 def test_a_long_sentence_is_split_at_its_strongest_punctuation(text: str, end: str) -> None:
-    parts = list(pieces(text, "auto", CONTEXT))
+    parts = pieces(text, "auto")
     assert len(parts) > 1
     assert {part[-1] for part in parts[:-1]} == {end}
     assert all(LONGEST / 4 <= weight(part) <= LONGEST for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
-def test_a_small_context_gives_small_pieces() -> None:
-    assert max(weight(part) for part in pieces("word " * 400, "english", 512)) <= 512 // 8
-
-
 def test_a_paragraph_ends_a_sentence_and_a_line_break_does_not() -> None:
     text = "A heading that has no stop\r\n\r\nThis line was broken\nby an old program."
-    assert list(pieces(text, "english", CONTEXT)) == [
+    assert pieces(text, "english") == [
         "A heading that has no stop",
         "This line was broken by an old program.",
     ]
@@ -92,22 +101,50 @@ def test_a_paragraph_ends_a_sentence_and_a_line_break_does_not() -> None:
 
 def test_text_that_cannot_be_spoken_is_dropped() -> None:
     text = f"This is the first part of it.\n\n{'* ' * 500}\n\nAnd this is the second part."
-    assert list(pieces(text, "english", CONTEXT)) == ["This is the first part of it.", "And this is the second part."]
-    assert list(pieces("..." * 1000, "english", CONTEXT)) == ["." * LONGEST]
+    assert pieces(text, "english") == ["This is the first part of it.", "And this is the second part."]
+    assert pieces("..." * 1000, "english") == ["." * LONGEST]
 
 
 def test_splitting_is_lazy() -> None:
     book = "It was a dark and stormy night, and nobody was there. " * 3700
-    iterator = pieces(book, "english", CONTEXT)
-    first = next(iterator)
-    assert first == "It was a dark and stormy night, and nobody was there."
+    iterator = pieces_of(book, "english", LONGEST, fill=False)
+    assert next(iterator).text == "It was a dark and stormy night, and nobody was there."
     assert sum(1 for _ in iterator) == 3699
+
+
+def test_filled_pieces_have_whole_sentences_of_one_paragraph() -> None:
+    sentence = "It was a dark and stormy night there."
+    text = " ".join([sentence] * 3) + "\n\n" + " ".join([sentence] * 2)
+    assert filled(text) == [
+        Piece(f"{sentence} {sentence}"),
+        Piece(sentence, SENTENCE_PAUSE),
+        Piece(f"{sentence} {sentence}", PARAGRAPH_PAUSE),
+    ]
+
+
+def test_the_parts_of_a_long_sentence_have_shorter_pauses() -> None:
+    text = ", ".join(["so it went on and on"] * 8) + ". And then it ended there, late at night, and all was good."
+    found = filled(text)
+    assert [piece.pause for piece in found] == [0.0, CLAUSE_PAUSE, SENTENCE_PAUSE]
+    assert " ".join(piece.text for piece in found) == text
+
+
+def test_a_small_last_piece_takes_a_sentence_from_the_one_before() -> None:
+    sentence = "It was a dark and stormy night there."
+    last = "I was very late for it."
+    assert [piece.text for piece in filled(f"{sentence} {sentence} {last}", 90)] == [sentence, f"{sentence} {last}"]
+
+
+def test_a_very_short_paragraph_is_joined_with_the_next_and_the_last_one_with_the_one_before() -> None:
+    text = "Summary.\n\nIt was a dark and stormy night, and nobody was there at all to see it.\n\nThe end."
+    assert [piece.text for piece in filled(text)] == [" ".join(text.split())]
+    assert len(filled(text, 85)) == 2
 
 
 @given(st.text(min_size=1).filter(str.strip), st.sampled_from([*SENTENCES, "auto"]))
 def test_splitting_keeps_all_text_and_bounds_the_weight(text: str, language: str) -> None:
     assert "".join("".join(sentences(text, language)).split()) == "".join(text.split())
-    parts = list(pieces(text, language, CONTEXT))
+    parts = pieces(text, language)
     assert parts
     assert all(part and weight(part) <= LONGEST for part in parts)
 
@@ -117,6 +154,11 @@ def test_all_words_are_kept_in_order(text: str) -> None:
     def words(given: str) -> str:
         return "".join(filter(str.isalnum, given))
 
-    parts = list(pieces(text, "english", CONTEXT))
+    parts = pieces(text, "english")
     assert words("".join(parts)) == words(text)
     assert sum(weight(part) < SHORTEST for part in parts) <= len(parts) // 2 + 1
+    found = filled(text)
+    assert words("".join(piece.text for piece in found)) == words(text)
+    assert all(weight(piece.text) <= 100 for piece in found)
+    assert found[0].pause == 0
+    assert all(CLAUSE_PAUSE <= piece.pause <= PARAGRAPH_PAUSE for piece in found[1:])

@@ -1,0 +1,64 @@
+"""The turns of several speakers: ``input`` of a speech request as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from server.errors import ApiError, shown_value
+from server.request_models.base import Name, RequestModel, validated
+from server.request_models.voices import VoiceName
+
+
+class TurnBody(RequestModel):
+    """What one speaker says. Fields that are not given are those of the request."""
+
+    input: Annotated[str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"})]
+    voice: VoiceName | None = None
+    language: Name | None = None
+    instructions: str | None = None
+
+
+class TextOrTurns:
+    """Annotation for ``input``: its JSON schema also allows a list of turns, which ``parse_speech`` handles."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        text = handler(core)
+        description = text.pop("description")
+        turns = {"type": "array", "items": handler(TurnBody.__pydantic_core_schema__), "minItems": 1}
+        return {"anyOf": [text, turns], "description": f"{description}, or a list of turns of several speakers"}
+
+
+def parse_turns(values: list[Any], limit: int) -> list[TurnBody]:
+    """Validate the items of a list of turns. Raises ApiError that names the field, such as ``input[3].voice``."""
+    if not 1 <= len(values) <= limit:
+        message = f"input must have 1 to {limit} turns (limits.max_turns), got {len(values)}"
+        raise ApiError(message, param="input")
+    turns: list[TurnBody] = []
+    for index, value in enumerate(values):
+        if not isinstance(value, dict):
+            message = f"input[{index}] must be an object such as {{\"voice\": ..., \"input\": ...}}, got "
+            raise ApiError(message + shown_value(value), param=f"input[{index}]", code="invalid_type")
+        with errors_of_turn(index):
+            turns.append(validated(TurnBody, value))
+    return turns
+
+
+@contextmanager
+def errors_of_turn(index: int) -> Iterator[None]:
+    """Raise an ApiError about a field of a turn with the place of the field: ``input[3].voice``."""
+    try:
+        yield
+    except ApiError as error:
+        place = f"input[{index}]" if error.param is None else f"input[{index}].{error.param}"
+        message = error.message
+        message = f"input[{index}].{message}" if message.startswith(f"{error.param} ") else f"{place}: {message}"
+        raise ApiError(
+            message, status=error.status, param=place, code=error.code, retry_after=error.retry_after
+        ) from None
