@@ -16,9 +16,9 @@ from server.alignment.tokens import VOCABULARY, tokens_of
 
 WIDTH = 96
 """Width of the rows that represent frames and tokens."""
-_FRAME_CHANNELS = 192
-_FRAME_LAYERS = ((5, 1), (3, 1), (3, 2), (3, 4), (3, 8), (3, 1))
-"""(taps, dilation) of each convolution over frames of 10 ms."""
+_FRAME_CHANNELS = 224
+_FRAME_LAYERS = ((5, 1), (3, 1), (3, 2), (3, 4), (3, 8), (3, 4), (3, 2), (3, 1))
+"""(taps, dilation) of each convolution over frames of 10 ms. Together they see 0.26 s on each side."""
 _TOKEN_CHANNELS = 192
 _TOKEN_LAYERS = ((5, 1), (5, 1), (5, 1), (3, 1), (3, 1))
 _PHONEMES = 178

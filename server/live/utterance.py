@@ -201,4 +201,8 @@ class LiveUtterance:
             ticket.begin_client_wait()
             await self._receiver.send_audio(piece)
             ticket.end_client_wait()
+            for words in utterance.timed_words():
+                await self._receiver.send_event(words_event(words))
+        async for words in utterance.remaining_words():
+            await self._receiver.send_event(words_event(words))
         await self._receiver.send_event({"type": "audio.done", **utterance.completion_fields()})

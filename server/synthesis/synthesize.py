@@ -17,6 +17,7 @@ from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.engine_request import submit, task_of, turns_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
 from server.synthesis.utterance import Utterance
+from server.synthesis.word_timing import SpokenText, TimedStream, WordTiming
 from server.telemetry.record import Playback, RequestRecord
 
 
@@ -28,6 +29,7 @@ async def start_synthesis(
     record: RequestRecord,
     ticket: AdmissionTicket,
     submit_live: Callable[[SpeechRequest], AudioStream] | None = None,
+    text: Callable[[], SpokenText] | None = None,
 ) -> AsyncIterator[Utterance]:
     """Start synthesis and yield the utterance at its first audio. Leaving the context aborts it if it has not ended.
 
@@ -35,6 +37,7 @@ async def start_synthesis(
     audio takes longer than ``limits.first_sound_seconds``.
 
     submit_live: For a live session: submits the request with the session's text instead of ``body.input``.
+    text: For a live session: returns its text, once the audio has ended.
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
@@ -47,10 +50,25 @@ async def start_synthesis(
     with closing(_audio_pipeline(body, services)) as pipeline:
         stream = submit(turns, body, model.engine) if submit_live is None else submit_live(turns[0].request)
         trim = services.settings.trim_leading_silence
-        with closing(Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim)) as utterance:
+        timing = _word_timing(body, model, services)
+        record.times_words = timing is not None
+        if timing is not None:
+            stream = TimedStream(stream, timing, text or (lambda: _spoken_text(turns[0].request)))
+        with closing(Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)) as utterance:
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
+
+
+def _word_timing(body: SpeechBody, model: ServedModel, services: Services) -> WordTiming | None:
+    """Return what times the words, if ``body`` wants their times."""
+    if not body.timestamp_granularities:
+        return None
+    return WordTiming(services.aligner_threads, model.info.profile.languages, body.speed)
+
+
+def _spoken_text(request: SpeechRequest) -> SpokenText:
+    return SpokenText(request.text, request.language)
 
 
 def _audio_pipeline(body: SpeechBody, services: Services) -> AudioPipeline:

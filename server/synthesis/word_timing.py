@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +14,14 @@ from numpy.typing import NDArray
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
-from server.alignment.aligner import LANGUAGE, english_aligner
+from server.alignment.aligner import LANGUAGE
 from server.alignment.timed_words import WordTime
+from server.alignment.worker import align_words
 from server.long_text.speech import LongSpeech
 from server.long_text.spoken_piece import SpokenPiece
+from server.text.language import text_language
 
 log = logging.getLogger("sonant.requests")
-
-_NICENESS = 10
-"""Niceness of the aligner's thread: where cores are short, speech comes first."""
 
 Words = list[WordTime] | None
 """The words of a piece; None where the language is not covered."""
@@ -37,28 +34,15 @@ class SpokenText(NamedTuple):
     language: str
 
 
-def aligner_threads() -> ThreadPoolExecutor:
-    """Return the executor of all alignments: one thread of low priority, which starts with its first task."""
-    return ThreadPoolExecutor(1, "aligner", initializer=_lower_priority)
-
-
-def _lower_priority() -> None:
-    """Lower the priority of the calling thread. On Linux each thread has its own niceness."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-    except OSError:
-        log.debug("the aligner's thread keeps its priority", exc_info=True)
-
-
 class WordTiming:
     """The word timestamps of one stream. Use it in one event loop.
 
     It keeps the samples of the current piece, and of ended pieces until they are aligned.
     """
 
-    def __init__(self, threads: Executor, language: str, speed: float) -> None:
-        """language: what "auto" stands for. speed: playback speed of the file, in whose time the words are."""
-        self._threads, self._language, self._speed = threads, language, speed
+    def __init__(self, threads: Executor, readable: Collection[str], speed: float) -> None:
+        """readable: the languages of the checkpoint. speed: of the file, in whose time the words are."""
+        self._threads, self._readable, self._speed = threads, readable, speed
         self._trimmed = 0
         self._blocks: deque[NDArray[np.int16]] = deque()
         self._start = self._received = 0
@@ -121,12 +105,11 @@ class WordTiming:
         return taken
 
     async def _words(self, piece: SpokenPiece, samples: NDArray[np.int16]) -> Words:
-        language = self._language if piece.language == "auto" else piece.language
-        if language != LANGUAGE:
+        if text_language(piece.language, piece.text, self._readable) != LANGUAGE:
             return None
         loop = asyncio.get_running_loop()
         try:
-            words = await loop.run_in_executor(self._threads, _align, samples, piece.text, piece.complete)
+            words = await loop.run_in_executor(self._threads, align_words, samples, piece.text, piece.complete)
         except Exception:
             log.exception("the alignment of %d samples failed", len(samples))
             return []
@@ -158,7 +141,3 @@ class TimedStream:
     def cancel(self) -> None:
         """Abort the utterance. No-op once it has ended."""
         self._stream.cancel()
-
-
-def _align(samples: NDArray[np.int16], text: str, complete: bool) -> list[WordTime]:
-    return english_aligner().align(samples, text, complete=complete)
