@@ -40,6 +40,7 @@ from server.telemetry.metrics import Metrics
 from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
 from server.telemetry.request_log import RequestLog
+from server.text import frontend
 from server.version import version
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
 async def _report_startup(model: ServedModel, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
     """Wait until the engine of ``model`` has loaded, and report the result."""
     try:
+        await asyncio.to_thread(frontend.warm_up)
         await model.engine.wait_ready(START_SECONDS)
     except (EngineError, TimeoutError) as error:
         log.error("the engine could not start: %s", str(error) or f"not ready within {START_SECONDS:g} s")

@@ -10,6 +10,7 @@ from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo
 from server.references.library import Decode, ReferenceLibrary
 from server.settings import Limits, Settings
+from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
 
 
@@ -39,6 +40,7 @@ class ServedModel:
     references: encodes reference recordings with its engine.
     limits: what one of its requests may use.
     metric_labels: labels that tell its engine's metrics from those of other models; none for an only model.
+    text: how the text of its requests is read.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ServedModel:
     references: ReferenceLibrary
     limits: Limits
     metric_labels: Mapping[str, str] = field(default_factory=dict)
+    text: TextSettings = field(default_factory=TextSettings)
 
     @property
     def info(self) -> EngineInfo:
@@ -92,4 +95,5 @@ def served_model(settings: Settings, engine: Engine, decode: Decode, *, several_
         voices=ModelVoices(engine, settings, several_keys=several_keys),
         references=ReferenceLibrary(engine, settings, decode),
         limits=settings.limits,
+        text=settings.text,
     )

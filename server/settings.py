@@ -19,6 +19,7 @@ from pydantic_settings import SettingsError as SourceError
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.references.config import ReferenceSettings
+from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
 
 DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"
@@ -236,6 +237,7 @@ class Settings(BaseSettings):
     limits: Limits = Field(default_factory=Limits)
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
+    text: TextSettings = Field(default_factory=TextSettings)
 
     @property
     def engine_config(self) -> EngineConfig:

@@ -166,6 +166,8 @@ class Outcome(_ResponseModel):
     voice: str | None = None
     characters: int | None = None
     turns: int | None = None
+    changed: str | None = Field(None, description="steps of the text front end that changed the text, with commas")
+    spoken: str | None = Field(None, description="beginning of the spoken text, if it was changed")
     seconds: float
     first_audio: float | None = None
     onset: float | None = None

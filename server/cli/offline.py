@@ -24,7 +24,8 @@ from server.request_models.speech import SpeechBody, parse_speech
 from server.served_model import served_model
 from server.settings import Limits, Settings
 from server.startup import START_SECONDS
-from server.synthesis.engine_request import submit, turns_of
+from server.synthesis.engine_request import submit
+from server.synthesis.turns import turns_of
 
 _OWN_LIMITS = Limits(
     max_input_chars=10**6,
@@ -95,7 +96,8 @@ async def synthesize(
     try:
         await engine.wait_ready(START_SECONDS)
         on_ready(engine.info)
-        turns = [_with_greedy(turn, greedy) for turn in await turns_of(body, model)]
+        turns, _ = await turns_of(body, model)
+        turns = [_with_greedy(turn, greedy) for turn in turns]
         samples, codes = await _collect(submit(turns, body, engine), on_frames)
         return OfflineSpeech(body, turns[0].request, samples, codes)
     finally:

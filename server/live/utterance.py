@@ -11,15 +11,16 @@ from typing import Any, Protocol
 
 from engine.protocol.engine import AudioStream, EngineStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
-from server.errors import ApiError
+from server.live.live_input import LiveInput
 from server.live.messages import FirstWord
-from server.request_models.speech import SpeechBody, has_visible_text
+from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
+from server.text.frontend import Spoken
 
 
 class LiveStream:
@@ -95,14 +96,14 @@ class LiveUtterance:
         self._session, self._receiver, self._client = session, receiver, client
         self._record = session.part_record(number)
         self._record.characters, self._record.speed = 0, body.speed
+        self._input = LiveInput(body, model.info, model.text, model.limits.max_input_chars, self._record)
         services.outcomes.add_running(self._record)
         self._cancel_reason: BaseException | None = None
         self._first_word = FirstWord()
         self._can_start = asyncio.Event()
         self._complete = False
-        self._characters = 0
         self._unsent: list[str] = []
-        """Text that arrived after ``_can_start`` was set and before the request was submitted."""
+        """Spoken text that arrived after ``_can_start`` was set and before the request was submitted."""
         self._engine_stream: EngineStream | None = None
         self._live_stream: LiveStream | None = None
         self.task = asyncio.create_task(self._synthesize())
@@ -114,33 +115,31 @@ class LiveUtterance:
         return self._complete
 
     def add(self, piece: str) -> None:
-        """Append text. Raises ApiError when the text exceeds ``limits.max_input_chars``."""
-        if not piece:
-            return
-        self._characters += len(piece)
-        self._record.characters = self._characters
-        limit = self._model.limits.max_input_chars
-        if self._characters > limit:
-            message = f"the text of an utterance must have at most {limit} characters, got {self._characters}"
-            raise ApiError(message, param="text", code="string_above_max_length")
-        if not self._can_start.is_set():
-            if self._first_word.add(piece):
-                self._start()
-        elif self._engine_stream is None:
-            self._unsent.append(piece)
-        else:
-            self._engine_stream.append(piece)
+        """Append text as the client sends it. Raises ApiError when it is too long or in an unreadable script."""
+        if piece:
+            self._speak(self._input.add(piece))
 
     def finish(self) -> None:
-        """Mark the text as complete. Raises ApiError when it has no visible character."""
-        if not has_visible_text(self._first_word.text):
-            raise ApiError("text must have a visible character before input.done", param="text")
+        """Mark the text as complete. Raises ApiError when nothing of it can be spoken."""
+        self._speak(self._input.finish())
         self._complete = True
         if self._live_stream is not None:
             self._live_stream.finish()
         if self._engine_stream is not None:
             self._engine_stream.append("", last=True)
         self._start()
+
+    def _speak(self, spoken: Spoken) -> None:
+        """Pass on what can be spoken now."""
+        if not spoken.text:
+            return
+        if not self._can_start.is_set():
+            if self._first_word.add(spoken.text):
+                self._start()
+        elif self._engine_stream is None:
+            self._unsent.append(spoken.text)
+        else:
+            self._engine_stream.append(spoken.text)
 
     async def cancel(self, reason: BaseException | None = None) -> None:
         """Stop. No audio is sent after this returns. reason: the error that ended it; None if the client cancelled."""

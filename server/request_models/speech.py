@@ -16,6 +16,7 @@ from server.request_models.base import Name, RequestModel, validated
 from server.request_models.turns import TextOrTurns, TurnBody, errors_of_turn, parse_turns
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
 from server.settings import Limits
+from server.text_settings import Respellings
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 StreamFormat = Literal["audio", "sse"]
@@ -71,9 +72,9 @@ class SamplingFields(RequestModel):
 class SpeechBody(SamplingFields):
     """``POST /v1/audio/speech``."""
 
-    input: Annotated[
-        str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"}), TextOrTurns
-    ]
+    input: Annotated[str, Field(min_length=1), TextOrTurns] = Field(
+        description="the text to speak, or the turns of several speakers"
+    )
     model: Name | None = None
     voice: VoiceName | None = None
     instructions: str | None = None
@@ -108,6 +109,12 @@ class SpeechBody(SamplingFields):
     initial_codec_chunk_frames: Annotated[int, Field(ge=0)] | None = Field(
         None, description="accepted for compatibility and ignored; the scheduler sizes the chunks"
     )
+    normalize: bool | None = Field(
+        None,
+        description="true: read numbers, symbols and abbreviations as words; false: speak the text as it is; default: "
+        "as the checkpoint was trained",
+    )
+    pronunciations: Respellings | None = Field(None, description="word -> respelling")
     extra_params: SamplingFields = Field(default_factory=SamplingFields)
     _turns: tuple[SpeechBody, ...] = PrivateAttr(())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from pydantic import Field, GetJsonSchemaHandler
+from pydantic import Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -15,10 +15,13 @@ from server.request_models.base import Name, RequestModel, validated
 from server.request_models.voices import VoiceName
 
 
+TEXT_SCHEMA = {"type": "string", "minLength": 1, "pattern": r"\S"}
+
+
 class TurnBody(RequestModel):
     """What one speaker says. Fields that are not given are those of the request."""
 
-    input: Annotated[str, Field(min_length=1, description="the text to speak", json_schema_extra={"pattern": r"\S"})]
+    input: Annotated[str, Field(min_length=1), WithJsonSchema(TEXT_SCHEMA)] = Field(description="the text to speak")
     voice: VoiceName | None = None
     language: Name | None = None
     instructions: str | None = None
@@ -29,10 +32,8 @@ class TextOrTurns:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        text = handler(core)
-        description = text.pop("description")
-        turns = {"type": "array", "items": handler(TurnBody.__pydantic_core_schema__), "minItems": 1}
-        return {"anyOf": [text, turns], "description": f"{description}, or a list of turns of several speakers"}
+        turn = handler(TurnBody.__pydantic_core_schema__)
+        return {"anyOf": [TEXT_SCHEMA, {"type": "array", "items": turn, "minItems": 1}]}
 
 
 def parse_turns(values: list[Any], limit: int) -> list[TurnBody]:

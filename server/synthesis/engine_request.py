@@ -6,45 +6,29 @@ from collections.abc import Sequence
 
 from engine.protocol.engine import AudioStream, Engine
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
-from server.errors import ApiError, shown
+from server.errors import ApiError
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech
 from server.request_models.speech import SpeechBody, TaskType, check_length
-from server.request_models.turns import errors_of_turn
 from server.served_model import ServedModel
 from server.settings import Limits
 from server.voices.resolve import check_in_context, embedding_of, voice_of
 from server.voices.stored_voice import StoredVoice
 
 
-async def turns_of(body: SpeechBody, model: ServedModel, owner: str | None = None) -> list[Turn]:
-    """Return the turns of ``body``: one, unless its ``input`` is a list. Raises ApiError or EngineError.
-
-    owner: as for ``speech_request``.
-    """
-    if not body.has_turns:
-        return [Turn(await speech_request(body, model, owner))]
-    turns: list[Turn] = []
-    for index, each in enumerate(body.turns):
-        with errors_of_turn(index):
-            request = await speech_request(each, model, owner)
-            _check_turn(request, model.info)
-            turns.append(Turn(request))
-    return turns
-
-
-async def speech_request(body: SpeechBody, model: ServedModel, owner: str | None = None) -> SpeechRequest:
+async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner: str | None = None) -> SpeechRequest:
     """Return the engine request for ``body``. Fetches and encodes its reference recording, if it has one.
 
     A voice name is looked up only when the request has no voice of its own, because OpenAI's SDK always sends a name,
     even with a reference. Raises ApiError or EngineError.
 
+    text: what will be spoken for ``body.input``.
     owner: the id of the API key whose stored voices the request may use, in addition to the shared ones.
     """
     named = await _named_voice(body, model, owner)
     task = choose_task(body, model.info, stored=isinstance(named, StoredVoice))
     request = SpeechRequest(
-        text=body.input,
+        text=text,
         speaker=named if task == "CustomVoice" and isinstance(named, str) else None,
         voice=await _voice_to_clone(body, named, model, owner) if task == "Base" else None,
         language=body.language.strip().lower(),
@@ -133,14 +117,3 @@ def _check_split(body: SpeechBody, request: SpeechRequest, limits: Limits) -> No
         )
         raise ApiError(message, param="split", code="not_supported")
     check_length("input", body.input, limits.max_input_chars)
-
-
-def _check_turn(request: SpeechRequest, info: EngineInfo) -> None:
-    """Raise ApiError for what the engine would refuse only after it has spoken the turns before."""
-    if task_of(request) == "VoiceDesign":
-        message = "a list of turns is not supported with voice design, which would make another voice for each turn"
-        raise ApiError(message, param="input", code="not_supported")
-    if request.language != "auto" and request.language not in map(str.lower, info.languages):
-        names = ", ".join(["auto", *info.languages])
-        message = f"language must be one of {names}, got '{shown(request.language)}'"
-        raise ApiError(message, param="language")

@@ -14,8 +14,9 @@ from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.engine_request import submit, task_of, turns_of
+from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
+from server.synthesis.turns import turns_of
 from server.synthesis.utterance import Utterance
 from server.synthesis.word_timing import SpokenText, TimedStream, WordTiming
 from server.telemetry.record import Playback, RequestRecord
@@ -41,10 +42,14 @@ async def start_synthesis(
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
-        turns = await turns_of(body, model, record.owner)
-        _describe(record, body, turns)
         if submit_live is None:
             record.characters = body.characters
+            turns, spoken = await turns_of(body, model, record.owner)
+            record.set_spoken(spoken)
+        else:
+            turns = [Turn(await speech_request(body, body.input, model, record.owner))]
+        _describe(record, body, turns)
+        if submit_live is None:
             record.playback = Playback() if body.stream else None
         await ticket.wait_until_running()
     with closing(_audio_pipeline(body, services)) as pipeline:

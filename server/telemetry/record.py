@@ -10,6 +10,7 @@ from typing import Any
 from engine.protocol.request import SAMPLE_RATE, Completion
 from server.alignment.timed_words import TimedWords, WordTime
 from server.errors import CLIENT_DISCONNECTED, failure_of, shown
+from server.text.frontend import Spoken
 
 
 class Playback:
@@ -54,6 +55,8 @@ _SPEECH_REQUESTS = frozenset({("POST", _SPEECH), ("POST", f"{_SPEECH}/batch"), (
 _MAX_METHOD = 16
 _MAX_PATH = 256
 _MAX_FAILURE = 256
+MAX_SPOKEN = 300
+"""Characters of the spoken text that an outcome has."""
 _EVICTIONS = frozenset({"client_too_slow", "seat_recalled"})
 """Error codes of requests that were evicted in favor of another one. Their stream may have started with status 200."""
 _OUTCOMES = {
@@ -74,6 +77,8 @@ class RequestRecord:
     traceparent: the client's W3C trace context.
     client: the id of the request's API key, or the client's address if it sent none.
     owner: the id of the API key alone; decides which voices and outcomes the request may use.
+    changed: the steps of the text front end that changed the text, and "pronunciations".
+    spoken: the beginning of the spoken text, if it is not the text that was sent.
     first_audio: seconds from the start of the request to the first audible audio.
     onset: seconds until a client hears it: ``first_audio`` plus the silence at the start of the utterance.
     engine_seconds: time spent waiting for samples from the engine.
@@ -97,6 +102,8 @@ class RequestRecord:
     task: str | None = None
     voice: str | None = None
     characters: int | None = None
+    changed: tuple[str, ...] = ()
+    spoken: str | None = None
     first_audio: float | None = None
     onset: float | None = None
     samples: int = 0
@@ -162,6 +169,12 @@ class RequestRecord:
         """
         return self.engine_seconds / self.audio_seconds if self.samples and self.method != WEBSOCKET else None
 
+    def set_spoken(self, spoken: Spoken) -> None:
+        """Record what the text front end made of the text."""
+        self.changed = spoken.changed
+        if spoken.changed:
+            self.spoken = spoken.text[:MAX_SPOKEN]
+
     def set_first_audio(self, silence: float) -> None:
         """Record that the first audible audio is available now, after ``silence`` seconds of silent samples."""
         self.first_audio = time.monotonic() - self.started
@@ -225,7 +238,10 @@ class RequestRecord:
         return {"words": None if self.words is None else self.words.fields()}
 
     def fields(self) -> dict[str, FieldValue]:
-        """Return the fields for logs, traces and the outcome API, in a fixed order, without unset ones."""
+        """Return the fields for logs, traces and the outcome API, in a fixed order, without unset ones.
+
+        They contain no text of the client, except for names.
+        """
         fields = {
             "id": self.id,
             "status": self.status,
@@ -234,6 +250,7 @@ class RequestRecord:
             "voice": self.voice,
             "characters": self.characters,
             "turns": self.turns,
+            "changed": ",".join(self.changed) or None,
             "seconds": self.seconds,
             "first_audio": self.first_audio,
             "onset": self.onset,

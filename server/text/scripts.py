@@ -61,7 +61,13 @@ _NOT_LATIN = lazy("[^\x00-\u02af\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\ue000-\u
 
 
 def unreadable_script(text: str, languages: Collection[str]) -> str | None:
-    """Return the name of the first script in ``text`` that no language of the checkpoint is written in, or None.
+    """Return the name of the script of ``unreadable_letter``, or None."""
+    letter = unreadable_letter(text, languages)
+    return None if letter is None else script_of(letter)
+
+
+def unreadable_letter(text: str, languages: Collection[str]) -> str | None:
+    """Return the first letter in ``text`` of a script that no language of the checkpoint is written in, or None.
 
     languages: names as the checkpoint spells them, for example "english" or "Chinese". A single Greek letter, as in
     "5 Ω" or "π", is a symbol and not a script.
@@ -81,7 +87,7 @@ def unreadable_script(text: str, languages: Collection[str]) -> str | None:
             if greek < 2:
                 continue
         if script is not None and script not in readable:
-            return script
+            return character
     return None
 
 

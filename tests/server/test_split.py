@@ -23,6 +23,7 @@ SENTENCES = ["Good morning to all of you.", "This is the second of them.", "And 
 TEXT = " ".join(SENTENCES)
 FRAMES = 5
 """Frames of each sentence: the sixth token exceeds max_new_tokens."""
+SECONDS = len(SENTENCES) * FRAMES * 0.08 + (len(SENTENCES) - 1) * SENTENCE_PAUSE
 
 
 def split_request(**fields: object) -> dict:
@@ -59,7 +60,7 @@ def test_all_sentences_are_in_one_valid_file(client: httpx.Client, kind: str) ->
     response = client.post(SPEECH, json=split_request(response_format=kind))
     assert response.headers["content-type"] == CONTENT_TYPES[kind]
     samples, rate = decode_audio(response.content, kind)
-    expected = len(SENTENCES) * FRAMES * 1920 * rate // 24_000
+    expected = round(SECONDS * rate)
     assert expected <= len(samples) <= expected + max_padding(kind, rate)
 
 
@@ -67,7 +68,7 @@ def test_speed_and_sample_rate_apply_to_the_whole_text(client: httpx.Client) -> 
     response = client.post(SPEECH, json=split_request(speed=2.0, sample_rate=16_000, response_format="wav"))
     samples, rate = decode_audio(response.content, "wav")
     assert rate == 16_000
-    assert len(samples) / rate == pytest.approx(len(SENTENCES) * FRAMES * 0.08 / 2, abs=0.05)
+    assert len(samples) / rate == pytest.approx(SECONDS / 2, abs=0.05)
 
 
 def test_the_usage_covers_all_sentences(client: httpx.Client) -> None:
@@ -85,7 +86,7 @@ def test_a_reference_is_encoded_once_for_all_sentences(serving: Serving, client:
     before = serving.stats()["engine"]
     response = client.post(SPEECH, json=split_request(ref_audio=data_url(tone(2.25)), ref_text="one two three"))
     assert response.status_code == 200
-    assert len(response.content) == len(SENTENCES) * FRAMES * 1920 * 2
+    assert len(response.content) == round(SECONDS * 24_000) * 2
     after = serving.stats()["engine"]
     counters = [name for name in before if "reference" in name]
     assert counters
@@ -93,11 +94,13 @@ def test_a_reference_is_encoded_once_for_all_sentences(serving: Serving, client:
 
 
 def test_splitting_allows_texts_beyond_the_limit_of_one_utterance(client: httpx.Client) -> None:
-    text = "The quick brown fox jumps over the lazy dog again and again. " * 80
-    refused = client.post(SPEECH, json=speech(input=text))
+    sentence = "The quick brown fox jumps over the lazy dog again and again. "
+    text = sentence * 80
+    refused = client.post(SPEECH, json=speech(input=text, split="none"))
     check(refused, 400, "input", "string_above_max_length")
-    response = client.post(SPEECH, json=endless(input=text, split="sentence", max_new_tokens=3))
-    assert len(response.content) == 80 * 2 * 1920 * 2
+    response = client.post(SPEECH, json=endless(input=text, max_new_tokens=3))
+    pieces = 80 // (300 // len(sentence))
+    assert len(response.content) == 2 * (pieces * 2 * 1920 + (pieces - 1) * round(SENTENCE_PAUSE * 24_000))
 
 
 def test_the_openai_client_can_request_a_long_text(serving: Serving) -> None:
@@ -151,9 +154,19 @@ def test_the_maximum_text_length_is_a_setting(two_slots: Serving) -> None:
         check(refused, 400, "input", "string_above_max_length")
 
 
-def test_voice_design_does_not_support_splitting(tmp_path: Path) -> None:
+def test_a_designed_voice_speaks_one_utterance_and_is_not_split(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "designer", "1b7-voice_design")
     with Serving(write_config(tmp_path, tmp_path / "designer")) as server, server.ready().client() as client:
-        described = speech(instructions="A calm old man.")
-        assert client.post(SPEECH, json=described).status_code == 200
+        described = endless(input=TEXT * 10, instructions="A calm old man.", max_new_tokens=FRAMES + 1)
+        assert len(client.post(SPEECH, json=described).content) == FRAMES * 1920 * 2
         check(client.post(SPEECH, json={**described, "split": "sentence"}), 400, "split", "not_supported")
+        check(client.post(SPEECH, json={**described, "input": "a" * 5000}), 400, "input", "string_above_max_length")
+        turns = {**described, "input": [{"input": "Good morning."}]}
+        check(client.post(SPEECH, json=turns), 400, "input[0].input", "not_supported")
+
+
+def test_a_text_that_fits_is_the_same_with_and_without_splitting(client: httpx.Client) -> None:
+    body = endless(input=TEXT, max_new_tokens=FRAMES + 1)
+    audio = client.post(SPEECH, json=body).content
+    assert len(audio) == FRAMES * 1920 * 2
+    assert audio == client.post(SPEECH, json={**body, "split": "none"}).content

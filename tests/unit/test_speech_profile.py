@@ -47,7 +47,10 @@ def test_a_key_that_is_left_out_has_its_default(tmp_path: Path) -> None:
         ({"languages": ["English"]}, 'languages.0 must be a lower-case name, found "English"'),
         ({"piece_characters": 3}, "piece_characters must be at least 40, found 3"),
         ({"piece_characters": "200"}, 'piece_characters must be an integer, found "200"'),
-        ({"reference_seconds": [7, 1]}, "reference_seconds must be two numbers above 0 in ascending order, found [7, 1]"),
+        (
+            {"reference_seconds": [7, 1]},
+            "reference_seconds must be two numbers above 0 in ascending order, found [7, 1]",
+        ),
         ({"reference_seconds": [1]}, "reference_seconds must be two numbers above 0 in ascending order, found [1]"),
         ({"reference_seconds": [1, "x"]}, "reference_seconds must be two numbers above 0 in ascending order"),
     ],
