@@ -18,7 +18,9 @@ from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.synthesize import start_synthesis
+from server.synthesis.sse import words_event
 from server.synthesis.utterance import Utterance
+from server.synthesis.word_timing import SpokenText
 from server.telemetry.record import RequestRecord
 from server.text.frontend import Spoken
 
@@ -102,6 +104,8 @@ class LiveUtterance:
         self._first_word = FirstWord()
         self._can_start = asyncio.Event()
         self._complete = False
+        self._texts: list[str] = []
+        """All spoken text so far."""
         self._unsent: list[str] = []
         """Spoken text that arrived after ``_can_start`` was set and before the request was submitted."""
         self._engine_stream: EngineStream | None = None
@@ -133,6 +137,7 @@ class LiveUtterance:
         """Pass on what can be spoken now."""
         if not spoken.text:
             return
+        self._texts.append(spoken.text)
         if not self._can_start.is_set():
             if self._first_word.add(spoken.text):
                 self._start()
@@ -167,9 +172,12 @@ class LiveUtterance:
         with self._services.admission.ticket(self._client) as ticket, ticket.evictable():
             submit = partial(self._submit, ticket)
             async with start_synthesis(
-                self._body, self._model, self._services, self._record, ticket, submit
+                self._body, self._model, self._services, self._record, ticket, submit, self._text
             ) as utterance:
                 await self._send(utterance, ticket)
+
+    def _text(self) -> SpokenText:
+        return SpokenText("".join(self._texts), self._body.language)
 
     def _submit(self, ticket: AdmissionTicket, request: SpeechRequest) -> AudioStream:
         """Submit the request with the text so far, and return the engine's stream.

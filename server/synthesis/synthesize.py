@@ -69,7 +69,7 @@ def _word_timing(body: SpeechBody, model: ServedModel, services: Services) -> Wo
     """Return what times the words, if ``body`` wants their times."""
     if not body.timestamp_granularities:
         return None
-    return WordTiming(services.aligner_threads, model.info.profile.languages, body.speed)
+    return WordTiming(services.aligner_threads, model.info.readable_languages, body.speed)
 
 
 def _spoken_text(request: SpeechRequest) -> SpokenText:
