@@ -10,12 +10,14 @@ import torch
 from scripts.train_aligner.batches import Batches
 from scripts.train_aligner.corpus import read_corpus, split
 from scripts.train_aligner.evaluate import evaluate
+from scripts.train_aligner.examples import write_examples
 from scripts.train_aligner.network import AlignerNetwork, export
 from scripts.train_aligner.training import Trainer
 from server.alignment.aligner import Aligner
 from server.alignment.network import Network
 
-WEIGHTS = "english.npz"
+WEIGHTS, EXAMPLES = "english.npz", "examples.npz"
+_EXAMPLES = 40
 _FRAMES = {"cuda": 60_000, "cpu": 6_000}
 """Frames of a batch on each kind of device."""
 
@@ -26,7 +28,7 @@ def main() -> None:
     parser.add_argument("--audio", type=Path, required=True, help="shards of scripts.train_pocket.teacher")
     parser.add_argument("--plan", type=Path, required=True)
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
-    parser.add_argument("--out", type=Path, required=True, help=f"folder for {WEIGHTS}")
+    parser.add_argument("--out", type=Path, required=True, help=f"folder for {WEIGHTS} and {EXAMPLES}")
     parser.add_argument("--minutes", type=float, default=2.0, help="time limit of the training itself")
     parser.add_argument("--hours", type=float, default=15.0, help="audio that is read")
     parser.add_argument("--frames", type=int, help="frames per batch")
@@ -48,6 +50,7 @@ def main() -> None:
             break
     options.out.mkdir(parents=True, exist_ok=True)
     export(network, options.out / WEIGHTS)
+    write_examples(options.out / EXAMPLES, evaluation[:_EXAMPLES])
     print(evaluate(Aligner(Network.read(options.out / WEIGHTS)), evaluation[: options.evaluate]), flush=True)
 
 

@@ -54,7 +54,9 @@ class Stack(nn.Module):
     def __init__(self, inputs: int, channels: int, layers: tuple[tuple[int, int], ...], outputs: int) -> None:
         super().__init__()
         sizes = [inputs, *[channels] * (len(layers) - 1)]
-        self.convs = nn.ModuleList(Convolution(size, channels, *layer) for size, layer in zip(sizes, layers, strict=True))
+        self.convs = nn.ModuleList(
+            Convolution(size, channels, *layer) for size, layer in zip(sizes, layers, strict=True)
+        )
         self.out = nn.Linear(channels, outputs)
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:

@@ -67,7 +67,9 @@ def batch_losses(network: AlignerNetwork, batch: Batch) -> tuple[Tensor, Tensor]
     mask = batch.frame_mask[:, nearest]
     scores, phonemes = network(features, mask, batch.ids, batch.token_mask)
     word = -_target(scores, batch, nearest)
-    return (word * mask).sum() / mask.sum(), F.cross_entropy(phonemes.flatten(0, 1), batch.phonemes[:, nearest].flatten())
+    return (word * mask).sum() / mask.sum(), F.cross_entropy(
+        phonemes.flatten(0, 1), batch.phonemes[:, nearest].flatten()
+    )
 
 
 def _target(scores: Tensor, batch: Batch, nearest: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.request import SAMPLE_RATE
-from server.alignment.features import HOP, log_mel
+from server.alignment.features import HOP, RATE, log_mel
 from server.alignment.network import Network, scores
 from server.alignment.timed_words import WordTime
 from server.alignment.tokens import tokens_of, words_of
@@ -42,7 +41,7 @@ class Aligner:
         encoded = self._network.encode_tokens(tokens.ids)
         blocks = (scores(frames[start : start + _BLOCK], encoded) for start in range(0, len(frames), _BLOCK))
         path = best_path(blocks, tokens.words, to_end=complete)
-        return _times(words, tokens.words[path], len(samples) / SAMPLE_RATE)
+        return _times(words, tokens.words[path], len(samples) / RATE)
 
 
 @cache
@@ -55,7 +54,7 @@ def _times(words: list[str], of_frames: NDArray[np.int64], seconds: float) -> li
     """Return the times of ``words``. of_frames: the word of each frame, -1 for silence; ascending without silence."""
     frames = np.flatnonzero(of_frames >= 0)
     spoken, firsts, counts = np.unique(of_frames[frames], return_index=True, return_counts=True)
-    frame = HOP / SAMPLE_RATE
+    frame = HOP / RATE
     return [
         WordTime(words[word], float(start * frame), min(seconds, float((end + 1) * frame)))
         for word, start, end in zip(

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.request import SAMPLE_RATE
-
+RATE = 24_000
+"""Sample rate in Hz of the speech, which is the engine's."""
 HOP = 240
 """Samples per frame: 10 ms at 24 kHz."""
 WINDOW = 600
@@ -50,7 +50,7 @@ def hann() -> NDArray[np.float32]:
 def mel_filters() -> NDArray[np.float32]:
     """Return triangular filters, evenly spaced on the mel scale, float32 [FFT // 2 + 1, MELS], of unit area each."""
     edges = _hertz(np.linspace(_mel(LOWEST), _mel(HIGHEST), MELS + 2))
-    bins = np.arange(FFT // 2 + 1)[:, None] * (SAMPLE_RATE / FFT)
+    bins = np.arange(FFT // 2 + 1)[:, None] * (RATE / FFT)
     low, center, high = edges[:-2], edges[1:-1], edges[2:]
     filters = np.maximum(0.0, np.minimum((bins - low) / (center - low), (high - bins) / (high - center)))
     return (filters / filters.sum(0)).astype(np.float32)

@@ -17,8 +17,8 @@ from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.synthesize import start_synthesis
 from server.synthesis.sse import words_event
+from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
 from server.synthesis.word_timing import SpokenText
 from server.telemetry.record import RequestRecord

@@ -59,7 +59,9 @@ async def start_synthesis(
         record.times_words = timing is not None
         if timing is not None:
             stream = TimedStream(stream, timing, text or (lambda: _spoken_text(turns[0].request)))
-        with closing(Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)) as utterance:
+        with closing(
+            Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)
+        ) as utterance:
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
