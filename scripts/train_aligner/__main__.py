@@ -15,6 +15,7 @@ from scripts.train_aligner.network import AlignerNetwork, export
 from scripts.train_aligner.training import Trainer
 from server.alignment.aligner import Aligner
 from server.alignment.network import Network
+from server.alignment.worker import limit_blas_threads
 
 WEIGHTS, EXAMPLES = "english.npz", "examples.npz"
 _EXAMPLES = 40
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--device", choices=tuple(_FRAMES), default="cuda")
     options = parser.parse_args()
     torch.manual_seed(0)
+    limit_blas_threads()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     training, evaluation = split(read_corpus(options.audio, options.plan, options.vocabulary, options.hours))
     print(f"training={len(training)} evaluation={len(evaluation)} utterances", flush=True)

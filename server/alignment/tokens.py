@@ -37,7 +37,7 @@ class Tokens:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of ``text`` with their punctuation. Marks that stand alone belong to no word and are left out."""
+    """Return the words of ``text`` with their punctuation. Marks that stand alone belong to no word."""
     return [word for word in _WORD.findall(text) if any(map(str.isalnum, word))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -16,12 +16,12 @@ WORDS = np.array([-1, 0, 0, -1, 1, -1])
 
 def score(path: tuple[int, ...], rows: NDArray[np.float32]) -> float | None:
     """The log-probability of a path; None if it leaves out a word or goes back."""
-    if path[0] > 2 or path[-1] < 4 or any(later < earlier for earlier, later in zip(path, path[1:], strict=False)):
+    if path[0] > 2 or path[-1] < 4 or any(later < earlier for earlier, later in pairwise(path)):
         return None
     if not {1, 2} & set(path) or 4 not in path:
         return None
     total = sum(float(rows[frame, token]) for frame, token in enumerate(path))
-    for earlier, later in zip(path, path[1:], strict=False):
+    for earlier, later in pairwise(path):
         total += _SKIPPED_LETTER * sum(WORDS[token] >= 0 for token in range(earlier + 1, later))
     return total
 
