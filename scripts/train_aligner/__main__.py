@@ -19,6 +19,8 @@ from server.alignment.worker import limit_blas_threads
 
 WEIGHTS, EXAMPLES = "english.npz", "examples.npz"
 _EXAMPLES = 40
+_VOCABULARY = Path(__file__).with_name("vocabulary.json")
+"""The symbols of Kokoro-82M v1.0 and their indices, from its config.json (Apache-2.0)."""
 _FRAMES = {"cuda": 60_000, "cpu": 6_000}
 """Frames of a batch on each kind of device."""
 
@@ -28,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--audio", type=Path, required=True, help="shards of scripts.train_pocket.teacher")
     parser.add_argument("--plan", type=Path, required=True)
-    parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
+    parser.add_argument("--vocabulary", type=Path, default=_VOCABULARY, help="the teacher's vocab.json")
     parser.add_argument("--out", type=Path, required=True, help=f"folder for {WEIGHTS} and {EXAMPLES}")
     parser.add_argument("--minutes", type=float, default=2.0, help="time limit of the training itself")
     parser.add_argument("--hours", type=float, default=15.0, help="audio that is read")
