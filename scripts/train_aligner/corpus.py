@@ -21,7 +21,7 @@ LABEL_SECONDS = 0.02
 _HELD_OUT_SPEAKERS = 25
 """One speaker in so many is only for the evaluation."""
 _HELD_OUT_TEXTS = 12
-"""One text in so many is only for the evaluation."""
+"""With few speakers, one text in so many is only for the evaluation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,18 +90,14 @@ def _utterance(
 
 
 def split(corpus: list[Utterance]) -> tuple[list[Utterance], list[Utterance]]:
-    """Return (training, evaluation). No speaker and no text is in both, if there are enough speakers."""
-    held_speakers = {utterance.speaker for utterance in corpus if _hash(utterance.speaker) % _HELD_OUT_SPEAKERS == 0}
-    if len({utterance.speaker for utterance in corpus}) < 2 * _HELD_OUT_SPEAKERS:
-        held_speakers = set()
-    training, evaluation = [], []
+    """Return (training, evaluation). No text is in both, and no speaker, if there are enough of them."""
+    several = len({utterance.speaker for utterance in corpus}) >= 2 * _HELD_OUT_SPEAKERS
+    training, held_out = [], []
     for utterance in corpus:
-        held_text = _hash(utterance.text) % _HELD_OUT_TEXTS == 0
-        if not held_text and utterance.speaker not in held_speakers:
-            training.append(utterance)
-        elif held_text and (not held_speakers or utterance.speaker in held_speakers):
-            evaluation.append(utterance)
-    return training, evaluation
+        key, share = (utterance.speaker, _HELD_OUT_SPEAKERS) if several else (utterance.text, _HELD_OUT_TEXTS)
+        (held_out if _hash(key) % share == 0 else training).append(utterance)
+    texts = {utterance.text for utterance in training}
+    return training, [utterance for utterance in held_out if utterance.text not in texts]
 
 
 def _hash(text: str) -> int:
