@@ -77,9 +77,38 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
     assert playground.request_body("Hello.") == {
         "input": "Hello.",
         "response_format": "pcm",
+        "stream_format": "sse",
+        "timestamp_granularities": ["word"],
         "instructions": "Calm.",
         **expected,
     }
+
+
+def test_words_light_up_one_after_the_other_as_they_are_spoken(playground: Playground) -> None:
+    playground.page.evaluate(
+        """() => {
+            window.lit = [];
+            const note = () => {
+                const word = document.querySelector("#words .now")?.textContent;
+                if (word && word !== lit.at(-1)) lit.push(word);
+                requestAnimationFrame(note);
+            };
+            note();
+        }"""
+    )
+    playground.speak_to_the_end("One two, three and four.")
+    words = ["One", "two,", "three", "and", "four."]
+    expect(playground.page.locator("#words span")).to_have_text(words)
+    lit = playground.page.evaluate("lit")
+    assert lit == [word for word in words if word in lit]
+    assert len(lit) >= 3
+    expect(playground.page.locator("#words .now")).to_have_count(0)
+
+
+def test_the_words_of_the_last_utterance_disappear(playground: Playground) -> None:
+    playground.speak_to_the_end("One two.")
+    playground.speak(LONG)
+    expect(playground.page.locator("#words span").first).to_have_text("And")
 
 
 def test_without_a_seed_each_utterance_has_a_new_one(playground: Playground) -> None:
