@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 TextStep = Literal["unicode", "markup", "emoji", "normalize"]
 """A step of the server's text front end."""
@@ -34,6 +34,8 @@ class SpeechProfile:
     reference_seconds: shortest and longest reference recording that it was trained for.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     text_steps: tuple[TextStep, ...] = ("unicode", "markup", "emoji")
     languages: tuple[Annotated[str, Field(pattern="^[a-z][a-z_ -]*$")], ...] = ()
     piece_characters: Annotated[int, Field(strict=True, ge=40)] = 300
@@ -42,6 +44,7 @@ class SpeechProfile:
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> SpeechProfile:
         """Return the profile with ``fields`` as they come out of JSON."""
-        return SpeechProfile(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-        )
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+        }
+        return SpeechProfile(**values)

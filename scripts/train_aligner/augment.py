@@ -30,7 +30,8 @@ def mel_power(samples: Tensor) -> Tensor:
     padded = F.pad(samples, (lead, WINDOW - HOP - lead))
     windows = padded.unfold(1, WINDOW, HOP) * torch.from_numpy(hann()).to(samples)
     spectrum = torch.fft.rfft(windows, FFT)
-    return (spectrum.real.square() + spectrum.imag.square()) @ torch.from_numpy(mel_filters()).to(samples)
+    power: Tensor = spectrum.real.square() + spectrum.imag.square()
+    return torch.matmul(power, torch.from_numpy(mel_filters()).to(samples))
 
 
 def scaled_log(power: Tensor) -> Tensor:

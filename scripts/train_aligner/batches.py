@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -71,7 +72,7 @@ class Batches:
             for index in random.permutation(len(batches)):
                 yield _batch([self._items[item] for item in batches[index]])
 
-    def _grouped(self, indices: np.ndarray) -> list[list[int]]:  # type: ignore[type-arg]
+    def _grouped(self, indices: npt.NDArray[np.int64]) -> list[list[int]]:
         groups: list[list[int]] = [[]]
         for index in sorted(indices.tolist(), key=lambda item: int(self._lengths[item])):
             if (len(groups[-1]) + 1) * self._lengths[index] > self._frames and groups[-1]:

@@ -92,7 +92,8 @@ def _utterance(
 def split(corpus: list[Utterance]) -> tuple[list[Utterance], list[Utterance]]:
     """Return (training, evaluation). No text is in both, and no speaker, if there are enough of them."""
     several = len({utterance.speaker for utterance in corpus}) >= 2 * _HELD_OUT_SPEAKERS
-    training, held_out = [], []
+    training: list[Utterance] = []
+    held_out: list[Utterance] = []
     for utterance in corpus:
         key, share = (utterance.speaker, _HELD_OUT_SPEAKERS) if several else (utterance.text, _HELD_OUT_TEXTS)
         (held_out if _hash(key) % share == 0 else training).append(utterance)

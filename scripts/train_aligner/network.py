@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,7 @@ class AlignerNetwork(nn.Module):
 @torch.no_grad()
 def export(network: AlignerNetwork, file: Path) -> None:
     """Write the weights in float16, with the batch norms folded into the convolutions, atomically."""
-    arrays: dict[str, npt.NDArray[np.generic]] = {"embedding": _half(network.embedding.weight)}
+    arrays: dict[str, Any] = {"embedding": _half(network.embedding.weight)}
     for name, stack in (("frames", network.frames), ("tokens", network.tokens)):
         for index, conv in enumerate(stack.convs):
             assert isinstance(conv, Convolution)

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import shutil
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from engine.checkpoint.checksums import SUMS_FILE
 from engine.checkpoint.folder import FILES, Checkpoint, open_checkpoint
 from engine.checkpoint.layout import Shapes, codec_shapes, model_shapes
+from engine.checkpoint.speech_profile import PROFILE_FILE
 from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.folder import (
     SPECIAL_TOKENS,
@@ -109,6 +111,7 @@ def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
     mark: dict[str, Any] = {} if trained else {"untrained": True}
     generation = {"do_sample": True, "subtalker_dosample": True, **pocket.generation.model_dump()}
     write_json(out / "generation_config.json", generation | ({} if trained else BRIEF))
+    write_json(out / PROFILE_FILE, asdict(pocket.profile))
     write_json(out / "preprocessor_config.json", PROCESSOR)
     write_json(out / "speech_tokenizer" / "config.json", codec_config(pocket))
     write_json(out / "speech_tokenizer" / "configuration.json", MODELSCOPE)
@@ -118,7 +121,8 @@ def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
 
 def _write_sums(out: Path) -> None:
     """Write SHA256SUMS with all files that the engine verifies."""
-    lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(FILES)]
+    names = sorted((*FILES, PROFILE_FILE))
+    lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
     (out / SUMS_FILE).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 

@@ -8,6 +8,8 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from engine.protocol.speech_profile import SpeechProfile
+
 DEFAULT = Path(__file__).with_name("pocket.yaml")
 
 
@@ -188,6 +190,7 @@ class Pocket(_Section):
     talker: Talker
     talker_training: TalkerTraining
     generation: Generation
+    profile: SpeechProfile
 
 
 def load(file: Path = DEFAULT) -> Pocket:

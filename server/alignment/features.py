@@ -53,7 +53,8 @@ def mel_filters() -> NDArray[np.float32]:
     bins = np.arange(FFT // 2 + 1)[:, None] * (RATE / FFT)
     low, center, high = edges[:-2], edges[1:-1], edges[2:]
     filters = np.maximum(0.0, np.minimum((bins - low) / (center - low), (high - bins) / (high - center)))
-    return (filters / filters.sum(0)).astype(np.float32)
+    normalized: NDArray[np.float32] = (filters / filters.sum(0)).astype(np.float32)
+    return normalized
 
 
 def _mel(hertz: float) -> float:

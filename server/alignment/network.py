@@ -35,7 +35,7 @@ class Convolution:
     def __call__(self, rows: Array) -> Array:
         """Return [n, outputs] for rows [n, inputs]."""
         padded = np.pad(rows, ((self.halo, self.halo), (0, 0)))
-        result = padded[: len(rows)] @ self.weight[0]
+        result: Array = padded[: len(rows)] @ self.weight[0]
         for tap in range(1, len(self.weight)):
             start = tap * self.dilation
             result += padded[start : start + len(rows)] @ self.weight[tap]

@@ -1,4 +1,4 @@
-"""The ``sonant normalize`` command: prints a text as the text front end reads it. Requests do not pass through it."""
+"""The ``sonant normalize`` command: prints a text as the text front end reads it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ def normalize(
 ) -> None:
     """Print TEXT as the text front end reads it: numbers, abbreviations and symbols as words, without markup.
 
-    The server and ``sonant say`` do not apply the front end yet.
+    Requests run the steps that the checkpoint was trained with, or those of their field ``normalize``.
     """
     typed = sys.stdin.read() if text == "-" else text
     chosen = [step for step in (each.strip() for each in steps.split(",")) if step]
     try:
-        result = spoken(typed, language, chosen, _pronunciations(pronunciation or []), name_emoji=name_emoji)
+        result = spoken(typed, language, chosen, parse_pronunciations(pronunciation or []), name_emoji=name_emoji)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--steps'") from None
     typer.echo(result.text)
     _report(result, typed, language)
 
 
-def _pronunciations(entries: list[str]) -> dict[str, str]:
+def parse_pronunciations(entries: list[str]) -> dict[str, str]:
+    """Return word -> respelling from options such as SQL=sequel. Raises typer.BadParameter."""
     pairs = [entry.partition("=") for entry in entries]
     for (word, mark, _), entry in zip(pairs, entries, strict=True):
         if not mark or not word.strip():

@@ -13,10 +13,20 @@ from rich.console import Console
 from engine.protocol.request import SAMPLE_RATE, SAMPLES_PER_FRAME, EngineInfo
 from server.audio.encoders import FORMATS
 from server.cli.console import check_writable, note, plain_errors
+from server.cli.dialogue import read_script
+from server.cli.normalize import parse_pronunciations
 from server.cli.offline import OfflineSpeech, recording_url, synthesize
 from server.request_models.speech import SamplingFields
 from server.settings import load_settings
 from server.startup import UNTRAINED
+
+
+class Splitting(StrEnum):
+    """How long text is split."""
+
+    AUTO = "auto"
+    SENTENCE = "sentence"
+    NONE = "none"
 
 
 class Layout(StrEnum):
@@ -32,7 +42,10 @@ _EXTENSIONS = {"ogg": "opus"}
 
 def say(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str | None, typer.Argument(help="What to say.", show_default=False)] = None,
+    script: Annotated[
+        Path | None, typer.Option(help="Text file of several speakers instead of TEXT: lines 'VOICE: what it says'.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Audio file to write. Its extension selects the format.")
     ] = None,
@@ -51,7 +64,20 @@ def say(
     text_layout: Annotated[
         Layout | None, typer.Option(help="Position of the text in the prompt. Default: depends on the task.")
     ] = None,
-    split: Annotated[bool, typer.Option("--split", help="Long text: synthesize sentence by sentence.")] = False,
+    normalize: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Read numbers, symbols and abbreviations as words, or speak TEXT as it is. Default: as the checkpoint "
+            "was trained.",
+        ),
+    ] = None,
+    pronunciation: Annotated[
+        list[str] | None, typer.Option(metavar="WORD=RESPELLING", help="A word to say in another way; repeatable.")
+    ] = None,
+    split: Annotated[
+        Splitting, typer.Option(help="Long text: in pieces if it is too long, at every sentence, or never split.")
+    ] = Splitting.AUTO,
     speed: Annotated[float, typer.Option(help="0.25 to 4; the pitch does not change.")] = 1.0,
     sample_rate: Annotated[int, typer.Option(help="Samples per second, 8000 to 48000.")] = SAMPLE_RATE,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same audio.")] = None,
@@ -73,6 +99,8 @@ def say(
     dump: Annotated[Path | None, typer.Option(help=".npz file to write codes and samples to.")] = None,
 ) -> None:
     """Synthesize TEXT into a file, without a server."""
+    if (text is None) == (script is None):
+        raise typer.BadParameter("give either TEXT or a file with --script", param_hint="'TEXT'")
     if output is None and dump is None:
         raise typer.BadParameter("a file to write is required", param_hint="'-o'")
     response_format = _format_of(output) if output is not None else "wav"
@@ -82,7 +110,7 @@ def say(
                 check_writable(path)
         settings = load_settings(config, {"engine": {"model": model}} if model else None)
         fields = {
-            "input": text,
+            "input": text if script is None else read_script(script),
             "response_format": response_format,
             "speed": speed,
             "sample_rate": sample_rate,
@@ -93,7 +121,9 @@ def say(
             "ref_text": ref_text,
             "x_vector_only_mode": x_vector_only,
             "non_streaming_mode": text_layout and text_layout is Layout.FULL,
-            "split": "sentence" if split else None,
+            "normalize": normalize,
+            "pronunciations": parse_pronunciations(pronunciation or []) or None,
+            "split": split.value,
             # the sampling options have the names of the request's fields
             **{name: value for name, value in context.params.items() if name in SamplingFields.model_fields},
         }

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from engine.protocol.engine import AudioStream, EngineStream
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
 from server.live.live_input import LiveInput
-from server.live.messages import FirstWord
+from server.live.live_speech import LiveSpeech
+from server.long_text.pieces import longest_piece
+from server.long_text.spoken_piece import SpokenStream
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
+from server.synthesis.engine_request import designs_voice
 from server.synthesis.sse import words_event
 from server.synthesis.synthesize import start_synthesis
+from server.synthesis.turns import check_silence
 from server.synthesis.utterance import Utterance
-from server.synthesis.word_timing import SpokenText
 from server.telemetry.record import RequestRecord
 from server.text.frontend import Spoken
 
@@ -34,9 +38,10 @@ class LiveStream:
     engine at half the speed of playback.
     """
 
-    def __init__(self, stream: AudioStream, ticket: AdmissionTicket, *, complete: bool) -> None:
+    def __init__(self, stream: SpokenStream, ticket: AdmissionTicket, *, complete: bool) -> None:
         """complete: whether all text has been sent to the engine already."""
         self._stream, self._ticket, self._complete = stream, ticket, complete
+        self.spoken = stream.spoken
         self._waiting = False
 
     @property
@@ -101,14 +106,11 @@ class LiveUtterance:
         self._input = LiveInput(body, model.info, model.text, model.limits.max_input_chars, self._record)
         services.outcomes.add_running(self._record)
         self._cancel_reason: BaseException | None = None
-        self._first_word = FirstWord()
         self._can_start = asyncio.Event()
         self._complete = False
-        self._texts: list[str] = []
-        """All spoken text so far."""
-        self._unsent: list[str] = []
-        """Spoken text that arrived after ``_can_start`` was set and before the request was submitted."""
-        self._engine_stream: EngineStream | None = None
+        self._silence = 0.0
+        designs = not body.voice_sources and designs_voice(body, model.info)
+        self._speech = LiveSpeech(math.inf if designs else longest_piece(model.info))
         self._live_stream: LiveStream | None = None
         self.task = asyncio.create_task(self._synthesize())
         self.task.add_done_callback(self._record_outcome)
@@ -129,22 +131,16 @@ class LiveUtterance:
         self._complete = True
         if self._live_stream is not None:
             self._live_stream.finish()
-        if self._engine_stream is not None:
-            self._engine_stream.append("", last=True)
+        self._speech.finish()
         self._start()
 
     def _speak(self, spoken: Spoken) -> None:
-        """Pass on what can be spoken now."""
-        if not spoken.text:
-            return
-        self._texts.append(spoken.text)
-        if not self._can_start.is_set():
-            if self._first_word.add(spoken.text):
-                self._start()
-        elif self._engine_stream is None:
-            self._unsent.append(spoken.text)
-        else:
-            self._engine_stream.append(spoken.text)
+        """Pass on what can be spoken now. Raises ApiError when the requested pauses are too long."""
+        self._silence += sum(pause.seconds for pause in spoken.pauses)
+        check_silence(self._silence, "text")
+        self._speech.add(spoken)
+        if self._speech.ready:
+            self._start()
 
     async def cancel(self, reason: BaseException | None = None) -> None:
         """Stop. No audio is sent after this returns. reason: the error that ended it; None if the client cancelled."""
@@ -172,29 +168,18 @@ class LiveUtterance:
         with self._services.admission.ticket(self._client) as ticket, ticket.evictable():
             submit = partial(self._submit, ticket)
             async with start_synthesis(
-                self._body, self._model, self._services, self._record, ticket, submit, self._text
+                self._body, self._model, self._services, self._record, ticket, submit
             ) as utterance:
                 await self._send(utterance, ticket)
 
-    def _text(self) -> SpokenText:
-        return SpokenText("".join(self._texts), self._body.language)
-
     def _submit(self, ticket: AdmissionTicket, request: SpeechRequest) -> AudioStream:
-        """Submit the request with the text so far, and return the engine's stream.
+        """Submit the request with the text so far, and return the stream of its audio.
 
         A clone uses the speaker embedding only: in-context cloning needs text that has not arrived yet.
         """
         voice = None if request.voice is None else Voice(request.voice.embedding)
-        live = not self._complete or bool(self._unsent)
-        stream = self._engine_stream = self._model.engine.submit(
-            replace(request, text=self._first_word.text, voice=voice, text_layout="streaming", live=live)
-        )
-        if live:
-            for piece in self._unsent:
-                stream.append(piece)
-            if self._complete:
-                stream.append("", last=True)
-        self._live_stream = LiveStream(stream, ticket, complete=self._complete)
+        self._speech.start(self._model.engine.submit, replace(request, voice=voice))
+        self._live_stream = LiveStream(self._speech, ticket, complete=self._complete)
         return self._live_stream
 
     async def _send(self, utterance: Utterance, ticket: AdmissionTicket) -> None:

@@ -13,7 +13,7 @@ from engine.protocol.samples import FULL_SCALE
 _BLOCK = SAMPLE_RATE // 100
 """Samples whose loudness is measured together (10 ms)."""
 _LOUD = 10 ** (-50 / 20) * FULL_SCALE
-"""-50 dBFS: blocks with a higher root mean square are sound. Breath and decay are above it, the codec's noise is not."""
+"""-50 dBFS: blocks with a higher root mean square are sound. Breath and decay are, the noise of the codec is not."""
 _ONSET = 3 * _BLOCK
 """Samples kept before the first sound of a piece (30 ms), because soft consonants begin below ``_LOUD``."""
 _SILENCE = SAMPLE_RATE
@@ -59,6 +59,11 @@ class Joiner:
         self._silence += max(0, missing)
         for start in range(0, missing, _SILENCE):
             yield np.zeros(min(_SILENCE, missing - start), np.int16)
+
+    def rest(self) -> Samples:
+        """Return the silence that was held back, because no piece follows after all."""
+        held, self._held = self._held, _NONE
+        return held
 
     def join(self, samples: Samples, pause: float | None) -> Samples:
         """Return what can be passed on once ``samples`` of the current piece arrive; possibly nothing.

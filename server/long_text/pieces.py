@@ -71,6 +71,11 @@ def has_words(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
+def ends_with_abbreviation(text: str) -> bool:
+    """Return whether ``text`` ends with what may be an abbreviation or an ordinal number and not a sentence."""
+    return _ABBREVIATED.search(text[-_TAIL:]) is not None
+
+
 def _parts(text: str, language: str, longest: int) -> Iterator[_Part]:
     """Yield the sentences of ``text``, and parts of those above ``longest``, without long ones that have no words."""
     pause = SENTENCE_PAUSE
@@ -123,9 +128,7 @@ def _evened(before: _Group, group: _Group, longest: int) -> list[_Group]:
         return [together]
     if size >= longest / _SMALL or group[0].pause >= PARAGRAPH_PAUSE:
         return [before, group]
-    ways = [
-        (together[:at], together[at:]) for at in range(1, len(together)) if not _abbreviated(together[at - 1])
-    ]
+    ways = [(together[:at], together[at:]) for at in range(1, len(together)) if not _abbreviated(together[at - 1])]
     fitting = [way for way in ways if max(map(_weight, way)) <= longest]
     return list(min(fitting, key=lambda way: max(map(_weight, way)), default=(before, group)))
 
@@ -135,4 +138,4 @@ def _weight(group: _Group) -> int:
 
 
 def _abbreviated(part: _Part) -> bool:
-    return _ABBREVIATED.search(part.text[-_TAIL:]) is not None
+    return ends_with_abbreviation(part.text)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from engine.protocol.request import EngineInfo, SpeechRequest
-from server.long_text.pieces import Piece, has_words, longest_piece, pieces
+from engine.protocol.request import SpeechRequest
+from server.long_text.pieces import Piece, has_words, pieces
 from server.long_text.sentences import weight
 from server.request_models.speech import Split
 from server.text.frontend import Pause
@@ -21,7 +21,7 @@ MAX_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one voice says. request: its text as it will be spoken. pauses: requested pauses at positions of the text."""
+    """What one voice says. request: its text as it will be spoken. pauses: requested pauses in this text."""
 
     request: SpeechRequest
     pauses: tuple[Pause, ...] = ()
@@ -40,18 +40,21 @@ class Segment:
     request: SpeechRequest | None
 
 
-def is_one_segment(turns: Sequence[Turn], split: Split, info: EngineInfo) -> bool:
-    """Return whether ``turns`` are spoken as one utterance of the engine, without joints."""
-    return len(turns) == 1 and _is_whole(turns[0], split, info)
+def is_one_segment(turns: Sequence[Turn], split: Split, longest: int) -> bool:
+    """Return whether ``turns`` are spoken as one utterance, without joints. longest: as for ``segments``."""
+    return len(turns) == 1 and _is_whole(turns[0], split, longest)
 
 
-def segments(turns: Sequence[Turn], split: Split, info: EngineInfo) -> Iterator[Segment]:
-    """Yield the segments of ``turns``, lazily. The first one has the seed of its request, others a derived one."""
+def segments(turns: Sequence[Turn], split: Split, longest: int) -> Iterator[Segment]:
+    """Yield the segments of ``turns``, lazily. The first one has the seed of its request, others a derived one.
+
+    longest: maximum weight of a piece (``longest_piece``).
+    """
     numbers = count()
     requested = 0.0
     for position, turn in enumerate(turns):
         opening = True
-        for piece in _pieces_of(turn, split, info):
+        for piece in _pieces_of(turn, split, longest):
             pause = piece.pause
             if opening:
                 pause = min(MAX_PAUSE, requested + pause) or (TURN_PAUSE if position else 0.0)
@@ -77,17 +80,17 @@ def seed_of(seed: int | None, number: int) -> int | None:
     return int.from_bytes(digest, "big") >> 1
 
 
-def _pieces_of(turn: Turn, split: Split, info: EngineInfo) -> Iterator[Piece]:
+def _pieces_of(turn: Turn, split: Split, longest: int) -> Iterator[Piece]:
     """Yield the pieces of a turn. A piece without text is a requested pause at its end."""
     request = turn.request
-    if _is_whole(turn, split, info) or not has_words(request.text):
+    if _is_whole(turn, split, longest) or not has_words(request.text):
         yield Piece(request.text)
         return
     pause, start = 0.0, 0
     for end, seconds in [*turn.pauses, (len(request.text), 0.0)]:
         run, start = request.text[start:end], end
         if has_words(run):
-            for piece in pieces(run, request.language, longest_piece(info), fill=split == "auto"):
+            for piece in pieces(run, request.language, longest, fill=split == "auto"):
                 yield Piece(piece.text, piece.pause or pause)
                 pause = 0.0
         pause = min(MAX_PAUSE, pause + seconds)
@@ -95,10 +98,10 @@ def _pieces_of(turn: Turn, split: Split, info: EngineInfo) -> Iterator[Piece]:
         yield Piece("", pause)
 
 
-def _is_whole(turn: Turn, split: Split, info: EngineInfo) -> bool:
+def _is_whole(turn: Turn, split: Split, longest: int) -> bool:
     """Return whether a turn is spoken as one utterance. Designed voices always are: each utterance has another one."""
     request = turn.request
     designed = request.speaker is None and request.voice is None
     if split == "none" or designed:
         return True
-    return split == "auto" and not turn.pauses and weight(request.text) <= longest_piece(info)
+    return split == "auto" and not turn.pauses and weight(request.text) <= longest

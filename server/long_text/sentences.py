@@ -92,10 +92,8 @@ def weight(text: str) -> int:
 
 def ends_inner_sentence(part: str) -> bool:
     """Return whether a part of a sentence, with the white space after it, ends with the mark of a sentence end."""
-    last = None
-    for last in _SENTENCE_END.finditer(part):
-        pass
-    return last is not None and not part[last.end() :].strip()
+    ends = [mark.end() for mark in _SENTENCE_END.finditer(part)]
+    return bool(ends) and not part[ends[-1] :].strip()
 
 
 def cut(sentence: str, longest: int) -> Iterator[str]:

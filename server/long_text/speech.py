@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
 from server.long_text.joints import Joiner
+from server.long_text.pace import Pace
 from server.long_text.segments import Segment
 from server.long_text.sentences import weight
 from server.long_text.spoken_piece import SpokenPiece
 
-_LEAD_FRAMES = 12
-"""The next piece is submitted this many frames (about one second) before the estimated end of the current one."""
-_FRAMES_PER_LETTER = 0.8
-"""Estimated frames per letter until the first piece has ended: 15 letters per second."""
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int16)
 
 Submit = Callable[[SpeechRequest], EngineStream]
@@ -52,7 +49,7 @@ class LongSpeech:
     def __init__(self, submit: Submit, segments: Iterator[Segment]) -> None:
         self._submit, self._segments = submit, segments
         self._completions: list[Completion] = []
-        self._ended_frames = self._ended_weight = 0
+        self._pace = Pace()
         self._joiner = Joiner()
         self._codes = _NO_CODES
         """Codes that were received and not yet passed on."""
@@ -104,10 +101,6 @@ class LongSpeech:
             return self._next.pause
         return None if self._upcoming is None else self._upcoming.pause
 
-    @property
-    def _frames_per_letter(self) -> float:
-        return self._ended_frames / self._ended_weight if self._ended_weight else _FRAMES_PER_LETTER
-
     def _chunk(self, samples: NDArray[np.int16]) -> AudioChunk:
         """Return a chunk with the codes that were received since the last one."""
         codes, self._codes = self._codes, _NO_CODES
@@ -120,7 +113,7 @@ class LongSpeech:
 
     def _submit_ahead(self, piece: _Piece) -> None:
         """Submit the next piece if ``piece`` is almost complete."""
-        if self._next is None and piece.frames + _LEAD_FRAMES >= self._frames_per_letter * piece.weight:
+        if self._next is None and self._pace.almost_complete(piece.frames, piece.weight):
             self._next = self._submit_next()
 
     def _after(self, piece: _Piece) -> _Piece | None:
@@ -130,8 +123,7 @@ class LongSpeech:
         if completion.finish_reason is FinishReason.CANCELLED:
             self._upcoming = None
             return None
-        self._ended_frames += piece.frames
-        self._ended_weight += piece.weight
+        self._pace.add(piece.frames, piece.weight)
         following, self._next = self._next or self._submit_next(), None
         return following
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from typing import Protocol
+
+from engine.protocol.engine import AudioStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +22,9 @@ class SpokenPiece:
     start: int
     end: int
     complete: bool
+
+
+class SpokenStream(AudioStream, Protocol):
+    """An AudioStream of several pieces. spoken: the pieces that have ended, for the consumer to take."""
+
+    spoken: deque[SpokenPiece]

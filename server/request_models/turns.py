@@ -14,7 +14,6 @@ from server.errors import ApiError, shown_value
 from server.request_models.base import Name, RequestModel, validated
 from server.request_models.voices import VoiceName
 
-
 TEXT_SCHEMA = {"type": "string", "minLength": 1, "pattern": r"\S"}
 
 
@@ -44,7 +43,7 @@ def parse_turns(values: list[Any], limit: int) -> list[TurnBody]:
     turns: list[TurnBody] = []
     for index, value in enumerate(values):
         if not isinstance(value, dict):
-            message = f"input[{index}] must be an object such as {{\"voice\": ..., \"input\": ...}}, got "
+            message = f'input[{index}] must be an object such as {{"voice": ..., "input": ...}}, got '
             raise ApiError(message + shown_value(value), param=f"input[{index}]", code="invalid_type")
         with errors_of_turn(index):
             turns.append(validated(TurnBody, value))

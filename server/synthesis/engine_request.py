@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.protocol.engine import AudioStream, Engine
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
+from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech
 from server.request_models.speech import SpeechBody, TaskType, check_length
@@ -43,9 +44,10 @@ async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner:
 
 def submit(turns: Sequence[Turn], body: SpeechBody, engine: Engine) -> AudioStream:
     """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable."""
-    if is_one_segment(turns, body.split, engine.info):
+    longest = longest_piece(engine.info)
+    if is_one_segment(turns, body.split, longest):
         return engine.submit(turns[0].request)
-    return LongSpeech(engine.submit, segments(turns, body.split, engine.info))
+    return LongSpeech(engine.submit, segments(turns, body.split, longest))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
@@ -76,6 +78,11 @@ def task_of(request: SpeechRequest) -> TaskType:
     return "VoiceDesign" if request.speaker is None else "CustomVoice"
 
 
+def designs_voice(body: SpeechBody, info: EngineInfo) -> bool:
+    """Return whether ``body``, which brings no voice of its own, asks for voice design."""
+    return (body.task_type or _implied_task(body.x_vector_only_mode, info)) == "VoiceDesign"
+
+
 def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
     if clones:
         return "Base"
@@ -85,8 +92,7 @@ def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
 
 
 async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) -> str | StoredVoice | None:
-    designs = (body.task_type or _implied_task(body.x_vector_only_mode, model.info)) == "VoiceDesign"
-    if designs or body.voice_sources:
+    if body.voice_sources or designs_voice(body, model.info):
         return None
     return await model.voices.find(body.voice, owner)
 

@@ -18,7 +18,7 @@ from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
 from server.synthesis.turns import turns_of
 from server.synthesis.utterance import Utterance
-from server.synthesis.word_timing import SpokenText, TimedStream, WordTiming
+from server.synthesis.word_timing import TimedStream, WordTiming
 from server.telemetry.record import Playback, RequestRecord
 
 
@@ -30,7 +30,6 @@ async def start_synthesis(
     record: RequestRecord,
     ticket: AdmissionTicket,
     submit_live: Callable[[SpeechRequest], AudioStream] | None = None,
-    text: Callable[[], SpokenText] | None = None,
 ) -> AsyncIterator[Utterance]:
     """Start synthesis and yield the utterance at its first audio. Leaving the context aborts it if it has not ended.
 
@@ -38,7 +37,6 @@ async def start_synthesis(
     audio takes longer than ``limits.first_sound_seconds``.
 
     submit_live: For a live session: submits the request with the session's text instead of ``body.input``.
-    text: For a live session: returns its text, once the audio has ended.
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
     async with deadline.enforced():
@@ -58,10 +56,9 @@ async def start_synthesis(
         timing = _word_timing(body, model, services)
         record.times_words = timing is not None
         if timing is not None:
-            stream = TimedStream(stream, timing, text or (lambda: _spoken_text(turns[0].request)))
-        with closing(
-            Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)
-        ) as utterance:
+            stream = TimedStream(stream, timing, turns[0].request)
+        made = Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)
+        with closing(made) as utterance:
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
@@ -72,10 +69,6 @@ def _word_timing(body: SpeechBody, model: ServedModel, services: Services) -> Wo
     if not body.timestamp_granularities:
         return None
     return WordTiming(services.aligner_threads, model.info.readable_languages, body.speed)
-
-
-def _spoken_text(request: SpeechRequest) -> SpokenText:
-    return SpokenText(request.text, request.language)
 
 
 def _audio_pipeline(body: SpeechBody, services: Services) -> AudioPipeline:

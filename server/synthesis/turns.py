@@ -36,7 +36,7 @@ async def turns_of(body: SpeechBody, model: ServedModel, owner: str | None = Non
             parts.append(part)
             turns.append(Turn(request, part.pauses))
         spoken = _together(parts)
-    _check_silence(turns)
+    check_silence(sum(pause.seconds for turn in turns for pause in turn.pauses), "input")
     return turns, spoken
 
 
@@ -45,11 +45,11 @@ def _together(parts: Sequence[Spoken]) -> Spoken:
     return Spoken("\n\n".join(part.text for part in parts), tuple(changed))
 
 
-def _check_silence(turns: Sequence[Turn]) -> None:
-    seconds = sum(pause.seconds for turn in turns for pause in turn.pauses)
+def check_silence(seconds: float, param: str) -> None:
+    """Raise ApiError if the requested pauses of a text are ``seconds`` long together, which is too long."""
     if seconds > MAX_SILENCE:
-        message = f"the pauses of input must be at most {MAX_SILENCE:g} s together, got {seconds:g} s"
-        raise ApiError(message, param="input", code="pauses_too_long")
+        message = f"the pauses of {param} must be at most {MAX_SILENCE:g} s together, got {seconds:g} s"
+        raise ApiError(message, param=param, code="pauses_too_long")
 
 
 def _check_turn(request: SpeechRequest, info: EngineInfo) -> None:

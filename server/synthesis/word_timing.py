@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from concurrent.futures import Executor
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.engine import AudioStream
-from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason
+from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest
 from server.alignment.aligner import LANGUAGE
 from server.alignment.timed_words import WordTime
 from server.alignment.worker import align_words
-from server.long_text.speech import LongSpeech
 from server.long_text.spoken_piece import SpokenPiece
 from server.text.language import text_language
 
@@ -25,13 +23,6 @@ log = logging.getLogger("sonant.requests")
 
 Words = list[WordTime] | None
 """The words of a piece; None where the language is not covered."""
-
-
-class SpokenText(NamedTuple):
-    """What a stream says, in which language: as in the engine's request."""
-
-    text: str
-    language: str
 
 
 class WordTiming:
@@ -49,12 +40,12 @@ class WordTiming:
         """The first sample that is kept, and the number of samples received."""
         self._pending: deque[asyncio.Task[Words]] = deque()
 
-    async def follow(self, stream: AudioStream, text: Callable[[], SpokenText]) -> AsyncIterator[AudioChunk]:
+    async def follow(self, stream: AudioStream, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
         """Yield the chunks of ``stream``, and align each piece as soon as it has ended.
 
-        text: what a stream of one piece says. Called once, when the stream has ended.
+        stream: a SpokenStream, or the stream of ``request``, which is then one piece.
         """
-        spoken = stream.spoken if isinstance(stream, LongSpeech) else None
+        spoken: deque[SpokenPiece] | None = getattr(stream, "spoken", None)
         async for chunk in stream:
             self._align_all(spoken)
             self._blocks.append(chunk.samples)
@@ -64,9 +55,8 @@ class WordTiming:
         if spoken is None:
             reason = stream.completion.finish_reason
             if reason is not FinishReason.CANCELLED:
-                whole = text()
                 complete = reason is FinishReason.STOP
-                self._align(SpokenPiece(whole.text, whole.language, 0, self._received, complete))
+                self._align(SpokenPiece(request.text, request.language, 0, self._received, complete))
 
     def set_kept(self, samples: int) -> None:
         """Record that of all samples received only the last ``samples`` are in the file: the others were trimmed."""
@@ -125,10 +115,10 @@ class WordTiming:
 class TimedStream:
     """An AudioStream whose words are timed."""
 
-    def __init__(self, stream: AudioStream, timing: WordTiming, text: Callable[[], SpokenText]) -> None:
-        """text: as for ``WordTiming.follow``."""
+    def __init__(self, stream: AudioStream, timing: WordTiming, request: SpeechRequest) -> None:
+        """Args as for ``WordTiming.follow``."""
         self._stream = stream
-        self._chunks = timing.follow(stream, text)
+        self._chunks = timing.follow(stream, request)
 
     @property
     def completion(self) -> Completion:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from server.text import marks
 
@@ -20,9 +21,7 @@ class Pronunciations:
         self._spoken = [spoken for _, spoken in words]
         self._exact = {word: index for index, (word, _) in enumerate(words) if word != word.lower()}
         self._folded = {word: index for index, (word, _) in enumerate(words) if word == word.lower()}
-        self._pattern = re.compile(
-            "|".join(map(_whole_word, sorted((word for word, _ in words), key=len, reverse=True)))
-        )
+        self._pattern = re.compile(_any_of([word for word, _ in words]))
 
     def mark(self, text: str) -> str:
         """Return ``text`` with a mark for each word that has an entry."""
@@ -38,8 +37,34 @@ class Pronunciations:
         return word if index is None else marks.word(index)
 
 
-def _whole_word(word: str) -> str:
-    before = r"(?<!\w)" if word[0].isalnum() else ""
-    after = r"(?!\w)" if word[-1].isalnum() else ""
-    exact = word != word.lower()
-    return f"{before}{re.escape(word)}{after}" if exact else f"{before}(?i:{re.escape(word)}){after}"
+_Trie = dict[str, Any]
+_END = ""
+"""Key in a trie of what has to follow a complete word."""
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """Return a pattern that matches the longest of ``words``, those with capitals first; never a part of a word.
+
+    It is a trie, so that a text costs about the same for any number of words.
+    """
+    tries: list[_Trie] = [{}, {}, {}, {}]
+    for word in words:
+        exact, inside = word != word.lower(), word[0].isalnum()
+        node = tries[2 * (not exact) + (not inside)]
+        for character in word:
+            node = node.setdefault(re.escape(character) if exact else _either_case(character), {})
+        node[_END] = r"(?!\w)" if word[-1].isalnum() else ""
+    return "|".join(rf"{before}(?:{_pattern(trie)})" for before, trie in zip([r"(?<!\w)", ""] * 2, tries, strict=True))
+
+
+def _either_case(character: str) -> str:
+    upper = character.upper()
+    return re.escape(character) if upper == character or len(upper) != 1 else f"[{character}{upper}]"
+
+
+def _pattern(trie: _Trie) -> str:
+    """Return the pattern of a trie. It matches nothing if the trie is empty."""
+    branches = [f"{first}(?:{_pattern(rest)})" for first, rest in trie.items() if first != _END]
+    if _END in trie:
+        branches.append(trie[_END])
+    return "|".join(branches) if branches else "(?!)"

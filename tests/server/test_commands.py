@@ -19,6 +19,7 @@ import pytest
 import soundfile as sf
 
 from server.cli.serve import _listen
+from server.long_text.pieces import SENTENCE_PAUSE
 from server.settings import load_settings
 from tests.server.audio_decoding import decode_audio
 from tests.server.commands import run_module
@@ -105,11 +106,24 @@ def test_say_splits_a_long_text_into_sentences(pocket: Path, tmp_path: Path, cli
     text = "Good morning to all of you. This is the second of them. And here it comes to an end."
     output, dump = tmp_path / "said.wav", tmp_path / "said.npz"
     common = ["-o", output, "--dump", dump, "--model", pocket, "--voice", "Serena", *SAMPLING]
-    done = run_sonant("say", text, "--split", *common)
+    done = run_sonant("say", text, "--split", "sentence", *common)
     assert done.returncode == 0, done.stderr
     samples, _ = sf.read(output, dtype="int16")
     assert samples.tobytes() == client.post(SPEECH, json=speech(input=text, split="sentence")).content
-    assert len(load_dump(dump)["codes"]) * 1920 == len(samples) > 24 * 1920, "more than the limit of one sentence"
+    pauses = 2 * round(SENTENCE_PAUSE * 24_000)
+    assert len(load_dump(dump)["codes"]) * 1920 + pauses == len(samples) > 24 * 1920, (
+        "more than the limit of one sentence"
+    )
+
+
+def test_say_speaks_a_script_of_several_speakers(pocket: Path, tmp_path: Path, client: httpx.Client) -> None:
+    output, script = tmp_path / "said.wav", tmp_path / "script.txt"
+    script.write_text("# a greeting\nVivian: Good morning: how are you?\n\nRyan:   Fine, thank you.\n")
+    done = run_sonant("say", "--script", script, "-o", output, "--model", pocket, *SAMPLING)
+    assert done.returncode == 0, done.stderr
+    turns = [{"voice": "vivian", "input": "Good morning: how are you?"}, {"voice": "ryan", "input": "Fine, thank you."}]
+    samples, _ = sf.read(output, dtype="int16")
+    assert samples.tobytes() == client.post(SPEECH, json=speech(input=turns)).content
 
 
 FAILING_ARGUMENTS = {
@@ -156,6 +170,7 @@ def test_wrong_usage_exits_with_2() -> None:
     wrong = {
         "no text": ["say"],
         "no output": ["say", "Hello."],
+        "text and script": ["say", "Hello.", "--script", "x.txt", "-o", "x.wav"],
         "not a number": ["say", "Hello.", "-o", "x.wav", "--top-k", "many"],
         "unknown format": ["say", "Hello.", "-o", "x.mp4"],
         "unknown command": ["sing"],

@@ -170,3 +170,18 @@ def test_a_text_that_fits_is_the_same_with_and_without_splitting(client: httpx.C
     audio = client.post(SPEECH, json=body).content
     assert len(audio) == FRAMES * 1920 * 2
     assert audio == client.post(SPEECH, json={**body, "split": "none"}).content
+
+
+@pytest.mark.parametrize(
+    "text", ["Hello there [pause 1.25s] my friend.", "<speak>Hello <break time='1250ms'/>you</speak>"]
+)
+def test_a_requested_pause_is_silence_of_that_length(client: httpx.Client, text: str) -> None:
+    body = endless(input=text, max_new_tokens=FRAMES + 1)
+    samples = np.frombuffer(client.post(SPEECH, json=body).content, "<i2")
+    assert len(samples) == 2 * FRAMES * 1920 + 30_000
+    assert not samples[FRAMES * 1920 :][:30_000].any()
+
+
+def test_too_much_silence_is_refused(client: httpx.Client) -> None:
+    refused = client.post(SPEECH, json=speech(input="Well, [pause 9s] " * 40))
+    check(refused, 400, "input", "pauses_too_long")

@@ -61,9 +61,7 @@ def test_each_sentence_is_a_piece(language: str, named: bool) -> None:
 
 
 def test_short_sentences_are_joined_with_a_neighbor() -> None:
-    assert pieces("Yes. I have never been there before. No!", "english") == [
-        "Yes. I have never been there before. No!"
-    ]
+    assert pieces("Yes. I have never been there before. No!", "english") == ["Yes. I have never been there before. No!"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from engine.protocol.request import EngineInfo, SamplingParams, SpeechRequest, Voice
 from engine.protocol.speech_profile import SpeechProfile
-from server.long_text.pieces import SENTENCE_PAUSE
+from server.long_text.pieces import SENTENCE_PAUSE, longest_piece
 from server.long_text.segments import TURN_PAUSE, Turn, is_one_segment, seed_of, segments
 from server.request_models.speech import Split
 from server.text.frontend import Pause
@@ -26,6 +26,7 @@ INFO = EngineInfo(
     device="cpu",
     profile=SpeechProfile(piece_characters=100),
 )
+LONGEST = longest_piece(INFO)
 SENTENCE = "It was a dark and stormy night in the old town."
 
 
@@ -33,38 +34,38 @@ def request(text: str, **fields: object) -> SpeechRequest:
     return SpeechRequest(text, speaker=fields.pop("speaker", "ava"), language="english", **fields)
 
 
-def plan(*turns: Turn, split: Split = "auto", info: EngineInfo = INFO) -> list[tuple[float, str | None]]:
+def plan(*turns: Turn, split: Split = "auto", longest: int = LONGEST) -> list[tuple[float, str | None]]:
     """The pause and the text of each segment."""
-    return [
-        (segment.pause, segment.request and segment.request.text) for segment in segments(turns, split, info)
-    ]
+    return [(segment.pause, segment.request and segment.request.text) for segment in segments(turns, split, longest)]
 
 
 def test_a_text_that_fits_is_submitted_as_it_is() -> None:
     given = request("One. \n\n Two. ", sampling=SamplingParams(seed=5))
-    assert is_one_segment([Turn(given)], "auto", INFO)
-    (only,) = segments([Turn(given)], "auto", INFO)
+    assert is_one_segment([Turn(given)], "auto", LONGEST)
+    (only,) = segments([Turn(given)], "auto", LONGEST)
     assert (only.pause, only.request and only.request.text) == (0.0, given.text)
 
 
 def test_a_text_above_the_length_of_the_checkpoint_is_split_and_a_short_one_is_not() -> None:
     long = Turn(request(f"{SENTENCE} {SENTENCE} {SENTENCE}"))
-    assert not is_one_segment([long], "auto", INFO)
+    assert not is_one_segment([long], "auto", LONGEST)
     assert plan(long) == [(0.0, f"{SENTENCE} {SENTENCE}"), (SENTENCE_PAUSE, SENTENCE)]
     assert plan(long, split="none") == [(0.0, long.request.text)]
     assert plan(long, split="sentence") == [(0.0, SENTENCE), *[(SENTENCE_PAUSE, SENTENCE)] * 2]
-    assert plan(long, info=replace(INFO, profile=SpeechProfile())) == [(0.0, long.request.text)]
+    assert plan(long, longest=300) == [(0.0, long.request.text)]
 
 
 def test_a_small_context_gives_small_pieces() -> None:
-    texts = [text for _, text in plan(Turn(request(f"{SENTENCE} " * 3)), info=replace(INFO, context=400))]
+    texts = [
+        text for _, text in plan(Turn(request(f"{SENTENCE} " * 3)), longest=longest_piece(replace(INFO, context=400)))
+    ]
     assert texts == [SENTENCE] * 3
 
 
 def test_a_designed_voice_speaks_one_utterance() -> None:
     designed = Turn(request(SENTENCE * 9, speaker=None), (Pause(5, 1.0),))
-    assert is_one_segment([designed], "auto", INFO)
-    assert not is_one_segment([Turn(request(SENTENCE * 9, speaker=None, voice=Voice(np.zeros(4))))], "auto", INFO)
+    assert is_one_segment([designed], "auto", LONGEST)
+    assert not is_one_segment([Turn(request(SENTENCE * 9, speaker=None, voice=Voice(np.zeros(4))))], "auto", LONGEST)
 
 
 def test_requested_pauses_split_a_short_text_and_have_their_length() -> None:
@@ -98,7 +99,7 @@ def test_each_segment_has_the_voice_of_its_turn_and_a_derived_seed(seed: int | N
         Turn(request(f"{SENTENCE} {SENTENCE} {SENTENCE}", sampling=sampling)),
         Turn(request(SENTENCE, speaker=None, voice=voice, sampling=sampling)),
     ]
-    requests = [segment.request for segment in segments(turns, "auto", INFO) if segment.request]
+    requests = [segment.request for segment in segments(turns, "auto", LONGEST) if segment.request]
     assert [each.speaker for each in requests] == ["ava", "ava", None]
     assert requests[2].voice is voice
     assert [each.sampling.seed for each in requests] == [seed_of(seed, number) for number in range(3)]
@@ -107,4 +108,4 @@ def test_each_segment_has_the_voice_of_its_turn_and_a_derived_seed(seed: int | N
 
 def test_planning_is_lazy() -> None:
     book = Turn(request(f"{SENTENCE} " * 5000))
-    assert next(segments([book], "auto", INFO)).pause == 0
+    assert next(segments([book], "auto", LONGEST)).pause == 0

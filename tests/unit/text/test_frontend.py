@@ -127,6 +127,18 @@ class TestPronunciations:
         entries = {"new york": "N Y", "new": "nu", "york": "yorick"}
         assert spoken("new new york york", "english", (), entries).text == "nu N Y yorick"
 
+    def test_an_entry_with_capitals_takes_precedence(self):
+        entries = {"sql": "sequel", "SQL Server": "sequel server", "SQL": "S Q L"}
+        assert spoken("SQL Server, SQL, Sql", "english", (), entries).text == "sequel server, S Q L, sequel"
+
+    def test_an_entry_may_begin_and_end_with_punctuation(self):
+        entries = {".net": "dot net", "c#": "c sharp", "o'neil": "o neel"}
+        assert spoken("ASP.NET, C#, O'Neil's", "english", (), entries).text == "ASPdot net, c sharp, o neel's"
+
+    def test_the_cost_does_not_grow_with_the_number_of_entries(self):
+        entries = {"w" * length: "y" for length in range(1, 100)}
+        assert spoken("w" * 200_000, "english", (), entries).text == "w" * 200_000
+
     def test_empty_words_are_left_out(self):
         assert spoken("a b", "english", (), {"": "x", " ": "y"}).text == "a b"
 

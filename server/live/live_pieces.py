@@ -1,0 +1,115 @@
+"""Splits live text into pieces as it arrives, each of which becomes one utterance of the engine."""
+
+from __future__ import annotations
+
+import re
+
+from server.live.messages import FirstWord
+from server.long_text.pieces import CLAUSE_PAUSE, PARAGRAPH_PAUSE, SENTENCE_PAUSE, ends_with_abbreviation
+from server.long_text.segments import MAX_PAUSE
+from server.long_text.sentences import weight
+from server.text.frontend import Spoken
+
+_TOKEN = re.compile(r"\s+|[^\s。！？]*[。！？]+[」』”’）]*|[^\s。！？]+")
+_BETWEEN_WORDS = re.compile(r"(?:\s|[。！？][」』”’）]*)$")
+_SENTENCE_END = re.compile(r"""(?:[.!?…]["'”’»)\]]*\s+|[。！？][」』”’）]*\s*)$""")
+_CLAUSE_END = re.compile(r"""(?:[,;:–—]["'”’»)\]]*\s+|[、，；：]\s*)$""")
+_PARAGRAPH_END = re.compile(r"\n\s*\n\s*$")
+_TAIL = 24
+"""Characters at the end of a piece that decide whether it may end there."""
+
+
+class LivePiece:
+    """A piece of live text. pause: seconds of silence before it.
+
+    Attributes:
+        weight: its length in letters.
+        ready: whether synthesis can start: its first word or its whole text is complete.
+        ended: whether its text is complete.
+    """
+
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
+        self.weight = 0
+        self.tail = ""
+        self.ready = self.ended = False
+        self._first_word = FirstWord()
+        self._untaken: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Append ``text``."""
+        self._untaken.append(text)
+        self.weight += weight(text)
+        self.tail = (self.tail + text)[-_TAIL:]
+        self.ready = self._first_word.add(text) or self.ready
+
+    def end(self) -> None:
+        """Mark the text as complete."""
+        self.ready = self.ended = True
+
+    def take(self) -> str:
+        """Return the text that was added since the last call."""
+        text = "".join(self._untaken)
+        self._untaken.clear()
+        return text
+
+
+class LivePieces:
+    """The pieces of one live utterance.
+
+    A piece ends where a pause is requested, at the end of a sentence once it has half of the maximum length, at the end
+    of a clause at the maximum, and at any word at 1.5 times the maximum. longest: maximum weight of a piece.
+    """
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._current: LivePiece | None = None
+        self._count = 0
+        self.pause = 0.0
+        """Requested pause, in seconds, after the last piece."""
+
+    def add(self, spoken: Spoken) -> list[LivePiece]:
+        """Append text. Return the pieces that it begins."""
+        begun: list[LivePiece] = []
+        start = 0
+        for end, seconds in [*spoken.pauses, (len(spoken.text), 0.0)]:
+            for token in _TOKEN.findall(spoken.text[start:end]):
+                self._add_token(token, begun)
+            start = end
+            if seconds:
+                self.pause = min(MAX_PAUSE, self.pause + seconds)
+                self.end()
+        return begun
+
+    def end(self) -> None:
+        """End the current piece, if there is one."""
+        if self._current is not None:
+            self._current.end()
+            self._current = None
+
+    def _add_token(self, token: str, begun: list[LivePiece]) -> None:
+        if self._current is not None and not token.isspace():
+            pause = self._pause_before_word(self._current)
+            if pause:
+                self.pause = pause
+                self.end()
+        if self._current is None:
+            if token.isspace() and (self._count or self.pause):
+                return
+            self._current = LivePiece(self.pause)
+            self._count += 1
+            self.pause = 0.0
+            begun.append(self._current)
+        self._current.add(token)
+
+    def _pause_before_word(self, piece: LivePiece) -> float:
+        """Return the seconds of the pause after ``piece`` if it ends before the next word, else 0."""
+        tail = piece.tail
+        if piece.weight < self._longest / 2 or not _BETWEEN_WORDS.search(tail):
+            return 0.0
+        if _PARAGRAPH_END.search(tail):
+            return PARAGRAPH_PAUSE
+        if _SENTENCE_END.search(tail) and not ends_with_abbreviation(tail):
+            return SENTENCE_PAUSE
+        at_clause = piece.weight >= self._longest and _CLAUSE_END.search(tail) is not None
+        return CLAUSE_PAUSE if at_clause or piece.weight >= 1.5 * self._longest else 0.0
