@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,13 +31,16 @@ LONGEST = longest_piece(INFO)
 SENTENCE = "It was a dark and stormy night in the old town."
 
 
-def request(text: str, **fields: object) -> SpeechRequest:
-    return SpeechRequest(text, speaker=fields.pop("speaker", "ava"), language="english", **fields)
+def request(text: str, speaker: str | None = "ava", **fields: Any) -> SpeechRequest:
+    return SpeechRequest(text, speaker=speaker, language="english", **fields)
 
 
 def plan(*turns: Turn, split: Split = "auto", longest: int = LONGEST) -> list[tuple[float, str | None]]:
     """The pause and the text of each segment."""
-    return [(segment.pause, segment.request and segment.request.text) for segment in segments(turns, split, longest)]
+    return [
+        (segment.pause, segment.request.text if segment.request else None)
+        for segment in segments(turns, split, longest)
+    ]
 
 
 def test_a_text_that_fits_is_submitted_as_it_is() -> None:
@@ -65,7 +69,9 @@ def test_a_small_context_gives_small_pieces() -> None:
 def test_a_designed_voice_speaks_one_utterance() -> None:
     designed = Turn(request(SENTENCE * 9, speaker=None), (Pause(5, 1.0),))
     assert is_one_segment([designed], "auto", LONGEST)
-    assert not is_one_segment([Turn(request(SENTENCE * 9, speaker=None, voice=Voice(np.zeros(4))))], "auto", LONGEST)
+    assert not is_one_segment(
+        [Turn(request(SENTENCE * 9, speaker=None, voice=Voice(np.zeros(4, np.float32))))], "auto", LONGEST
+    )
 
 
 def test_requested_pauses_split_a_short_text_and_have_their_length() -> None:
