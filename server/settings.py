@@ -33,6 +33,10 @@ _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that only clients read."""
 
 
+GuardMode = Literal["auto", "off"]
+"""Whether speech is checked."""
+
+
 class SettingsError(Exception):
     """A setting is invalid. The message names every invalid key."""
 
@@ -211,6 +215,12 @@ class Settings(BaseSettings):
             "volume_multiplier",
         ),
         description="Request fields that are accepted and ignored, because clients of other servers send them.",
+    )
+    guards: GuardMode = Field(
+        "auto",
+        description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
+        "away, repeats itself or ends far too early is made again, or else the request fails with `speech_failed`. "
+        "`off` delivers everything.",
     )
     trim_leading_silence: bool = Field(
         False, description="Remove the silence before the first audible sample, except for the last 20 ms."

@@ -32,6 +32,7 @@ class SpeechProfile:
     languages: lower-case names of the languages it can read; empty: those of config.json.
     piece_characters: length of the longest piece of text that it speaks well, in letters.
     reference_seconds: shortest and longest reference recording that it was trained for.
+    characters_per_second: mean pace of its voices, spaces and the pauses inside a piece included; None if unknown.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -40,6 +41,7 @@ class SpeechProfile:
     languages: tuple[Annotated[str, Field(pattern="^[a-z][a-z_ -]*$")], ...] = ()
     piece_characters: Annotated[int, Field(strict=True, ge=40)] = 300
     reference_seconds: Annotated[tuple[float, float], BeforeValidator(_ascending_seconds)] = (1.0, 30.0)
+    characters_per_second: Annotated[float, Field(gt=0, le=100)] | None = None
 
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> SpeechProfile:

@@ -175,6 +175,8 @@ class Outcome(_ResponseModel):
     rtf: float | None = None
     underruns: int | None = None
     finish: Literal["stop", "length", "cancelled"] | None = None
+    retries: str | None = None
+    fault: str | None = None
     error: str | None = None
     param: str | None = None
     words: list[Word] | None = Field(

@@ -34,11 +34,16 @@ async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> Asy
             yield chunk.samples
             continue
         leading.append(chunk.samples)
-        audible = bool(_audible(chunk.samples).any())
+        audible = has_audible(chunk.samples)
         if audible:
             yield _from_onset(leading) if trim else np.concatenate(leading)
     if not audible and leading:
         yield np.concatenate(leading)
+
+
+def has_audible(samples: NDArray[np.int16]) -> bool:
+    """Return whether any sample is audible."""
+    return bool(_audible(samples).any())
 
 
 def silence_before(samples: NDArray[np.int16]) -> int:

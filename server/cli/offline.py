@@ -18,6 +18,7 @@ from engine.protocol.request import CODEBOOKS, AudioChunk, EngineInfo, SpeechReq
 from engine.protocol.samples import to_float32
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
+from server.guards.guard import guarded
 from server.long_text.segments import Turn
 from server.references.validation import invalid_recording
 from server.request_models.speech import SpeechBody, parse_speech
@@ -26,7 +27,10 @@ from server.settings import Limits, Settings
 from server.startup import START_SECONDS
 from server.synthesis.engine_request import submit
 from server.synthesis.turns import turns_of
+from server.telemetry.record import RequestRecord
 
+_ID = "say"
+"""The request id in the log."""
 _OWN_LIMITS = Limits(
     max_input_chars=10**6,
     max_instructions_chars=10**6,
@@ -98,7 +102,8 @@ async def synthesize(
         on_ready(engine.info)
         turns, _ = await turns_of(body, model)
         turns = [_with_greedy(turn, greedy) for turn in turns]
-        samples, codes = await _collect(submit(turns, body, engine), on_frames)
+        submit_one = guarded(engine, settings.guards, RequestRecord(_ID))
+        samples, codes = await _collect(submit(turns, body, engine.info, submit_one), on_frames)
         return OfflineSpeech(body, turns[0].request, samples, codes)
     finally:
         await engine.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from server.long_text.joints import Joiner, Samples
 from server.long_text.pace import Pace
 from server.long_text.pieces import SENTENCE_PAUSE
 from server.long_text.segments import seed_of
-from server.long_text.speech import Submit, total
+from server.long_text.speech import total
 from server.long_text.spoken_piece import SpokenPiece
 from server.text.frontend import Spoken
 
@@ -94,7 +94,7 @@ class LiveSpeech:
         self._complete = True
         self._forward()
 
-    def start(self, submit: Submit, request: SpeechRequest) -> None:
+    def start(self, submit: Callable[[SpeechRequest], EngineStream], request: SpeechRequest) -> None:
         """Submit the first piece, which must be ready, with the voice and the sampling of ``request``."""
         self._submit, self._request = submit, request
         self._current = self._submit_piece()

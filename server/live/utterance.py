@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest, Voice
+from server.guards.guard import checked
 from server.live.live_input import LiveInput
 from server.live.live_speech import LiveSpeech
 from server.long_text.pieces import longest_piece
@@ -178,7 +179,8 @@ class LiveUtterance:
         A clone uses the speaker embedding only: in-context cloning needs text that has not arrived yet.
         """
         voice = None if request.voice is None else Voice(request.voice.embedding)
-        self._speech.start(self._model.engine.submit, replace(request, voice=voice))
+        submit = partial(checked, self._model.engine, self._services.settings.guards, self._record)
+        self._speech.start(submit, replace(request, voice=voice))
         self._live_stream = LiveStream(self._speech, ticket, complete=self._complete)
         return self._live_stream
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.protocol.engine import EngineStream
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
 from server.long_text.joints import Joiner
 from server.long_text.pace import Pace
@@ -19,7 +19,7 @@ from server.long_text.spoken_piece import SpokenPiece
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int16)
 
-Submit = Callable[[SpeechRequest], EngineStream]
+Submit = Callable[[SpeechRequest], AudioStream]
 """Starts one utterance: ``Engine.submit``, or a function that also checks its audio. Raises EngineUnavailable."""
 
 
@@ -27,7 +27,7 @@ Submit = Callable[[SpeechRequest], EngineStream]
 class _Piece:
     """A submitted piece. weight: its length in letters. frames: number of frames received so far."""
 
-    stream: EngineStream
+    stream: AudioStream
     request: SpeechRequest
     pause: float
     weight: int

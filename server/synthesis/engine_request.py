@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.protocol.engine import AudioStream, Engine
+from engine.protocol.engine import AudioStream
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
 from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
-from server.long_text.speech import LongSpeech
+from server.long_text.speech import LongSpeech, Submit
 from server.request_models.speech import SpeechBody, TaskType, check_length
 from server.served_model import ServedModel
 from server.settings import Limits
@@ -42,12 +42,15 @@ async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner:
     return request
 
 
-def submit(turns: Sequence[Turn], body: SpeechBody, engine: Engine) -> AudioStream:
-    """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable."""
-    longest = longest_piece(engine.info)
+def submit(turns: Sequence[Turn], body: SpeechBody, info: EngineInfo, submit_one: Submit) -> AudioStream:
+    """Submit ``turns`` as one utterance or in segments, according to ``body.split``. Raises EngineUnavailable.
+
+    submit_one: submits one utterance, ``Engine.submit`` or ``Guard.submit``.
+    """
+    longest = longest_piece(info)
     if is_one_segment(turns, body.split, longest):
-        return engine.submit(turns[0].request)
-    return LongSpeech(engine.submit, segments(turns, body.split, longest))
+        return submit_one(turns[0].request)
+    return LongSpeech(submit_one, segments(turns, body.split, longest))
 
 
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:

@@ -11,7 +11,7 @@ from typing import Any
 from sse_starlette import JSONServerSentEvent, ServerSentEvent
 
 from engine.errors import EngineError
-from server.errors import failure_of
+from server.errors import ApiError, failure_of
 from server.synthesis.utterance import Utterance, WordFields
 from server.telemetry.record import RequestRecord
 
@@ -37,7 +37,7 @@ async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIte
             yield _event(words_event(words))
         yield _event({"type": "speech.audio.done", **utterance.completion_fields()})
     except Exception as error:
-        if not isinstance(error, EngineError):
+        if not isinstance(error, ApiError | EngineError):
             log.exception("id=%s unexpected error", record.id)
         record.failed(error)
         yield error_event(error)

@@ -9,6 +9,7 @@ from engine.protocol.engine import AudioStream
 from engine.protocol.request import SpeechRequest
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import AudioPipeline
+from server.guards.guard import guarded
 from server.long_text.segments import Turn
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
@@ -51,7 +52,11 @@ async def start_synthesis(
             record.playback = Playback() if body.stream else None
         await ticket.wait_until_running()
     with closing(_audio_pipeline(body, services)) as pipeline:
-        stream = submit(turns, body, model.engine) if submit_live is None else submit_live(turns[0].request)
+        if submit_live is None:
+            submit_one = guarded(model.engine, services.settings.guards, record, deadline.met)
+            stream = submit(turns, body, model.info, submit_one)
+        else:
+            stream = submit_live(turns[0].request)
         trim = services.settings.trim_leading_silence
         timing = _word_timing(body, model, services)
         record.times_words = timing is not None

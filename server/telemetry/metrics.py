@@ -135,6 +135,12 @@ class Metrics:
         )
         self._audio = Counter("sonant_audio_seconds", "Seconds of synthesized speech.", ["task"], registry=registry)
         self._characters = Counter("sonant_characters", "Characters of accepted text.", ["task"], registry=registry)
+        self._retries = Counter(
+            "sonant_piece_retries", "Faulty pieces of speech that were made again.", ["fault"], registry=registry
+        )
+        self._failures = Counter(
+            "sonant_piece_failures", "Faulty pieces of speech that ended their request.", ["fault"], registry=registry
+        )
         self._underruns = Counter(
             "sonant_underruns", "Buffer underruns of a client that plays from the first byte.", registry=registry
         )
@@ -154,6 +160,10 @@ class Metrics:
     def _count(self, record: RequestRecord) -> None:
         task = record.task or _UNKNOWN
         self._requests.labels(record.outcome, task).inc()
+        for fault, count in record.retries.items():
+            self._retries.labels(fault).inc(count)
+        if record.fault is not None:
+            self._failures.labels(record.fault).inc()
         if record.task is None:
             return
         self._characters.labels(task).inc(record.characters or 0)

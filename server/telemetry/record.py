@@ -26,6 +26,11 @@ class Playback:
         self._empty_at: float | None = None
         """When the player's buffer runs empty; None before the first audio."""
 
+    @property
+    def remaining(self) -> float:
+        """Seconds of audio in the player's buffer; 0 before the first audio and during an underrun."""
+        return 0.0 if self._empty_at is None else max(0.0, self._empty_at - self._clock())
+
     def add_audio(self, seconds: float) -> None:
         """Record that ``seconds`` of audio are sent now."""
         now = self._clock()
@@ -87,6 +92,7 @@ class RequestRecord:
     parts: number of utterances of this request, if it has several.
     times_words: whether the request wants the times of its words, and they are kept.
     words: the words whose times are known; None where their language is not covered.
+    retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
     turns: number of turns of several speakers, if ``input`` was a list.
     """
 
@@ -117,6 +123,8 @@ class RequestRecord:
     parts: int = 0
     times_words: bool = False
     words: TimedWords | None = None
+    retries: dict[str, int] = field(default_factory=dict)
+    fault: str | None = None
     turns: int | None = None
 
     def __post_init__(self) -> None:
@@ -200,6 +208,10 @@ class RequestRecord:
         if self.playback is not None:
             self.playback.add_backpressure(seconds)
 
+    def add_retry(self, fault: str) -> None:
+        """Record that a piece of speech is made again because of ``fault``."""
+        self.retries[fault] = self.retries.get(fault, 0) + 1
+
     def add_part(self, part: RequestRecord) -> None:
         """Add the finished utterance ``part`` to the totals of this request.
 
@@ -213,6 +225,8 @@ class RequestRecord:
         self.characters = (self.characters or 0) + (part.characters or 0)
         self.samples += part.samples
         self.engine_seconds += part.engine_seconds
+        for fault, count in part.retries.items():
+            self.retries[fault] = self.retries.get(fault, 0) + count
 
     def failed(self, error: BaseException) -> None:
         """Record that the request ended with ``error``, before or after its status line was sent."""
@@ -258,6 +272,8 @@ class RequestRecord:
             "rtf": self.real_time_factor,
             "underruns": self.playback.underruns if self.playback and self.samples else None,
             "finish": None if self.completion is None else self.completion.finish_reason.value,
+            "retries": ",".join(f"{fault}:{count}" for fault, count in sorted(self.retries.items())) or None,
+            "fault": self.fault,
             "error": self.failure,
             "param": self.param,
         }

@@ -27,12 +27,12 @@ def read(folder: Path, text: str | None) -> SpeechProfile:
 
 
 def test_without_the_file_the_profile_is_the_one_of_the_published_checkpoints(tmp_path: Path) -> None:
-    assert read(tmp_path, None) == SpeechProfile(("unicode", "markup", "emoji"), (), 300, (1.0, 30.0))
+    assert read(tmp_path, None) == SpeechProfile(("unicode", "markup", "emoji"), (), 300, (1.0, 30.0), None)
 
 
 def test_the_pocket_checkpoint_reads_english_with_every_step() -> None:
     profile = read_speech_profile(POCKET, Checksums.load(POCKET))
-    assert profile == SpeechProfile(EVERY_STEP, ("english",), 200, (1.0, 7.0))
+    assert profile == SpeechProfile(EVERY_STEP, ("english",), 200, (1.0, 7.0), 18.7)
 
 
 def test_a_key_that_is_left_out_has_its_default(tmp_path: Path) -> None:
@@ -48,6 +48,7 @@ def test_a_key_that_is_left_out_has_its_default(tmp_path: Path) -> None:
         ({"languages": ["English"]}, 'languages.0 must be a lower-case name, found "English"'),
         ({"piece_characters": 3}, "piece_characters must be at least 40, found 3"),
         ({"piece_characters": "200"}, 'piece_characters must be an integer, found "200"'),
+        ({"characters_per_second": 0}, "characters_per_second must be greater than 0, found 0"),
         (
             {"reference_seconds": [7, 1]},
             "reference_seconds must be two numbers above 0 in ascending order, found [7, 1]",
@@ -73,7 +74,7 @@ def test_the_engine_and_the_front_end_have_the_same_steps() -> None:
 
 
 def test_clients_of_the_engine_receive_the_profile() -> None:
-    profile = SpeechProfile(EVERY_STEP, ("french",), 90, (2.0, 3.5))
+    profile = SpeechProfile(EVERY_STEP, ("french",), 90, (2.0, 3.5), 14.5)
     info = EngineInfo("m", ("Base",), (), ("English", "French"), None, False, True, 64, "cpu", profile)
     assert EngineInfo.from_bytes(info.to_bytes()) == info
     assert info.readable_languages == ("french",)

@@ -1,0 +1,1 @@
+"""Guards: detect silent, runaway, truncated and repeating speech, and make a piece that nobody heard again."""

@@ -1,0 +1,75 @@
+"""The range of durations that is plausible for the speech of a text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+_SPELLED = re.compile(r"\d|(?<![^\W\d_])[A-Z](?![^\W\d_])|(?<=[A-Z])[A-Z]|[A-Z](?=[A-Z])")
+"""Digits, and letters that may be read by their names."""
+_SPELLED_WEIGHT = 6
+"""Letters in the name of a letter, a digit or a symbol, with its share of the words around it: "and", "thousand"."""
+_WIDE_WEIGHT = 3
+"""Weight of a wide character: a Chinese character or a Korean syllable takes as long to say as three letters."""
+_FASTEST, _SLOWEST = 1.4, 1.6
+"""How much faster and slower than the checkpoint's pace a voice may speak."""
+_SHORTER_SECONDS, _LONGER_SECONDS = 0.3, 1.5
+"""Added to the range, because very short texts vary most."""
+_VERY_SHORT = 20
+"""Characters of the longest very short text."""
+_USUAL, _USUAL_SECONDS, _SPELLED_LEAST = 1.3, 0.7, 2
+"""The usual range of very short texts: slowness, seconds on top, and letters for one that may be spelled."""
+_PAUSE_SECONDS = 0.6
+"""Longest pause at a punctuation mark."""
+_PAUSES = re.compile(r"[.,;:!?…–—\n。、，；：？！]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Seconds from the first to the last speech of a text.
+
+    shortest, longest: the least and the most that are plausible. usual: what a very short text seldom exceeds; None
+    for a longer one.
+    """
+
+    shortest: float
+    longest: float
+    usual: float | None
+
+
+def expected_speech(text: str, characters_per_second: float) -> Expectation:
+    """Return how long ``text`` may take to say.
+
+    A symbol, a digit or a capital letter may be silent or take as long as a word, depending on how it is read. The
+    lower bound takes each for a letter or for nothing, the upper bound for a word.
+
+    characters_per_second: the pace of the checkpoint's voices, pauses and spaces included.
+    """
+    letters = symbols = spaces = wide = 0
+    for character in text:
+        if unicodedata.east_asian_width(character) in "WF":
+            wide += character.isalnum()
+        elif character.isalnum():
+            letters += 1
+        elif character.isspace():
+            spaces += 1
+        elif unicodedata.category(character)[0] == "S" or character in "@#%&*/\\":
+            symbols += 1
+    least = letters + spaces + wide * _WIDE_WEIGHT
+    spelled = symbols + len(_SPELLED.findall(text))
+    most = least + spelled * _SPELLED_WEIGHT
+    pauses = len(_PAUSES.findall(text)) * _PAUSE_SECONDS
+    usual = None
+    if is_very_short(text):
+        usual = (least + spelled * _SPELLED_LEAST) / characters_per_second * _USUAL + _USUAL_SECONDS
+    return Expectation(
+        max(0.0, least / characters_per_second / _FASTEST - _SHORTER_SECONDS),
+        most / characters_per_second * _SLOWEST + pauses + _LONGER_SECONDS,
+        usual,
+    )
+
+
+def is_very_short(text: str) -> bool:
+    """Return whether ``text`` is so short that a voice may not stabilize, and tends to go on after its end."""
+    return len(text) <= _VERY_SHORT

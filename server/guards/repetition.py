@@ -1,0 +1,36 @@
+"""Finds a talker that is stuck: it repeats one code, or a cycle of codes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LONGEST_CYCLE = 25
+"""Frames of the longest cycle that is searched (2 s)."""
+
+
+class CodeCycles:
+    """The length of the current repetition in the codes of codebook 0, the one that carries the words.
+
+    Attributes:
+        repeated: for how many frames the latest codes have repeated the cycle before them, for the cycle of which most
+            frames were repeated. 0 when the latest code repeats none.
+        period: frames of that cycle.
+    """
+
+    def __init__(self) -> None:
+        self.repeated = 0
+        self.period = 0
+        self._recent = np.full(_LONGEST_CYCLE, -1, np.int32)
+        """The latest codes, the last one first."""
+        self._runs = np.zeros(_LONGEST_CYCLE, np.int64)
+        """For each period from 1: the number of latest codes equal to the one that many frames before."""
+
+    def add(self, codes: NDArray[np.int16]) -> None:
+        """Add the codes of codebook 0 of consecutive frames, int16 [n]."""
+        for code in codes.tolist():
+            self._runs = (self._runs + 1) * (self._recent == code)
+            self._recent = np.roll(self._recent, 1)
+            self._recent[0] = code
+        self.period = int(np.argmax(self._runs)) + 1
+        self.repeated = int(self._runs[self.period - 1])

@@ -1,0 +1,190 @@
+"""One piece of speech that is checked while it is made, and made again if nobody has heard it yet."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from engine.protocol.engine import EngineStream
+from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest
+from server.audio.pipeline import has_audible
+from server.errors import ApiError
+from server.guards.check import Fault, PieceCheck
+from server.telemetry.record import RequestRecord
+
+log = logging.getLogger("sonant.guards")
+
+_RETRIES = 2
+"""How often a piece is made again."""
+_DESCRIPTIONS = {
+    Fault.SILENT: "was silent",
+    Fault.RUNAWAY: "was much longer than its text",
+    Fault.TRUNCATED: "was much shorter than its text",
+    Fault.REPEATING: "repeated the same sound",
+    Fault.LENGTH: "did not end before the length limit",
+    Fault.LONG: "was longer than usual for so short a text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _LongAttempt:
+    """A complete attempt that is longer than usual. seconds: of speech."""
+
+    seconds: float
+    chunks: deque[AudioChunk]
+    completion: Completion
+
+
+class GuardedStream:
+    """The chunks of one piece. Holds them back while that is possible, to make a faulty piece again unheard.
+
+    A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
+    Of attempts that are only ``LONG``, the shortest is kept when no better one follows. An attempt that is not wanted
+    any more is cancelled in the engine. After ``cancel`` the iteration ends.
+
+    Args:
+        submit: starts an attempt: ``Engine.submit``.
+        request: what to say. Later attempts have seeds that follow from its seed.
+        check: returns the check of a new attempt.
+        hold_seconds: returns for how many seconds audio may still be held back; None for until the piece is complete.
+            Audio before the first audible sample is always held back.
+        record: is told of retries and of the fault that ends the request.
+        on_audible: is called when audible audio has arrived for the first time, even if it is held back.
+    """
+
+    def __init__(
+        self,
+        submit: Callable[[SpeechRequest], EngineStream],
+        request: SpeechRequest,
+        check: Callable[[], PieceCheck],
+        hold_seconds: Callable[[], float | None],
+        record: RequestRecord,
+        on_audible: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._submit, self._request = submit, request
+        self._new_check, self._check = check, check()
+        self._hold_seconds, self._record, self._on_audible = hold_seconds, record, on_audible
+        self._stream = submit(request)
+        self._attempt = 0
+        self._held: deque[AudioChunk] = deque()
+        self._audible = self._released = self._ended = self._cancelled = False
+        self._completion: Completion | None = None
+        self._long: _LongAttempt | None = None
+
+    @property
+    def completion(self) -> Completion:
+        """How the accepted attempt ended. Raises RuntimeError until the iteration has ended."""
+        if self._cancelled:
+            return Completion(FinishReason.CANCELLED, 0, 0)
+        if self._completion is None:
+            raise RuntimeError("the piece has not ended")
+        return self._completion
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AudioChunk:
+        while not self._cancelled:
+            if self._released and self._held:
+                return self._held.popleft()
+            if self._ended:
+                break
+            await self._receive()
+        raise StopAsyncIteration
+
+    def cancel(self) -> None:
+        """Abort. No-op once the piece has ended."""
+        self._cancelled = not self._ended
+        self._stream.cancel()
+
+    async def _receive(self) -> None:
+        """Receive a chunk or the end of the piece, or release what may not be held back any longer."""
+        seconds = self._hold_seconds() if self._held and self._audible and not self._released else None
+        try:
+            async with asyncio.timeout(None if seconds is None else max(0.0, seconds)) as timeout:
+                chunk = await anext(self._stream, None)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            self._released = True
+            return
+        if chunk is None:
+            self._end()
+            return
+        self._held.append(chunk)
+        if (fault := self._check.add(chunk)) is not None:
+            self._make_again(fault)
+        elif not self._audible and has_audible(chunk.samples):
+            self._audible = True
+            self._on_audible()
+        if self._audible and not self._released:
+            seconds = self._hold_seconds()
+            self._released = seconds is not None and seconds <= 0
+
+    def _end(self) -> None:
+        completion = self._stream.completion
+        fault = self._check.end(completion.finish_reason)
+        if fault is Fault.LONG and not self._released:
+            attempt = _LongAttempt(self._check.activity.speech_seconds, self._held, completion)
+            self._long = attempt if self._long is None else min(attempt, self._long, key=lambda each: each.seconds)
+        if fault is None or (fault is Fault.LONG and self._released):
+            self._accept(completion)
+        else:
+            self._make_again(fault)
+
+    def _accept(self, completion: Completion) -> None:
+        self._completion = completion
+        self._ended = self._released = True
+
+    def _make_again(self, fault: Fault) -> None:
+        """Start the next attempt. Raises ApiError when the audio has been heard, or there are no more attempts."""
+        self._stream.cancel()
+        text = self._request.text
+        seconds = self._check.activity.seconds
+        what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
+        if self._released or self._attempt == _RETRIES or _deterministic(self._request.sampling):
+            if self._long is not None:
+                self._held = self._long.chunks
+                self._accept(self._long.completion)
+                return
+            self._record.fault = fault.value
+            log.warning("id=%s %s; attempt %d, giving up", self._record.id, what, self._attempt + 1)
+            self._ended = True
+            raise speech_failed(fault, self._attempt + 1)
+        self._attempt += 1
+        self._record.add_retry(fault.value)
+        log.warning("id=%s %s; attempt %d, made again with another seed", self._record.id, what, self._attempt)
+        seed = retry_seed(self._request.sampling.seed, self._attempt)
+        self._held = deque()
+        self._audible = False
+        self._check = self._new_check()
+        self._stream = self._submit(replace(self._request, sampling=replace(self._request.sampling, seed=seed)))
+
+
+def speech_failed(fault: Fault, attempts: int) -> ApiError:
+    """Return the error for speech with a fault that cannot be mended."""
+    tried = f" in each of {attempts} attempts" if attempts > 1 else ""
+    return ApiError(
+        f"the speech {_DESCRIPTIONS[fault]}{tried} ({fault.value}): send the request again with another seed, or the "
+        "text in shorter parts and in plain words; with guards: off the server delivers such speech",
+        status=500,
+        code="speech_failed",
+    )
+
+
+def retry_seed(seed: int | None, attempt: int) -> int | None:
+    """Return the seed of an attempt, from 1: derived from the seed of the piece, or None if it has none."""
+    if seed is None:
+        return None
+    digest = hashlib.blake2b(f"{seed}:attempt {attempt}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _deterministic(sampling: SamplingParams) -> bool:
+    """Whether another seed gives the same speech."""
+    return sampling.greedy or (sampling.temperature == 0 and sampling.subtalker_temperature == 0)
