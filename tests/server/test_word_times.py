@@ -128,3 +128,15 @@ def test_other_granularities_are_refused(client: httpx.Client, value: object) ->
     assert response.status_code == 400
     assert error["param"].startswith("timestamp_granularities")
     assert error["message"].startswith("timestamp_granularities")
+
+
+def test_each_piece_of_a_long_live_text_has_its_words(serving: Serving) -> None:
+    text = "This is a sentence of the text, and it goes on. " * 12
+    with session(serving, language="English", timestamp_granularities=["word"], max_new_tokens=8) as socket:
+        send_utterance(socket, text, 1000)
+        _, events = receive_utterance(socket)
+    pieces = [event["words"] for event in events if event["type"] == "speech.audio.words"]
+    assert len(pieces) > 1
+    for words in pieces:
+        assert [word["word"] for word in words] == text.split()[: len(words)]
+    assert pieces[0][-1]["end"] <= pieces[1][0]["start"]
