@@ -15,8 +15,8 @@ _BREAK = re.compile(r"[\s—…]+")
 """Separates the phonemes of two words. ``server.alignment.tokens`` splits the text in the same places."""
 _LOOK_AHEAD = 3
 """Sounds that may lack a label: a pause can cover them."""
-_MOST_LOST = 2
-"""Sounds without a label for which an utterance is dropped."""
+_MOST_LOST, _MOST_LOST_SHARE = 2, 0.03
+"""Sounds that may lack a label, in any utterance and as a share of a long one."""
 
 
 class Unaligned(ValueError):
@@ -97,6 +97,7 @@ def _follow(sounds: list[_Sound], labels: NDArray[np.int16]) -> NDArray[np.int64
         lost += found - current - 1
         current = found
         of_label[index] = current
-    if lost > _MOST_LOST or len(sounds) - 1 - current > _MOST_LOST:
-        raise Unaligned(f"{lost + len(sounds) - 1 - current} of {len(sounds)} sounds have no label")
+    lost += len(sounds) - 1 - current
+    if lost > max(_MOST_LOST, _MOST_LOST_SHARE * len(sounds)):
+        raise Unaligned(f"{lost} of {len(sounds)} sounds have no label")
     return of_label
