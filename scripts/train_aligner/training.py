@@ -73,8 +73,13 @@ def batch_losses(network: AlignerNetwork, batch: Batch) -> tuple[Tensor, Tensor]
 
 
 def _target(scores: Tensor, batch: Batch, nearest: Tensor) -> Tensor:
-    """Return the log-probability [b, frames] of the letters of each frame's word, near the frame's position in it."""
-    same = batch.segments[:, nearest, None] == batch.token_segments[:, None]
+    """Return the log-probability [b, frames] of the letters of each frame's word, near the frame's position in it.
+
+    For a frame of silence it is that of all boundaries: one silence sounds like another.
+    """
+    segments, token_segments = batch.segments[:, nearest, None], batch.token_segments[:, None]
+    silent = (segments % 2 == 0) & (token_segments >= 0) & (token_segments % 2 == 0)
+    same = (segments == token_segments) | silent
     distance = (batch.within[:, nearest, None] - batch.token_within[:, None]) / _SPREAD
     prior = torch.where(same, -0.5 * distance.square(), -1e4)
     return torch.logsumexp(scores + prior - torch.logsumexp(prior, 2, keepdim=True), 2).clamp(min=-20.0)

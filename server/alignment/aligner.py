@@ -39,7 +39,10 @@ class Aligner:
         tokens = tokens_of(words)
         frames = self._network.encode_frames(log_mel(samples))
         encoded = self._network.encode_tokens(tokens.ids)
-        blocks = (scores(frames[start : start + _BLOCK], encoded) for start in range(0, len(frames), _BLOCK))
+        boundaries = tokens.words < 0
+        blocks = (
+            scores(frames[start : start + _BLOCK], encoded, boundaries) for start in range(0, len(frames), _BLOCK)
+        )
         path = best_path(blocks, tokens.words, to_end=complete)
         return _times(words, tokens.words[path], len(samples) / RATE)
 

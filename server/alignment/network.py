@@ -16,6 +16,9 @@ from server.alignment.tokens import VOCABULARY
 _BLOCK = 1000
 """Frames that are encoded at once (10 s), which bounds the memory."""
 
+_LEAST = 1e-30
+"""Added to probabilities before their logarithm."""
+
 Array = NDArray[np.float32]
 
 
@@ -102,11 +105,23 @@ class Network:
             yield features[begin : start + _BLOCK + halo], start - begin, min(_BLOCK, len(features) - start)
 
 
-def scores(frames: Array, tokens: Array) -> Array:
-    """Return log-probabilities [n, m] of the tokens for each frame. frames: [n, width]; tokens: [m, width + 1]."""
+def scores(frames: Array, tokens: Array, boundaries: NDArray[np.bool_]) -> Array:
+    """Return log-probabilities [n, m] of the tokens for each frame.
+
+    A boundary has the probability of all boundaries together: one silence sounds like another. Otherwise a long pause
+    would be drawn to the boundary where the text makes a pause most likely.
+
+    Args:
+        frames: [n, width].
+        tokens: [m, width + 1].
+        boundaries: whether each token is a boundary [m].
+    """
     raw: Array = frames @ tokens[:, :-1].T + tokens[:, -1]
     raw -= raw.max(1, keepdims=True)
-    raw -= np.log(np.exp(raw).sum(1, keepdims=True))
+    likelihoods = np.exp(raw)
+    raw -= np.log(likelihoods.sum(1, keepdims=True))
+    silence = likelihoods[:, boundaries].sum(1) / likelihoods.sum(1)
+    raw[:, boundaries] = np.log(silence + _LEAST)[:, None]
     return raw
 
 

@@ -62,6 +62,11 @@ class WordTiming:
         """Record that of all samples received only the last ``samples`` are in the file: the others were trimmed."""
         self._trimmed = self._received - samples
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether the words of any piece were not returned yet."""
+        return bool(self._pending)
+
     def ready(self) -> Iterator[Words]:
         """Yield the words of each further piece that is aligned by now, in order."""
         while self._pending and self._pending[0].done():
