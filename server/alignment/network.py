@@ -88,6 +88,16 @@ class Network:
             raise ValueError(f"{message}: train it again with scripts.train_aligner")
         return network
 
+    @property
+    def halo(self) -> int:
+        """Frames on each side that the row of a frame depends on."""
+        return self._frames.halo
+
+    @property
+    def width(self) -> int:
+        """Width of the rows of frames."""
+        return len(self._frames.bias)
+
     def encode_tokens(self, ids: NDArray[np.int64]) -> Array:
         """Return rows [n, width + 1] for token ids [n]."""
         return self._tokens(self._embedding[ids])

@@ -1,8 +1,6 @@
-"""The best monotonic path of speech frames through the tokens of a text."""
+"""The best monotonic path of speech frames through the tokens of a text, found while the frames arrive."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,32 +11,22 @@ _SKIPPED_LETTER = -1.0
 """Log-probability of a letter that has no frame. A boundary without a frame costs nothing."""
 _BAND = 512
 """Tokens around the current position that are considered. It bounds the memory, and is over 20 s of speech."""
+_PLAUSIBLE = np.float32(30.0)
+"""Paths whose log-probability is lower than the best one's by more are given up when a beginning is settled."""
 _IMPOSSIBLE = np.float32(-1e30)
 
 Array = NDArray[np.float32]
+Path = NDArray[np.int64]
 
 
-def best_path(blocks: Iterable[Array], words: NDArray[np.int64], *, to_end: bool = True) -> NDArray[np.int64]:
-    """Return the token of each frame, int64 [frames].
+class Viterbi:
+    """The best paths to each token of a band, and the moves that lead there.
 
     A path starts at the first boundary or in the first word. It never goes back, and visits every word that it passes.
-
-    Args:
-        blocks: log-probabilities [some frames, tokens] of consecutive frames.
-        words: index of each token's word [tokens]; -1 for a boundary.
-        to_end: whether the path must end in or after the last word. False for speech that was cut.
     """
-    trellis = _Trellis(words)
-    for block in blocks:
-        for row in block:
-            trellis.add(row)
-    return trellis.path(to_end)
-
-
-class _Trellis:
-    """The best paths to each token of a band, and the moves that lead there."""
 
     def __init__(self, words: NDArray[np.int64]) -> None:
+        """words: index of each token's word [tokens]; -1 for a boundary."""
         self._words, self._costs = words, _step_costs(words)
         self._width = min(_BAND, len(words))
         self._begin = 0
@@ -52,31 +40,53 @@ class _Trellis:
         )
         """[step, token]: the best path to the token that is so many steps before."""
         self._moves: list[NDArray[np.int8]] = []
+        """For each frame that is not settled: the step that leads to each token of the band."""
         self._begins: list[int] = []
+        self._started = False
 
-    def add(self, row: Array) -> None:
-        """Extend the paths by a frame with the log-probabilities ``row`` [tokens]."""
-        if self._moves:
-            self._follow()
-            band = slice(self._begin, self._begin + self._width)
-            candidates = self._sources + self._costs[:, band]
-            self._moves.append(candidates.argmax(0).astype(np.int8))
-            np.add(candidates.max(0), row[band], out=self._best)
-        else:
-            first = np.flatnonzero(self._words == 0)
-            start = slice(0, min(self._width, int(first[-1]) + 1 if len(first) else 1))
-            self._best[start] = row[start]
-            self._moves.append(np.zeros(self._width, np.int8))
-        self._begins.append(self._begin)
+    def add(self, rows: Array) -> None:
+        """Extend the paths by frames with log-probabilities [frames, tokens]."""
+        for row in rows:
+            if self._started:
+                self._follow()
+                band = slice(self._begin, self._begin + self._width)
+                candidates = self._sources + self._costs[:, band]
+                self._moves.append(candidates.argmax(0).astype(np.int8))
+                np.add(candidates.max(0), row[band], out=self._best)
+            else:
+                first = np.flatnonzero(self._words == 0)
+                start = slice(0, min(self._width, int(first[-1]) + 1 if len(first) else 1))
+                self._best[start] = row[start]
+                self._moves.append(np.zeros(self._width, np.int8))
+                self._started = True
+            self._begins.append(self._begin)
 
-    def path(self, to_end: bool) -> NDArray[np.int64]:
-        """Return the token of each frame on the best path."""
-        tokens = np.empty(len(self._moves), np.int64)
-        token = self._end(to_end)
-        for index in range(len(tokens) - 1, -1, -1):
-            tokens[index] = token
+    def settled(self) -> Path:
+        """Return the tokens of further frames, in order, on which all plausible paths agree by now."""
+        plausible = self._best > self._best.max(initial=_IMPOSSIBLE) - _PLAUSIBLE
+        tokens = self._begin + np.flatnonzero(plausible)
+        for index in range(len(self._moves) - 1, -1, -1):
+            if len(tokens) and tokens[0] == tokens[-1]:
+                self._best[~plausible] = _IMPOSSIBLE
+                return self._taken(index, int(tokens[0]))
+            tokens = tokens - self._moves[index][tokens - self._begins[index]]
+        return np.zeros(0, np.int64)
+
+    def rest(self, *, to_end: bool = True) -> Path:
+        """Return the tokens of the frames that are left on the best path.
+
+        to_end: whether the path must end in or after the last word. False for speech that was cut.
+        """
+        return self._taken(len(self._moves) - 1, self._end(to_end))
+
+    def _taken(self, last: int, token: int) -> Path:
+        """Return the path that has ``token`` in frame ``last``, from the first frame that is left, and forget it."""
+        path = np.empty(last + 1, np.int64)
+        for index in range(last, -1, -1):
+            path[index] = token
             token -= int(self._moves[index][token - self._begins[index]])
-        return tokens
+        del self._moves[: last + 1], self._begins[: last + 1]
+        return path
 
     def _follow(self) -> None:
         """Move the band when the best path is in its last third."""

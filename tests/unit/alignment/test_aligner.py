@@ -103,3 +103,16 @@ print(cpu() - used)
 """
     printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     assert int(printed.stdout) == 0
+
+
+@pytest.mark.parametrize("size", [100, 1920, 7000, 40_000])
+def test_speech_that_arrives_in_parts_has_the_same_times(size: int) -> None:
+    recording = max(RECORDINGS, key=lambda each: len(each.times))
+    alignment = english_aligner().start(recording.text)
+    found = []
+    for start in range(0, len(recording.samples), size):
+        alignment.add(recording.samples[start : start + size])
+        found += alignment.settled()
+    early = len(found)
+    assert found + alignment.finish() == english_aligner().align(recording.samples, recording.text)
+    assert early > len(recording.times) // 2 or size > 10_000

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from server.alignment.viterbi import _SKIPPED_LETTER, best_path
+from server.alignment.viterbi import _SKIPPED_LETTER, Viterbi
 
 WORDS = np.array([-1, 0, 0, -1, 1, -1])
 """Two words, with two letters and with one."""
+
+
+def best_path(blocks: list[NDArray[np.float32]], words: NDArray[np.int64], *, to_end: bool = True) -> NDArray[np.int64]:
+    viterbi = Viterbi(words)
+    for block in blocks:
+        viterbi.add(block)
+    return viterbi.rest(to_end=to_end)
 
 
 def score(path: tuple[int, ...], rows: NDArray[np.float32]) -> float | None:
@@ -57,3 +64,18 @@ def test_fewer_frames_than_tokens_give_a_path() -> None:
     path = best_path([np.zeros((3, len(words)), np.float32)], words)
     assert len(path) == 3
     assert (np.diff(path) >= 0).all()
+
+
+@pytest.mark.parametrize("step", [1, 7, 100])
+def test_what_is_settled_early_is_the_beginning_of_the_best_path(step: int) -> None:
+    words = np.repeat(np.arange(60), 4)
+    words[::4] = -1
+    rows = np.random.default_rng(step).normal(0, 3, (500, len(words))).astype(np.float32)
+    rows[np.arange(500), np.arange(500) * len(words) // 500] += 8
+    viterbi, settled = Viterbi(words), [np.zeros(0, np.int64)]
+    for start in range(0, len(rows), step):
+        viterbi.add(rows[start : start + step])
+        settled.append(viterbi.settled())
+    early = sum(map(len, settled))
+    assert early > 300
+    assert np.array_equal(np.concatenate([*settled, viterbi.rest()]), best_path([rows], words))
