@@ -9,12 +9,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from server.alignment.aligner import english_aligner
-from server.alignment.timed_words import WordTime
-
 log = logging.getLogger("sonant")
 
 _NICENESS = 10
@@ -26,11 +20,6 @@ _SET_THREADS = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64
 def aligner_threads() -> ThreadPoolExecutor:
     """Return the executor of all alignments. Its thread starts with its first task."""
     return ThreadPoolExecutor(1, "aligner", initializer=_prepare_thread)
-
-
-def align_words(samples: NDArray[np.int16], text: str, complete: bool) -> list[WordTime]:
-    """Return the words of an English ``text`` with their times. The arguments are those of ``Aligner.align``."""
-    return english_aligner().align(samples, text, complete=complete)
 
 
 def _prepare_thread() -> None:

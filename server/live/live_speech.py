@@ -69,7 +69,7 @@ class LiveSpeech:
         self._samples = 0
         """Number of samples passed on."""
         self.spoken: deque[SpokenPiece] = deque()
-        """The pieces that have ended, for the consumer to take."""
+        """The pieces that have begun, for the consumer to take."""
 
     @property
     def ready(self) -> bool:
@@ -104,14 +104,17 @@ class LiveSpeech:
             current = self._current
             for silence in self._joiner.pause(current.piece.pause) if current.piece.pause else ():
                 yield self._chunk(silence)
-            start = self._samples
+            spoken = SpokenPiece(self._samples, self._request.language)
+            self.spoken.append(spoken)
             async for chunk in current.stream:
                 current.frames += len(chunk.codes)
                 self._submit_ahead(current)
+                spoken.text = current.text if current.piece.ended else None
                 samples = self._joiner.join(chunk.samples, self._pause_after)
                 if len(samples):
                     yield self._chunk(samples, chunk.codes)
-            self.spoken.append(self._spoken(current, start))
+            spoken.text, spoken.end = current.text, self._samples
+            spoken.complete = current.stream.completion.finish_reason is FinishReason.STOP
             self._completions.append(current.stream.completion)
             cancelled = self._completions[-1].finish_reason is FinishReason.CANCELLED
             if cancelled or not current.piece.ended:  # or it was cut at its length limit, before its text was complete
@@ -175,7 +178,3 @@ class LiveSpeech:
     def _chunk(self, samples: Samples, codes: NDArray[np.int16] = _NO_CODES) -> AudioChunk:
         self._samples += len(samples)
         return AudioChunk(samples, codes)
-
-    def _spoken(self, utterance: _Utterance, start: int) -> SpokenPiece:
-        complete = utterance.stream.completion.finish_reason is FinishReason.STOP
-        return SpokenPiece(utterance.text, self._request.language, start, self._samples, complete)

@@ -43,7 +43,7 @@ class LongSpeech:
     The samples of its chunks differ from those of the engine at the joints (``Joiner``); the codes are the engine's.
 
     Attributes:
-        spoken: the segments that have ended, for the consumer to take.
+        spoken: the segments that have begun, for the consumer to take.
     """
 
     def __init__(self, submit: Submit, segments: Iterator[Segment]) -> None:
@@ -74,7 +74,8 @@ class LongSpeech:
         while (piece := self._current) is not None:
             for silence in self._joiner.pause(piece.pause) if piece.pause else ():
                 yield self._chunk(silence)
-            start = self._samples
+            spoken = SpokenPiece(self._samples, piece.request.language, piece.request.text)
+            self.spoken.append(spoken)
             async for chunk in piece.stream:
                 piece.frames += len(chunk.codes)
                 self._submit_ahead(piece)
@@ -83,7 +84,8 @@ class LongSpeech:
                 if len(samples):
                     yield self._chunk(samples)
             self._current = self._after(piece)
-            self.spoken.append(self._spoken(piece, start))
+            spoken.complete = piece.stream.completion.finish_reason is FinishReason.STOP
+            spoken.end = self._samples
         if self._upcoming is not None:
             for silence in self._joiner.pause(self._upcoming.pause, last=True):
                 yield self._chunk(silence)
@@ -106,10 +108,6 @@ class LongSpeech:
         codes, self._codes = self._codes, _NO_CODES
         self._samples += len(samples)
         return AudioChunk(samples, codes)
-
-    def _spoken(self, piece: _Piece, start: int) -> SpokenPiece:
-        complete = piece.stream.completion.finish_reason is FinishReason.STOP
-        return SpokenPiece(piece.request.text, piece.request.language, start, self._samples, complete)
 
     def _submit_ahead(self, piece: _Piece) -> None:
         """Submit the next piece if ``piece`` is almost complete."""

@@ -9,22 +9,22 @@ from typing import Protocol
 from engine.protocol.engine import AudioStream
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SpokenPiece:
-    """A piece that has ended.
+    """A piece that has begun. Its stream sets the other fields as they become known.
 
-    text, language: as in its engine request. start, end: its first sample in the stream, and the one after its last.
-    complete: False if the speech was cut before the end of the text.
+    start, end: its first sample in the stream, and the one after its last. text: None while more may follow. language:
+    as in its engine request. complete: False if the speech was cut before the end of the text.
     """
 
-    text: str
-    language: str
     start: int
-    end: int
-    complete: bool
+    language: str
+    text: str | None = None
+    end: int | None = None
+    complete: bool = True
 
 
 class SpokenStream(AudioStream, Protocol):
-    """An AudioStream of several pieces. spoken: the pieces that have ended, for the consumer to take."""
+    """An AudioStream of several pieces. spoken: the pieces that have begun, for the consumer to take."""
 
     spoken: deque[SpokenPiece]

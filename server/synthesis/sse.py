@@ -26,7 +26,7 @@ _PING_SECONDS = 2
 async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIterator[bytes]:
     """Yield the audio file as delta events, then a done event with the usage; on a failure, an error event.
 
-    If the request wants the times of the words, a words event follows the audio of each piece of the text.
+    If the request wants the times of the words, words events follow their audio.
     """
     try:
         async for piece in utterance.encoded():
@@ -66,7 +66,7 @@ async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECOND
 
 
 def words_event(words: WordFields) -> dict[str, Any]:
-    """Return the event with the times of the words of a piece, for SSE and live sessions."""
+    """Return the event with the times of words, for SSE and live sessions."""
     return {"type": "speech.audio.words", "words": words}
 
 

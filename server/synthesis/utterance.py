@@ -17,7 +17,7 @@ from server.synthesis.word_timing import Words, WordTiming
 from server.telemetry.record import RequestRecord
 
 WordFields = list[dict[str, Any]] | None
-"""The words of a piece as JSON fields; None where the language is not covered."""
+"""Words as JSON fields; None where the language is not covered."""
 _NO_SAMPLES = np.zeros(0, np.int16)
 
 
@@ -93,12 +93,12 @@ class Utterance:
             pass
 
     def timed_words(self) -> Iterator[WordFields]:
-        """Yield the words of each piece whose times are known and were not returned before, without waiting."""
+        """Yield the words whose times are known by now and were not returned before, in groups, without waiting."""
         for words in self._timing.ready() if self._timing is not None else ():
             yield self._recorded(words)
 
     async def remaining_words(self) -> AsyncIterator[WordFields]:
-        """Yield the words of each further piece, after all audio is read. Nothing if the request does not want them."""
+        """Yield the words that are left after all audio is read. Nothing if the request does not want them."""
         if self._timing is not None:
             async for words in self._timing.rest():
                 yield self._recorded(words)

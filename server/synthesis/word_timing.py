@@ -1,4 +1,4 @@
-"""Word timestamps of one request: aligns each piece of its speech in a thread, beside the stream."""
+"""Word timestamps of one request: aligns its speech with its text in a thread, beside the stream."""
 
 from __future__ import annotations
 
@@ -13,50 +13,75 @@ from numpy.typing import NDArray
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishReason, SpeechRequest
-from server.alignment.aligner import LANGUAGE
+from server.alignment.aligner import LANGUAGE, Alignment, english_aligner
 from server.alignment.timed_words import WordTime
-from server.alignment.worker import align_words
 from server.long_text.spoken_piece import SpokenPiece
 from server.text.language import text_language
 
 log = logging.getLogger("sonant.requests")
 
+_STEP = SAMPLE_RATE // 4
+"""Samples that are aligned at once. Smaller steps cost more, and larger ones give the words later."""
+
 Words = list[WordTime] | None
-"""The words of a piece; None where the language is not covered."""
+"""Further words. Empty for a piece without words, and None for one in a language that is not covered."""
+
+
+class _TimedPiece:
+    """A piece and its alignment, which is made in the aligner's thread."""
+
+    def __init__(self, piece: SpokenPiece) -> None:
+        self.piece = piece
+        self._alignment: Alignment | None = None
+        self._has_words = False
+
+    def align(self, samples: NDArray[np.int16], ended: bool) -> list[Words]:
+        """Add samples, and return the words that are known by now, if any. ended: these are the last samples."""
+        if self._alignment is None:
+            self._alignment = english_aligner().start(self.piece.text or "")
+        self._alignment.add(samples)
+        words = self._alignment.finish(complete=self.piece.complete) if ended else self._alignment.settled()
+        self._has_words = self._has_words or bool(words)
+        return [words] if words or (ended and not self._has_words) else []
 
 
 class WordTiming:
-    """The word timestamps of one stream. Use it in one event loop.
+    """The word timestamps of one stream. Use it in one event loop, with one thread.
 
-    It keeps the samples of the current piece, and of ended pieces until they are aligned.
+    It keeps the samples that are not aligned yet, and those of a live piece until its text is complete.
     """
 
-    def __init__(self, threads: Executor, readable: Collection[str], speed: float) -> None:
-        """readable: the languages of the checkpoint. speed: of the file, in whose time the words are."""
-        self._threads, self._readable, self._speed = threads, readable, speed
+    def __init__(self, thread: Executor, readable: Collection[str], speed: float) -> None:
+        """thread: runs one task at a time, in order. readable: the languages of the checkpoint.
+
+        speed: of the file, in whose time the words are.
+        """
+        self._thread, self._readable, self._speed = thread, readable, speed
         self._trimmed = 0
         self._blocks: deque[NDArray[np.int16]] = deque()
         self._start = self._received = 0
         """The first sample that is kept, and the number of samples received."""
-        self._pending: deque[asyncio.Task[Words]] = deque()
+        self._piece: _TimedPiece | None = None
+        self._pending: deque[tuple[SpokenPiece, asyncio.Task[list[Words]]]] = deque()
 
     async def follow(self, stream: AudioStream, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
-        """Yield the chunks of ``stream``, and align each piece as soon as it has ended.
+        """Yield the chunks of ``stream``, and align them.
 
         stream: a SpokenStream, or the stream of ``request``, which is then one piece.
         """
-        spoken: deque[SpokenPiece] | None = getattr(stream, "spoken", None)
+        whole = SpokenPiece(0, request.language, request.text)
+        spoken: deque[SpokenPiece] = getattr(stream, "spoken", deque([whole]))
         async for chunk in stream:
-            self._align_all(spoken)
+            self._advance(spoken)
             self._blocks.append(chunk.samples)
             self._received += len(chunk.samples)
+            self._advance(spoken)
             yield chunk
-        self._align_all(spoken)
-        if spoken is None:
-            reason = stream.completion.finish_reason
-            if reason is not FinishReason.CANCELLED:
-                complete = reason is FinishReason.STOP
-                self._align(SpokenPiece(request.text, request.language, 0, self._received, complete))
+        if stream.completion.finish_reason is FinishReason.CANCELLED:
+            return
+        whole.end = self._received
+        whole.complete = stream.completion.finish_reason is FinishReason.STOP
+        self._advance(spoken)
 
     def set_kept(self, samples: int) -> None:
         """Record that of all samples received only the last ``samples`` are in the file: the others were trimmed."""
@@ -64,57 +89,73 @@ class WordTiming:
 
     @property
     def has_pending(self) -> bool:
-        """Whether the words of any piece were not returned yet."""
+        """Whether any alignment was not returned yet."""
         return bool(self._pending)
 
     def ready(self) -> Iterator[Words]:
-        """Yield the words of each further piece that is aligned by now, in order."""
-        while self._pending and self._pending[0].done():
-            yield self._pending.popleft().result()
+        """Yield the words that are known by now and were not returned before, in order."""
+        while self._pending and self._pending[0][1].done():
+            piece, task = self._pending.popleft()
+            for words in task.result():
+                yield self._in_file(piece, words)
 
     async def rest(self) -> AsyncIterator[Words]:
-        """Wait for the pieces that are left, and yield the words of each, in order."""
+        """Wait for what is left, and yield further words, in order."""
         while self._pending:
-            yield await self._pending.popleft()
+            piece, task = self._pending.popleft()
+            for words in await task:
+                yield self._in_file(piece, words)
 
     def close(self) -> None:
         """Cancel what is not aligned yet."""
-        for task in self._pending:
+        for _, task in self._pending:
             task.cancel()
         self._blocks.clear()
 
-    def _align_all(self, spoken: deque[SpokenPiece] | None) -> None:
-        while spoken:
-            self._align(spoken.popleft())
-
-    def _align(self, piece: SpokenPiece) -> None:
-        samples = self._take(piece.start, piece.end)
-        self._pending.append(asyncio.create_task(self._words(piece, samples)))
+    def _advance(self, spoken: deque[SpokenPiece]) -> None:
+        """Align what can be aligned by now of the current piece and of those that have begun after it."""
+        while self._piece is not None or spoken:
+            if self._piece is None:
+                self._piece = _TimedPiece(spoken.popleft())
+            piece = self._piece.piece
+            end = self._received if piece.end is None else piece.end
+            if piece.text is None or (piece.end is None and end - max(self._start, piece.start) < _STEP):
+                return
+            samples = self._take(piece.start, end)
+            ended = piece.end is not None
+            self._pending.append((piece, asyncio.create_task(self._words(self._piece, samples, ended))))
+            if not ended:
+                return
+            self._piece = None
 
     def _take(self, start: int, end: int) -> NDArray[np.int16]:
-        """Return samples ``start`` to ``end`` of the stream, and drop all before ``end``."""
+        """Return the kept samples from ``start`` to ``end`` of the stream, and drop all before ``end``."""
         kept = np.concatenate([np.zeros(0, np.int16), *self._blocks])
-        taken, rest = kept[start - self._start : end - self._start], kept[end - self._start :]
+        taken, rest = kept[max(0, start - self._start) : end - self._start], kept[end - self._start :]
         self._blocks = deque([rest.copy()])
         self._start = end
         return taken
 
-    async def _words(self, piece: SpokenPiece, samples: NDArray[np.int16]) -> Words:
-        if text_language(piece.language, piece.text, self._readable) != LANGUAGE:
-            return None
+    async def _words(self, timed: _TimedPiece, samples: NDArray[np.int16], ended: bool) -> list[Words]:
+        piece = timed.piece
+        if text_language(piece.language, piece.text or "", self._readable) != LANGUAGE:
+            return [None] if ended else []
         loop = asyncio.get_running_loop()
         try:
-            words = await loop.run_in_executor(self._threads, align_words, samples, piece.text, piece.complete)
+            return await loop.run_in_executor(self._thread, timed.align, samples, ended)
         except Exception:
             log.exception("the alignment of %d samples failed", len(samples))
             return []
-        return [self._in_file(word, piece.start) for word in words]
 
-    def _in_file(self, word: WordTime, start: int) -> WordTime:
-        """Return ``word`` of a piece that starts at sample ``start``, in the time of the file."""
-        offset = (start - self._trimmed) / SAMPLE_RATE
-        begin, end = (max(0.0, time + offset) / self._speed for time in (word.start, word.end))
-        return WordTime(word.word, begin, end)
+    def _in_file(self, piece: SpokenPiece, words: Words) -> Words:
+        """Return ``words`` with times in the file. Before, they are in seconds from the start of ``piece``."""
+        if words is None:
+            return None
+        offset = (piece.start - self._trimmed) / SAMPLE_RATE
+        return [
+            WordTime(each.word, *(max(0.0, time + offset) / self._speed for time in (each.start, each.end)))
+            for each in words
+        ]
 
 
 class TimedStream:

@@ -45,8 +45,8 @@ def check_words(words: list[dict[str, Any]], samples: int, expected: list[str] =
 def test_words_follow_the_audio_of_their_text(client: httpx.Client) -> None:
     events = events_of(client)
     kinds = [event["type"] for event in events]
+    assert kinds[0] == "speech.audio.delta"
     assert kinds[-2:] == ["speech.audio.words", "speech.audio.done"]
-    assert kinds.count("speech.audio.words") == 1
     check_words(words_of(events), len(audio_of(events)) // 2)
 
 
@@ -64,14 +64,13 @@ def test_no_words_are_sent_unless_requested(client: httpx.Client) -> None:
 def test_each_piece_of_a_split_text_has_its_words(client: httpx.Client) -> None:
     text = ["A first sentence of the text.", "The second one comes after it.", "And this is the third and last."]
     events = events_of(client, input=" ".join(text), split="sentence")
-    pieces = [event["words"] for event in events if event["type"] == "speech.audio.words"]
-    assert len(pieces) == 3
-    for words, sentence in zip(pieces, text, strict=True):
-        assert [word["word"] for word in words] == sentence.split()[: len(words)]
-    starts = [piece[0]["start"] for piece in pieces]
+    words = words_of(events)
+    starts = [word["start"] for word in words]
     assert starts == sorted(starts)
-    assert pieces[0][-1]["end"] <= pieces[1][0]["start"]
-    assert pieces[2][-1]["end"] <= len(audio_of(events)) / 2 / RATE + 0.001
+    for sentence in text:
+        first = sentence.split()[0]
+        assert first in [word["word"] for word in words]
+    assert words[-1]["end"] <= len(audio_of(events)) / 2 / RATE + 0.001
 
 
 def test_times_are_those_of_the_file_at_any_speed(client: httpx.Client) -> None:
@@ -117,8 +116,8 @@ def test_a_live_session_sends_words(serving: Serving) -> None:
         for _ in range(2):
             send_utterance(socket, WORD_TIMES["input"])
             audio, events = receive_utterance(socket)
-            assert [event["type"] for event in events] == ["audio.start", "speech.audio.words", "audio.done"]
-            check_words(events[1]["words"], len(audio) // 2)
+            assert (events[0]["type"], events[-1]["type"]) == ("audio.start", "audio.done")
+            check_words(words_of(events), len(audio) // 2)
 
 
 @pytest.mark.parametrize("value", [["segment"], "word", ["word", "word"], [1], {}])
@@ -135,8 +134,7 @@ def test_each_piece_of_a_long_live_text_has_its_words(serving: Serving) -> None:
     with session(serving, language="English", timestamp_granularities=["word"], max_new_tokens=8) as socket:
         send_utterance(socket, text, 1000)
         _, events = receive_utterance(socket)
-    pieces = [event["words"] for event in events if event["type"] == "speech.audio.words"]
-    assert len(pieces) > 1
-    for words in pieces:
-        assert [word["word"] for word in words] == text.split()[: len(words)]
-    assert pieces[0][-1]["end"] <= pieces[1][0]["start"]
+    words = words_of(events)
+    assert [word["word"] for word in words].count("This") > 1
+    starts = [word["start"] for word in words]
+    assert starts == sorted(starts)

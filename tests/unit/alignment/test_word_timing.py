@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor
 
@@ -11,13 +12,17 @@ import pytest
 
 from benchmarks.lib.timed_speech import TimedSpeech, read_timed_speech
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SpeechRequest
+from server.alignment.timed_words import WordTime
 from server.alignment.worker import aligner_threads
 from server.audio.pipeline import from_first_audio
 from server.long_text.segments import Segment
 from server.long_text.speech import LongSpeech
-from server.synthesis.word_timing import TimedStream, Words, WordTiming
+from server.long_text.spoken_piece import SpokenPiece
+from server.synthesis.word_timing import TimedStream, WordTiming
 
-RECORDINGS = read_timed_speech()[:3]
+RECORDINGS = read_timed_speech()
+LONGEST = max(RECORDINGS, key=lambda each: len(each.samples))
+RECORDINGS = [*RECORDINGS[:3], LONGEST]
 CHUNK = 4000
 
 
@@ -56,13 +61,12 @@ def said(recording: TimedSpeech, language: str = "auto") -> SpeechRequest:
     return SpeechRequest(recording.text, speaker="one", language=language)
 
 
-async def times_of(words: WordTiming) -> list[Words]:
-    return [piece async for piece in words.rest()]
+async def times_of(timing: WordTiming) -> list[WordTime]:
+    return [word async for words in timing.rest() for word in words or []]
 
 
-def check(words: Words, recording: TimedSpeech, offset: float = 0.0, speed: float = 1.0) -> None:
+def check(words: list[WordTime], recording: TimedSpeech, offset: float = 0.0, speed: float = 1.0) -> None:
     """The words of a piece have the known times, from ``offset``, at ``speed``."""
-    assert words is not None
     found = np.array([(word.start, word.end) for word in words])
     assert np.median(np.abs(found - (recording.times + offset) / speed)) < 0.03
 
@@ -73,8 +77,7 @@ async def test_one_utterance(threads: Executor, speed: float) -> None:
     stream = TimedStream(Speaker(said(RECORDINGS[0])), words, said(RECORDINGS[0]))
     samples = [chunk.samples async for chunk in stream]
     assert np.array_equal(np.concatenate(samples), RECORDINGS[0].samples)
-    (piece,) = await times_of(words)
-    check(piece, RECORDINGS[0], speed=speed)
+    check(await times_of(words), RECORDINGS[0], speed=speed)
 
 
 async def test_silence_that_is_trimmed_counts_for_nothing(threads: Executor) -> None:
@@ -83,40 +86,55 @@ async def test_silence_that_is_trimmed_counts_for_nothing(threads: Executor) -> 
     first = await anext(blocks)
     words.set_kept(len(first))
     kept = len(first) + sum([len(block) async for block in blocks])
-    (piece,) = await times_of(words)
-    check(piece, RECORDINGS[0], offset=(kept - len(RECORDINGS[0].samples)) / 24_000)
+    check(await times_of(words), RECORDINGS[0], offset=(kept - len(RECORDINGS[0].samples)) / 24_000)
 
 
 async def test_pieces_that_are_joined_with_pauses(threads: Executor) -> None:
-    segments = [Segment(pause, said(each)) for pause, each in zip((0.0, 2.0, 0.3), RECORDINGS, strict=True)]
+    segments = [Segment(pause, said(each)) for pause, each in zip((0.0, 2.0, 0.3), RECORDINGS[:3], strict=True)]
     words = timing(threads)
     stream = TimedStream(LongSpeech(Speaker, iter(segments)), words, said(RECORDINGS[0]))
     samples = np.concatenate([chunk.samples async for chunk in stream])
-    pieces = await times_of(words)
-    assert len(pieces) == 3
-    for piece, recording in zip(pieces, RECORDINGS, strict=True):
-        assert piece is not None
+    found = iter(await times_of(words))
+    first, second, third = ([next(found) for _ in each.times] for each in RECORDINGS[:3])
+    for piece, recording in zip((first, second, third), RECORDINGS, strict=False):
         check(piece, recording, offset=piece[0].start - recording.times[0][0])
-    first, second, third = (piece or [] for piece in pieces)
     assert 1.9 < second[0].start - first[-1].end < 2.2
     assert 0.2 < third[0].start - second[-1].end < 0.5
     assert third[-1].end <= len(samples) / 24_000
 
 
-async def test_words_of_a_piece_are_ready_before_the_stream_ends(threads: Executor) -> None:
+async def test_words_are_ready_before_the_stream_ends(threads: Executor) -> None:
     words = timing(threads)
-    segments = iter([Segment(0.0, said(RECORDINGS[0])), Segment(0.3, said(RECORDINGS[1]))])
-    chunks = aiter(TimedStream(LongSpeech(Speaker, segments), words, said(RECORDINGS[0])))
-    ready: list[Words] = []
-    async with asyncio.timeout(30):
-        async for _ in chunks:
-            while not ready and words.has_pending:
+    ready: list[WordTime] = []
+    async with asyncio.timeout(60):
+        async for _ in TimedStream(Speaker(said(LONGEST)), words, said(LONGEST)):
+            early = len(ready)
+            while words.has_pending:
+                ready += [word for group in words.ready() for word in group or []]
                 await asyncio.sleep(0)
-                ready += words.ready()
-            if ready:
-                break
-    check(ready[0], RECORDINGS[0])
-    words.close()
+    assert early > len(LONGEST.times) // 2
+    check([*ready, *await times_of(words)], LONGEST)
+
+
+async def test_a_live_piece_is_aligned_when_its_text_is_complete(threads: Executor) -> None:
+    class Live(Speaker):
+        piece = SpokenPiece(0, "english")
+
+        @property
+        def spoken(self) -> deque[SpokenPiece]:
+            return deque([self.piece])
+
+        async def __anext__(self) -> AudioChunk:
+            try:
+                return await super().__anext__()
+            except StopAsyncIteration:
+                self.piece.text, self.piece.end = RECORDINGS[0].text, len(RECORDINGS[0].samples)
+                raise
+
+    words = timing(threads)
+    async for _ in TimedStream(Live(said(RECORDINGS[0])), words, SpeechRequest("")):
+        assert not words.has_pending
+    check(await times_of(words), RECORDINGS[0])
 
 
 async def test_languages_that_are_not_covered_have_none(threads: Executor) -> None:
@@ -127,11 +145,11 @@ async def test_languages_that_are_not_covered_have_none(threads: Executor) -> No
         words = timing(threads, languages=languages)
         async for _ in TimedStream(Speaker(request), words, request):
             pass
-        assert await times_of(words) == [None]
+        assert [group async for group in words.rest()] == [None]
 
 
-async def test_a_cancelled_stream_has_no_words(threads: Executor) -> None:
+async def test_a_cancelled_stream_ends_without_its_last_words(threads: Executor) -> None:
     words = timing(threads)
     async for _ in TimedStream(Speaker(said(RECORDINGS[0]), FinishReason.CANCELLED), words, said(RECORDINGS[0])):
         pass
-    assert await times_of(words) == []
+    assert len(await times_of(words)) < len(RECORDINGS[0].times)
