@@ -19,6 +19,7 @@ from engine.errors import EngineError
 from engine.protocol.engine import Engine
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
+from server.alignment.worker import aligner_threads
 from server.api import batch, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
@@ -69,7 +70,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine: Engine = EngineClient(settings.engine_config)
-        audio_threads = ThreadPoolExecutor(available_cores(), "audio")
+        audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
         decoder = Decoder(settings.limits)
         several_keys = len(keys) > 1
         model = served_model(settings, engine, decoder.decode, several_keys=several_keys)
@@ -81,6 +82,7 @@ def create_app(
             voice_listing,
             sessions,
             audio_threads,
+            word_threads,
             outcomes,
             metrics,
             observers,
@@ -95,6 +97,7 @@ def create_app(
             await decoder.close()
             await engine.close()
             audio_threads.shutdown()
+            word_threads.shutdown(cancel_futures=True)
             for spans in tracing:
                 await asyncio.to_thread(spans.close)
 

@@ -27,6 +27,7 @@ class Services:
     """The shared objects of one server: settings, models, admission, sessions, threads and telemetry.
 
     models: the served models; the first one is the default.
+    aligner_threads: time the words of speech.
     several_keys: whether several API keys are configured; each key then has its own voices.
     created: Unix time of the server's start.
     """
@@ -38,6 +39,7 @@ class Services:
     voice_listing: Admission
     sessions: Sessions
     audio_threads: Executor
+    aligner_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
     observers: RequestObservers

@@ -28,4 +28,4 @@ async def retrieve_outcome(request_id: str, request: Request, services: Services
         message = f"request '{shown(request_id)}' does not exist, or ended more than an hour ago"
         raise ApiError(message, status=404, param="request_id", code="request_not_found")
     spoken = {} if record.spoken is None else {"spoken": record.spoken}
-    return {"object": "audio.speech.outcome", **record.fields(), **spoken}
+    return {"object": "audio.speech.outcome", **record.fields(), **spoken, **record.word_fields()}

@@ -127,6 +127,14 @@ class Usage(_ResponseModel):
     total_tokens: int
 
 
+class Word(_ResponseModel):
+    """A word as it is spoken, with its punctuation."""
+
+    word: str
+    start: float = Field(description="seconds from the start of the audio")
+    end: float
+
+
 class BatchItemSuccess(_ResponseModel):
     """A successful item of a batch, with its audio file in base64."""
 
@@ -138,6 +146,9 @@ class BatchItemSuccess(_ResponseModel):
     sample_rate: int
     finish_reason: Literal["stop", "length"]
     usage: Usage
+    words: list[Word] | None = Field(
+        None, description="with timestamp_granularities: the times of the words; null where the language is not covered"
+    )
 
 
 class BatchItemError(_ResponseModel):
@@ -185,6 +196,9 @@ class Outcome(_ResponseModel):
     fault: str | None = None
     error: str | None = None
     param: str | None = None
+    words: list[Word] | None = Field(
+        None, description="with timestamp_granularities: the times of the words; null where the language is not covered"
+    )
 
 
 class Health(_ResponseModel):

@@ -13,12 +13,16 @@ from server.errors import Failure
 
 @dataclass(frozen=True, slots=True)
 class ItemAudio:
-    """The audio file of an item, with its metadata. completion: the finish reason and the usage, as JSON fields."""
+    """The audio file of an item, with its metadata.
+
+    completion: the finish reason and the usage, as JSON fields. words: the field ``words``, if the item wants it.
+    """
 
     audio: bytes
     media_type: str
     sample_rate: int
     completion: dict[str, Any]
+    words: dict[str, Any]
 
     def fields(self) -> dict[str, Any]:
         """Return the item's fields in the response."""
@@ -28,6 +32,7 @@ class ItemAudio:
             "media_type": self.media_type,
             "sample_rate": self.sample_rate,
             **self.completion,
+            **self.words,
         }
 
 

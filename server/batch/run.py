@@ -139,14 +139,18 @@ class _Batch:
         async with start_synthesis(body, model, self._services, record, ticket) as utterance:
             pieces: list[bytes] = []
             try:
-                async for piece in utterance.encoded():
+                async for piece in utterance.encoded_and_timed():
                     self._count_bytes(len(piece))
                     pieces.append(piece)
             except BaseException:
                 self._audio_bytes -= sum(map(len, pieces))
                 raise
             return ItemAudio(
-                b"".join(pieces), utterance.media_type, utterance.sample_rate, utterance.completion_fields()
+                b"".join(pieces),
+                utterance.media_type,
+                utterance.sample_rate,
+                utterance.completion_fields(),
+                record.word_fields(),
             )
 
     def _count_bytes(self, count: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import CODEBOOKS, AudioChunk, Completion, FinishReason, SpeechRequest
@@ -17,15 +18,22 @@ from server.long_text.pace import Pace
 from server.long_text.pieces import SENTENCE_PAUSE
 from server.long_text.segments import seed_of
 from server.long_text.speech import total
+from server.long_text.spoken_piece import SpokenPiece
 from server.text.frontend import Spoken
+
+_NO_CODES = np.zeros((0, CODEBOOKS), np.int16)
 
 
 @dataclass(slots=True)
 class _Utterance:
-    """A piece that was submitted. live: whether the engine waits for more text. frames: number received so far."""
+    """A piece that was submitted.
+
+    text: what was sent to the engine. live: whether the engine waits for more. frames: number received so far.
+    """
 
     piece: LivePiece
     stream: EngineStream
+    text: str
     live: bool
     frames: int = 0
 
@@ -34,6 +42,7 @@ class _Utterance:
         text = self.piece.take()
         if self.live and (text or self.piece.ended):
             self.live = not self.piece.ended
+            self.text += text
             self.stream.append(text, last=self.piece.ended)
 
 
@@ -57,6 +66,10 @@ class LiveSpeech:
         self._completions: list[Completion] = []
         self._pace = Pace()
         self._joiner = Joiner()
+        self._samples = 0
+        """Number of samples passed on."""
+        self.spoken: deque[SpokenPiece] = deque()
+        """The pieces that have begun, for the consumer to take."""
 
     @property
     def ready(self) -> bool:
@@ -90,13 +103,18 @@ class LiveSpeech:
         while self._current is not None:
             current = self._current
             for silence in self._joiner.pause(current.piece.pause) if current.piece.pause else ():
-                yield _chunk(silence)
+                yield self._chunk(silence)
+            spoken = SpokenPiece(self._samples, self._request.language)
+            self.spoken.append(spoken)
             async for chunk in current.stream:
                 current.frames += len(chunk.codes)
                 self._submit_ahead(current)
+                spoken.text = current.text if current.piece.ended else None
                 samples = self._joiner.join(chunk.samples, self._pause_after)
                 if len(samples):
-                    yield AudioChunk(samples, chunk.codes)
+                    yield self._chunk(samples, chunk.codes)
+            spoken.text, spoken.end = current.text, self._samples
+            spoken.complete = current.stream.completion.finish_reason is FinishReason.STOP
             self._completions.append(current.stream.completion)
             cancelled = self._completions[-1].finish_reason is FinishReason.CANCELLED
             if cancelled or not current.piece.ended:  # or it was cut at its length limit, before its text was complete
@@ -107,7 +125,7 @@ class LiveSpeech:
         last = self._text.pause if self._complete else 0.0
         for silence in self._joiner.pause(last, last=True) if last else (self._joiner.rest(),):
             if len(silence):
-                yield _chunk(silence)
+                yield self._chunk(silence)
 
     def cancel(self) -> None:
         """Abort. The engine stops working on it within one step. No-op once it has ended."""
@@ -155,8 +173,8 @@ class LiveSpeech:
         self._numbers += 1
         live = not piece.ended
         request = replace(self._request, text=piece.take(), text_layout="streaming", sampling=sampling, live=live)
-        return _Utterance(piece, self._submit(request), live)
+        return _Utterance(piece, self._submit(request), request.text, live)
 
-
-def _chunk(silence: Samples) -> AudioChunk:
-    return AudioChunk(silence, np.zeros((0, CODEBOOKS), np.int16))
+    def _chunk(self, samples: Samples, codes: NDArray[np.int16] = _NO_CODES) -> AudioChunk:
+        self._samples += len(samples)
+        return AudioChunk(samples, codes)

@@ -16,11 +16,13 @@ from server.guards.guard import checked
 from server.live.live_input import LiveInput
 from server.live.live_speech import LiveSpeech
 from server.long_text.pieces import longest_piece
+from server.long_text.spoken_piece import SpokenStream
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.engine_request import designs_voice
+from server.synthesis.sse import words_event
 from server.synthesis.synthesize import start_synthesis
 from server.synthesis.turns import check_silence
 from server.synthesis.utterance import Utterance
@@ -37,9 +39,10 @@ class LiveStream:
     engine at half the speed of playback.
     """
 
-    def __init__(self, stream: AudioStream, ticket: AdmissionTicket, *, complete: bool) -> None:
+    def __init__(self, stream: SpokenStream, ticket: AdmissionTicket, *, complete: bool) -> None:
         """complete: whether all text has been sent to the engine already."""
         self._stream, self._ticket, self._complete = stream, ticket, complete
+        self.spoken = stream.spoken
         self._waiting = False
 
     @property
@@ -192,4 +195,8 @@ class LiveUtterance:
             ticket.begin_client_wait()
             await self._receiver.send_audio(piece)
             ticket.end_client_wait()
+            for words in utterance.timed_words():
+                await self._receiver.send_event(words_event(words))
+        async for words in utterance.remaining_words():
+            await self._receiver.send_event(words_event(words))
         await self._receiver.send_event({"type": "audio.done", **utterance.completion_fields()})

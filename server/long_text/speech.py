@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from server.long_text.joints import Joiner
 from server.long_text.pace import Pace
 from server.long_text.segments import Segment
 from server.long_text.sentences import weight
+from server.long_text.spoken_piece import SpokenPiece
 
 _NO_CODES = np.zeros((0, CODEBOOKS), np.int16)
 
@@ -26,6 +28,7 @@ class _Piece:
     """A submitted piece. weight: its length in letters. frames: number of frames received so far."""
 
     stream: AudioStream
+    request: SpeechRequest
     pause: float
     weight: int
     frames: int = 0
@@ -38,6 +41,9 @@ class LongSpeech:
     segments, and most of the time the request uses one engine utterance, as any other request does.
 
     The samples of its chunks differ from those of the engine at the joints (``Joiner``); the codes are the engine's.
+
+    Attributes:
+        spoken: the segments that have begun, for the consumer to take.
     """
 
     def __init__(self, submit: Submit, segments: Iterator[Segment]) -> None:
@@ -47,6 +53,9 @@ class LongSpeech:
         self._joiner = Joiner()
         self._codes = _NO_CODES
         """Codes that were received and not yet passed on."""
+        self._samples = 0
+        """Number of samples passed on."""
+        self.spoken: deque[SpokenPiece] = deque()
         self._upcoming = next(segments, None)
         self._current = self._submit_next()
         self._next: _Piece | None = None
@@ -65,6 +74,8 @@ class LongSpeech:
         while (piece := self._current) is not None:
             for silence in self._joiner.pause(piece.pause) if piece.pause else ():
                 yield self._chunk(silence)
+            spoken = SpokenPiece(self._samples, piece.request.language, piece.request.text)
+            self.spoken.append(spoken)
             async for chunk in piece.stream:
                 piece.frames += len(chunk.codes)
                 self._submit_ahead(piece)
@@ -73,6 +84,8 @@ class LongSpeech:
                 if len(samples):
                     yield self._chunk(samples)
             self._current = self._after(piece)
+            spoken.complete = piece.stream.completion.finish_reason is FinishReason.STOP
+            spoken.end = self._samples
         if self._upcoming is not None:
             for silence in self._joiner.pause(self._upcoming.pause, last=True):
                 yield self._chunk(silence)
@@ -93,6 +106,7 @@ class LongSpeech:
     def _chunk(self, samples: NDArray[np.int16]) -> AudioChunk:
         """Return a chunk with the codes that were received since the last one."""
         codes, self._codes = self._codes, _NO_CODES
+        self._samples += len(samples)
         return AudioChunk(samples, codes)
 
     def _submit_ahead(self, piece: _Piece) -> None:
@@ -116,7 +130,8 @@ class LongSpeech:
         segment = self._upcoming
         if segment is None or segment.request is None:
             return None
-        piece = _Piece(self._submit(segment.request), segment.pause, weight(segment.request.text))
+        request = segment.request
+        piece = _Piece(self._submit(request), request, segment.pause, weight(request.text))
         self._upcoming = next(self._segments, None)
         return piece
 

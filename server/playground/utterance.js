@@ -1,15 +1,19 @@
 // One utterance: the request, the playback, and the figures on the page.
 
-import { newId, reasonFor, speech } from "./api.js";
+import { newId, reasonFor, RequestError, speech } from "./api.js";
+import { bytesOf, events } from "./events.js";
 import { $, seconds } from "./page.js";
 import { PcmReader, Player } from "./player.js";
 import { Waveform } from "./waveform.js";
+import { Words } from "./words.js";
 
 const RATE = 24_000;
 const FULL_SECONDS = 3;
+const STREAM = { stream_format: "sse", timestamp_granularities: ["word"] };
 
 let context = null;
 const waveform = new Waveform($("waveform"));
+const words = new Words($("words"));
 
 /** Request and play speech for `fields` and those of `reference()`. `ended` is a promise that rejects with an Error. */
 export function speak(fields, reference, showStatus) {
@@ -27,6 +31,7 @@ export function speak(fields, reference, showStatus) {
 async function play(fields, reference, player, signal, showStatus) {
   showStatus("Waiting for the first audio.");
   waveform.clear();
+  words.clear();
   const figures = { first: null, length: 0 };
   const display = startDisplay(player, figures);
   try {
@@ -54,15 +59,17 @@ async function play(fields, reference, player, signal, showStatus) {
 async function receive(body, player, signal, received) {
   const id = newId();
   const start = performance.now();
-  const reader = (await speech(body, id, signal)).body.getReader();
+  const stream = events((await speech({ ...body, ...STREAM }, id, signal)).body);
   const pcm = new PcmReader();
   for (;;) {
-    const { done, value } = await reader.read().catch(async () => {
-      signal.throwIfAborted();
-      throw await reasonFor(id);
-    });
-    if (done) break;
-    const samples = pcm.read(value);
+    const { value: event } = await stream.next().catch(() => ({}));
+    signal.throwIfAborted();
+    if (!event) throw await reasonFor(id); // the stream ended without an event that says so
+    if (event.type === "error") throw new RequestError("The speech ended early.", { code: event.error.code ?? event.error.type, id });
+    if (event.type === "speech.audio.done") break;
+    if (event.type === "speech.audio.words") words.push(event.words ?? []);
+    if (event.type !== "speech.audio.delta") continue;
+    const samples = pcm.read(bytesOf(event.audio));
     if (!samples.length) continue;
     received(samples, performance.now() - start);
     await player.push(samples);
@@ -77,6 +84,7 @@ function startDisplay(player, figures) {
   const show = () => {
     showFigures(player, figures);
     waveform.draw(player.played);
+    words.show(player.played);
     frame = requestAnimationFrame(show);
   };
   show();
@@ -84,6 +92,7 @@ function startDisplay(player, figures) {
     cancelAnimationFrame(frame);
     showFigures(player, figures);
     waveform.draw(stopped ? player.played : Infinity, true);
+    words.show(Infinity);
   };
   return { end };
 }

@@ -97,6 +97,12 @@ class SpeechBody(SamplingFields):
         description="auto: synthesize text that is too long for one utterance in pieces, as one stream; sentence: "
         "sentence by sentence; none: never split",
     )
+    timestamp_granularities: list[Literal["word"]] = Field(
+        default_factory=list,
+        max_length=1,
+        description="['word']: times of the words, in events of a stream with stream_format sse and of a live session, "
+        "in the results of a batch, and in the outcome of the request",
+    )
     non_streaming_mode: bool | None = Field(
         None, description="true: the whole text precedes the first frame; false: one text token is added to each frame"
     )

@@ -73,13 +73,13 @@ class SpeechResponse(Response):
             else:
                 headers = _raw({"Content-Type": utterance.media_type, **_headers(utterance)})
                 trailer = (FINISH_REASON, lambda: _finish_reason(utterance))
-                await writer.write(headers, utterance.encoded(), trailer if accepts_trailers else None)
+                await writer.write(headers, utterance.encoded_and_timed(), trailer if accepts_trailers else None)
             return None
 
 
 async def _whole_response(utterance: Utterance) -> Response:
     """Return a response with the complete audio file, Content-Length and X-Finish-Reason."""
-    audio = b"".join([piece async for piece in utterance.encoded()])
+    audio = b"".join([piece async for piece in utterance.encoded_and_timed()])
     headers = {**_headers(utterance), FINISH_REASON: _finish_reason(utterance)}
     return Response(audio, media_type=utterance.media_type, headers=headers)
 

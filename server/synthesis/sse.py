@@ -12,7 +12,7 @@ from sse_starlette import JSONServerSentEvent, ServerSentEvent
 
 from engine.errors import EngineError
 from server.errors import ApiError, failure_of
-from server.synthesis.utterance import Utterance
+from server.synthesis.utterance import Utterance, WordFields
 from server.telemetry.record import RequestRecord
 
 log = logging.getLogger("sonant.requests")
@@ -24,10 +24,17 @@ _PING_SECONDS = 2
 
 
 async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIterator[bytes]:
-    """Yield the audio file as delta events, then a done event with the usage; on a failure, an error event."""
+    """Yield the audio file as delta events, then a done event with the usage; on a failure, an error event.
+
+    If the request wants the times of the words, words events follow their audio.
+    """
     try:
         async for piece in utterance.encoded():
             yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
+            for words in utterance.timed_words():
+                yield _event(words_event(words))
+        async for words in utterance.remaining_words():
+            yield _event(words_event(words))
         yield _event({"type": "speech.audio.done", **utterance.completion_fields()})
     except Exception as error:
         if not isinstance(error, ApiError | EngineError):
@@ -56,6 +63,11 @@ async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECOND
     finally:
         pending.cancel()
         await asyncio.gather(pending, return_exceptions=True)
+
+
+def words_event(words: WordFields) -> dict[str, Any]:
+    """Return the event with the times of words, for SSE and live sessions."""
+    return {"type": "speech.audio.words", "words": words}
 
 
 def error_event(error: Exception) -> bytes:

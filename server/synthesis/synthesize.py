@@ -19,6 +19,7 @@ from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
 from server.synthesis.turns import turns_of
 from server.synthesis.utterance import Utterance
+from server.synthesis.word_timing import TimedStream, WordTiming
 from server.telemetry.record import Playback, RequestRecord
 
 
@@ -58,10 +59,22 @@ async def start_synthesis(
         else:
             stream = submit_live(turns[0].request)
         trim = services.settings.trim_leading_silence
-        with closing(Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim)) as utterance:
+        timing = _word_timing(body, model, services)
+        record.times_words = timing is not None
+        if timing is not None:
+            stream = TimedStream(stream, timing, turns[0].request)
+        made = Utterance(stream, pipeline, record, ticket, speed=body.speed, trim=trim, timing=timing)
+        with closing(made) as utterance:
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
+
+
+def _word_timing(body: SpeechBody, model: ServedModel, services: Services) -> WordTiming | None:
+    """Return what times the words, if ``body`` wants their times."""
+    if not body.timestamp_granularities:
+        return None
+    return WordTiming(services.aligner_threads, model.info.readable_languages, body.speed)
 
 
 def _audio_pipeline(body: SpeechBody, services: Services) -> AudioPipeline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,11 @@ from engine.protocol.engine import AudioStream
 from engine.protocol.request import SAMPLE_RATE, Completion
 from server.audio.pipeline import AudioPipeline, from_first_audio, silence_before
 from server.synthesis.admission_ticket import AdmissionTicket
+from server.synthesis.word_timing import Words, WordTiming
 from server.telemetry.record import RequestRecord
 
+WordFields = list[dict[str, Any]] | None
+"""Words as JSON fields; None where the language is not covered."""
 _NO_SAMPLES = np.zeros(0, np.int16)
 
 
@@ -28,6 +31,7 @@ class Utterance:
         ticket: is told how much audio the client receives.
         speed: playback speed of the file.
         trim: whether to trim leading silence.
+        timing: times the words of ``stream``; None if the request does not want them.
 
     Attributes:
         completion: finish reason and token counts; None until all audio is read.
@@ -42,8 +46,10 @@ class Utterance:
         *,
         speed: float,
         trim: bool,
+        timing: WordTiming | None = None,
     ) -> None:
         self._stream = stream
+        self._timing = timing
         self._pipeline = pipeline
         self._record = record
         self._ticket = ticket
@@ -65,6 +71,8 @@ class Utterance:
     async def wait_for_first_audio(self) -> None:
         """Wait for the first audio. Raises EngineError when the engine fails before it."""
         self._first = await self._next_block()
+        if self._timing is not None:
+            self._timing.set_kept(len(self._first))
         self._record.set_first_audio(silence_before(self._first) / SAMPLE_RATE)
 
     async def encoded(self) -> AsyncGenerator[bytes, None]:
@@ -74,6 +82,32 @@ class Utterance:
                 yield piece
         if tail := await self._pipeline.finish():
             yield tail
+
+    async def encoded_and_timed(self) -> AsyncGenerator[bytes, None]:
+        """Yield the audio file as ``encoded`` does. The times of the words go into the record only."""
+        async for piece in self.encoded():
+            yield piece
+            for _ in self.timed_words():
+                pass
+        async for _ in self.remaining_words():
+            pass
+
+    def timed_words(self) -> Iterator[WordFields]:
+        """Yield the words whose times are known by now and were not returned before, in groups, without waiting."""
+        for words in self._timing.ready() if self._timing is not None else ():
+            yield self._recorded(words)
+
+    async def remaining_words(self) -> AsyncIterator[WordFields]:
+        """Yield the words that are left after all audio is read. Nothing if the request does not want them."""
+        if self._timing is not None:
+            async for words in self._timing.rest():
+                yield self._recorded(words)
+
+    def _recorded(self, words: Words) -> WordFields:
+        if words is None:
+            return None
+        self._record.add_words(words)
+        return [word.fields() for word in words]
 
     async def _samples(self) -> AsyncIterator[NDArray[np.int16]]:
         block = self._first
@@ -105,3 +139,5 @@ class Utterance:
     def close(self) -> None:
         """Abort the utterance if it has not ended."""
         self._stream.cancel()
+        if self._timing is not None:
+            self._timing.close()

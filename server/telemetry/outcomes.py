@@ -10,6 +10,8 @@ from server.telemetry.record import RequestRecord
 
 KEPT_SECONDS = 3600.0
 
+MAX_WORDS = 500_000
+"""Word times that are kept of all ended requests together, in about 20 bytes each."""
 _NOT_RECORDED = frozenset({401, 403})
 """Statuses of requests rejected before any work. They are not kept, so they cannot evict requests of real clients."""
 _Key = tuple[str | None, str]
@@ -31,6 +33,9 @@ class Outcomes:
         self._running: dict[_Key, RequestRecord] = {}
         self._ended: OrderedDict[_Key, tuple[float, RequestRecord]] = OrderedDict()
         self._clients: dict[str, OrderedDict[_Key, None]] = {}
+        self._worded: OrderedDict[_Key, int] = OrderedDict()
+        """Number of word times of the ended requests that have any, oldest first."""
+        self._words = 0
 
     def add_running(self, record: RequestRecord) -> None:
         """Add a request that has arrived. It replaces a running request with the same owner and id."""
@@ -46,6 +51,7 @@ class Outcomes:
         now = self._clock()
         self._forget(key)
         self._ended[key] = now, record
+        self._keep_words(key, record)
         own = self._clients.setdefault(record.client, OrderedDict())
         own[key] = None
         if len(own) > self._limit_of_client:
@@ -65,10 +71,22 @@ class Outcomes:
             return self._running[key]
         return self._ended[key][1] if key in self._ended else None
 
+    def _keep_words(self, key: _Key, record: RequestRecord) -> None:
+        """Count the word times of ``record``, and drop the oldest ones when there are too many."""
+        if record.words is None:
+            return
+        self._worded[key] = len(record.words)
+        self._words += len(record.words)
+        while self._words > MAX_WORDS:
+            oldest, count = self._worded.popitem(last=False)
+            self._words -= count
+            self._ended[oldest][1].drop_words()
+
     def _forget(self, key: _Key) -> None:
         if key not in self._ended:
             return
         _, record = self._ended.pop(key)
+        self._words -= self._worded.pop(key, 0)
         own = self._clients[record.client]
         del own[key]
         if not own:

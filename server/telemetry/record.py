@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.protocol.request import SAMPLE_RATE, Completion
+from server.alignment.timed_words import TimedWords, WordTime
 from server.errors import CLIENT_DISCONNECTED, failure_of, shown
 from server.text.frontend import Spoken
 
@@ -89,6 +91,8 @@ class RequestRecord:
     reference: what was done to the reference recording and its transcript, if anything.
     part: whether this is one utterance of a request with several.
     parts: number of utterances of this request, if it has several.
+    times_words: whether the request wants the times of its words, and they are kept.
+    words: the words whose times are known; None where their language is not covered.
     retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
     turns: number of turns of several speakers, if ``input`` was a list.
     """
@@ -119,6 +123,8 @@ class RequestRecord:
     reference: str | None = None
     part: bool = False
     parts: int = 0
+    times_words: bool = False
+    words: TimedWords | None = None
     retries: dict[str, int] = field(default_factory=dict)
     fault: str | None = None
     turns: int | None = None
@@ -190,6 +196,15 @@ class RequestRecord:
         if self.playback is not None:
             self.playback.add_audio(samples / SAMPLE_RATE / self.speed)
 
+    def add_words(self, words: Iterable[WordTime]) -> None:
+        """Record the times of further words."""
+        self.words = TimedWords() if self.words is None else self.words
+        self.words.extend(words)
+
+    def drop_words(self) -> None:
+        """Forget the times of the words, to free memory."""
+        self.times_words, self.words = False, None
+
     def add_backpressure(self, seconds: float) -> None:
         """Record that the server waited ``seconds`` for a slow reader (back-pressure)."""
         if self.playback is not None:
@@ -231,6 +246,12 @@ class RequestRecord:
         if error is not None:
             self.failed(error)
         self.status = 200 if error is None else failure_of(error).status
+
+    def word_fields(self) -> dict[str, Any]:
+        """Return the field ``words`` for clients, if the request wants it: a list, or None."""
+        if not self.times_words:
+            return {}
+        return {"words": None if self.words is None else self.words.fields()}
 
     def fields(self) -> dict[str, FieldValue]:
         """Return the fields for logs, traces and the outcome API, in a fixed order, without unset ones.

@@ -77,9 +77,41 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
     assert playground.request_body("Hello.") == {
         "input": "Hello.",
         "response_format": "pcm",
+        "stream_format": "sse",
+        "timestamp_granularities": ["word"],
         "instructions": "Calm.",
         **expected,
     }
+
+
+def test_the_words_are_shown_as_they_are_spoken(playground: Playground) -> None:
+    playground.speak_to_the_end("One two, three and 4.")
+    shown = playground.page.locator("#words span")
+    expect(shown).to_have_text(["One", "two,", "three", "and", "four."])
+    expect(playground.page.locator("#words .now")).to_have_count(0)
+
+
+def test_each_word_lights_up_while_it_is_heard(playground: Playground) -> None:
+    lit = playground.page.evaluate(
+        """async () => {
+            const { Words } = await import("/playground/words.js");
+            const element = document.getElementById("words");
+            const words = new Words(element);
+            const lit = () => [...element.querySelectorAll(".now")].map((span) => span.textContent).join();
+            words.push([{ word: "One", start: 0.1, end: 0.4 }, { word: "two,", start: 0.4, end: 0.8 }]);
+            const at = (time) => { words.show(time); return lit(); };
+            const first = [0, 0.1, 0.3, 0.4, 0.8].map(at);
+            words.push([{ word: "three", start: 1, end: 1.2 }, { word: "four.", start: 1.2, end: 1.5 }]);
+            return [...first, ...[0.9, 1.1, 1.6].map(at)];
+        }"""
+    )
+    assert lit == ["", "One", "One", "two,", "", "", "three", ""]
+
+
+def test_the_words_of_the_last_utterance_disappear(playground: Playground) -> None:
+    playground.speak_to_the_end("One two.")
+    playground.speak(LONG)
+    expect(playground.page.locator("#words span").first).to_have_text("And")
 
 
 def test_without_a_seed_each_utterance_has_a_new_one(playground: Playground) -> None:

@@ -50,7 +50,7 @@ def send_utterance(socket: ClientConnection, text: str, size: int = 3) -> None:
 def receive_utterance(socket: ClientConnection) -> tuple[bytes, list[dict[str, Any]]]:
     """The audio up to the end of an utterance, and the events."""
     audio, events = b"", []
-    while not events or events[-1]["type"] == "audio.start":
+    while not events or events[-1]["type"] in ("audio.start", "speech.audio.words"):
         more, event = receive_until_event(socket)
         audio += more
         events.append(event)

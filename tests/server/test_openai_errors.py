@@ -63,7 +63,7 @@ async def raised_error(
         ({"input": "a" * 101, "extra_body": {"split": "none"}}, "input", "string_above_max_length"),
         ({"voice": {"name": "ryan"}}, "voice.id", "missing_required_parameter"),
         ({"extra_body": {"sped": 2}}, "sped", "unknown_parameter"),
-        ({"extra_body": {"timestamp_granularities": ["word"]}}, "timestamp_granularities", "unknown_parameter"),
+        ({"extra_body": {"timestamp_granularities": ["segment"]}}, "timestamp_granularities", "invalid_value"),
         ({"extra_body": {"timestamps": True}}, "timestamps", "unknown_parameter"),
     ],
 )

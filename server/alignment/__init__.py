@@ -1,0 +1,1 @@
+"""Word timestamps: aligns speech with the text that it speaks, in numpy, without torch."""
