@@ -37,10 +37,16 @@ class NamedVoice(_Section):
 
 
 class Voices(_Section):
-    """The speakers. mixed: number of additional ones. unseen: number of those only for the judge. speed: range."""
+    """The speakers. mixed: number of additional mixtures. varied: number of speakers with changed bodies.
+
+    varied_share: of the utterances that are not of named voices. unseen: number of mixtures only for the judge.
+    speed: range.
+    """
 
     named: dict[str, NamedVoice]
     mixed: int
+    varied: int
+    varied_share: float
     unseen: int
     speed: tuple[float, float]
 

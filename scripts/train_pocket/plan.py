@@ -23,10 +23,14 @@ _NAMED_SPEED = (0.95, 1.05)
 
 
 def assign_speakers(voices: Voices, all_speakers: dict[str, Speaker], count: int, source: random.Random) -> list[str]:
-    """Return ``count`` speaker names in random order: named ones by share, the others evenly from the mixed ones."""
+    """Return ``count`` speaker names in random order: named ones by share, the others evenly by kind and speaker."""
     names = [name for name, voice in voices.named.items() for _ in range(round(voice.share * count))]
+    rest = count - len(names)
+    varied = [name for name, speaker in all_speakers.items() if speaker.kind == "varied"]
     mixed = [name for name, speaker in all_speakers.items() if speaker.kind == "mixed"]
-    names += [mixed[index % len(mixed)] for index in range(count - len(names))]
+    varied_count = round(voices.varied_share * rest) if varied else 0
+    names += [varied[index % len(varied)] for index in range(varied_count)]
+    names += [mixed[index % len(mixed)] for index in range(rest - varied_count)]
     source.shuffle(names)
     return names
 
