@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+
+import yaml
 
 from scripts.train_pocket.utterances import Accent
 
@@ -26,9 +29,27 @@ _QUOTED_ARTICLE = re.compile(r"[\"(]A(?= [a-z])")
 """The package reads the article after a quotation mark as a letter."""
 
 
+_NAMES: dict[str, str] = yaml.safe_load(
+    Path(__file__).with_name("grammar").joinpath("pronunciations.yaml").read_text(encoding="utf-8")
+)
+_NAME = re.compile(r"\b(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")(?=\b|'s)(?!['-]?\w{2})")
+_PLAIN_LETTERS = str.maketrans("øØłŁđĐıİ", "oOlLdDiI")
+_TO_BRITISH = (
+    ("T", "t"), ("ɜɹ", "ɜː"), ("ɔɹ", "ɔː"), ("ɑɹ", "ɑː"), ("ɛɹ", "ɛː"), ("əɹ", "ə"), ("O", "Q"), ("æ", "a"),
+    ("i", "iː"), ("u", "uː"), ("ɑ", "ɑː"), ("ɔ", "ɔː"), ("ːː", "ː"),
+)  # fmt: skip
+"""Replacements that turn American phonemes into British ones, nearly."""
+
+
 def without_readings(text: str) -> str:
     """Return ``text`` without the stated readings."""
     return _READING.sub(r"\1", text)
+
+
+def without_accents(text: str) -> str:
+    """Return ``text`` with plain letters, which the package's lexicon has. The length stays the same."""
+    plain = (unicodedata.normalize("NFD", character)[0] for character in text.translate(_PLAIN_LETTERS))
+    return "".join(plain)
 
 
 def letters(text: str) -> list[re.Match[str]]:
@@ -65,19 +86,14 @@ class Phonemizer:
         Raises ValueError for a stated reading that the lexicon lacks.
         """
         entries: Mapping[str, str | Mapping[str, str]] = self._convert[accent].lexicon.golds.d
-        linked = _with_links(text, entries)
+        linked = _with_links(text, entries, accent)
         symbols = " ".join(self._convert[accent](linked).split())
         known = symbols and set(symbols) <= self._symbols
         return symbols if known and len(symbols) <= MAX_SYMBOLS else None
 
-    def knows(self, word: str) -> bool:
-        """Return whether the American lexicon has ``word``, so that its phonemes are no guess."""
-        lexicon = self._convert["american"].lexicon
-        return any(form in table.d for table in (lexicon.golds, lexicon.silvers) for form in (word, word.lower()))
 
-
-def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]]) -> str:
-    """Replace stated readings and letters by the package's links: ``[word](/phonemes/)``."""
+def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]], accent: Accent) -> str:
+    """Replace stated readings, letters and some names by the package's links: ``[word](/phonemes/)``."""
     plain, links = "", list[tuple[int, int, str]]()
     end = 0
     for match in _READING.finditer(text):
@@ -87,6 +103,11 @@ def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]]) -> st
     plain += text[end:]
     links += [(each.start(), each.end(), _letter(each, entries)) for each in letters(plain)]
     links += [(each.end() - 1, each.end(), "ɐ") for each in _QUOTED_ARTICLE.finditer(plain)]
+    plain = without_accents(plain)
+    taken = {position for start, stop, _ in links for position in range(start, stop)}
+    for each in _NAME.finditer(plain):
+        if each.start() not in taken:
+            links.append((each.start(), each.end(), _in_accent(_NAMES[each[1]], accent)))
     for start, stop, phonemes in sorted(links, reverse=True):
         plain = f"{plain[:start]}[{plain[start:stop]}](/{phonemes}/){plain[stop:]}"
     return plain
@@ -100,6 +121,13 @@ def _reading(word: str, reading: str, entries: Mapping[str, str | Mapping[str, s
     if entry is None:
         raise ValueError(f"the lexicon has no reading {reading!r} of {word!r}")
     return entry
+
+
+def _in_accent(phonemes: str, accent: Accent) -> str:
+    if accent == "british":
+        for american, british in _TO_BRITISH:
+            phonemes = phonemes.replace(american, british)
+    return phonemes
 
 
 def _letter(match: re.Match[str], entries: Mapping[str, str | Mapping[str, str]]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scripts.train_pocket.config import Voices, load
-from scripts.train_pocket.phonemes import Phonemizer
+from scripts.train_pocket.phonemes import Phonemizer, without_readings
 from scripts.train_pocket.speakers import Speaker, write_speakers
 from scripts.train_pocket.texts import HERE, held_out, read_sentences
 from scripts.train_pocket.utterances import Accent, PlannedUtterance, write_plan
@@ -45,7 +45,7 @@ def plan(
         speed = round(source.uniform(*(_NAMED_SPEED if speaker.kind == "named" else voices.speed)), 3)
         phonemes = phonemize(text, speaker.accent)
         if phonemes is not None:
-            yield PlannedUtterance(number, text, phonemes, name, speed, speaker.accent)
+            yield PlannedUtterance(number, without_readings(text), phonemes, name, speed, speaker.accent)
             number += 1
 
 

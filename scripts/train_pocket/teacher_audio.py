@@ -27,8 +27,8 @@ _DISAGREEMENT = 1440
 _BEFORE = (960, 2880)
 _AFTER = (2880, 4800)
 _FADE = 120
-_SECONDS = (0.4, 14.0)
-_SYMBOLS_PER_SECOND = (5.0, 30.0)
+_SECONDS = (0.35, 31.0)
+_SYMBOLS_PER_SECOND = (4.0, 30.0)
 _QUARTER = FRAME_SAMPLES // LABELS
 _PAUSE = 5
 """Minimum quarters of silence of a pause (100 ms). Shorter ones are closures of stop consonants."""
