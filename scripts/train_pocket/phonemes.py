@@ -32,11 +32,11 @@ _QUOTED_ARTICLE = re.compile(r"[\"(]A(?= [a-z])")
 _NAMES: dict[str, str] = yaml.safe_load(
     Path(__file__).with_name("grammar").joinpath("pronunciations.yaml").read_text(encoding="utf-8")
 )
-_NAME = re.compile(r"\b(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")(?=\b|'s)(?!['-]?\w{2})")
+_NAME = re.compile(r"\b(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")('s)?(?!['-]?\w)")
 _PLAIN_LETTERS = str.maketrans("øØłŁđĐıİ", "oOlLdDiI")
 _TO_BRITISH = (
     ("T", "t"), ("ɜɹ", "ɜː"), ("ɔɹ", "ɔː"), ("ɑɹ", "ɑː"), ("ɛɹ", "ɛː"), ("əɹ", "ə"), ("O", "Q"), ("æ", "a"),
-    ("i", "iː"), ("u", "uː"), ("ɑ", "ɑː"), ("ɔ", "ɔː"), ("ːː", "ː"),
+    ("ᵻ", "ɪ"), ("i", "iː"), ("u", "uː"), ("ɑ", "ɑː"), ("ɔ", "ɔː"), ("ːː", "ː"),
 )  # fmt: skip
 """Replacements that turn American phonemes into British ones, nearly."""
 
@@ -107,7 +107,8 @@ def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]], accen
     taken = {position for start, stop, _ in links for position in range(start, stop)}
     for each in _NAME.finditer(plain):
         if each.start() not in taken:
-            links.append((each.start(), each.end(), _in_accent(_NAMES[each[1]], accent)))
+            name = _NAMES[each[1]] + (_plural(_NAMES[each[1]]) if each[2] else "")
+            links.append((each.start(), each.end(), _in_accent(name, accent)))
     for start, stop, phonemes in sorted(links, reverse=True):
         plain = f"{plain[:start]}[{plain[start:stop]}](/{phonemes}/){plain[stop:]}"
     return plain
@@ -133,6 +134,11 @@ def _in_accent(phonemes: str, accent: Accent) -> str:
 def _letter(match: re.Match[str], entries: Mapping[str, str | Mapping[str, str]]) -> str:
     name = entries[match[1]]
     assert isinstance(name, str)
-    if not match[2]:
-        return name
-    return name + {"H": "ᵻz", "S": "ᵻz", "X": "ᵻz", "F": "s"}.get(match[1], "z")
+    return name + _plural(name) if match[2] else name
+
+
+def _plural(phonemes: str) -> str:
+    """Return the sound of ``'s`` after a word."""
+    if phonemes[-1] in "szʃʒʧʤ":
+        return "ᵻz"
+    return "s" if phonemes[-1] in "ptkfθT" else "z"
