@@ -1,6 +1,6 @@
 """Degrades recordings as people's references are: python3 -m scripts.train_pocket.degrade --help.
 
-Writes shards of a share of the utterances, with the same ids and lengths: rooms, microphones, noise, other voices, music,
+Writes shards of a share of the utterances, with the same ids and lengths: rooms, microphones, noise, voices, music,
 telephone bands, clipping and levels. The talker's training uses their codes as references in context, never as targets.
 """
 

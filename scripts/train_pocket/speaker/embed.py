@@ -78,7 +78,7 @@ class Degrader:
 def choose(folder: Path, speakers: dict[int, str], per_speaker: int, random: np.random.Generator) -> Iterator[Clip]:
     """Yield the first utterances of each speaker in the order of the shards.
 
-    Each is cut to one of a few lengths that it has, at a random position. The longest it has is as probable as all others.
+    Each is cut at random to one of a few lengths. The longest one that fits is as probable as all the others.
     """
     missing = Counter(dict.fromkeys(speakers.values(), per_speaker))
     for shard in shards(folder):
