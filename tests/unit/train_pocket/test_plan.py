@@ -32,9 +32,9 @@ def test_mixtures_have_two_or_three_mostly_english_voices():
 
 
 def test_unseen_speakers_differ_from_all_others():
-    for name, speaker in SPEAKERS.items():
+    others = [other.mix for other in SPEAKERS.values() if other.kind in ("named", "mixed")]
+    for speaker in SPEAKERS.values():
         if speaker.kind == "unseen":
-            others = [other.mix for key, other in SPEAKERS.items() if other.kind in ("named", "mixed")]
             assert min(distance(speaker.mix, other) for other in others) >= 0.2
 
 
@@ -82,9 +82,7 @@ def test_a_style_is_the_weighted_sum_of_the_rows_for_its_length(tmp_path):
     mixture = Speaker({"a": 0.25, "b": 0.75}, "american", "mixed")
     expected = 0.25 * packs["a"][11, 0] + 0.75 * packs["b"][11, 0]
     np.testing.assert_allclose(bank.style(mixture, 12), expected, atol=1e-5)
-    np.testing.assert_allclose(
-        bank.style(Speaker({"a": 1.0}, "american", "mixed"), 600), packs["a"][509, 0], atol=1e-5
-    )
+    np.testing.assert_allclose(bank.style(Speaker({"a": 1.0}, "american", "mixed"), 600), packs["a"][509, 0], atol=1e-5)
 
 
 def test_a_varied_speaker_has_its_own_timbre_and_the_rhythm_of_another_voice(tmp_path):
