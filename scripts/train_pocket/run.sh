@@ -65,21 +65,26 @@ encode_first() { # encode_first GPU AUDIO CODES: encode with the codec of the ch
 }
 
 align() {
-  on 0 python3 -m scripts.train_aligner --audio "$out/audio" --plan "$data/plan.jsonl.gz" --out "$out/aligner" \
+  on 0 python3 -m scripts.train_aligner --audio "$out/audio" --plan "$data/plan.jsonl.gz" --out "$out/aligner" --vocabulary "$teacher/vocab.json" \
     --minutes "${ALIGN:-2}" --device cuda
 }
 
 degrade() {
-  on "$last" python3 -m scripts.train_pocket.degrade --audio "$out/audio" --out "$out/references" --share 0.3 --device cuda
-  encode_first "$last" "$out/references" "$out/reference_codes"
+  local rank
+  for rank in 0 1 2 3; do
+    on 0 python3 -m scripts.train_pocket.degrade --audio "$out/audio" --out "$out/references" --share 0.3 \
+      --rank "$rank" --world 4 &
+  done
+  wait
+  encode_first 0 "$out/references" "$out/reference_codes"
 }
 
 train_speaker_encoder() {
   on "$last" python3 -m scripts.train_pocket.speaker.train --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
     --speakers "$data/speakers.json" --out "$out/speaker" --initial "$data/first/speaker_encoder.safetensors" \
-    --minutes "${SPEAKER:-2.3}"
+    --rate 1.5e-3 --minutes "${SPEAKER:-2.3}"
   on "$last" python3 -m scripts.train_pocket.speaker.embed --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
-    --weights "$out/speaker/speaker_encoder.safetensors" --out "$out/xvectors.npz" --degraded 0.5
+    --weights "$out/speaker/speaker_encoder.safetensors" --out "$out/xvectors.npz"
 }
 
 continue_talker() { # until the minutes are over; a crashed run continues from its last state
@@ -107,8 +112,10 @@ second() {
   mkdir -p "$out/done"
   part teacher speak
   if [ "$gpus" -gt 1 ]; then
-    { part codes encode_first 0 "$out/audio" "$out/codes"; part aligner align; } &
-    { part speaker train_speaker_encoder; part degrade degrade; } &
+    part speaker train_speaker_encoder &
+    part degrade degrade &
+    part codes encode_first 0 "$out/audio" "$out/codes"
+    part aligner align
     wait
     part code2wav refine_code2wav &
     part talker continue_talker
