@@ -5,6 +5,7 @@
 #   scripts/train_pocket/run.sh second DATA TEACHER OUT   all of it, from a checkpoint whose codes stay, on one or more GPUs
 # DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "second" also first/, the output of disassemble.py.
 # Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER ALIGN TALKER. "second" skips the parts that are done.
+# UNTIL: for "second", time in seconds since 1970 at which the talker ends, instead of TALKER.
 set -euo pipefail
 
 what=$1 data=$2 teacher=$3 out=$4
@@ -65,8 +66,8 @@ encode_first() { # encode_first GPU AUDIO CODES: encode with the codec of the ch
 }
 
 align() {
-  on 0 python3 -m scripts.train_aligner --audio "$out/audio" --plan "$data/plan.jsonl.gz" --out "$out/aligner" --vocabulary "$teacher/vocab.json" \
-    --minutes "${ALIGN:-2}" --device cuda
+  on 0 python3 -m scripts.train_aligner --audio "$out/audio" --plan "$data/plan.jsonl.gz" --out "$out/aligner" \
+    --vocabulary "$teacher/vocab.json" --minutes "${ALIGN:-2}" --device cuda
 }
 
 degrade() {
@@ -87,9 +88,13 @@ train_speaker_encoder() {
     --weights "$out/speaker/speaker_encoder.safetensors" --out "$out/xvectors.npz"
 }
 
+minutes_left() { # minutes for the talker from now on
+  python3 -c "print(max(0.5, (${UNTIL:-0} - $(date +%s)) / 60) if ${UNTIL:-0} else ${TALKER:-11})"
+}
+
 continue_talker() { # until the minutes are over; a crashed run continues from its last state
-  local end=$(($(date +%s) + $(python3 -c "print(round(60 * ${TALKER:-11}))"))) from=(--resume "$data/first" --again) left
-  local degraded=()
+  local end from=(--resume "$data/first" --again) left degraded=()
+  end=$(python3 -c "print($(date +%s) + round(60 * $(minutes_left)))")
   if [ -e "$out/done/degrade" ]; then degraded=(--degraded-codes "$out/reference_codes"); fi
   for _ in 1 2 3; do
     left=$((end - $(date +%s)))
@@ -105,29 +110,26 @@ continue_talker() { # until the minutes are over; a crashed run continues from i
 
 refine_code2wav() {
   on "$last" python3 -m scripts.train_pocket.codec.train --audio "$out/audio" --resume "$data/first" --frozen \
-    --out "$out/code2wav" --minutes "$(python3 -c "print(${TALKER:-11} - 0.5)")" --alone 0.08 --rate 2e-4 --batch 16
+    --out "$out/code2wav" --minutes "$(minutes_left)" --alone 0.08 --rate 2e-4 --batch 16
 }
 
-second() {
+second() { # the aligner may overlap with the talker, which does not need it
+  local needed=()
   mkdir -p "$out/done"
   part teacher speak
   if [ "$gpus" -gt 1 ]; then
     part speaker train_speaker_encoder &
-    part degrade degrade &
-    part codes encode_first 0 "$out/audio" "$out/codes"
-    part aligner align
-    wait
-    part code2wav refine_code2wav &
-    part talker continue_talker
-    wait
-  else
-    part codes encode_first 0 "$out/audio" "$out/codes"
-    part aligner align &
-    part speaker train_speaker_encoder
-    part degrade degrade
-    wait
-    part talker continue_talker
+    needed+=($!)
   fi
+  part degrade degrade &
+  needed+=($!)
+  part codes encode_first 0 "$out/audio" "$out/codes"
+  part aligner align &
+  if [ "$gpus" -eq 1 ]; then part speaker train_speaker_encoder; fi
+  wait "${needed[@]}"
+  if [ "$gpus" -gt 1 ]; then part code2wav refine_code2wav & fi
+  part talker continue_talker
+  wait
 }
 
 case $what in
@@ -149,7 +151,7 @@ talker)
   wait
   ;;
 *)
-  sed -n '2,7s/^# //p' "$0"
+  sed -n '2,8s/^# //p' "$0"
   exit 2
   ;;
 esac
