@@ -73,12 +73,15 @@ def passages(prose: Iterable[str], source: Random) -> Iterator[str]:
     passage, length = "", source.randint(*_PASSAGE)
     for line in prose:
         sentence = clean(line)
-        if sentence is not None and len(sentence.split()) >= _PASSAGE_WORDS and len(passage) + len(sentence) < _PASSAGE[1]:
-            passage = f"{passage} {sentence}".strip()
-        if sentence is None or len(passage) >= length:
+        if sentence is not None and len(sentence.split()) < _PASSAGE_WORDS:
+            sentence = None
+        is_full = sentence is None or len(passage) >= length or len(passage) + len(sentence) >= _PASSAGE[1]
+        if is_full:
             if len(passage) >= _PASSAGE[0]:
                 yield passage
             passage, length = "", source.randint(*_PASSAGE)
+        if sentence is not None:
+            passage = f"{passage} {sentence}".strip()
 
 
 def _decode(file: Path) -> str:

@@ -125,7 +125,7 @@ def test_texts_of_every_kind_are_as_the_front_end_writes_them(gathered):
 
 
 def test_passages_are_whole_sentences_of_limited_length():
-    prose = [f"This is the sentence with number {number}." for number in range(200)]
+    prose = [f"This is the sentence with number {number}." for number in range(400)]
     passages = list(text_sources.passages(prose, random.Random(1)))
     assert len(passages) > 10
     assert all(160 <= len(passage) <= 440 and passage.endswith(".") for passage in passages)
