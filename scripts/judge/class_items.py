@@ -19,7 +19,10 @@ _CHOICE = re.compile(r"\{(.+?)\|(.+?)\}")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text. spoken: what the front end makes of it. right, wrong: spelled as it should be heard, and as it should not."""
+    """A text. spoken: what the front end makes of it.
+
+    right, wrong: for heteronyms, spelled as it should be heard, and as it should not.
+    """
 
     typed: str
     spoken: str

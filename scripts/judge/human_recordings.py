@@ -1,8 +1,8 @@
 """Recordings of people, as references of clones. They are downloaded from distribution packages, and never trained on.
 
 The voices are used to measure similarity only. Licenses: the prompts of Asterisk CC-BY-SA-3.0 (Allison Smith, June
-Wallack, Carlo Flora) and CC-BY-3.0 (Maxim Topal, ivrvoice.ru), PocketSphinx BSD-2-Clause (its LibriVox reading is in the
-public domain), Moonshine MIT.
+Wallack, Carlo Flora) and CC-BY-3.0 (ivrvoice.ru), PocketSphinx BSD-2-Clause (its LibriVox reading is in the public
+domain), Moonshine MIT.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SOURCES = (
     Source("allison", _ASTERISK.format("en"), "en_US_f_Allison/vm-", english=True),
     Source("june", _ASTERISK.format("fr"), "fr_CA_f_June/vm-", english=False),
     Source("carlo", _ASTERISK.format("it"), "it_IT_m_Carlo/vm-", english=False),
-    Source("maxim", _ASTERISK.format("ru"), "ru_RU_f_IvrvoiceRU/vm-", english=False),
+    Source("ivrvoice", _ASTERISK.format("ru"), "ru_RU_f_IvrvoiceRU/vm-", english=False),
     Source("librivox", _POCKETSPHINX, "data/librivox/", english=True),
     Source("cards", _POCKETSPHINX, "data/cards/", english=True),
     Source("reader", _MOONSHINE, "assets/two_cities.wav", english=True),
@@ -81,8 +81,8 @@ class HumanRecording:
 def human_recordings() -> list[HumanRecording]:
     """Return the references of all people, of every length that their recordings suffice for.
 
-    Downloads the packages the first time. Raises urllib.error.URLError or subprocess.CalledProcessError when a package is
-    not available, ValueError when it has other bytes.
+    Downloads the packages the first time. Raises urllib.error.URLError or subprocess.CalledProcessError when it cannot,
+    ValueError when a package has other bytes.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     return [recording for source in SOURCES for recording in _recordings_of(source)]

@@ -125,8 +125,7 @@ def _line(name: str, mode: str, group: Sequence[JudgedCase]) -> str:
 
 
 def _faults(each: JudgedCase) -> list[str]:
-    """Return the faults by the one recognizer that is used here."""
-    return faults(each.row | {"whisper": each.row["moonshine"]}, stopped=each.spoken.stopped)
+    return faults(each.row, stopped=each.spoken.stopped)
 
 
 def _cases(recording: HumanRecording, transcript: str, texts: Sequence[str]) -> list[Case]:
