@@ -1,7 +1,8 @@
 """Measures how each class of text is spoken: ``python -m scripts.judge.classes``.
 
-It needs the environment of ``make judge``. The front end rewrites the typed text, as in the server, and the main voices speak it in turn. Word errors are counted
-against the typed text. For heteronyms the table has the share of words whose right pronunciation is heard.
+It needs the environment of ``make judge``. The front end rewrites the typed text, as in the server, and the main voices
+speak it in turn. Word errors are counted against the typed text. For heteronyms the table has the number of words whose
+right pronunciation is heard.
 """
 
 from __future__ import annotations
@@ -89,9 +90,8 @@ def render(judged: Mapping[str, Sequence[JudgedItem]]) -> str:
         faulty = sum(bool(faults(each.row, stopped=each.spoken.stopped)) for each in group)
         ratios = [each.preferred for each in group if each.preferred is not None]
         right = f"{sum(ratio > 0 for ratio in ratios)} of {len(ratios)}" if ratios else ""
-        lines.append(
-            f"{name:14}{len(group):6}{moonshine:14.1f} %{whisper:8.1f} %{mean(rows, 'mos') or 0:6.2f}{faulty:8}{right:>9}"
-        )
+        rates = f"{moonshine:14.1f} %{whisper:8.1f} %"
+        lines.append(f"{name:14}{len(group):6}{rates}{mean(rows, 'mos') or 0:6.2f}{faulty:8}{right:>9}")
     return "\n".join(lines)
 
 
