@@ -72,6 +72,7 @@ def gather(folder: Path, texts: Texts, seed: int) -> list[Sentence]:
         for text in islice(_new_typed(lines, excluded, _REPEATED.get(kind, 1)), texts.shares[kind])
     ]
     chosen = _join(plain, texts.joined, source) + typed_texts
+    chosen = [each for each in chosen if not excluded.overlaps(without_readings(each.text))]
     source.shuffle(chosen)
     return chosen[: texts.sentences]
 
