@@ -40,13 +40,18 @@ class Grammar:
         templates: list[str] | None = None,
         fills: dict[str, Fill] | None = None,
     ) -> None:
-        """words: the words to practice, for each of ``PARTS``. templates: default ``templates.txt``. fills: more slots."""
+        """words: to practice, for each of ``PARTS``. templates: default ``templates.txt``. fills: more slots."""
         if templates is None:
             templates = (FOLDER / "templates.txt").read_text(encoding="utf-8").splitlines()
         practice = [template for template in templates if any(f"{{{slot}" in template for slot in PARTS)]
         self._templates = templates + _PRACTICE_WEIGHT * practice
         self._source = source
-        self._fills = {**word_lists(), **GENERATORS, **{slot: cycle(words[slot], source) for slot in PARTS}, **(fills or {})}
+        self._fills = {
+            **word_lists(),
+            **GENERATORS,
+            **{slot: cycle(words[slot], source) for slot in PARTS},
+            **(fills or {}),
+        }
 
     def sentences(self) -> Iterator[str]:
         """Yield sentences endlessly. They may repeat."""

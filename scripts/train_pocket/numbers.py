@@ -109,7 +109,12 @@ def _year(source: Random) -> str:
 def _long_phone(source: Random) -> str:
     area, middle, last = (_digits(source, count) for count in (3, 3, 4))
     return source.choice(
-        (f"({area}) {middle}-{last}", f"{area}-{middle}-{last}", f"+44 20 {_digits(source, 4)} {last}", f"+1 {area} {middle} {last}")
+        (
+            f"({area}) {middle}-{last}",
+            f"{area}-{middle}-{last}",
+            f"+44 20 {_digits(source, 4)} {last}",
+            f"+1 {area} {middle} {last}",
+        )
     )
 
 

@@ -1,6 +1,7 @@
 """Generates sentences as people type them: names, rare words, acronyms, addresses, dialogue, lists, very short ones.
 
-Each file in ``grammar/typed`` is a kind, with templates as in ``grammar_sentences``. ``\\n`` is a line break.
+Each file in ``grammar/typed`` is a kind, with templates as in ``grammar_sentences``. A backslash and an n are a line
+break.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ KINDS = tuple(sorted(file.stem for file in _TYPED.glob("*.txt")))
 """The kinds of sentences."""
 _RARE = {"rare": "noun", "rare_verb": "verb", "rare_adjective": "adj", "rare_adverb": "adv"}
 _RARE_WORD = re.compile(r"[a-z]{5,15}")
-_CLAUSE_START = re.compile(r"(?:The|A|An|It|He|She|They|We|You|There|This|That|My|His|Her|Their|Our|Some|No|All|Every|One) ")
+_CLAUSE_START = re.compile(
+    r"(?:The|A|An|It|He|She|They|We|You|There|This|That|My|His|Her|Their|Our|Some|No|All|Every|One) "
+)
 _CLAUSE = re.compile(r"[A-Z][A-Za-z', ]{10,60}[.!?]")
 _ENGLISH_NAMES = 0.75
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -97,9 +100,17 @@ def _code_fills() -> dict[str, Fill]:
         "initial": lambda source: f"{letters(source, 1, 1)}.",
         "initials": lambda source: " ".join(f"{letter}." for letter in letters(source, 2, 3)),
         "code": code,
-        "code_short": lambda source: source.choice((letters(source, 1, 2) + digits(source, 1, 4), digits(source, 1, 2) + letters(source, 1, 1))),
-        "url": lambda source: source.choice(("", "", "www.", "https://")) + domain(source) + source.choice(("", f"/{source.choice(_FOLDERS)}")),
-        "email": lambda source: f"{source.choice(_FILES)}{source.choice(('', '.', '_'))}{source.choice(_FOLDERS)}@{domain(source)}",
+        "code_short": lambda source: source.choice(
+            (letters(source, 1, 2) + digits(source, 1, 4), digits(source, 1, 2) + letters(source, 1, 1))
+        ),
+        "url": lambda source: (
+            source.choice(("", "", "www.", "https://"))
+            + domain(source)
+            + source.choice(("", f"/{source.choice(_FOLDERS)}"))
+        ),
+        "email": lambda source: (
+            f"{source.choice(_FILES)}{source.choice(('', '.', '_'))}{source.choice(_FOLDERS)}@{domain(source)}"
+        ),
         "file_name": lambda source: source.choice(_FILES) + source.choice(_EXTENSIONS),
         "hashtag": lambda source: source.choice(_HASHTAGS),
         "digits4": lambda source: digits(source, 4, 4),

@@ -94,7 +94,13 @@ def _configuration(args: argparse.Namespace) -> Pocket:
 
 def _sampler(pocket: Pocket, args: argparse.Namespace) -> ExampleSampler:
     model = model_architecture(pocket)
-    corpus = read_corpus(args.data / "plan.jsonl.gz", args.codes, args.xvectors, named=list(pocket.voices.named), degraded=args.degraded_codes)
+    corpus = read_corpus(
+        args.data / "plan.jsonl.gz",
+        args.codes,
+        args.xvectors,
+        named=list(pocket.voices.named),
+        degraded=args.degraded_codes,
+    )
     if rank() == 0:
         frames = sum(len(each.codes) for each in corpus.trained)
         counts = f"{len(corpus.trained)} utterances, {frames} frames, {len(corpus.by_speaker)} speakers"
@@ -142,9 +148,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _spare_cores() -> int:
-    """Return the number of cores per process on this machine minus two, between 1 and 6."""
+    """Return the number of cores per process on this machine minus two, between 1 and 10."""
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return max(1, min(6, (os.cpu_count() or 1) // local - 2))
+    return max(1, min(10, (os.cpu_count() or 1) // local - 2))
 
 
 if __name__ == "__main__":
