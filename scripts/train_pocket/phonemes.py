@@ -21,6 +21,7 @@ MAX_SYMBOLS = 500
 """Maximum phonemes of an utterance. The teacher's style vectors support 510."""
 _READING = re.compile(r"([\w'-]+)<(\w+)>")
 _LETTER = re.compile(r"(?<![\w'’.-])([A-Z])('s)?(?![\w'’-])")
+_SPELLED = re.compile(r"(?<![\w-])[A-Z](?:-[A-Z])+(?![\w-])")
 _DIGITS = "zero|one|two|three|four|five|six|seven|eight|nine"
 _LETTER_A = re.compile(rf"^(?: (?:plus|minus)\b|(?: (?:{_DIGITS}))+(?: [A-Z]\b|[.,;:!?]|$)|[.,;:!?]|$)")
 """What follows the letter A at the beginning of a sentence, as opposed to the article."""
@@ -101,6 +102,7 @@ def _with_links(text: str, entries: Mapping[str, str | Mapping[str, str]], accen
         links.append((len(plain) - len(match[1]), len(plain), _reading(match[1], match[2], entries)))
         end = match.end()
     plain += text[end:]
+    plain = _SPELLED.sub(lambda match: match[0].replace("-", " "), plain)
     links += [(each.start(), each.end(), _letter(each, entries)) for each in letters(plain)]
     links += [(each.end() - 1, each.end(), "ɐ") for each in _QUOTED_ARTICLE.finditer(plain)]
     plain = without_accents(plain)

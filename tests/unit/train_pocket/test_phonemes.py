@@ -35,6 +35,7 @@ def test_letters_are_read_by_name_unless_they_are_words(text, expected):
         ("I read<DEFAULT> it.", "I [read](/ɹˈid/) it."),
         ("a lead<led> pipe", "a [lead](/lˈɛd/) pipe"),
         ("Two C P U's.", "Two [C](/sˈi/) [P](/pˈi/) [U's](/jˈuz/)."),
+        ("It is C-A-B.", "It is [C](/sˈi/) [A](/ˈA/) [B](/bˈi/)."),
         ("Zoë left.", "[Zoe](/zˈOi/) left."),
         ("Nike and Xavier's café.", "Nike and [Xavier's](/zˈAvjəɹz/) cafe."),
     ],
