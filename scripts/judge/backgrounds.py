@@ -34,7 +34,8 @@ def _white(count: int, _rate: int) -> Samples:
 
 def _babble(count: int, voices: Sequence[Samples]) -> Samples:
     """Return the sum of the voices, each repeated, at equal power."""
-    return np.sum([np.resize(voice / np.sqrt(np.mean(voice**2)), count) for voice in voices], axis=0, dtype=np.float32)
+    equal = [np.resize(voice / np.sqrt(np.mean(voice**2)), count) for voice in voices]
+    return np.asarray(np.sum(equal, axis=0), np.float32)
 
 
 def _music(count: int, rate: int) -> Samples:

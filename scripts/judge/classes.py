@@ -97,7 +97,7 @@ def render(judged: Mapping[str, Sequence[JudgedItem]]) -> str:
 
 def _details(name: str, each: JudgedItem) -> dict[str, object]:
     item = each.item
-    return {"class": name, "typed": item.typed, "spoken": item.spoken, "preferred": each.preferred} | each.row
+    return {"class": name, "typed": item.typed, "spoken": item.spoken, "preferred": each.preferred, **each.row}
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def _archive(package: bytes) -> Mapping[str, bytes]:
 def _decode(data: bytes) -> Samples:
     """Return the samples at ``RATE`` of a WAV file or of raw G.722."""
     is_wav = data.startswith(b"RIFF")
-    with av.open(io.BytesIO(data), format=None if is_wav else "g722") as container:
+    with av.open(io.BytesIO(data), "r", format=None if is_wav else "g722") as container:
         resampler = av.AudioResampler("flt", "mono", RATE)
         frames = [part for frame in container.decode(audio=0) for part in resampler.resample(frame)]
         frames += resampler.resample(None)

@@ -40,7 +40,8 @@ def change_voice(speech: Speech, speaker: Speaker) -> Speech:
     spectrum = np.fft.rfft(speech.samples)[: target // 2 + 1]
     spectrum = np.pad(spectrum, (0, target // 2 + 1 - len(spectrum)))
     samples = np.fft.irfft(spectrum * _gains(speaker, target), target) * (target / count)
-    return replace(speech, samples=samples.astype(np.float32), durations=speech.durations * (target / count))
+    durations = speech.durations.astype(np.float64) * (target / count)
+    return replace(speech, samples=samples.astype(np.float32), durations=durations)
 
 
 def _gains(speaker: Speaker, count: int) -> npt.NDArray[np.float64]:

@@ -26,7 +26,7 @@ def unfold(encoder: Ecapa, file: Path, mels: Tensor) -> None:
         raise ValueError(f"{file} is of another speaker encoder: {mismatch}")
     was_training = encoder.training
     encoder.eval()
-    _undo_before(encoder.blocks[0].conv, encoder.norm_in, mels)
+    _undo_before(encoder.get_submodule("blocks.0.conv"), encoder.norm_in, mels)
     norms = [
         module for module in encoder.modules() if isinstance(module, nn.BatchNorm1d) and module is not encoder.norm_in
     ]
