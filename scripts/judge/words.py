@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
 import jiwer
 from whisper_normalizer.english import EnglishTextNormalizer
+
+_SPELLED = re.compile(r"\b[a-z0-9](?: [a-z0-9])+\b")
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,12 @@ def word_errors(text: str, recognized: str) -> WordErrors:
 
 
 def normalize(text: str) -> str:
-    """Return the text in lower case, without punctuation, with one spelling, and with digits for numbers."""
+    """Return the text in lower case, without punctuation, with one spelling, and with digits for numbers.
+
+    Single letters and digits in a row are one word: recognizers write "H T T P" and "HTTP" for the same sounds.
+    """
     normalized: str = _normalizer()(text)
-    return normalized
+    return _SPELLED.sub(lambda letters: letters[0].replace(" ", ""), normalized)
 
 
 @cache
