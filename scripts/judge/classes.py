@@ -1,7 +1,7 @@
 """Measures how each class of text is spoken: ``python -m scripts.judge.classes``.
 
 It needs the environment of ``make judge``. The front end rewrites the typed text, as in the server, and the main voices
-speak it in turn. Word errors are counted against the typed text. For heteronyms the table has the number of words whose
+speak it in turn. Word errors are counted against what the front end makes of it. For heteronyms the table has the number of words whose
 right pronunciation is heard.
 """
 
@@ -68,7 +68,7 @@ def judge_classes(
         for index, (_, item, seed) in enumerate(listed)
     ]
     spoken = synthesize(checkpoint, utterances, CACHE / "spoken" / "classes" / fingerprint(checkpoint))
-    recordings = [Recording(each.wav, item.typed) for each, (_, item, _) in zip(spoken, listed, strict=True)]
+    recordings = [Recording(each.wav, item.spoken) for each, (_, item, _) in zip(spoken, listed, strict=True)]
     rows = run_judges(recordings, judges)
     choices = [
         (index, item.right, item.wrong) for index, (_, item, _) in enumerate(listed) if item.right and item.wrong
