@@ -1,8 +1,8 @@
 """Measures how each class of text is spoken: ``python -m scripts.judge.classes``.
 
 It needs the environment of ``make judge``. The front end rewrites the typed text, as in the server, and the main voices
-speak it in turn. Word errors are counted against what the front end makes of it. For heteronyms the table has the number
-of words whose right pronunciation is heard.
+speak it in turn. Word errors are counted against what the front end makes of it. For heteronyms the table has the
+number of words whose right pronunciation is heard.
 """
 
 from __future__ import annotations
