@@ -1,8 +1,8 @@
 """Measures how each class of text is spoken: ``python -m scripts.judge.classes``.
 
 It needs the environment of ``make judge``. The front end rewrites the typed text, as in the server, and the main voices
-speak it in turn. Word errors are counted against the typed text. For heteronyms the table has the number of words whose
-right pronunciation is heard.
+speak it in turn. Word errors are counted against what the front end makes of it. For heteronyms the table has the
+number of words whose right pronunciation is heard.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def judge_classes(
         for index, (_, item, seed) in enumerate(listed)
     ]
     spoken = synthesize(checkpoint, utterances, CACHE / "spoken" / "classes" / fingerprint(checkpoint))
-    recordings = [Recording(each.wav, item.typed) for each, (_, item, _) in zip(spoken, listed, strict=True)]
+    recordings = [Recording(each.wav, item.spoken) for each, (_, item, _) in zip(spoken, listed, strict=True)]
     rows = run_judges(recordings, judges)
     choices = [
         (index, item.right, item.wrong) for index, (_, item, _) in enumerate(listed) if item.right and item.wrong
@@ -86,13 +86,17 @@ def render(judged: Mapping[str, Sequence[JudgedItem]]) -> str:
     lines = [f"{'class':14}{'items':>6}{'WER, Moonshine':>16}{'Whisper':>10}{'MOS':>6}{'faulty':>8}{'right':>9}"]
     for name, group in judged.items():
         rows = [each.row for each in group]
-        moonshine, whisper = (100 * (corpus_wer(rows, recognizer) or 0) for recognizer in RECOGNIZERS)
+        moonshine, whisper = (corpus_wer(rows, recognizer) for recognizer in RECOGNIZERS)
         faulty = sum(bool(faults(each.row, stopped=each.spoken.stopped)) for each in group)
         ratios = [each.preferred for each in group if each.preferred is not None]
         right = f"{sum(ratio > 0 for ratio in ratios)} of {len(ratios)}" if ratios else ""
-        rates = f"{moonshine:14.1f} %{whisper:8.1f} %"
+        rates = f"{_percent(moonshine):>16}{_percent(whisper):>10}"
         lines.append(f"{name:14}{len(group):6}{rates}{mean(rows, 'mos') or 0:6.2f}{faulty:8}{right:>9}")
     return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _details(name: str, each: JudgedItem) -> dict[str, object]:

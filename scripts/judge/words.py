@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 
 import jiwer
 from whisper_normalizer.english import EnglishTextNormalizer
 
-_SPELLED = re.compile(r"\b[a-z0-9](?: [a-z0-9])+\b")
+from scripts.judge.spelling import join_letters, same_sounds
 
 
 @dataclass(frozen=True)
@@ -21,10 +20,12 @@ class WordErrors:
 
 
 def word_errors(text: str, recognized: str) -> WordErrors:
-    """Count the word errors of ``recognized`` relative to ``text``."""
+    """Count the word errors of ``recognized`` relative to ``text``. Words that are only joined or split are right."""
     expected, actual = normalize(text), normalize(recognized)
     if not expected:
         return WordErrors(len(actual.split()), 0)
+    if same_sounds(expected, actual):
+        return WordErrors(0, len(expected.split()))
     result = jiwer.process_words(expected, actual)
     return WordErrors(result.substitutions + result.deletions + result.insertions, len(expected.split()))
 
@@ -35,7 +36,7 @@ def normalize(text: str) -> str:
     Single letters and digits in a row are one word: recognizers write "H T T P" and "HTTP" for the same sounds.
     """
     normalized: str = _normalizer()(text)
-    return _SPELLED.sub(lambda letters: letters[0].replace(" ", ""), normalized)
+    return join_letters(normalized)
 
 
 @cache
