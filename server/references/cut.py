@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.protocol.request import SAMPLE_RATE
-from server.long_text.pieces import weight
+from server.long_text.sentences import weight
 from server.references.speech_spans import Span
 
 _SENTENCE_END = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*""")

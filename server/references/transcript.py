@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from engine.protocol.request import EngineInfo
 from server.api_error import ApiError
-from server.long_text.pieces import weight
+from server.long_text.sentences import weight
 from server.text.frontend import spoken
 from server.text.language import text_language
 
