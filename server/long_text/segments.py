@@ -105,4 +105,4 @@ def _is_whole(turn: Turn, split: Split, longest: int) -> bool:
     if split == "none" or designed:
         return True
     fits = len(request.text) <= longest and weight(request.text) <= longest
-    return split == "auto" and not turn.pauses and fits
+    return split == "auto" and fits and not turn.pauses and "\n\n" not in request.text
