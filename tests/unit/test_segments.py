@@ -44,7 +44,7 @@ def plan(*turns: Turn, split: Split = "auto", longest: int = LONGEST) -> list[tu
 
 
 def test_a_text_that_fits_is_submitted_as_it_is() -> None:
-    given = request("One. \n\n Two. ", sampling=SamplingParams(seed=5))
+    given = request("One. \n Two. ", sampling=SamplingParams(seed=5))
     assert is_one_segment([Turn(given)], "auto", LONGEST)
     (only,) = segments([Turn(given)], "auto", LONGEST)
     assert (only.pause, only.request and only.request.text) == (0.0, given.text)
