@@ -2,7 +2,7 @@
 
     python -m benchmarks.cpu.word_times [--speech FOLDER] [--weights FILE]
 
-The errors are the distances of word starts and ends from the teacher's durations, whose resolution is 20 ms. The cost is
+The errors are the distances of word starts and ends from the teacher's durations, whose resolution is 20 ms. The cost
 CPU time on one core per second of audio.
 """
 
