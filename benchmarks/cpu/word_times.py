@@ -3,8 +3,7 @@
     python -m benchmarks.cpu.word_times [--speech FOLDER] [--weights FILE]
 
 The errors are the distances of word starts and ends from the teacher's durations, which have a resolution of 20 ms.
-The cost is
-the CPU time on one core per second of audio.
+The cost is the CPU time on one core per second of audio.
 """
 
 from __future__ import annotations
