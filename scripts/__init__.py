@@ -1,1 +1,1 @@
-"""Commands beside the packages: the training of the pocket checkpoint, and the judge of how one speaks."""
+"""Commands outside the packages: training of the pocket checkpoint, and the judge of speech quality."""

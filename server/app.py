@@ -20,13 +20,15 @@ from engine.protocol.engine import Engine
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
 from server.alignment.worker import aligner_threads
-from server.api import batch, live, models, operations, playground, speech, unsupported, voices
+from server.api import batch, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
+from server.http.cross_origin import CrossOrigin
 from server.http.keys import KeyCheck, load_keys
+from server.http.paths import CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
@@ -116,7 +118,9 @@ def create_app(
     metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
     observers = RequestObservers((metrics, outcomes, *tracing))
-    app = DescribedApp(title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, redoc_url=None)
+    app = DescribedApp(
+        title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None
+    )
     app.has_keys = bool(keys)
     app.add_middleware(ResponsePacing, budget=bodies, grace=limits.stalled_seconds)
     app.add_middleware(
@@ -126,14 +130,22 @@ def create_app(
         budget=bodies,
     )
     if keys:
-        app.add_middleware(KeyCheck, keys=keys)
-    else:
-        app.add_middleware(SameOriginOnly, names=settings.own_names)
+        app.add_middleware(KeyCheck, keys=keys, open_lists=settings.open_lists)
+    elif settings.cors.any_page and not settings.cors.allow_any_page:
+        raise SettingsError(
+            "cors.allow_origins: every web page may use this server, which has no API key. Set an API key "
+            "(SONANT_API_KEY), list the origins, or set cors.allow_any_page"
+        )
+    origins = settings.cors.pattern
+    app.add_middleware(CrossOrigin, origins=origins)
+    if not keys:
+        app.add_middleware(SameOriginOnly, names=settings.own_names, origins=origins)
+    app.add_middleware(CanonicalPaths)
     app.add_middleware(RequestLog, observers=observers)
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _error_response)
-    for routes in (speech, batch, live, voices, models, operations, outcomes_api, playground, unsupported):
+    for routes in (speech, batch, live, voices, models, operations, outcomes_api, static_pages, unsupported):
         app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
     return app

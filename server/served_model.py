@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,9 @@ from server.references.library import Decode, ReferenceLibrary
 from server.settings import Limits, Settings
 from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
+
+OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
+"""OpenAI's names of speech models, so that OpenAI clients work unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class ServedModel:
     """One model of the server. Routes get it from ``Services.model``, by the ``model`` field of a request.
 
     name: its id in the API, in the log and in stored voices.
-    aliases: other names that select it.
+    aliases: other names that select it; ``*`` stands for any characters.
     engine: synthesizes its speech.
     voices: its speakers, the stored voices, its default voice and its voice aliases.
     references: encodes reference recordings with its engine.
@@ -59,7 +63,7 @@ class ServedModel:
 
     def has_name(self, name: str) -> bool:
         """Return whether ``name`` selects this model."""
-        return name == self.name or name in self.aliases
+        return name == self.name or any(_matches(name, alias) for alias in self.aliases)
 
     async def stats(self, timeout: float) -> dict[str, int] | None:
         """Return fresh statistics of both stages, or after ``timeout`` seconds the last known ones, if any.
@@ -90,10 +94,15 @@ def served_model(settings: Settings, engine: Engine, decode: Decode, *, several_
     """
     return ServedModel(
         name=settings.model_name,
-        aliases=frozenset({settings.engine.model, *settings.model_aliases}),
+        aliases=frozenset({settings.engine.model, *OPENAI_MODELS, *settings.model_aliases}),
         engine=engine,
         voices=ModelVoices(engine, settings, several_keys=several_keys),
         references=ReferenceLibrary(engine, settings, decode),
         limits=settings.limits,
         text=settings.text,
     )
+
+
+def _matches(name: str, alias: str) -> bool:
+    """Return whether ``alias`` selects ``name``. Only ``*`` is special in an alias."""
+    return re.fullmatch(re.escape(alias).replace(r"\*", ".*"), name, re.DOTALL) is not None

@@ -54,7 +54,10 @@ class Services:
             if model.has_name(name):
                 return model
         served = ", ".join(f"'{model.name}'" for model in self.models)
-        message = f"model '{shown(name)}' does not exist; this server serves {served}"
+        message = (
+            f"model '{shown(name)}' does not exist; this server serves {served}. To let clients use this name, add it "
+            "to the setting model_aliases"
+        )
         raise ApiError(message, status=404, param="model", code="model_not_found")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -18,6 +18,8 @@ from pydantic_settings import SettingsError as SourceError
 
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
+from server.http.cross_origin import CorsSettings
+from server.limits import Limits as Limits
 from server.references.config import ReferenceSettings
 from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
@@ -37,141 +39,13 @@ GuardMode = Literal["auto", "off"]
 """Whether speech is checked."""
 
 
+def _off(value: Any) -> Any:
+    """Return "off" for false, which is how YAML reads an unquoted ``off``."""
+    return "off" if value is False else value
+
+
 class SettingsError(Exception):
     """A setting is invalid. The message names every invalid key."""
-
-
-class Limits(BaseModel):
-    """Limits for one request, for one client and for the whole server."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    max_input_chars: int = Field(
-        4096, ge=1, description="Maximum characters of `input` with `split: none` or `stream: false`, and of live text."
-    )
-    max_split_chars: int = Field(
-        200_000, ge=1, description="Maximum characters of `input` of a streamed request, unless `split` is `none`."
-    )
-    max_turns: int = Field(256, ge=1, description="Maximum turns of an `input` of several speakers.")
-    max_batch_items: int = Field(64, ge=1, description="Maximum items of a batch.")
-    max_batch_bytes: int = Field(
-        64 * 1024 * 1024,
-        ge=1,
-        description="Maximum bytes of audio of a batch. The server keeps them in memory until the batch is complete.",
-    )
-    max_instructions_chars: int = Field(2000, ge=1, description="Maximum characters of `instructions`.")
-    max_body_bytes: int = Field(
-        16 * 1024 * 1024, ge=1024, description="Maximum bytes of a request body, or of a WebSocket message."
-    )
-    max_bodies_bytes: int = Field(
-        256 * 1024 * 1024,
-        ge=1024,
-        description="Maximum bytes of all request bodies and complete responses in memory. Beyond it, a body of more "
-        "than 64 KiB gets a 503. Smaller bodies are counted, but always accepted, so the total can exceed this number.",
-    )
-    max_connections: int | None = Field(
-        None,
-        ge=16,
-        description="Maximum open connections, WebSockets included. Unset: what the open-file limit allows, at most "
-        "4096.",
-    )
-    connection_share: float = Field(
-        0.8,
-        gt=0,
-        le=1,
-        description="Fraction of the connections that one address may have. Set it to 1 behind a reverse proxy, where "
-        "all clients have the proxy's address.",
-    )
-    client_share: float = Field(
-        0.8,
-        gt=0,
-        le=1,
-        description="Fraction of the queue, live sessions, body bytes, kept outcomes and (with several keys) stored "
-        "voices that one client may use. Running requests are not capped, but the newest request of a client above "
-        "this share ends with `seat_recalled` when another client has waited for half of `first_sound_seconds`.",
-    )
-    max_running: int | None = Field(
-        None,
-        ge=1,
-        description="Maximum speech requests that run at once. Unset: `engine.talker.slots`. Above it, the additional "
-        "requests wait in the engine, first come, first served, where the order between clients does not apply. Below "
-        "it, slots stay unused.",
-    )
-    max_waiting: int = Field(
-        56, ge=0, description="Maximum speech requests in the queue. The server answers the next one with 429."
-    )
-    max_live_sessions: int = Field(
-        256, ge=1, description="Maximum open live sessions. The server refuses the next one with 429."
-    )
-    contended_wait_seconds: float = Field(
-        10.0,
-        ge=0,
-        le=86_400,
-        description="While requests wait in the queue, a client may lag behind real-time playback by this many "
-        "seconds, by reading or sending text slowly. Beyond that its request ends with `client_too_slow`.",
-    )
-    first_sound_seconds: float = Field(
-        120.0,
-        gt=0,
-        le=86_400,
-        description="Timeout in seconds for the first audible audio, including the time in the queue; then the request "
-        "fails with 504. Half of it is the wait after which `client_share` recalls a request. It also limits the "
-        "creation of a stored voice.",
-    )
-    request_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="Timeout in seconds for the header of a request, and again for its body."
-    )
-    stalled_seconds: float = Field(
-        60.0,
-        ge=0.1,
-        le=86_400,
-        description="Timeout in seconds for a client that reads nothing. It then counts as disconnected. A small value "
-        "disconnects players that pause.",
-    )
-    live_idle_seconds: float = Field(
-        60.0,
-        gt=0,
-        le=86_400,
-        description="Timeout in seconds for the next message of a live session, which then ends. Every message and the "
-        "end of an utterance restart it; pings do not. It does not run from `input.done` to the end of the utterance.",
-    )
-    live_seconds: float = Field(3600.0, gt=0, le=86_400, description="Maximum duration of a live session in seconds.")
-    drain_seconds: float = Field(
-        30.0,
-        ge=0,
-        le=86_400,
-        description="Seconds that accepted requests may take to finish when the server is told to stop. The rest is "
-        "cancelled.",
-    )
-    http_stall_seconds: float = Field(
-        30.0,
-        ge=1,
-        le=86_400,
-        description="Timeout in seconds for the event loop of the HTTP process. The supervisor kills and restarts a "
-        "process whose event loop has not run for this time. If it is shorter than a pause under load, the server "
-        "restarts for no reason and all its requests fail.",
-    )
-    max_outcomes: int = Field(
-        10_000,
-        ge=0,
-        description="Number of ended requests that `GET /v1/audio/speech/{id}` reports. Each is kept for one hour.",
-    )
-    reference_min_seconds: float = Field(1.0, ge=0, description="Minimum duration of a recording to clone, in seconds.")
-    reference_max_seconds: float = Field(
-        30.0, gt=0, description="Maximum duration of a recording to clone, in seconds."
-    )
-    reference_max_bytes: int = Field(
-        10 * 1024 * 1024, ge=1, description="Maximum bytes of the file of a recording to clone."
-    )
-
-    @model_validator(mode="after")
-    def _check_bodies(self) -> Self:
-        if self.max_bodies_bytes * self.client_share < self.max_body_bytes:
-            raise ValueError(
-                f"max_bodies_bytes times client_share must be at least max_body_bytes, got {self.max_bodies_bytes} * "
-                f"{self.client_share:g} < {self.max_body_bytes}"
-            )
-        return self
 
 
 class Settings(BaseSettings):
@@ -193,8 +67,9 @@ class Settings(BaseSettings):
         description="Name of the model in the API. Unset: the last part of `engine.model`.",
     )
     model_aliases: tuple[str, ...] = Field(
-        ("tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2025-12-15"),
-        description="Other names of the model. The default lets OpenAI clients work unchanged.",
+        (),
+        description="Other names of the model, in addition to OpenAI's: `tts-1*` and `gpt-4o-mini-tts*`. A `*` stands "
+        "for any characters, so `['*']` accepts every name.",
     )
     voice_aliases: dict[str, str] = Field(
         default_factory=dict,
@@ -216,7 +91,7 @@ class Settings(BaseSettings):
         ),
         description="Request fields that are accepted and ignored, because clients of other servers send them.",
     )
-    guards: GuardMode = Field(
+    guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
         description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
         "away, repeats itself or ends far too early is made again, or else the request fails with `speech_failed`. "
@@ -229,6 +104,11 @@ class Settings(BaseSettings):
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
     )
     keys_file: Path | None = Field(None, description="File of more API keys, one per line. Text after # is a comment.")
+    open_lists: bool = Field(
+        False,
+        description="Let clients without a key read the lists of models and voices, because some clients send none. "
+        "They see built-in and shared voices, without transcripts and consent ids.",
+    )
     allow_unauthenticated: bool = Field(
         False, description="Allow a `host` that other machines can reach although the server has no API key."
     )
@@ -245,6 +125,7 @@ class Settings(BaseSettings):
         False, description="Send an OpenTelemetry span for each speech request. Needs the `otel` extra."
     )
     limits: Limits = Field(default_factory=Limits)
+    cors: CorsSettings = Field(default_factory=CorsSettings)
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
     text: TextSettings = Field(default_factory=TextSettings)

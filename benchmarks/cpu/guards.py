@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
 import tempfile
 import time
 from collections import Counter
@@ -24,7 +25,9 @@ from benchmarks.cpu.guard_speech import Spoken, make_again, synthesize
 from engine.checkpoint.checksums import Checksums
 from engine.checkpoint.speech_profile import read_speech_profile
 from engine.protocol.request import FinishReason
+from server.guards.activity import SpeechActivity
 from server.guards.check import Fault, PieceCheck
+from server.guards.expectation import paces_of
 
 _LONG_ENOUGH = 40
 """Characters of texts that get an artificial defect of their duration."""
@@ -32,7 +35,8 @@ _LONG_ENOUGH = 40
 
 def fault_of(spoken: Spoken, characters_per_second: float | None) -> Fault | None:
     """Return what the guards find in an utterance."""
-    check = PieceCheck(spoken.case.text, characters_per_second, own_limit=spoken.case.max_frames is not None)
+    own_limit = spoken.case.max_frames is not None
+    check = PieceCheck(spoken.case.text, paces_of(characters_per_second, None), own_limit=own_limit)
     for chunk in spoken.chunks():
         if (fault := check.add(chunk)) is not None:
             return fault
@@ -84,6 +88,17 @@ def report(utterances: list[Spoken], characters_per_second: float | None) -> Non
     print(f"CPU time of the checks: {cost:.2f} ms for a second of speech")
 
 
+def mean_pace(utterances: list[Spoken]) -> float:
+    """Return the mean pace of the sentences, in characters per second: the value for sonant.json."""
+    paces = []
+    for spoken in utterances:
+        activity = SpeechActivity()
+        activity.add(spoken.samples)
+        if spoken.case.kind == "sentences" and activity.speech_seconds:
+            paces.append(len(spoken.case.text) / activity.speech_seconds)
+    return statistics.fmean(paces)
+
+
 def report_retries(model: Path, found: list[Spoken]) -> None:
     """Make the utterances with faults again, and print how many succeed, for each kind."""
     counts: dict[str, Counter[str]] = {}
@@ -106,6 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() if args.keep is None else nullcontext(args.keep) as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
         utterances = asyncio.run(synthesize(args.model, Path(folder), args.limit))
+    print(f"characters_per_second of the sentences: {mean_pace(utterances):.1f}\n")
     report(utterances, pace)
     report_retries(args.model, [spoken for spoken in utterances if fault_of(spoken, pace) is not None])
 

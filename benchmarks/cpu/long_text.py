@@ -9,7 +9,9 @@ For each length it prints
   largest, at three thresholds of what is sound. To find the joints, each piece is also requested alone with its seed:
   on a CPU its samples are the same;
 - late: number of chunks that arrived after a client that plays from the first audible sample had run out of audio, and
-  the smallest amount of audio that the client had buffered.
+  how many of them were the first sound after a joint; with the smallest amount of audio that the client had buffered;
+- RTF: seconds until the last sample, per second of audio. Close to 1 or above it, other work on the machine makes
+  chunks late.
 """
 
 from __future__ import annotations
@@ -57,11 +59,16 @@ _PARAGRAPHS = (
 
 @dataclass(frozen=True)
 class Played:
-    """Speech as a client received it. late: chunks after an underrun. buffered: smallest buffer in seconds."""
+    """Speech as a client received it.
+
+    late: index of the first sample of each chunk after an underrun. buffered: smallest buffer in seconds.
+    seconds: until the last sample.
+    """
 
     samples: NDArray[np.int16]
-    late: int
+    late: list[int]
     buffered: float
+    seconds: float
 
 
 def text_of(characters: int) -> str:
@@ -79,7 +86,8 @@ def text_of(characters: int) -> str:
 def play(client: httpx.Client, **fields: object) -> Played:
     """Send a streaming request and play its audio."""
     began = time.perf_counter()
-    audio, heard_at, audible, late, buffered = bytearray(), 0.0, 0, 0, float("inf")
+    audio, heard_at, audible, buffered = bytearray(), 0.0, 0, float("inf")
+    late: list[int] = []
     body = {"response_format": "pcm", "language": "English", **fields}
     with client.stream("POST", "/v1/audio/speech", json=body) as response:
         if response.status_code != 200:
@@ -88,24 +96,25 @@ def play(client: httpx.Client, **fields: object) -> Played:
             now = time.perf_counter() - began
             if heard_at:
                 left = (len(audio) // 2 - audible) / SAMPLE_RATE - (now - heard_at)
-                late, buffered = late + (left < 0), min(buffered, left)
+                late += [len(audio) // 2] if left < 0 else []
+                buffered = min(buffered, left)
                 heard_at -= min(0.0, left)
             audio += chunk
             if not heard_at and (start := sound(_samples(audio))[0]) < len(audio) // 2:
                 heard_at, audible = now, start
-    return Played(_samples(audio), late, buffered)
+    return Played(_samples(audio), late, buffered, time.perf_counter() - began)
 
 
-def joints(whole: NDArray[np.int16], alone: Sequence[NDArray[np.int16]]) -> list[tuple[float, ...]]:
-    """Return the seconds of silence between the pieces of ``whole``, at each of ``THRESHOLDS``."""
-    found: list[tuple[float, ...]] = []
+def joints(whole: NDArray[np.int16], alone: Sequence[NDArray[np.int16]]) -> list[tuple[int, int]]:
+    """Return the indices of the last sound of a piece and of the first one of the next, for each joint of ``whole``."""
+    found: list[tuple[int, int]] = []
     raw, at = whole.tobytes(), 0
     for piece, following in itertools.pairwise(alone):
         _, end = sound(piece)
         end = _place(raw, piece[end - _MATCH : end], at) + _MATCH
         start, _ = sound(following)
         start = at = _place(raw, following[start : start + _MATCH], end)
-        found.append(tuple(_silence(whole, end, start, threshold) for threshold in THRESHOLDS))
+        found.append((end, start))
     return found
 
 
@@ -145,16 +154,16 @@ def measure(client: httpx.Client, profile: SpeechProfile, voice: str, characters
         play(client, input=each.text, voice=voice, seed=each.sampling.seed, split="none", normalize=False).samples
         for each in requests
     ]
-    silences = joints(whole.samples, alone)
-    columns = [
-        f"{min(column):.2f} to {max(column):.2f} s at {threshold} dBFS"
-        for threshold, column in zip(THRESHOLDS, zip(*silences, strict=True), strict=False)
-    ]
-    print(
-        f"{len(text):6d} characters  {len(whole.samples) / SAMPLE_RATE:7.1f} s  {len(requests):3d} pieces  "
-        f"joints {', '.join(columns) or 'none'}; {whole.late} late, at least {1000 * whole.buffered:.0f} ms buffered",
-        flush=True,
-    )
+    places = joints(whole.samples, alone)
+    columns = []
+    for threshold in THRESHOLDS if places else ():
+        silences = [_silence(whole.samples, end, start, threshold) for end, start in places]
+        columns.append(f"{min(silences):.2f} to {max(silences):.2f} s at {threshold} dBFS")
+    late_joints = sum(any(end <= late <= start for late in whole.late) for end, start in places)
+    seconds = len(whole.samples) / SAMPLE_RATE
+    late = f"{len(whole.late)} late, {late_joints} at joints, at least {1000 * whole.buffered:.0f} ms buffered"
+    print(f"{len(text):6d} characters  {seconds:7.1f} s  {len(requests):3d} pieces  RTF {whole.seconds / seconds:.2f}")
+    print(f"       joints {', '.join(columns) or 'none'}; {late}", flush=True)
 
 
 def main() -> None:

@@ -136,7 +136,7 @@ def measure(args: argparse.Namespace, placement: str, folder: Path, checkpoint: 
     }
     talker = {"engine": "native", "slots": max_clients, "context": CONTEXT}
     engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, "talker": talker, "code2wav": code2wav}
-    config.write_text(yaml.safe_dump({"engine": engine}))
+    config.write_text(yaml.safe_dump({"engine": engine, "guards": "off"}))
     program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
     with serving.running_server(config, folder / f"{placement}.log", program=program) as (address, _):
         server = processes(serving.supervisor_process().pid)

@@ -170,7 +170,8 @@ def _settings(folder: Path, most: int) -> dict[str, object]:
             "threads": 1,
             "talker": talker,
             "code2wav": code2wav,
-        }
+        },
+        "guards": "off",
     }
 
 

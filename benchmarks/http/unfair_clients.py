@@ -1,6 +1,6 @@
 """Measures how long a request waits while slow or greedy clients hold every slot of the engine.
 
-    python -m benchmarks.http.unfair_clients [--seats 8] [--settle 30] [--most 150]
+    python -m benchmarks.http.unfair_clients [--slots 8] [--settle 30] [--most 150]
 
 Each attack runs on its own server with a small random checkpoint and default limits:
 
@@ -89,7 +89,7 @@ def measure_wait(attack: Callable[[str, threading.Event], None], clients: int, a
         folder = Path(name)
         (folder / "checkpoint").mkdir()
         write_checkpoint(folder / "checkpoint", "pocket")
-        model = {"model": str(folder / "checkpoint"), "device": "cpu", "threads": 1, "talker": {"slots": args.seats}}
+        model = {"model": str(folder / "checkpoint"), "device": "cpu", "threads": 1, "talker": {"slots": args.slots}}
         (folder / "config.yaml").write_text(yaml.safe_dump({"engine": model}))
         stop = threading.Event()
         with serving.running_server(folder / "config.yaml", folder / "log") as (address, _):
@@ -115,12 +115,12 @@ def measure_wait(attack: Callable[[str, threading.Event], None], clients: int, a
 def main() -> None:
     """Print one line per attack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seats", type=int, default=8, help="number of engine slots")
+    parser.add_argument("--slots", type=int, default=8, help="number of engine slots")
     parser.add_argument("--settle", type=float, default=30.0, help="seconds that the attack runs before the request")
     parser.add_argument("--most", type=float, default=150.0, help="timeout of the request in seconds")
     parser.add_argument("--attacks", nargs="*", default=["trickle", "slow", "hog"])
     args = parser.parse_args()
-    for attack, clients in ((trickle, args.seats), (slow, args.seats), (hog, args.seats + 56)):
+    for attack, clients in ((trickle, args.slots), (slow, args.slots), (hog, args.slots + 56)):
         if attack.__name__ in args.attacks:
             print(f"{attack.__name__:8} {clients:3} clients: {measure_wait(attack, clients, args)}", flush=True)
 

@@ -148,9 +148,11 @@ class _Decoder:
     """A stand-in for ``GraphedDecoder``."""
 
     padded = True
-    hits = misses = 0
 
     def __init__(self, rows: int) -> None:
+        from engine.code2wav.prefix_cache import PrefixCache
+
+        self.prefix_cache = PrefixCache()
         Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(_CODE2WAV_THREAD)
         self._free = list(range(rows))
         self._samples = np.full((rows, 24 * 1920), 3277, np.int16)

@@ -32,7 +32,11 @@ FILES = (
 )
 """The published files of a checkpoint to download, verify and load. SHA256SUMS and sonant.json go with them."""
 
+NEVER_SAMPLED = 1024
+"""Number of ids at the end of the talker's vocabulary that are never sampled, except eos (SPEC 6)."""
+
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_log = logging.getLogger(__name__)
 
 
 def find_folder(name: str) -> Path:
@@ -65,11 +69,6 @@ def _download(name: str) -> Path:
             "Check the name; without a connection, download it elsewhere and set model to its folder; if it is "
             "private, set HF_TOKEN"
         ) from error
-
-
-_log = logging.getLogger(__name__)
-NEVER_SAMPLED = 1024
-"""Number of ids at the end of the talker's vocabulary that are never sampled, except eos (SPEC 6)."""
 
 
 @dataclass(frozen=True, slots=True)

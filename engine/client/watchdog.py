@@ -17,7 +17,28 @@ from engine.errors import EngineError, EngineFailed, EngineUnavailable
 from engine.protocol.messages import RequestKind, pack_request
 from engine.protocol.request import SAMPLES_PER_FRAME, EngineInfo, SamplingParams, SpeechRequest, Voice
 
+Reason = Literal["crashed", "stalled", "failed"]
+"""Why an engine process was replaced: it exited, did not answer in time, or produced no audio."""
+Stats = dict[str, int]
+
+_PROBES_PER_STALL = 4
+"""The watchdog sends a probe this many times in ``stall_seconds``."""
+_STALLED_FRACTION = 0.5
+"""The engine counts as stalled once a probe is unanswered for this fraction of ``stall_seconds``.
+
+Long steps on slow CPUs take less time.
+"""
+_IDLE_SECONDS = 10.0
+"""A readiness check starts a model check if the engine has produced no audio for this long."""
+_LONG_IDLE_SECONDS = 30.0
+"""A new request no longer cancels a running model check once the engine has produced no audio for this long."""
+_MAX_FAILED_CHECKS = 3
+"""Number of consecutive failed model checks after which the engine is killed."""
+_RETRY_SECONDS = 0.5
+"""Pause between a failed model check and the next one."""
 _CHECK_FRAMES = 2
+"""Frames of the utterance of a model check."""
+_log = logging.getLogger(__name__)
 
 
 def model_check_request(info: EngineInfo) -> SpeechRequest:
@@ -49,28 +70,6 @@ async def consume_model_check(stream: SpeechStream) -> None:
             f"the model check must produce {expected} frames of {SAMPLES_PER_FRAME} samples, "
             f"got {samples} samples in {frames} frames"
         )
-
-
-Reason = Literal["crashed", "stalled", "failed"]
-"""Why an engine process was replaced: it exited, did not answer in time, or produced no audio."""
-Stats = dict[str, int]
-
-_PROBES_PER_STALL = 4
-"""The watchdog sends a probe this many times in ``stall_seconds``."""
-_STALLED_FRACTION = 0.5
-"""The engine counts as stalled once a probe is unanswered for this fraction of ``stall_seconds``.
-
-Long steps on slow CPUs take less time.
-"""
-_IDLE_SECONDS = 10.0
-"""A readiness check starts a model check if the engine has produced no audio for this long."""
-_LONG_IDLE_SECONDS = 30.0
-"""A new request no longer cancels a running model check once the engine has produced no audio for this long."""
-_MAX_FAILED_CHECKS = 3
-"""Number of consecutive failed model checks after which the engine is killed."""
-_RETRY_SECONDS = 0.5
-"""Pause between a failed model check and the next one."""
-_log = logging.getLogger(__name__)
 
 
 class Watchdog:

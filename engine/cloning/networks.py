@@ -17,12 +17,15 @@ from engine.models.speaker_encoder import SpeakerEncoder
 from engine.models.speech_encoder import SpeechEncoder
 from engine.protocol.request import CODEBOOKS, SAMPLE_RATE, SAMPLES_PER_FRAME, Voice
 
+MIN_SAMPLES = SAMPLE_RATE // 10
+"""Minimum samples of a recording. A shorter one does not fill the widest kernels of the speaker encoder."""
 _BATCH_SIZES = (1, 2, 4, 8)
 _RECORDING_SECONDS = (4, 8, 12, 16, 22, 30)
 _MAX_BATCH_SECONDS = 32
 """Maximum audio of a batch, in seconds. The largest tensors of such a batch are 196 MB."""
 _MAX_PADDING_RATIO = 1.5
 """Maximum size of a joint batch, relative to the recordings' separate batches. One batch saves launches."""
+_log = logging.getLogger(__name__)
 
 
 class BatchSizes:
@@ -155,11 +158,6 @@ class GraphedEncoder:
 
 def _padded_samples(size: tuple[int, int]) -> int:
     return size[0] * size[1]
-
-
-MIN_SAMPLES = SAMPLE_RATE // 10
-"""Minimum samples of a recording. A shorter one does not fill the widest kernels of the speaker encoder."""
-_log = logging.getLogger(__name__)
 
 
 class ReferenceNetworks:

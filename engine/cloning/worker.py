@@ -97,7 +97,7 @@ class CloningWorker:
 
     def _immediate_answer(self, request: _QueuedRequest) -> Voice | EngineError | None:
         if request.stream not in self._open_streams:
-            return EngineFailed("the request was aborted", code="withdrawn")
+            return EngineFailed("the request was aborted", code="aborted")
         if isinstance(request.content, EngineError):
             return request.content
         return None if request.key is None else self._encoder.cached(request.key)

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.code2wav.prefix_cache import PrefixCache
+
 
 class PendingBatch(Protocol):
     """A batch in flight."""
@@ -28,17 +30,11 @@ class Decoder(Protocol):
 
     padded: the decoder pads a batch to the next size it supports. So batches are not limited to the sizes in
     ``BATCHES``.
+    prefix_cache: the states after the references of streams.
     """
 
     padded: bool
-
-    @property
-    def hits(self) -> int:
-        """Prefix cache hits: streams whose reference state was cached."""
-
-    @property
-    def misses(self) -> int:
-        """Prefix cache misses: streams whose reference state was computed."""
+    prefix_cache: PrefixCache
 
     @property
     def free_rows(self) -> int:

@@ -81,17 +81,7 @@ class StreamDecoder(Decoder):
     def __init__(self, model: Code2WavModel, rows: int) -> None:
         self._model = model
         self._arena = Arena(model.states, rows, model.device)
-        self._prefix_cache = PrefixCache()
-
-    @property
-    @override
-    def hits(self) -> int:
-        return self._prefix_cache.hits
-
-    @property
-    @override
-    def misses(self) -> int:
-        return self._prefix_cache.misses
+        self.prefix_cache = PrefixCache()
 
     @property
     @override
@@ -101,7 +91,7 @@ class StreamDecoder(Decoder):
     @override
     @torch.inference_mode()
     def begin(self, context: NDArray[np.int16] | None) -> int:
-        state = None if context is None else self._prefix_cache.get(context, lambda: self._prefill(context))
+        state = None if context is None else self.prefix_cache.get(context, lambda: self._prefill(context))
         row = self._arena.acquire()
         if state is not None:
             self._arena.scatter([row], state)

@@ -71,7 +71,7 @@ class GraphedDecoder(Decoder):
         self._weights, self._device_stream = weights, device_stream
         self._decoder = RowDecoder(weights, ops)
         self._free = list(range(rows))
-        self._prefix_cache = PrefixCache()
+        self.prefix_cache = PrefixCache()
         self._sizes = sorted(sizes)
         self._codes_offset = -(-max(streams for streams, _ in sizes) // _ALIGNMENT) * _ALIGNMENT
         max_frames = max(map(_frames, sizes))
@@ -95,16 +95,6 @@ class GraphedDecoder(Decoder):
     @override
     def free_rows(self) -> int:
         return len(self._free)
-
-    @property
-    @override
-    def hits(self) -> int:
-        return self._prefix_cache.hits
-
-    @property
-    @override
-    def misses(self) -> int:
-        return self._prefix_cache.misses
 
     @override
     @torch.inference_mode()
@@ -182,7 +172,7 @@ class GraphedDecoder(Decoder):
 
     def _restore(self, row: int, context: NDArray[np.int16]) -> None:
         """Copy the state after ``context`` into the memory of ``row``."""
-        state = self._prefix_cache.get(context, lambda: self._prefill(context))
+        state = self.prefix_cache.get(context, lambda: self._prefill(context))
         for tensor, cached in zip(self._memory.of(row), state, strict=True):
             tensor.copy_(cached)
 

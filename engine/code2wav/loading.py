@@ -34,6 +34,10 @@ from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
 from engine.system.cores import available_cores
 
 _MAX_THREADS = 16
+_MIN_HALF_CHANNELS = 16
+"""Minimum channels of half a head. The attention kernel's ``tl.dot`` calls work on half heads."""
+_MIN_SPIN_CORES = 4
+"""Minimum cores for busy-waiting on a batch. The talker, Code2Wav and the HTTP process use one core each."""
 _META = torch.device("meta")
 _log = logging.getLogger(__name__)
 
@@ -104,10 +108,6 @@ def _variant(argument: object) -> object:
     return (argument == 1, argument % 16 == 0) if isinstance(argument, int) else type(argument)
 
 
-_MIN_HALF_CHANNELS = 16
-"""Minimum channels of half a head. The attention kernel's ``tl.dot`` calls work on half heads."""
-
-
 @dataclass(frozen=True)
 class Backend:
     """How Code2Wav runs on this device.
@@ -154,10 +154,6 @@ def _fallback_reason(device: torch.device, decoder: DecoderArchitecture) -> str 
             f"{2 * _MIN_HALF_CHANNELS}"
         )
     return None
-
-
-_MIN_SPIN_CORES = 4
-"""Minimum cores for busy-waiting on a batch. The talker, Code2Wav and the HTTP process use one core each."""
 
 
 def load_decoder(config: EngineConfig) -> Decoder:

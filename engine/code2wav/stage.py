@@ -102,8 +102,8 @@ class Code2WavStage:
             "code2wav_batch_rows": self._batch_rows,
             "audio_ring_used": used,
             "audio_ring_size": size,
-            "context_hits": self._decoder.hits,
-            "context_misses": self._decoder.misses,
+            "context_hits": self._decoder.prefix_cache.hits,
+            "context_misses": self._decoder.prefix_cache.misses,
         }
 
     def _rows_used(self) -> int:

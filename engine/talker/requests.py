@@ -107,7 +107,7 @@ class RequestReader:
         """Whether the client is still connected."""
         return self._requests.alive
 
-    def figures(self) -> dict[str, int]:
+    def stats(self) -> dict[str, int]:
         """Return the counters of the voice encoder for the statistics."""
         return self._encoder.stats()
 

@@ -79,7 +79,7 @@ class TalkerStage:
             case Abort():
                 self._cancel(intent.stream)
             case Probe():
-                header = StreamHeader(realtime=False, probe=self._figures())
+                header = StreamHeader(realtime=False, probe=self._stats())
                 self._frames.open(intent.stream, header.to_bytes())
                 self._frames.end(intent.stream)
 
@@ -94,7 +94,7 @@ class TalkerStage:
         else:
             self._talker.append_text(delta.stream, delta.ids, last=delta.last)
 
-    def _figures(self) -> dict[str, int]:
+    def _stats(self) -> dict[str, int]:
         used, size = self._frames.fill
         return {
             "talker_slots": self._slots - self._talker.free_slots,
@@ -103,7 +103,7 @@ class TalkerStage:
             "talker_step_rows": self._step_rows,
             "frames_ring_used": used,
             "frames_ring_size": size,
-            **self._requests.figures(),
+            **self._requests.stats(),
         }
 
     def _take_cancellations(self) -> None:

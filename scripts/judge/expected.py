@@ -32,13 +32,13 @@ def max_frames(text: str) -> int:
 def faults(row: Row, *, stopped: bool) -> list[str]:
     """Return the faults of a recording: RUNAWAY, TRUNCATED and LATE.
 
-    stopped: whether it ended by itself. It is also truncated when no recognizer found its last three words.
+    stopped: whether it ended by itself. It is also truncated when none of the recognizers found its last three words.
     """
     seconds, expected = row["seconds"], expected_s(row["text"])
-    ending_missing = all(row[recognizer]["ending_lost"] for recognizer in RECOGNIZERS)
+    endings = [row[recognizer]["ending_lost"] for recognizer in RECOGNIZERS if recognizer in row]
     present = {
         RUNAWAY: not stopped or seconds > _RUNAWAY * expected,
-        TRUNCATED: seconds < _TRUNCATED * expected or ending_missing,
+        TRUNCATED: seconds < _TRUNCATED * expected or (bool(endings) and all(endings)),
         LATE: row["onset_s"] > _MAX_ONSET_S,
     }
     return [fault for fault, is_present in present.items() if is_present]

@@ -38,7 +38,7 @@ class _ClipWriter:
         if phonemes is None:
             raise ValueError(f"the teacher has no phonemes for {text!r}")
         symbols = [self._teacher.vocabulary[symbol] for symbol in phonemes]
-        item = TeacherInput(symbols, self._bank.style(speaker.mix, len(symbols)), 1.0)
+        item = TeacherInput(symbols, self._bank.style(speaker, len(symbols)), 1.0)
         ((_, (speech,)),) = self._teacher.synthesize([item])
         clip = finish(speech, symbols, self._inventory, np.random.default_rng(0))
         samples = clip.samples.astype(np.float32) / 2**15

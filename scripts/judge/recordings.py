@@ -59,3 +59,17 @@ def run_judges(recordings: Sequence[Recording], judges: str | None = None) -> li
         command += ["--judges", judges] if judges else []
         output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     return [json.loads(line) for line in output.splitlines()[: len(recordings)]]
+
+
+def run_preferences(choices: Sequence[tuple[Path, str, str]]) -> list[float]:
+    """Return, for each (recording, right, wrong), how much more likely the right spelling is (natural logarithm).
+
+    Raises as ``run_judges``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "list.tsv"
+        rows = [(str(wav.absolute()), right, wrong) for wav, right, wrong in choices]
+        file.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+        command = [str(JUDGE_PYTHON), "-m", "scripts.judge.preferences", str(file)]
+        output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [float(line) for line in output.splitlines()]

@@ -31,8 +31,8 @@ from tests.support.random_checkpoint.files import write_json
 from tests.support.random_checkpoint.tokenizer import write_tokenizer
 from tests.support.random_checkpoint.weights import write_weights
 
-_TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
-_LAST_SPEAKER_LAYER = ("speaker_encoder.fc.weight", "speaker_encoder.fc.bias")
+TOKENIZER_FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
+LAST_SPEAKER_LAYER = ("speaker_encoder.fc.weight", "speaker_encoder.fc.bias")
 Tensors = dict[str, torch.Tensor]
 
 
@@ -85,7 +85,7 @@ def _part(file: Path | None, shapes: Shapes, pocket: Pocket) -> Tensors:
 
 def _with_scale(speaker_encoder: Tensors, pocket: Pocket) -> Tensors:
     """Scale the speaker encoder's last layer to the size of embedding rows, as in the talker's training."""
-    for name in _LAST_SPEAKER_LAYER:
+    for name in LAST_SPEAKER_LAYER:
         speaker_encoder[name] = speaker_encoder[name].float() * pocket.talker.xvector_scale
     return speaker_encoder
 
@@ -98,7 +98,7 @@ def _save(file: Path, tensors: Tensors) -> None:
 
 def _write_tokenizer_files(out: Path, tokenizer: Path | None, pocket: Pocket) -> None:
     if tokenizer is not None:
-        for name in _TOKENIZER_FILES:
+        for name in TOKENIZER_FILES:
             shutil.copyfile(tokenizer / name, out / name)
         return
     write_tokenizer(out)
@@ -129,7 +129,7 @@ def _write_sums(out: Path) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--tokenizer", type=Path, help="folder with " + ", ".join(_TOKENIZER_FILES))
+    parser.add_argument("--tokenizer", type=Path, help="folder with " + ", ".join(TOKENIZER_FILES))
     parser.add_argument("--talker", type=Path, help="talker.safetensors")
     parser.add_argument("--speaker-encoder", type=Path, help="speaker_encoder.safetensors")
     parser.add_argument("--codec", type=Path, help="codec.safetensors")

@@ -21,13 +21,14 @@ class Texts(_Section):
     """The texts to speak.
 
     vocabulary: number of BPE tokens. sentences: number of sentences. shares: maximum sentences by source.
-    joined: share of utterances with several sentences.
+    joined: share of utterances with several sentences. as_typed: share of sentences that skip the front end.
     """
 
     vocabulary: int
     sentences: int
     shares: dict[str, int]
     joined: float
+    as_typed: float
 
 
 class NamedVoice(_Section):
@@ -39,10 +40,16 @@ class NamedVoice(_Section):
 
 
 class Voices(_Section):
-    """The speakers. mixed: number of additional ones. unseen: number of those only for the judge. speed: range."""
+    """The speakers. mixed: number of additional mixtures. varied: number of speakers with changed bodies.
+
+    varied_share: of the utterances that are not of named voices. unseen: number of mixtures only for the judge.
+    speed: range.
+    """
 
     named: dict[str, NamedVoice]
     mixed: int
+    varied: int
+    varied_share: float
     unseen: int
     speed: tuple[float, float]
 
@@ -131,7 +138,8 @@ class Layouts(_Section):
 class TalkerDraws(_Section):
     """How an utterance becomes a training example. Fields without a description are shares of utterances.
 
-    xvector_noise: relative to the vector's RMS. reference_frames: maximum length of a reference.
+    xvector_noise: relative to the vector's RMS. reference_frames: minimum and maximum length of a reference.
+    target_frames: maximum length of joined utterances. degraded: share of references that have noise, if there are any.
     code_noise: share of input codes that are replaced by those of another frame.
     """
 
@@ -141,7 +149,9 @@ class TalkerDraws(_Section):
     joined: float
     altered_text: float
     xvector_noise: float
-    reference_frames: int
+    reference_frames: tuple[int, int]
+    target_frames: int
+    degraded: float
     code_noise: float
 
 

@@ -16,7 +16,8 @@ import yaml
 
 from scripts.train_pocket.numbers import GENERATORS
 
-_FOLDER = Path(__file__).with_name("grammar")
+FOLDER = Path(__file__).with_name("grammar")
+"""Folder of the templates and word lists."""
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _SLOT = re.compile(r"\{(\w+?)(_c)?\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=(?!one\b|once\b|uni[^mn]|us[aeu]|eu|ewe|ut[ei])(?:[aeiou]|hour|honest|heir))")
@@ -32,13 +33,25 @@ Fill = Callable[[Random], str]
 class Grammar:
     """Generates random sentences."""
 
-    def __init__(self, words: dict[str, list[str]], source: Random) -> None:
-        """words: the words to practice, for each of ``PARTS``."""
-        templates = (_FOLDER / "templates.txt").read_text(encoding="utf-8").splitlines()
+    def __init__(
+        self,
+        words: dict[str, list[str]],
+        source: Random,
+        templates: list[str] | None = None,
+        fills: dict[str, Fill] | None = None,
+    ) -> None:
+        """words: to practice, for each of ``PARTS``. templates: default ``templates.txt``. fills: more slots."""
+        if templates is None:
+            templates = (FOLDER / "templates.txt").read_text(encoding="utf-8").splitlines()
         practice = [template for template in templates if any(f"{{{slot}" in template for slot in PARTS)]
         self._templates = templates + _PRACTICE_WEIGHT * practice
         self._source = source
-        self._fills = {**_lists(), **GENERATORS, **{slot: _cycle(words[slot], source) for slot in PARTS}}
+        self._fills = {
+            **word_lists(),
+            **GENERATORS,
+            **{slot: cycle(words[slot], source) for slot in PARTS},
+            **(fills or {}),
+        }
 
     def sentences(self) -> Iterator[str]:
         """Yield sentences endlessly. They may repeat."""
@@ -68,16 +81,19 @@ def common_words(index: Path) -> list[str]:
     return words
 
 
-def _lists() -> dict[str, Fill]:
-    table = yaml.safe_load((_FOLDER / "words.yaml").read_text(encoding="utf-8"))
-    return {name: _choose([word.strip() for word in words.split(";")]) for name, words in table.items()}
+def word_lists(file: Path = FOLDER / "words.yaml") -> dict[str, Fill]:
+    """Return a slot for each list of a file, whose entries are separated by semicolons."""
+    table = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return {name: choose([word.strip() for word in words.split(";")]) for name, words in table.items()}
 
 
-def _choose(words: list[str]) -> Fill:
+def choose(words: list[str]) -> Fill:
+    """Return a slot with a random one of the words."""
     return lambda source: source.choice(words)
 
 
-def _cycle(words: list[str], source: Random) -> Fill:
+def cycle(words: list[str], source: Random) -> Fill:
+    """Return a slot in which all words occur equally often."""
     remaining: list[str] = []
 
     def fill(_: Random) -> str:

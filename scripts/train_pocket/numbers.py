@@ -106,6 +106,22 @@ def _year(source: Random) -> str:
     return str(source.choice((source.randint(1950, 2030), source.randint(1500, 1949))))
 
 
+def _long_phone(source: Random) -> str:
+    area, middle, last = (_digits(source, count) for count in (3, 3, 4))
+    return source.choice(
+        (
+            f"({area}) {middle}-{last}",
+            f"{area}-{middle}-{last}",
+            f"+44 20 {_digits(source, 4)} {last}",
+            f"+1 {area} {middle} {last}",
+        )
+    )
+
+
+def _version(source: Random) -> str:
+    return source.choice(("", "v")) + ".".join(str(source.randint(0, 12)) for _ in range(source.choice((2, 3))))
+
+
 GENERATORS: dict[str, Callable[[Random], str]] = {
     "clock": _clock,
     "date": _date,
@@ -119,6 +135,11 @@ GENERATORS: dict[str, Callable[[Random], str]] = {
     "decimal": lambda source: f"{source.randint(0, 60)}.{source.randint(1, 99)}",
     "quantity": _quantity,
     "year": _year,
+    "phone_long": _long_phone,
+    "version": _version,
+    "roman": lambda source: source.choice("II III IV V VI VII VIII IX X XI XII XIV XVI XX".split()),
+    "fraction": lambda source: source.choice("1/2 1/3 3/4 2/3 1/4 ½ ¼ ¾ 1½".split()),
+    "year_words": lambda source: source.choice(("this year", "next year", "twenty thirty", "nineteen ninety-nine")),
     "few": lambda source: source.choice(_WORDS),
     "small": lambda source: str(source.randint(2, 90)),
     "number_small": lambda source: str(source.choice((source.randint(2, 30), source.randint(2, 130)))),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 from scripts.train_pocket.config import Voices, load
-from scripts.train_pocket.phonemes import Phonemizer
+from scripts.train_pocket.phonemes import Phonemizer, without_readings
 from scripts.train_pocket.speakers import Speaker, write_speakers
 from scripts.train_pocket.texts import HERE, held_out, read_sentences
 from scripts.train_pocket.utterances import Accent, PlannedUtterance, write_plan
@@ -19,29 +21,42 @@ Phonemize = Callable[[str, Accent], str | None]
 FIRST_UNSEEN = 10_000_000
 UNSEEN_SENTENCES = 4
 """For each unseen speaker: one sentence as reference of the clone, then three for the judge."""
+_CHUNK = 200
+"""Texts that a process looks up at once."""
 _NAMED_SPEED = (0.95, 1.05)
 
 
 def assign_speakers(voices: Voices, all_speakers: dict[str, Speaker], count: int, source: random.Random) -> list[str]:
-    """Return ``count`` speaker names in random order: named ones by share, the others evenly from the mixed ones."""
+    """Return ``count`` speaker names in random order: named ones by share, the others evenly by kind and speaker."""
     names = [name for name, voice in voices.named.items() for _ in range(round(voice.share * count))]
+    rest = count - len(names)
+    varied = [name for name, speaker in all_speakers.items() if speaker.kind == "varied"]
     mixed = [name for name, speaker in all_speakers.items() if speaker.kind == "mixed"]
-    names += [mixed[index % len(mixed)] for index in range(count - len(names))]
+    varied_count = round(voices.varied_share * rest) if varied else 0
+    names += [varied[index % len(varied)] for index in range(varied_count)]
+    names += [mixed[index % len(mixed)] for index in range(rest - varied_count)]
     source.shuffle(names)
     return names
 
 
 def plan(
-    texts: list[str], voices: Voices, all_speakers: dict[str, Speaker], phonemize: Phonemize, source: random.Random
+    texts: list[str],
+    voices: Voices,
+    all_speakers: dict[str, Speaker],
+    phonemize: Phonemize,
+    source: random.Random,
+    *,
+    apply: Callable[..., Iterable[str | None]] = map,
 ) -> Iterator[PlannedUtterance]:
-    """Yield an utterance for each text that the teacher can read."""
+    """Yield an utterance for each text that the teacher can read. apply: ``map``, or that of an executor."""
+    names = assign_speakers(voices, all_speakers, len(texts), source)
+    spoken = apply(phonemize, texts, [all_speakers[name].accent for name in names])
     number = 0
-    for text, name in zip(texts, assign_speakers(voices, all_speakers, len(texts), source), strict=True):
+    for text, name, phonemes in zip(texts, names, spoken, strict=True):
         speaker = all_speakers[name]
         speed = round(source.uniform(*(_NAMED_SPEED if speaker.kind == "named" else voices.speed)), 3)
-        phonemes = phonemize(text, speaker.accent)
         if phonemes is not None:
-            yield PlannedUtterance(number, text, phonemes, name, speed, speaker.accent)
+            yield PlannedUtterance(number, without_readings(text), phonemes, name, speed, speaker.accent)
             number += 1
 
 
@@ -56,17 +71,29 @@ def unseen(sentences: list[str], all_speakers: dict[str, Speaker], phonemize: Ph
         yield PlannedUtterance(FIRST_UNSEEN + index, text, phonemes, name, 1.0, all_speakers[name].accent)
 
 
+@cache
+def _phonemizer(vocabulary: Path) -> Phonemizer:
+    return Phonemizer(vocabulary)
+
+
+def _phonemize(vocabulary: Path, text: str, accent: Accent) -> str | None:
+    return _phonemizer(vocabulary)(text, accent)
+
+
 def main() -> None:
     """Write the three files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vocabulary", type=Path, required=True, help="the teacher's vocab.json")
     parser.add_argument("--out", type=Path, default=Path(".pocket"), help="folder with texts.jsonl")
+    parser.add_argument("--processes", type=int, default=2, help="processes that look up phonemes")
     options = parser.parse_args()
     pocket = load()
     source = random.Random(f"plan {pocket.seed}")
-    all_speakers, phonemize = speakers(pocket.voices, pocket.seed), Phonemizer(options.vocabulary)
+    all_speakers, phonemize = speakers(pocket.voices, pocket.seed), partial(_phonemize, options.vocabulary)
     texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")]
-    utterances = list(plan(texts, pocket.voices, all_speakers, phonemize, source))
+    with ProcessPoolExecutor(options.processes) as executor:
+        apply = partial(executor.map, chunksize=_CHUNK)
+        utterances = list(plan(texts, pocket.voices, all_speakers, phonemize, source, apply=apply))
     write_plan(options.out / "plan.jsonl.gz", utterances)
     write_plan(options.out / "unseen.jsonl", unseen(held_out(HERE / "unseen.txt"), all_speakers, phonemize))
     write_speakers(options.out / "speakers.json", all_speakers)

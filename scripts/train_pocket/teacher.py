@@ -16,6 +16,7 @@ from scripts.train_pocket.speakers import Speaker, VoiceBank, read_speakers
 from scripts.train_pocket.teacher_audio import RATE, InvalidSpeech, Inventory, finish
 from scripts.train_pocket.teacher_model import Speech, Teacher, TeacherInput
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan
+from scripts.train_pocket.voice_change import change_voice, teacher_pitch, teacher_speed
 
 SORT_WINDOW = 256
 """Number of utterances that are batched by length."""
@@ -36,7 +37,7 @@ class TeacherWorker:
             inputs = [self._input(utterance) for utterance in window]
             for indices, speeches in self._teacher.synthesize(inputs):
                 for index, speech in zip(indices, speeches, strict=True):
-                    self._save(window[index].id, inputs[index].symbols, speech)
+                    self._save(window[index], inputs[index].symbols, speech)
                 if time.monotonic() > deadline:
                     break
             if time.monotonic() > deadline:
@@ -46,20 +47,26 @@ class TeacherWorker:
 
     def _input(self, utterance: PlannedUtterance) -> TeacherInput:
         symbols = [self._teacher.vocabulary[symbol] for symbol in utterance.phonemes]
+        speaker = self._speakers[utterance.speaker]
         return TeacherInput(
-            symbols, self._bank.style(self._speakers[utterance.speaker].mix, len(symbols)), utterance.speed
+            symbols,
+            self._bank.style(speaker, len(symbols)),
+            teacher_speed(speaker, utterance.speed),
+            teacher_pitch(speaker),
+            speaker.pitch_range,
         )
 
-    def _save(self, utterance: int, symbols: list[int], speech: Speech) -> None:
+    def _save(self, utterance: PlannedUtterance, symbols: list[int], speech: Speech) -> None:
         try:
-            clip = finish(speech, symbols, self._inventory, np.random.default_rng(utterance))
+            changed = change_voice(speech, self._speakers[utterance.speaker])
+            clip = finish(changed, symbols, self._inventory, np.random.default_rng(utterance.id))
         except InvalidSpeech as error:
             self._rejected += 1
-            print(f"rejected utterance={utterance}: {error}", flush=True)
+            print(f"rejected utterance={utterance.id}: {error}", flush=True)
             return
         self._accepted += 1
         self._samples += len(clip.samples)
-        if self._writer.add(utterance, clip):
+        if self._writer.add(utterance.id, clip):
             self._report()
 
     def _report(self) -> None:

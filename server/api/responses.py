@@ -26,6 +26,13 @@ class ErrorBody(_ResponseModel):
     error: ErrorFields
 
 
+class Named(_ResponseModel):
+    """A voice or a model by its id, as clients of other speech servers expect it."""
+
+    id: str
+    name: str
+
+
 class ModelCard(_ResponseModel):
     """A served model."""
 
@@ -36,6 +43,8 @@ class ModelCard(_ResponseModel):
     task_types: tuple[Literal["CustomVoice", "VoiceDesign", "Base"], ...]
     languages: tuple[str, ...]
     speakers: tuple[str, ...]
+    task: Literal["text-to-speech"]
+    voices: list[Named] = Field(description="the built-in speakers, for clients that look for voices here")
     embedding_width: int | None = Field(description="width of a speaker embedding; null if the model accepts none")
     in_context: bool = Field(description="whether the model clones in context, with ref_text")
     sample_rate: int
@@ -48,6 +57,12 @@ class ModelList(_ResponseModel):
 
     object: Literal["list"]
     data: list[ModelCard]
+
+
+class AudioModelList(_ResponseModel):
+    """The names of the served models."""
+
+    models: list[Named]
 
 
 class BuiltInVoice(_ResponseModel):
@@ -82,6 +97,7 @@ class VoiceList(_ResponseModel):
 
     object: Literal["list"]
     data: list[BuiltInVoice | StoredVoiceCard]
+    voices: list[Named] = Field(description="the same voices, for clients that look for this field")
     first_id: str | None
     last_id: str | None
     has_more: Literal[False]
@@ -164,6 +180,7 @@ class Outcome(_ResponseModel):
     outcome: str
     task: str | None = None
     voice: str | None = None
+    reference: str | None = Field(None, description="what was done to the reference recording and its transcript")
     characters: int | None = None
     turns: int | None = None
     changed: str | None = Field(None, description="steps of the text front end that changed the text, with commas")

@@ -53,7 +53,10 @@ async def list_voices(request: Request, services: ServicesOf) -> Response:
     def list_cards() -> bytes:
         built_in = [cards.built_in_card(speaker, services.created) for speaker in info.speakers]
         stored = [voice for voice in store.headers() if voice.name not in speakers]
-        return cards.card_list(built_in + [cards.stored_card(voice, info) for voice in stored])
+        stored_cards = [cards.stored_card(voice, info) for voice in stored]
+        if request.app.has_keys and _owner(request) is None:
+            stored_cards = [cards.without_private_fields(card) for card in stored_cards]
+        return cards.card_list(built_in + stored_cards)
 
     with services.voice_listing.ticket(client_of(request.scope)) as ticket:
 

@@ -10,6 +10,7 @@ from engine.protocol.samples import FULL_SCALE
 
 _WINDOW = SAMPLE_RATE // 50
 """Samples of a window: 20 ms."""
+_WINDOW_SECONDS = _WINDOW / SAMPLE_RATE
 _SPEECH_DB = -50.0
 """Root mean square of a window with speech, in dB of full scale. The loudest windows of whispered speech reach -40."""
 _SPEECH_ENERGY = _WINDOW * (FULL_SCALE * 10 ** (_SPEECH_DB / 20)) ** 2
@@ -46,10 +47,11 @@ class SpeechActivity:
         windows = samples[: count * _WINDOW].reshape(count, _WINDOW).astype(np.float32)
         spoken = np.flatnonzero(np.einsum("ij,ij->i", windows, windows) > _SPEECH_ENERGY) + self._windows
         self._windows += count
-        self.seconds = self._windows * _WINDOW / SAMPLE_RATE
-        for start in (spoken * _WINDOW / SAMPLE_RATE).tolist():
-            if self.first is None:
-                self.first = start
-            self.longest_gap = max(self.longest_gap, start - self.last)
-            self.last = start + _WINDOW / SAMPLE_RATE
+        self.seconds = self._windows * _WINDOW_SECONDS
+        if len(spoken):
+            start = int(spoken[0]) * _WINDOW_SECONDS
+            self.first = start if self.first is None else self.first
+            inner = (int(np.diff(spoken).max()) - 1) * _WINDOW_SECONDS if len(spoken) > 1 else 0.0
+            self.longest_gap = max(self.longest_gap, start - self.last, inner)
+            self.last = (int(spoken[-1]) + 1) * _WINDOW_SECONDS
         self.longest_gap = max(self.longest_gap, self.seconds - self.last)

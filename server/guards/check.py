@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from engine.protocol.request import AudioChunk, FinishReason
 from server.guards.activity import SpeechActivity
-from server.guards.expectation import Expectation, expected_speech
+from server.guards.expectation import Expectation, Paces, expected_speech
 from server.guards.repetition import CodeCycles
 
 _LONGEST_SILENCE = 3.0
@@ -37,16 +37,21 @@ class PieceCheck:
 
     Args:
         text: the text that is spoken, or its beginning.
-        characters_per_second: the pace of the checkpoint; None if it is unknown. Durations are then not checked.
+        paces: of the voice; None if they are unknown. Durations are then not checked.
         own_limit: whether the client set ``max_new_tokens``. Speech that is cut there is no fault.
     """
 
-    def __init__(self, text: str, characters_per_second: float | None, *, own_limit: bool = False) -> None:
-        self._text, self._pace = text, characters_per_second
+    def __init__(self, text: str, paces: Paces | None, *, own_limit: bool = False) -> None:
+        self._text, self._paces = text, paces
         self._expected: Expectation | None = None
         self._own_limit = own_limit
         self._cycles = CodeCycles()
         self.activity = SpeechActivity()
+
+    @property
+    def text_too_long(self) -> bool:
+        """Whether the text needs more than the speech so far, even at the fastest pace."""
+        return self._paces is not None and self.activity.speech_seconds < self._range(self._paces).shortest
 
     def extend(self, text: str) -> None:
         """Append text that is spoken, too."""
@@ -61,7 +66,7 @@ class PieceCheck:
             return Fault.SILENT
         if self._cycles.repeated > max(_LONGEST_REPETITION, 2 * self._cycles.period):
             return Fault.REPEATING
-        if self._pace is not None and self.activity.speech_seconds > self._range(self._pace).longest:
+        if self._paces is not None and self.activity.speech_seconds > self._range(self._paces).longest:
             return Fault.RUNAWAY
         return None
 
@@ -73,15 +78,15 @@ class PieceCheck:
             return None if self._own_limit else Fault.LENGTH
         if self.activity.first is None and any(map(str.isalnum, self._text)):
             return Fault.SILENT
-        if self._pace is None:
+        if self._paces is None:
             return None
-        expected, seconds = self._range(self._pace), self.activity.speech_seconds
-        if seconds < expected.shortest:
+        if self.text_too_long:
             return Fault.TRUNCATED
-        return Fault.LONG if expected.usual is not None and seconds > expected.usual else None
+        usual = self._range(self._paces).usual
+        return Fault.LONG if usual is not None and self.activity.speech_seconds > usual else None
 
-    def _range(self, pace: float) -> Expectation:
+    def _range(self, paces: Paces) -> Expectation:
         """Return the expected range for the text so far."""
         if self._expected is None:
-            self._expected = expected_speech(self._text, pace)
+            self._expected = expected_speech(self._text, paces)
         return self._expected

@@ -8,7 +8,7 @@ from functools import partial
 from engine.protocol.engine import Engine, EngineStream
 from engine.protocol.request import SpeechRequest
 from server.guards.check import PieceCheck
-from server.guards.expectation import is_very_short
+from server.guards.expectation import is_very_short, paces_of
 from server.guards.live import CheckedStream
 from server.guards.stream import GuardedStream
 from server.long_text.speech import Submit
@@ -36,13 +36,13 @@ def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: Spe
     stream = engine.submit(request)
     if mode == "off" or not engine.info.trained:
         return stream
-    return CheckedStream(stream, _check(engine, request), record)
+    return CheckedStream(stream, request, _check(engine, request), record)
 
 
 def _check(engine: Engine, request: SpeechRequest) -> PieceCheck:
     """Return a new check of the speech for ``request``."""
-    pace = engine.info.profile.characters_per_second
-    return PieceCheck(request.text, pace, own_limit=request.sampling.max_new_tokens is not None)
+    paces = paces_of(engine.info.profile.characters_per_second, request.voice)
+    return PieceCheck(request.text, paces, own_limit=request.sampling.max_new_tokens is not None)
 
 
 class Guard:
@@ -63,10 +63,14 @@ class Guard:
             self._engine.submit,
             request,
             partial(_check, self._engine, request),
-            self._hold_seconds if request.realtime and not is_very_short(request.text) else lambda: None,
+            self._hold_seconds if request.realtime and not self._holds_all(request) else lambda: None,
             self._record,
             self._on_audible,
         )
+
+    def _holds_all(self, request: SpeechRequest) -> bool:
+        """Return whether audio waits until its piece is complete: a very short one, which may be ``Fault.LONG``."""
+        return is_very_short(request.text) and self._engine.info.profile.characters_per_second is not None
 
     def _hold_seconds(self) -> float:
         """Return how long audio may be held back without an underrun of the client; 0 before its first audio."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from engine.protocol.engine import EngineStream
-from engine.protocol.request import AudioChunk, Completion
+from engine.protocol.request import AudioChunk, Completion, SpeechRequest
 from server.guards.check import Fault, PieceCheck
 from server.guards.stream import speech_failed
 from server.telemetry.record import RequestRecord
@@ -15,13 +15,13 @@ class CheckedStream:
     """An EngineStream that raises ApiError ``speech_failed`` when its speech is faulty.
 
     Args:
-        stream: the engine's stream of a live request.
+        stream: the engine's stream of ``request``, a live one.
         check: its check, with the text that the request began with.
         record: is told of the fault.
     """
 
-    def __init__(self, stream: EngineStream, check: PieceCheck, record: RequestRecord) -> None:
-        self._stream, self._check, self._record = stream, check, record
+    def __init__(self, stream: EngineStream, request: SpeechRequest, check: PieceCheck, record: RequestRecord) -> None:
+        self._stream, self._request, self._check, self._record = stream, request, check, record
 
     @property
     def completion(self) -> Completion:
@@ -52,4 +52,4 @@ class CheckedStream:
         if fault is not None and fault is not Fault.LONG:
             self._stream.cancel()
             self._record.fault = fault.value
-            raise speech_failed(fault, 1)
+            raise speech_failed(fault, 1, self._request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 _LONGEST_CYCLE = 25
@@ -21,16 +22,19 @@ class CodeCycles:
     def __init__(self) -> None:
         self.repeated = 0
         self.period = 0
-        self._recent = np.full(_LONGEST_CYCLE, -1, np.int32)
-        """The latest codes, the last one first."""
+        self._recent = np.full(_LONGEST_CYCLE, -1, np.int16)
         self._runs = np.zeros(_LONGEST_CYCLE, np.int64)
-        """For each period from 1: the number of latest codes equal to the one that many frames before."""
+        """For each period, the longest first: the number of latest codes equal to the one that many frames before."""
 
     def add(self, codes: NDArray[np.int16]) -> None:
         """Add the codes of codebook 0 of consecutive frames, int16 [n]."""
-        for code in codes.tolist():
-            self._runs = (self._runs + 1) * (self._recent == code)
-            self._recent = np.roll(self._recent, 1)
-            self._recent[0] = code
-        self.period = int(np.argmax(self._runs)) + 1
-        self.repeated = int(self._runs[self.period - 1])
+        count = len(codes)
+        if not count:
+            return
+        known = np.concatenate([self._recent, codes])
+        equal = sliding_window_view(known, count)[:_LONGEST_CYCLE] == codes
+        since_last_difference = np.argmin(equal[:, ::-1], axis=1)
+        self._runs = np.where(equal.all(axis=1), self._runs + count, since_last_difference)
+        self._recent = known[-_LONGEST_CYCLE:]
+        longest = int(np.argmax(self._runs))
+        self.period, self.repeated = _LONGEST_CYCLE - longest, int(self._runs[longest])

@@ -147,7 +147,8 @@ class GuardedStream:
         text = self._request.text
         seconds = self._check.activity.seconds
         what = f"speech {_DESCRIPTIONS[fault]}: {seconds:.1f} s of audio for {len(text)} characters"
-        if self._released or self._attempt == _RETRIES or _deterministic(self._request.sampling):
+        hopeless = _deterministic(self._request.sampling) or (fault is Fault.LENGTH and self._check.text_too_long)
+        if self._released or hopeless or self._attempt == _RETRIES:
             if self._long is not None:
                 self._held = self._long.chunks
                 self._accept(self._long.completion)
@@ -155,7 +156,7 @@ class GuardedStream:
             self._record.fault = fault.value
             log.warning("id=%s %s; attempt %d, giving up", self._record.id, what, self._attempt + 1)
             self._ended = True
-            raise speech_failed(fault, self._attempt + 1)
+            raise speech_failed(fault, self._attempt + 1, self._request)
         self._attempt += 1
         self._record.add_retry(fault.value)
         log.warning("id=%s %s; attempt %d, made again with another seed", self._record.id, what, self._attempt)
@@ -166,12 +167,14 @@ class GuardedStream:
         self._stream = self._submit(replace(self._request, sampling=replace(self._request.sampling, seed=seed)))
 
 
-def speech_failed(fault: Fault, attempts: int) -> ApiError:
-    """Return the error for speech with a fault that cannot be mended."""
+def speech_failed(fault: Fault, attempts: int, request: SpeechRequest) -> ApiError:
+    """Return the error for the speech of ``request`` with a fault that cannot be mended."""
     tried = f" in each of {attempts} attempts" if attempts > 1 else ""
+    in_context = request.voice is not None and request.voice.transcript is not None
+    transcript = ", and check that ref_text is the exact transcript of the recording" if in_context else ""
     return ApiError(
         f"the speech {_DESCRIPTIONS[fault]}{tried} ({fault.value}): send the request again with another seed, or the "
-        "text in shorter parts and in plain words; with guards: off the server delivers such speech",
+        f"text in shorter parts and in plain words{transcript}; with guards: off the server delivers such speech",
         status=500,
         code="speech_failed",
     )

@@ -16,10 +16,13 @@ from server.errors import ApiError, failure_of
 from server.settings import Settings, SettingsError
 from server.telemetry.record import RequestRecord
 
-OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json"})
 """Paths that need no key: health checks, and pages without user data. All other paths need one."""
 
-_OPEN_FOLDER = "/playground/"
+_LISTS = frozenset({"/v1/models", "/v1/audio/models", "/v1/audio/voices"})
+"""Lists that the setting ``open_lists`` lets clients read without a key."""
+
+_OPEN_FOLDERS = ("/playground/", "/docs/")
 
 _KEY_ID_PREFIX = b"sonant voice owner\0"
 """Makes key ids different from every other digest of a key (domain separation)."""
@@ -92,7 +95,7 @@ def _digest(key: str) -> bytes:
 
 
 def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+    return path in OPEN_PATHS or path.startswith(_OPEN_FOLDERS)
 
 
 class KeyCheck:
@@ -100,11 +103,14 @@ class KeyCheck:
 
     It sets the record's owner to the key's id. If the server has several keys, the id also identifies the client for
     limits that count per client: the middleware sets the record's client and ``scope["state"]["key_id"]``.
+
+    open_lists: whether the lists of models and voices can be read without a key.
     """
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, *, open_lists: bool = False) -> None:
         self._app = app
         self._keys = keys
+        self._lists = _LISTS if open_lists else frozenset()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request as ASGI middleware. A WebSocket is refused in its handshake, with the same response."""
@@ -117,6 +123,9 @@ class KeyCheck:
             record.owner = identifier
             if len(self._keys) > 1:
                 scope["state"]["key_id"] = record.client = identifier
+            await self._app(scope, receive, send)
+            return
+        if scope["path"] in self._lists and scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return
         message = "The API key is missing or not valid: send a valid key as Authorization: Bearer KEY."

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of, shown
+from server.http.cross_origin import foreign_origin_error, is_preflight
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(?:\[(?P<v6>[^\s\[\]]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::\d*)?")
@@ -28,10 +29,12 @@ class SameOriginOnly:
         app: the wrapped ASGI application.
         names: host names of this server, in addition to IP addresses, localhost, names without a dot, and this
             machine's own name.
+        origins: matches origins whose pages may use the server, in lower case.
     """
 
-    def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: Iterable[str], origins: re.Pattern[str]) -> None:
         self._app = app
+        self._origins = origins
         machine = socket.gethostname()
         self._names = frozenset(name.lower().rstrip(".") for name in ("localhost", machine, f"{machine}.local", *names))
 
@@ -50,15 +53,11 @@ class SameOriginOnly:
         host, origin = headers.get("host", ""), headers.get("origin")
         if host and not self._is_own_host(host):  # HTTP/1.0 needs no Host; browsers always send one
             return _foreign_host_error(host)
-        if origin is None or (scope["type"] == "http" and scope["method"] in _SAFE_METHODS):
+        if origin is None or (scope["type"] == "http" and scope["method"] in _SAFE_METHODS and not is_preflight(scope)):
             return None
-        if self._is_own_origin(origin, host):
+        if self._origins.fullmatch(origin.lower()) or self._is_own_origin(origin, host):
             return None
-        message = (
-            f"Web pages of '{shown(origin)}' cannot use this server. If that is a host name of this server, add it to "
-            "the setting own_names."
-        )
-        return ApiError(message, status=403, code="foreign_origin")
+        return foreign_origin_error(origin)
 
     def _is_own_origin(self, origin: str, host: str) -> bool:
         try:

@@ -104,4 +104,5 @@ def _is_whole(turn: Turn, split: Split, longest: int) -> bool:
     designed = request.speaker is None and request.voice is None
     if split == "none" or designed:
         return True
-    return split == "auto" and not turn.pauses and weight(request.text) <= longest
+    fits = len(request.text) <= longest and weight(request.text) <= longest
+    return split == "auto" and not turn.pauses and fits

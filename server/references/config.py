@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from server.references.addresses import parse_entry
+
+MismatchedTranscript = Literal["error", "x_vector", "use"]
 
 
 class ReferenceSettings(BaseModel):
@@ -23,6 +26,11 @@ class ReferenceSettings(BaseModel):
     )
     folders: tuple[Path, ...] = Field(
         (), description="Folders of this machine from which requests may name files, by path or file:// URL."
+    )
+    mismatched_transcript: MismatchedTranscript = Field(
+        "error",
+        description="What to do if `ref_text` is too short or too long for its recording: refuse the request with a "
+        "400 (`error`), clone the voice alone (`x_vector`), or use the transcript anyway (`use`).",
     )
     cached_voices: int = Field(
         128,

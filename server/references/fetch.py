@@ -57,7 +57,11 @@ class SystemResolver:
                 loop.call_soon_threadsafe(deliver, result)
 
         await self._slots.acquire()
-        threading.Thread(target=look_up, name="resolver", daemon=True).start()
+        try:
+            threading.Thread(target=look_up, name="resolver", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._slots.release()
+            raise
         return await found
 
 

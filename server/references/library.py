@@ -8,7 +8,7 @@ import binascii
 import hashlib
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +20,8 @@ from engine.protocol.request import SAMPLE_RATE, Voice
 from engine.system.regular_file import FileTooLargeError, read_regular
 from server.errors import ApiError
 from server.references.fetch import Fetcher, Resolve, SystemResolver
+from server.references.prepare import ReferenceChanges, prepare
+from server.references.transcript import Transcript
 from server.references.validation import invalid_recording, recording_too_large, unsupported_source
 from server.settings import Settings
 from server.single_flight import SingleFlightCache
@@ -92,6 +94,14 @@ Decode = Callable[[bytes], Awaitable[NDArray[np.float32]]]
 """Decodes the bytes of a file to mono samples at 24 kHz. Raises ApiError."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceVoice:
+    """The voice of a recording, and what was done to the recording and its transcript to make it."""
+
+    voice: Voice
+    changes: ReferenceChanges
+
+
 class ReferenceLibrary:
     """Creates voices from recordings with one engine, and caches the last used ones by the hash of their files.
 
@@ -114,27 +124,42 @@ class ReferenceLibrary:
         self._engine, self._settings, self._decode = engine, settings, decode
         max_bytes = settings.limits.reference_max_bytes
         self._fetcher = Fetcher(settings.references, max_bytes, resolve or SystemResolver(), tls)
-        self._voices: SingleFlightCache[Voice] = SingleFlightCache(settings.references.cached_voices)
+        self._voices: SingleFlightCache[ReferenceVoice] = SingleFlightCache(settings.references.cached_voices)
 
     @property
     def hits(self) -> int:
         """Number of cache hits, including requests that joined an encoding in flight."""
         return self._voices.hits
 
-    async def voice(self, source: str, transcript: str | None) -> Voice:
+    async def voice(self, source: str, transcript: Transcript | None) -> ReferenceVoice:
         """Return the voice of ``ref_audio``, with its codes if there is a transcript (in-context cloning).
 
         Raises ApiError or EngineError.
         """
         return await self.voice_of(await read_source(source, self._fetcher, self._settings), transcript)
 
-    async def voice_of(self, data: bytes, transcript: str | None) -> Voice:
+    async def voice_of(self, data: bytes, transcript: Transcript | None) -> ReferenceVoice:
         """Return the voice of the recording in ``data``, the bytes of a file. Raises ApiError or EngineError."""
-        codes = transcript is not None
-        key = (await asyncio.to_thread(hashlib.sha256, data)).digest() + bytes([codes])
-        voice = await self._voices.get(key, lambda: self._encode(data, codes))
-        return replace(voice, transcript=transcript)
+        key = await asyncio.to_thread(_cache_key, data, transcript)
+        return await self._voices.get(key, lambda: self._encode(data, transcript))
 
-    async def _encode(self, data: bytes, codes: bool) -> Voice:
+    async def _encode(self, data: bytes, transcript: Transcript | None) -> ReferenceVoice:
         samples = await self._decode(data)
-        return await self._engine.encode_reference(samples, SAMPLE_RATE, codes=codes)
+        shortest, longest = self._engine.info.profile.reference_seconds
+        if not self._settings.limits.reference_min_seconds:
+            shortest = 0.0
+        mismatched = self._settings.references.mismatched_transcript
+        prepared = await asyncio.to_thread(prepare, samples, transcript, (shortest, longest), mismatched)
+        codes = prepared.transcript is not None
+        voice = await self._engine.encode_reference(
+            prepared.samples, SAMPLE_RATE, codes=codes, transcript=prepared.transcript
+        )
+        return ReferenceVoice(voice, prepared.changes)
+
+
+def _cache_key(data: bytes, transcript: Transcript | None) -> bytes:
+    """Return the key of a voice: the recording, and the transcript, which decides how much of it is used."""
+    digest = hashlib.sha256(data).digest()
+    if transcript is None:
+        return digest
+    return digest + hashlib.sha256(f"{transcript.stop_added:d}{transcript.text}".encode()).digest()

@@ -38,7 +38,7 @@ _MAX_PEAK = 8.0
 
 
 class RecordingLimits(Protocol):
-    """The part of ``server.settings.Limits`` that a decoder needs."""
+    """The part of ``server.limits.Limits`` that a decoder needs."""
 
     reference_min_seconds: float
     reference_max_seconds: float

@@ -52,13 +52,19 @@ def parse_turns(values: list[Any], limit: int) -> list[TurnBody]:
 
 @contextmanager
 def errors_of_turn(index: int) -> Iterator[None]:
-    """Raise an ApiError about a field of a turn with the place of the field: ``input[3].voice``."""
+    """Raise an ApiError about a field of a turn with the place of the field: ``input[3].voice``.
+
+    Errors about other fields of the request, such as the ``ref_audio`` of a turn without a voice, stay as they are.
+    """
     try:
         yield
     except ApiError as error:
-        place = f"input[{index}]" if error.param is None else f"input[{index}].{error.param}"
-        message = error.message
-        message = f"input[{index}].{message}" if message.startswith(f"{error.param} ") else f"{place}: {message}"
+        name = error.param
+        known = name is not None and name.partition(".")[0] in TurnBody.model_fields
+        if not known and error.code != "unknown_parameter":
+            raise
+        place, message = f"input[{index}].{name}", error.message
+        message = f"input[{index}].{message}" if message.startswith(f"{name} ") else f"{place}: {message}"
         raise ApiError(
             message, status=error.status, param=place, code=error.code, retry_after=error.retry_after
         ) from None

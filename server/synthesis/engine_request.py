@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
@@ -10,14 +12,21 @@ from server.errors import ApiError
 from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech, Submit
+from server.references.library import ReferenceVoice
+from server.references.prepare import ReferenceChanges
+from server.references.transcript import Transcript, transcript_for
 from server.request_models.speech import SpeechBody, TaskType, check_length
 from server.served_model import ServedModel
 from server.settings import Limits
+from server.synthesis.spoken_input import text_steps
+from server.telemetry.record import RequestRecord
 from server.voices.resolve import check_in_context, embedding_of, voice_of
 from server.voices.stored_voice import StoredVoice
 
 
-async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner: str | None = None) -> SpeechRequest:
+async def speech_request(
+    body: SpeechBody, text: str, model: ServedModel, owner: str | None = None, record: RequestRecord | None = None
+) -> SpeechRequest:
     """Return the engine request for ``body``. Fetches and encodes its reference recording, if it has one.
 
     A voice name is looked up only when the request has no voice of its own, because OpenAI's SDK always sends a name,
@@ -25,13 +34,14 @@ async def speech_request(body: SpeechBody, text: str, model: ServedModel, owner:
 
     text: what will be spoken for ``body.input``.
     owner: the id of the API key whose stored voices the request may use, in addition to the shared ones.
+    record: receives what was done to the recording.
     """
     named = await _named_voice(body, model, owner)
     task = choose_task(body, model.info, stored=isinstance(named, StoredVoice))
     request = SpeechRequest(
         text=text,
         speaker=named if task == "CustomVoice" and isinstance(named, str) else None,
-        voice=await _voice_to_clone(body, named, model, owner) if task == "Base" else None,
+        voice=await _voice_to_clone(body, named, model, owner, record) if task == "Base" else None,
         language=body.language.strip().lower(),
         instructions=body.instructions,
         text_layout=body.text_layout,
@@ -101,18 +111,43 @@ async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) 
 
 
 async def _voice_to_clone(
-    body: SpeechBody, named: str | StoredVoice | None, model: ServedModel, owner: str | None
+    body: SpeechBody,
+    named: str | StoredVoice | None,
+    model: ServedModel,
+    owner: str | None,
+    record: RequestRecord | None,
 ) -> Voice:
     if isinstance(named, StoredVoice):
-        return voice_of(named, model.info, x_vector_only=body.x_vector_only_mode)
-    if body.voices is not None:
+        voice = voice_of(named, model.info, x_vector_only=body.x_vector_only_mode)
+        cloned = await _with_spoken_transcript(voice, body, model)
+    elif body.voices is not None:
         return Voice(await model.voices.blended(body.voices, owner))
-    if body.ref_audio is None:
+    elif body.ref_audio is None:
         return Voice(embedding_of(body.speaker_embedding or [], model.info))
-    transcript = None if body.x_vector_only_mode else body.ref_text
-    if transcript is not None:
-        check_in_context(model.info)
-    return await model.references.voice(body.ref_audio, transcript)
+    else:
+        transcript = None
+        if body.ref_text is not None and not body.x_vector_only_mode:
+            check_in_context(model.info)
+            transcript = await _transcript(body.ref_text, body, model)
+        cloned = await model.references.voice(body.ref_audio, transcript)
+    if record is not None:
+        record.reference = str(cloned.changes) or None
+    return cloned.voice
+
+
+async def _with_spoken_transcript(voice: Voice, body: SpeechBody, model: ServedModel) -> ReferenceVoice:
+    """Return a stored voice with its transcript as it is spoken. Voices keep the transcript as it was given."""
+    if voice.transcript is None:
+        return ReferenceVoice(voice, ReferenceChanges())
+    transcript = await _transcript(voice.transcript, body, model)
+    changes = ReferenceChanges(stop_added=transcript.stop_added)
+    return ReferenceVoice(replace(voice, transcript=transcript.text), changes)
+
+
+async def _transcript(text: str, body: SpeechBody, model: ServedModel) -> Transcript:
+    """Return a transcript as it is spoken. It goes through the same steps as the input."""
+    steps = text_steps(body.normalize, model.info, model.text)
+    return await asyncio.to_thread(transcript_for, text, model.info, steps)
 
 
 def _check_split(body: SpeechBody, request: SpeechRequest, limits: Limits) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Collection
 from typing import Any
 
 from engine.protocol.request import EngineInfo
@@ -66,13 +65,16 @@ def _choices(body: SpeechBody, info: EngineInfo, settings: TextSettings, text: s
     """Return the arguments of a front end."""
     return {
         "language": text_language(body.language, text, info.readable_languages),
-        "steps": _steps(settings.normalize if body.normalize is None else body.normalize, info),
+        "steps": text_steps(body.normalize, info, settings),
         "pronunciations": settings.pronunciations | (body.pronunciations or {}),
         "name_emoji": settings.name_emoji,
     }
 
 
-def _steps(normalize: bool | None, info: EngineInfo) -> Collection[str]:
+def text_steps(normalize: bool | None, info: EngineInfo, settings: TextSettings) -> tuple[str, ...]:
+    """Return the steps of the front end for the texts of a request. normalize: the request's field."""
+    if normalize is None:
+        normalize = settings.normalize
     if normalize is None:
         return info.profile.text_steps
     return STEPS if normalize else ()

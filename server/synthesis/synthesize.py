@@ -43,10 +43,11 @@ async def start_synthesis(
     async with deadline.enforced():
         if submit_live is None:
             record.characters = body.characters
-            turns, spoken = await turns_of(body, model, record.owner)
+            turns, spoken = await turns_of(body, model, record)
             record.set_spoken(spoken)
         else:
-            turns = [Turn(await speech_request(body, body.input, model, record.owner))]
+            body = body.model_copy(update={"ref_text": None})  # live clones are never in context
+            turns = [Turn(await speech_request(body, body.input, model, record.owner, record))]
         _describe(record, body, turns)
         if submit_live is None:
             record.playback = Playback() if body.stream else None

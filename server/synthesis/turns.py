@@ -12,26 +12,30 @@ from server.request_models.turns import errors_of_turn
 from server.served_model import ServedModel
 from server.synthesis.engine_request import speech_request, task_of
 from server.synthesis.spoken_input import spoken_input
+from server.telemetry.record import RequestRecord
 from server.text.frontend import Spoken
 
 MAX_SILENCE = 300.0
 """Maximum seconds of requested pauses in one request."""
 
 
-async def turns_of(body: SpeechBody, model: ServedModel, owner: str | None = None) -> tuple[list[Turn], Spoken]:
+async def turns_of(
+    body: SpeechBody, model: ServedModel, record: RequestRecord | None = None
+) -> tuple[list[Turn], Spoken]:
     """Return the turns of ``body``, which is one turn unless its ``input`` is a list, and all that will be spoken.
 
-    Raises ApiError or EngineError. owner: as for ``speech_request``.
+    Raises ApiError or EngineError. record: names the owner of the voices, and is told what was done to a recording.
     """
+    owner = None if record is None else record.owner
     if not body.has_turns:
         spoken = await spoken_input(body, model.info, model.text)
-        turns = [Turn(await speech_request(body, spoken.text, model, owner), spoken.pauses)]
+        turns = [Turn(await speech_request(body, spoken.text, model, owner, record), spoken.pauses)]
     else:
         turns, parts = [], []
         for index, each in enumerate(body.turns):
             with errors_of_turn(index):
                 part = await spoken_input(each, model.info, model.text)
-                request = await speech_request(each, part.text, model, owner)
+                request = await speech_request(each, part.text, model, owner, record)
                 _check_turn(request, model.info)
             parts.append(part)
             turns.append(Turn(request, part.pauses))

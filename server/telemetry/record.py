@@ -88,6 +88,7 @@ class RequestRecord:
     onset: seconds until a client hears it: ``first_audio`` plus the silence at the start of the utterance.
     engine_seconds: time spent waiting for samples from the engine.
     playback: the simulated player, for streamed speech.
+    reference: what was done to the reference recording and its transcript, if anything.
     part: whether this is one utterance of a request with several.
     parts: number of utterances of this request, if it has several.
     times_words: whether the request wants the times of its words, and they are kept.
@@ -119,6 +120,7 @@ class RequestRecord:
     completion: Completion | None = None
     failure: str | None = None
     param: str | None = None
+    reference: str | None = None
     part: bool = False
     parts: int = 0
     times_words: bool = False
@@ -262,6 +264,7 @@ class RequestRecord:
             "outcome": self.outcome,
             "task": self.task,
             "voice": self.voice,
+            "reference": self.reference,
             "characters": self.characters,
             "turns": self.turns,
             "changed": ",".join(self.changed) or None,

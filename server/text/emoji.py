@@ -15,7 +15,7 @@ _PICTURES = (
     "\U0001f201-\U0001f265\U0001f300-\U0001faff"
 )
 _ARROWS = "\u27f0-\u27ff\u2794\u279c\u2192"
-"""Arrows among the pictures that the text means as signs."""
+"""Arrows that other rules read as words, although Unicode lists them among the pictures."""
 _FLAG = "[\U0001f1e6-\U0001f1ff]{1,2}"
 _ONE = rf"(?:{_FLAG}|(?![{_ARROWS}])[{_PICTURES}]\ufe0f?[{_SKIN_TONES}]?|[\u00a9\u00ae\u2122\u2194-\u21aa\u24c2]\ufe0f)"
 _SEQUENCE = lazy(rf"{_ONE}(?:\u200d{_ONE}){{0,8}}(?:[\U000e0020-\U000e007f]{{1,8}})?\u20e3?")
@@ -52,32 +52,38 @@ _NAMES = {
 
 
 def drop(text: str) -> str:
-    """Return ``text`` without emoji and emoticons; digits on keys stay."""
-    return _replace(text, None)
+    """Return ``text`` without emoji and emoticons. The digit of a keycap emoji is kept."""
+    return _replace(text, named=False)
 
 
 def name(text: str) -> str:
     """Return ``text`` with emoji named in English: "party popper". Emoticons are dropped."""
-    return _replace(text, sequence_name)
+    return _replace(text, named=True)
 
 
-def _replace(text: str, naming: object) -> str:
+def _replace(text: str, *, named: bool) -> str:
     changed = text
     if not text.isascii():
         changed = _RATING.sub(lambda match: f"{match[1]} star" + ("s" if match[1] != "1" else ""), changed)
         changed = _KEYCAP.sub(lambda match: match[1] if match[1].isdecimal() else " ", changed)
-        changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if naming else " ", changed)
+        changed = _SEQUENCE.sub(lambda match: f" {sequence_name(match[0])} " if named else " ", changed)
         changed = _SELECTORS.sub("", changed)
     changed = _EMOTICON.sub("", changed)
-    changed = _HEART.sub(lambda match: match[0] if _VARIABLE.search(text[: match.start()][-3:]) else "", changed)
+    changed = _HEART.sub(_heart, changed)
     if changed == text:
         return text
     changed = _SPACES.sub(" ", changed)
     return re.sub(r"[^\S\n]+(?=[.,!?]|$|\n)", "", changed)
 
 
+def _heart(match: re.Match[str]) -> str:
+    """Return nothing for a heart, and "<3" itself where it compares a variable: "x <3"."""
+    before = match.string[max(0, match.start() - 3) : match.start()]
+    return match[0] if _VARIABLE.search(before) else ""
+
+
 def sequence_name(sequence: str) -> str:
-    """Return the English name of an emoji: its Unicode name, of a family or a profession the names of its parts."""
+    """Return the English name of an emoji: its Unicode name. A family or a profession has the names of its parts."""
     parts = []
     flag = ""
     for character in sequence:

@@ -1,4 +1,4 @@
-"""The front end: what a voice should say for a text as people type it."""
+"""The text front end: turns text as people type it into the words to speak."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pause(NamedTuple):
 
 
 class Spoken(NamedTuple):
-    """What will be spoken.
+    """The text to speak.
 
     text: paragraphs are separated by one empty line. changed: the steps that changed the text, and "pronunciations".
     """
@@ -38,7 +38,7 @@ class Spoken(NamedTuple):
 
 
 class Frontend:
-    """The steps for one language and one choice of steps. It keeps no state between texts."""
+    """The front end for one language and one selection of steps. It keeps no state between texts."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Frontend:
         self.has_markup = "markup" in self._steps
 
     def spoken(self, text: str) -> Spoken:
-        """Return what a voice should say for ``text``."""
+        """Return the text to speak for ``text``."""
         changed: list[str] = []
         current = self.prepared(text, changed)
         if self.normalizes:
@@ -85,7 +85,7 @@ class Frontend:
         return current
 
     def finished(self, text: str, changed: tuple[str, ...] = ()) -> Spoken:
-        """Return the text with respellings for words and with its pauses taken out."""
+        """Return the text to speak: marks of words become respellings, marks of pauses become ``Pause`` objects."""
         text = _CODE.sub("", text)
         return _with_pauses(self._words.restore(text) if self._words else text, changed)
 
@@ -105,11 +105,11 @@ def spoken(
     *,
     name_emoji: bool = False,
 ) -> Spoken:
-    """Return what a voice should say for ``text``.
+    """Return the text to speak for ``text``.
 
     Args:
         text: as typed, up to any length; the cost is linear.
-        language: name or code of the language, in any case. Numbers are put into words for English.
+        language: name or code of the language, in any case. Only English is normalized into words.
         steps: any of ``STEPS``.
         pronunciations: word -> respelling; whole words, in any case unless the entry has capitals.
         name_emoji: the "emoji" step names emoji in English instead of dropping them.
@@ -136,7 +136,7 @@ def _pronunciations(items: tuple[tuple[str, str], ...]) -> Pronunciations:
 
 
 def _with_pauses(text: str, changed: tuple[str, ...]) -> Spoken:
-    """Take the marks of pauses out of ``text``."""
+    """Replace the marks of pauses by ``Pause`` objects with their positions."""
     if not marks.PAUSE.search(text):
         return Spoken(text, changed)
     pieces: list[str] = []

@@ -13,11 +13,11 @@ _ENGLISH = frozenset(
     "be been do does did if then than about into just only some any more after before call".split()
 )
 _OTHERS = frozenset(
-    "der die das und ist nicht ich sie ein eine mit für auf den dem zu im von wir es wie uhr "
+    "der das und ist nicht ich sie ein eine mit für auf den dem zu im von wir es wie uhr "
     "le la les des et est une un dans pour pas je vous nous que qui sur avec au aux du ce "
-    "el los las y es una en para por con no se del lo su más cómo está al "
-    "il lo gli di che è per con non una sono del della nel alla anche come "
-    "o os as um uma não do da dos das em para com que por mais como está ao".split()
+    "el los las y es una en para por con se del lo su más cómo está al "
+    "il lo gli di che è con non una sono del della nel alla anche come "
+    "os um uma não da dos das em para com que por mais como está ao".split()
 )
 """Function words of German, French, Spanish, Italian and Portuguese, as far as they are not more common in English."""
 _SAMPLE = 4000

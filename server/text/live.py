@@ -13,7 +13,7 @@ from server.text.patterns import lazy
 _AHEAD = 3
 """Plain words that have to follow a place before it is safe: no rule looks back across more of them."""
 _WORD = r"[^\W\d_A-Z](?:[^\W\d_A-Z]|'(?=\w))*"
-_PLACE = lazy(rf"(?<=[^\W\d_]),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
+_PLACE = lazy(rf"(?<=[^\W\d_])(?<!\d0s),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
 _WORD_END = lazy(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
 """A safe place where nothing is put into words."""
 _OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")

@@ -1,15 +1,15 @@
-"""Private-use characters that carry facts through the steps: pauses, code and pronunciations. Never in the output."""
+"""Private-use characters that mark pauses, code and pronunciations between the steps. They are never in the output."""
 
 from __future__ import annotations
 
 from server.text.patterns import lazy
 
 CODE_START, CODE_END = "\ue000", "\ue001"
-"""Enclose a fragment of program code that markup quoted."""
+"""Enclose program code that was quoted in the markup."""
 _PAUSES = 0xF0000
-"""Code point of a pause of 0 ms; a pause of n ms is n code points further."""
+"""Code point of a pause of 0 ms. A pause of n ms has this code point plus n."""
 _WORDS = 0x100000
-"""Code point of the first replaced word."""
+"""Code point of replaced word 0. Word n has this code point plus n."""
 LONGEST_PAUSE_S = 10.0
 MOST_WORDS = 0xFFF0
 PAUSE = lazy(r"[\U000f0000-\U000fffff]")
@@ -19,7 +19,7 @@ RESERVED = lazy(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ue000-\uf8ff\U000f0000-\
 
 
 def pause(seconds: float) -> str:
-    """Return the mark of a pause, of 0 to ``LONGEST_PAUSE_S``."""
+    """Return the mark of a pause. ``seconds`` is limited to 0 to ``LONGEST_PAUSE_S``."""
     return chr(_PAUSES + round(1000 * min(max(seconds, 0.0), LONGEST_PAUSE_S)))
 
 

@@ -1,4 +1,4 @@
-"""Markdown and HTML as plain text: paragraphs separated by empty lines, items and headings ended by full stops."""
+"""Markdown and HTML to plain text: empty lines between paragraphs, full stops after list items and headings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _MARKUP = lazy(r"[*_`~\[\]<>#|&\\]|^[ \t]{0,12}(?:[-+•◦▪·‣●○☐☑☒–—]|\d{1,9}[.)])[ \t]|^[=-]{2,}[ \t]*$", re.MULTILINE)
 _BULLET = lazy(r"^([ \t]{0,12})[•◦▪·‣●○☐☑☒➤►–—][ \t]+", re.MULTILINE)
 _COMPARISON = lazy(r"^>(?=[=\d$€£])", re.MULTILINE)
-"""Begins no quotation: >90%."""
+"""A ">" at the start of a line that compares and does not quote: ">90%"."""
 _TASK = lazy(r"^\[[ xX]\]\s+")
 _PRODUCT = lazy(r"(?<=\d)\*(?=\d)|(?<![^\s(])[a-zA-Z]\*[a-zA-Z](?![^\s).,=+*-])")
 _STAR = "\ue010"
-"""Stands for an asterisk that multiplies, so that it is no emphasis."""
+"""Replaces an asterisk that multiplies, so that the parser does not take it for emphasis."""
 _RUN = lazy(r"([*_~\[\]<>`|#&!(\\=+-])\1{15,}")
-"""A run of a mark that means nothing in Markdown: it is decoration, or an attempt to keep the parser busy."""
+"""A long run of one mark. It is decoration, or an attack on the parser."""
 _CITATION = lazy(
     r"(?<=[.,;!?\"])(?:\[\d{1,3}\])+|【[^】\n]{1,40}】"
     r"|(?<=[a-z])(?:[ ](?:\[\d{1,3}\])+|(?:\[\d{1,3}\]){2,})(?=[.,;:]|[ ]?$)"
@@ -34,12 +34,12 @@ _BLANK = lazy(r"\n[^\S\n]*\n\s*")
 _ENDED = lazy(r"[.!?:;,…][\"')\]]*\s*$")
 _TERMINAL = lazy(r"[.!?:;,—-][\"')\]]*$")
 WRAPPED_FROM = 55
-"""A line of at least this many characters that has no end mark continues in the next one."""
+"""Minimum length of a line without an end mark that the next line continues. A shorter one is a sentence."""
 _STARTS_ITEM = lazy(r"(?:-\w|[\"'(]?[A-Z0-9]|(?:[a-zA-Z]|\d{1,2}|[ivx]{1,4})[.)](?:\s|$)|[-+*•]\s)")
 
 
 def to_text(text: str, *, line_before: int = 0) -> str:
-    """Return ``text`` without markup. Program code is enclosed in marks, a ``<break>`` becomes the mark of a pause.
+    """Return ``text`` without markup. Marks enclose program code. A ``<break>`` becomes the mark of a pause.
 
     line_before: characters before the text in its first line, where the text continues another one.
     """
@@ -62,14 +62,14 @@ def paragraphs(text: str, *, line_before: int = 0) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # half of the package's import time, and plain prose does not need it
+    from markdown_it import MarkdownIt  # imported here: slow, and plain prose does not need it
 
-    # Indented text is prose that somebody indented, more often than code.
+    # Indented text is more often prose than code.
     return MarkdownIt("commonmark", {"maxNesting": 12}).enable(["table", "strikethrough"]).disable("code")
 
 
 def _blocks(text: str, depth: int, line_before: int = 0) -> Iterator[str]:
-    """Yield paragraphs. A list is one paragraph, its items are sentences."""
+    """Yield the paragraphs. A list is one paragraph, and its items are sentences."""
     items: list[str] = []
     item: list[str] | None = None
     level = 0
@@ -165,7 +165,7 @@ def ended(text: str) -> str:
 
 
 def join_lines(paragraph: str, *, line_before: int = 0) -> str:
-    """Return a paragraph in one line. A short line without an end mark, before one that begins anew, is a sentence.
+    """Return a paragraph in one line. A short line without an end mark is a sentence if the next begins like one.
 
     line_before: characters before the paragraph in its first line.
     """

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: all of them at import would take too long."""
+"""Regular expressions that are compiled on first use, because compiling all of them at import would take too long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Lazy:
         self._source = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
-        """Compile the expression; from then on its methods are attributes of this object and cost nothing."""
+        """Compile the expression and set its methods as attributes of this object, so that this is called once."""
         if name not in _METHODS:
             raise AttributeError(name)
         compiled = re.compile(*self._source)
@@ -26,12 +26,12 @@ class _Lazy:
 
 def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Return an expression that is compiled when one of its methods is first used."""
-    made = _Lazy(pattern, flags)
-    _ALL.append(made)
-    return cast("re.Pattern[str]", made)
+    expression = _Lazy(pattern, flags)
+    _ALL.append(expression)
+    return cast("re.Pattern[str]", expression)
 
 
 def compile_all() -> None:
-    """Compile every expression, so that no text waits for it."""
+    """Compile every expression now, so that no request waits for it."""
     for each in _ALL:
         each.search  # noqa: B018 - looking it up compiles it

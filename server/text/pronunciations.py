@@ -10,13 +10,13 @@ from server.text import marks
 
 
 class Pronunciations:
-    """Replaces whole words. An entry without capitals matches in any case, one with capitals only as it is written.
+    """Replaces whole words. An entry without capitals matches in any case, an entry with capitals only exactly.
 
-    Between ``mark`` and ``restore`` a respelling is a single private character, which no other rule changes.
+    Between ``mark`` and ``restore`` a respelling is a single private-use character, which no other rule changes.
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
-        """entries: word -> respelling, at most ``marks.MOST_WORDS``. Empty words are left out."""
+        """entries: word -> respelling, at most ``marks.MOST_WORDS``. Further and empty words are ignored."""
         words = [(word, spoken) for word, spoken in entries.items() if word.strip()][: marks.MOST_WORDS]
         self._spoken = [spoken for _, spoken in words]
         self._exact = {word: index for index, (word, _) in enumerate(words) if word != word.lower()}

@@ -54,8 +54,7 @@ _READ_BY: dict[str, tuple[str, ...]] = {
     "korean": ("Hangul", "Han"),
     "russian": ("Cyrillic",),
 }
-"""Scripts beside Latin that a language is written in."""
-_SINGLE_LETTERS = frozenset("Greek")
+"""Language -> its scripts other than Latin."""
 _NOT_LATIN = lazy("[^\x00-\u02af\u1e00-\u1eff\u2000-\u2bff\ufb00-\ufb06\ue000-\uf8ff]")
 """Everything outside the blocks of Latin letters, punctuation and symbols."""
 
@@ -92,7 +91,7 @@ def unreadable_letter(text: str, languages: Collection[str]) -> str | None:
 
 
 def script_of(character: str) -> str | None:
-    """Return the script of a letter; None for one in no script listed here, as letters in mathematics."""
+    """Return the script of a letter. Styled letters, such as mathematical ones, are Latin. None for an unknown one."""
     code = ord(character)
     for script, ranges in _SCRIPTS.items():
         if any(first <= code <= last for first, last in ranges):

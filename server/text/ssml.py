@@ -11,7 +11,8 @@ from server.text.patterns import lazy
 SayAs = Callable[[str, str, str], str]
 """Speaks a text as the given ``interpret-as`` and ``format``."""
 
-_TAG = lazy(r"<(?:speak|break|say-as|sub|phoneme|prosody|emphasis|voice|mark|audio|p|s)[\s/>]")
+_TAG = lazy(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias")
+"""A tag of SSML that HTML does not have."""
 _SPEAK = lazy(r"^\s*(?:<\?xml[^>]{0,200}\?>)?\s*<speak[\s>]")
 _TIME = lazy(r"^\s*\+?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*$", re.IGNORECASE)
 _STRENGTHS = {"none": 0.0, "x-weak": 0.1, "weak": 0.25, "medium": 0.5, "strong": 0.75, "x-strong": 1.0}
@@ -28,15 +29,12 @@ _BRACKET_PAUSE = lazy(
 
 
 def is_ssml(text: str) -> bool:
-    """Return whether ``text`` has a tag of SSML that HTML has not, or is a ``<speak>`` document."""
-    return "<" in text and (
-        _SPEAK.match(text) is not None
-        or re.search(r"<(?:break|say-as|phoneme|prosody|emphasis)[\s/>]|<sub\s+alias", text) is not None
-    )
+    """Return whether ``text`` is a ``<speak>`` document, or has a tag that only SSML has."""
+    return "<" in text and (_SPEAK.match(text) is not None or _TAG.search(text) is not None)
 
 
 def break_seconds(time: str | None, strength: str | None) -> float:
-    """Return the length of a ``break``. An unreadable time counts as none given."""
+    """Return the length of a ``break`` in seconds. An invalid ``time`` or ``strength`` counts as missing."""
     match = _TIME.match(time or "")
     if match:
         return float(match[1]) / (1000 if match[2].lower() == "ms" else 1)
@@ -51,12 +49,12 @@ def bracket_pauses(text: str) -> str:
 def _bracket_pause(match: re.Match[str]) -> str:
     if match["time"] is None:
         return f" {marks.pause(_STRENGTHS[_DEFAULT_BREAK])} "
-    return f" {marks.pause(float(match['time']) / (1000 if match['unit'] == 'ms' else 1))} "
+    return f" {marks.pause(float(match['time']) / (1000 if match['unit'].lower() == 'ms' else 1))} "
 
 
 def read(text: str, say_as: SayAs) -> str | None:
     """Return the text of an SSML document with marks of pauses; None if it is not well-formed XML."""
-    from xml.parsers.expat import ExpatError, ParserCreate  # loads a library that only SSML needs
+    from xml.parsers.expat import ExpatError, ParserCreate  # imported here because only SSML needs the library
 
     document = text.strip()
     if "<!DOCTYPE" in document or "<!ENTITY" in document:

@@ -1,4 +1,4 @@
-"""HTML tags: dropped, or turned into breaks of lines and paragraphs; what only looks like a tag stays."""
+"""Removes HTML tags. Some become line or paragraph breaks; text that only looks like a tag is kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def strip(text: str) -> str:
 
 
 def spoken(tag: str, before: str) -> str:
-    """Return what replaces ``tag``: nothing, a break, the mark of a pause, or the tag itself if it is none.
+    """Return the replacement of ``tag``: nothing, a break, the mark of a pause, or the text itself if it is not a tag.
 
     before: the character before it. ``List<T>`` and ``a <b and c> d`` have no tags.
     """

@@ -36,6 +36,11 @@ def stored_card(voice: StoredVoice | VoiceHeader, info: EngineInfo) -> dict[str,
     }
 
 
+def without_private_fields(card: dict[str, Any]) -> dict[str, Any]:
+    """Return ``card`` as clients without an API key see it: without the transcript and the consent id."""
+    return {**card, "ref_text": None, "consent": None}
+
+
 def card_list(cards: list[dict[str, Any]]) -> bytes:
     """Return all ``cards`` as the JSON of a one-page list in OpenAI's format.
 
@@ -44,7 +49,8 @@ def card_list(cards: list[dict[str, Any]]) -> bytes:
     first, last = (cards[0]["id"], cards[-1]["id"]) if cards else (None, None)
     ends = json.dumps({"first_id": first, "last_id": last, "has_more": False})
     data = ", ".join(map(json.dumps, paced(cards, _CARDS_PER_PAUSE)))
-    return f'{{"object": "list", "data": [{data}], {ends[1:]}'.encode()
+    voices = json.dumps([{"id": card["id"], "name": card["name"]} for card in cards])
+    return f'{{"object": "list", "data": [{data}], "voices": {voices}, {ends[1:]}'.encode()
 
 
 def deleted_card(name: str) -> dict[str, Any]:

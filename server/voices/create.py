@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import Request
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -16,9 +17,11 @@ from starlette.requests import ClientDisconnect
 from engine.errors import RequestError
 from engine.protocol.request import Voice
 from server.errors import ApiError, ClientDisconnected, code_of, field_message, shown
+from server.references.transcript import transcript_for
 from server.request_models.speech import check_length
 from server.request_models.voices import Embedding
 from server.served_model import ServedModel
+from server.synthesis.spoken_input import text_steps
 from server.voices.resolve import check_cloning, check_in_context, embedding_of
 from server.voices.stored_voice import MAX_TRANSCRIPT, Origin
 
@@ -137,7 +140,8 @@ def origin_of(form: VoiceForm) -> Origin:
 async def voice_from(form: VoiceForm, model: ServedModel) -> Voice:
     """Return the form's voice.
 
-    With a transcript the voice includes the recording's codes, so that later requests need not encode it.
+    With a transcript the voice includes the recording's codes, so that later requests need not encode it. It keeps the
+    transcript as it was given, unless the recording was cut.
     Raises ApiError or EngineError.
     """
     check_cloning(model.info, origin_of(form))
@@ -145,7 +149,14 @@ async def voice_from(form: VoiceForm, model: ServedModel) -> Voice:
     if form.audio_sample is None:
         return Voice(embedding_of(_numbers(form.texts["speaker_embedding"]), model.info))
     with _form_field_in_errors():
-        return await model.references.voice_of(form.audio_sample, transcript)
+        if transcript is None:
+            return (await model.references.voice_of(form.audio_sample, None)).voice
+        spoken = await asyncio.to_thread(
+            transcript_for, transcript, model.info, text_steps(None, model.info, model.text)
+        )
+        cloned = await model.references.voice_of(form.audio_sample, spoken)
+    whole = cloned.voice.transcript == spoken.text
+    return replace(cloned.voice, transcript=transcript) if whole else cloned.voice
 
 
 def _transcript(form: VoiceForm, model: ServedModel) -> str | None:

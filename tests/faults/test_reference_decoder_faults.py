@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from server.api_error import ApiError
+from server.limits import Limits
 from server.references import decode
 from server.references.decode import Decoder
 from server.references.decoders import decode_samples
-from server.settings import Limits
 from tests.server.malicious_recordings import vorbis
 from tests.server.recordings import tone, wav
 

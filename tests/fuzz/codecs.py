@@ -22,8 +22,8 @@ from random import Random
 import psutil
 
 from server.api_error import ApiError
+from server.limits import Limits
 from server.references.decode import Decoder
-from server.settings import Limits
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.recordings import recordings
 from tests.fuzz.replies import Finding

@@ -6,6 +6,7 @@ Without this most mutated files end at the checksum of an Ogg page or at the siz
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -53,7 +54,7 @@ class _Node:
         return chunks.write(self.name, b"".join(node.to_bytes(parts, chunks) for node in self.content))
 
 
-class _Chunks:
+class _Chunks(ABC):
     """A container format of chunks with names and sizes. head: bytes of the file before the first chunk."""
 
     head = 0
@@ -76,13 +77,13 @@ class _Chunks:
                 parts.append(body)
         return nodes
 
+    @abstractmethod
     def split(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the name and the payload of each chunk."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, name: bytes, body: bytes) -> bytes:
         """Return a chunk, or only the payload if the name is empty."""
-        raise NotImplementedError
 
 
 class _Mp4(_Chunks):

@@ -77,7 +77,7 @@ def reference(random: Random, target: Target) -> None:
     url = "data:audio/wav;base64," + base64.b64encode(data).decode()
     body: dict[str, Any] = {"input": "Hi.", "ref_audio": url, "max_new_tokens": 4, "response_format": "pcm"}
     if random.random() < 0.5:
-        body["ref_text"] = "One two."
+        body["ref_text"] = "One two three."
     if random.random() < 0.1:
         body["ref_audio"] = Mutator(random).text(url[:60])
     target.request("POST", SPEECH, json.dumps(body).encode(), Content_Type="application/json")

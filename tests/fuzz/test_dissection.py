@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from server.limits import Limits
 from server.references.decoders import decode_reference
-from server.settings import Limits
 from tests.fuzz.codecs import corpus
 from tests.fuzz.dissection import dissect
 from tests.fuzz.mutation import Mutator

@@ -68,7 +68,7 @@ def test_a_reference_context_is_cached():
     first, cached = (decode_streams(decoder, codes[:1, 19:], context=codes[0, :19]) for _ in range(2))
     assert decibels(first, samples[:1, 19 * 1920 :]) > FLOAT16_DB
     assert np.array_equal(first, cached)
-    assert decoder.hits and decoder.misses
+    assert decoder.prefix_cache.hits and decoder.prefix_cache.misses
 
 
 def test_a_stream_is_independent_of_its_neighbors():

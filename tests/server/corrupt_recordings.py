@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from server.errors import ApiError
+from server.limits import Limits
 from server.references.decoders import decode_reference
-from server.settings import Limits
 
 
 def count_refusals(recordings: Iterable[bytes], limits: Limits) -> int:

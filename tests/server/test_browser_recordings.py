@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from server.errors import ApiError
+from server.limits import Limits
 from server.references.decoders import decode_reference
-from server.settings import Limits
 from tests.server.containers import FRAGMENTED, KINDS, encode_recording, encode_video, repeat_packets
 from tests.server.corrupt_recordings import count_refusals
 from tests.server.serving import SPEECH, speech
@@ -167,7 +167,7 @@ def test_a_browser_recording_is_cloned(client: httpx.Client) -> None:
     for kind in ("WebM of Opus, by a browser as it records", "MP4 of AAC, by a browser as it records"):
         data = base64.b64encode(encode(kind)).decode()
         response = client.post(
-            SPEECH, json=speech(ref_audio=f"data:audio/webm;codecs=opus;base64,{data}", ref_text="la")
+            SPEECH, json=speech(ref_audio=f"data:audio/webm;codecs=opus;base64,{data}", ref_text="la la la la la la")
         )
         assert response.status_code == 200, response.text
         assert response.content
@@ -175,7 +175,7 @@ def test_a_browser_recording_is_cloned(client: httpx.Client) -> None:
 
 def test_a_phone_recording_is_stored_as_a_voice(client: httpx.Client) -> None:
     files = {"audio_sample": ("memo.m4a", encode("M4A of AAC"), "audio/mp4")}
-    stored = client.post("/v1/audio/voices", data={"name": "memo", "ref_text": "la"}, files=files)
+    stored = client.post("/v1/audio/voices", data={"name": "memo", "ref_text": "la la la la la la"}, files=files)
     assert stored.status_code == 200, stored.text
     assert stored.json()["in_context"]
     assert client.post(SPEECH, json=speech(voice="memo")).content

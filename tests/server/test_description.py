@@ -46,7 +46,7 @@ def excluded_checks(case: schemathesis.Case) -> list[schemathesis.CheckFunction]
 
 @pytest.mark.timeout(600)
 @api.parametrize()
-@settings(deadline=None, derandomize=not THOROUGH, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+@settings(derandomize=not THOROUGH, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_every_response_conforms_to_the_description(case: schemathesis.Case, short_context: Serving) -> None:
     case.call_and_validate(base_url=short_context.url, timeout=TIMEOUT, excluded_checks=excluded_checks(case))
 

@@ -141,7 +141,7 @@ def test_a_stalled_engine_is_not_ready_until_it_resumes(disposable: Serving) -> 
 def test_a_stopped_engine_is_restarted_while_the_server_stays_responsive(pocket: Path, tmp_path: Path) -> None:
     """The request ring is full: each of the recordings takes a quarter of it."""
     config = write_config(tmp_path, pocket, engine={"stall_seconds": 6})
-    recordings = [speech(ref_audio=data_url(tone(29 - n / 10)), ref_text="la la") for n in range(6)]
+    recordings = [speech(ref_audio=data_url(tone(29 - n / 10)), ref_text="la la " * 50) for n in range(6)]
     with Serving(config) as server, ThreadPoolExecutor() as threads:
         server.ready()
         with server.client() as client, streamed(client, endless()) as response:

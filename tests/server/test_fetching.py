@@ -7,6 +7,7 @@ import gzip
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -48,6 +49,21 @@ async def refusal(url: str, by: Fetcher | None = None) -> ApiError:
         await (by or fetcher()).fetch(url)
     assert (caught.value.status, caught.value.param) == (400, "ref_audio")
     return caught.value
+
+
+async def test_lookups_work_again_after_no_thread_could_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolve = SystemResolver()
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", refuse)
+        for _ in range(20):
+            with pytest.raises(RuntimeError, match="thread"):
+                async with asyncio.timeout(20):
+                    await resolve("localhost", 80)
+    async with asyncio.timeout(20):
+        assert await resolve("127.0.0.1", 80) == ["127.0.0.1"]
 
 
 async def test_a_file_is_fetched_unchanged() -> None:
@@ -260,7 +276,7 @@ HTTP_RESPONSES = st.lists(
 
 
 @given(start=st.sampled_from([b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 302 Found\r\nLocation: "]), rest=HTTP_RESPONSES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_every_response_gives_a_file_or_a_refusal(start: bytes, rest: bytes) -> None:
     async def fetch() -> None:
         async with origin({"/a": raw(start + rest)}) as here:

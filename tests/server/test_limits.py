@@ -74,7 +74,7 @@ def test_a_chunked_body_is_bounded(strict: Serving) -> None:
 
 def test_the_length_of_texts_is_limited_by_the_settings(strict: Serving) -> None:
     with strict.client() as client:
-        long_input = client.post(SPEECH, json=speech(input="a" * 21))
+        long_input = client.post(SPEECH, json=speech(input="a" * 21, split="none"))
         check(long_input, 400, "input", "string_above_max_length")
         long_instructions = client.post(SPEECH, json=speech(instructions="a" * 6))
         check(long_instructions, 400, "instructions", "string_above_max_length")
@@ -85,7 +85,10 @@ def test_the_settings_define_ignored_fields_and_model_aliases(strict: Serving) -
         valid = speech(voice="ryan", mood="good", model="mine")
         assert client.post(SPEECH, json=valid).status_code == 200
         check(client.post(SPEECH, json=speech(lang_code="a")), 400, "lang_code", "unknown_parameter")
-        check(client.post(SPEECH, json=speech(model="tts-1")), 404, "model", "model_not_found")
+        assert client.post(SPEECH, json=speech(voice="ryan", model="tts-1")).status_code == 200
+        unknown = check(client.post(SPEECH, json=speech(model="yours")), 404, "model", "model_not_found")
+        assert "'pocket'" in unknown["message"]
+        assert "model_aliases" in unknown["message"]
 
 
 def test_an_unknown_default_voice_is_a_404(strict: Serving) -> None:

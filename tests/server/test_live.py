@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from websockets.sync.client import connect
 
+from server.long_text.pieces import SENTENCE_PAUSE
 from tests.server.live_client import (
     CONFIG,
     TEXT,
@@ -18,7 +20,7 @@ from tests.server.live_client import (
     send_utterance,
     session,
 )
-from tests.server.serving import SPEECH, TIMEOUT
+from tests.server.serving import LOOPING, SPEECH, TIMEOUT
 
 
 def synthesize(client, text: str = TEXT, **fields: object) -> bytes:
@@ -154,3 +156,20 @@ def test_text_may_be_split_after_a_combining_mark(serving, client, pieces):
         audio, events = receive_utterance(socket)
     assert events[-1]["type"] == "audio.done"
     assert audio == synthesize(client, "".join(pieces))
+
+
+def test_a_requested_pause_in_live_text_is_silence_of_that_length(serving):
+    with session(serving, max_new_tokens=9, **LOOPING) as socket:
+        send_utterance(socket, "Hello there, [pause 1s] my friend.", 100)
+        samples = np.frombuffer(receive_utterance(socket)[0], "<i2")
+    assert len(samples) == 2 * 8 * 1920 + 24_000
+    assert not samples[8 * 1920 :][:24_000].any()
+
+
+def test_long_live_text_is_spoken_in_pieces(serving):
+    sentence = "The quick brown fox jumps over the lazy dog again and again. "
+    with session(serving, max_new_tokens=9, **LOOPING) as socket:
+        send_messages(socket, {"type": "input.text", "text": sentence * 6}, {"type": "input.done"})
+        audio, events = receive_utterance(socket)
+    assert len(audio) == 2 * (2 * 8 * 1920 + round(SENTENCE_PAUSE * 24_000))
+    assert events[-1]["usage"]["output_tokens"] == 2 * 8

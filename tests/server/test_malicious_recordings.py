@@ -54,7 +54,9 @@ def post_batch(client: httpx.Client, data: bytes) -> Error:
 
 
 def post_voice(client: httpx.Client, data: bytes) -> Error:
-    return result_of(client.post(VOICES, data={"name": "anna", "ref_text": "la"}, files={"audio_sample": data}))
+    return result_of(
+        client.post(VOICES, data={"name": "anna", "ref_text": "la la la la la la"}, files={"audio_sample": data})
+    )
 
 
 def post_embedding(client: httpx.Client, data: bytes) -> Error:

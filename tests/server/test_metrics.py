@@ -87,7 +87,7 @@ def test_refusals_are_counted_by_outcome(serving: Serving) -> None:
 
 
 def test_a_repeated_reference_is_a_cache_hit(serving: Serving) -> None:
-    reference = {"ref_audio": data_url(tone(2.3)), "ref_text": "la la"}
+    reference = {"ref_audio": data_url(tone(2.3)), "ref_text": "la la la la la la la"}
     grown = MetricIncrease(serving)
     for name in ("cloned", "cloned-again"):
         complete_request(serving, name, speech(**reference))

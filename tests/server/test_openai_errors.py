@@ -60,7 +60,7 @@ async def raised_error(
         ({"response_format": "midi"}, "response_format", "invalid_value"),
         ({"stream_format": "carrier"}, "stream_format", "invalid_value"),
         ({"input": ""}, "input", "invalid_value"),
-        ({"input": "a" * 101}, "input", "string_above_max_length"),
+        ({"input": "a" * 101, "extra_body": {"split": "none"}}, "input", "string_above_max_length"),
         ({"voice": {"name": "ryan"}}, "voice.id", "missing_required_parameter"),
         ({"extra_body": {"sped": 2}}, "sped", "unknown_parameter"),
         ({"extra_body": {"timestamp_granularities": ["segment"]}}, "timestamp_granularities", "invalid_value"),

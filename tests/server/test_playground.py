@@ -7,11 +7,11 @@ import re
 import httpx
 import pytest
 
-from server.api.playground import FOLDER
+from server.api.static_pages import PLAYGROUND_FOLDER
 from tests.server.serving import Serving
 from tests.server.test_bad_input import check
 
-PARTS = sorted(path.name for path in FOLDER.iterdir() if path.name != "index.html")
+PARTS = sorted(path.name for path in PLAYGROUND_FOLDER.iterdir() if path.name != "index.html")
 TYPES = {"js": {"text/javascript", "application/javascript"}, "css": {"text/css"}, "svg": {"image/svg+xml"}}
 
 

@@ -15,10 +15,10 @@ import pytest
 import soundfile as sf
 
 from server.api_error import ApiError
+from server.limits import Limits
 from server.references import worker_process
 from server.references.decode import Decoder
 from server.references.decoders import decode_samples
-from server.settings import Limits
 from tests.fuzz.recordings import recordings
 from tests.server.recordings import tone, wav
 

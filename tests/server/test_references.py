@@ -12,9 +12,9 @@ import soundfile as sf
 from numpy.typing import NDArray
 
 from server.errors import ApiError
+from server.limits import Limits
 from server.references.decoders import decode_reference
 from server.references.library import read_data_url
-from server.settings import Limits
 from tests.server.corrupt_recordings import count_refusals
 
 LIMITS = Limits()

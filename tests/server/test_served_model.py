@@ -59,6 +59,22 @@ def services(*models: ServedModel) -> Services:
     return Services(None, models, None, None, None, None, None, None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("alias", "name", "selects"),
+    [
+        ("tts-1*", "tts-1-hd", True),
+        ("tts-1*", "my-tts-1", False),
+        ("*", "anything/at all", True),
+        ("voice[v2]", "voice[v2]", True),
+        ("voice[v2]", "voicev", False),
+        ("what?", "what?", True),
+        ("what?", "whats", False),
+    ],
+)
+def test_only_an_asterisk_of_an_alias_stands_for_other_characters(alias: str, name: str, selects: bool) -> None:
+    assert model("pocket", alias).has_name(name) == selects
+
+
 def test_a_request_gets_the_model_that_it_names_or_the_first() -> None:
     first, second = model("first", "tts-1"), model("second", "org/second")
     served = services(first, second)
@@ -70,7 +86,10 @@ def test_an_unknown_model_is_refused_with_the_names_of_all_models() -> None:
     with pytest.raises(ApiError) as refused:
         services(model("first"), model("second")).model("third")
     assert (refused.value.status, refused.value.param, refused.value.code) == (404, "model", "model_not_found")
-    assert refused.value.message == "model 'third' does not exist; this server serves 'first', 'second'"
+    assert refused.value.message == (
+        "model 'third' does not exist; this server serves 'first', 'second'. To let clients use this name, add it to "
+        "the setting model_aliases"
+    )
 
 
 @pytest.mark.parametrize(("engine", "up"), [(Engine(), True), (Engine(late=True), True), (Engine(ready=False), False)])

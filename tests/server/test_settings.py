@@ -163,3 +163,9 @@ def test_by_default_no_folder_and_no_private_host_is_allowed(tmp_path: Path) -> 
 def test_refuses_an_invalid_private_host(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"references\.private_hosts"):
         load_settings(write_settings(tmp_path, PLAIN + "references: {private_hosts: ['http://media.intranet']}"))
+
+
+@pytest.mark.parametrize("value", ["off", "'off'"])
+def test_guards_are_off_with_and_without_quotes(tmp_path: Path, value: str) -> None:
+    config = write_settings(tmp_path, f"{{engine: {{model: org/model}}, guards: {value}}}")
+    assert load_settings(config).guards == "off"

@@ -26,7 +26,7 @@ def test_a_disconnect_during_streaming_cancels_and_is_logged(serving: Serving, f
     [
         ("whole", {"stream": False}),
         ("flac", {"stream": False, "response_format": "flac"}),
-        ("clone", {"stream": False, "ref_audio": data_url(tone(20)), "ref_text": "one two three"}),
+        ("clone", {"stream": False, "ref_audio": data_url(tone(20)), "ref_text": "one two three " * 15}),
     ],
 )
 def test_a_disconnect_before_the_status_line_cancels(serving: Serving, name: str, fields: dict) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import httpx
 import numpy as np
@@ -17,7 +18,7 @@ FRAMES = 5
 TURNS = [{"voice": "vivian", "input": "Good morning."}, {"voice": "ryan", "input": "Hello to you."}]
 
 
-def turns_request(turns: list[dict] = TURNS, **fields: object) -> dict:
+def turns_request(turns: list[dict[str, str]] = TURNS, **fields: object) -> dict[str, Any]:
     return endless(input=turns, **{"max_new_tokens": FRAMES + 1, **fields})
 
 
@@ -59,11 +60,16 @@ def test_a_named_turn_takes_precedence_over_an_embedding_of_the_request(client: 
         ([{"input": "a"}] * 257, "input", "invalid_value"),
     ],
 )
-def test_an_error_names_the_turn(client: httpx.Client, turns: list, param: str, code: str) -> None:
+def test_an_error_names_the_turn(client: httpx.Client, turns: list[Any], param: str, code: str) -> None:
     response = client.post(SPEECH, json=speech(input=turns, stream=False))
     check(response, 404 if code == "voice_not_found" else 400, param, code)
     if param.startswith("input["):
         assert param in response.json()["error"]["message"]
+
+
+def test_an_error_in_the_voice_of_the_request_names_its_own_field(client: httpx.Client) -> None:
+    response = client.post(SPEECH, json=speech(input=[*TURNS, {"input": "Hello."}], ref_audio="data:,nothing"))
+    check(response, 400, "ref_audio", response.json()["error"]["code"])
 
 
 def test_usage_and_outcome_cover_all_turns(client: httpx.Client) -> None:

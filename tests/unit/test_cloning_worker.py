@@ -173,7 +173,7 @@ def test_a_voice_encoded_by_the_previous_batch_is_not_encoded_again(busy):
     assert client.order == [100, 1, 2, 3, 5, 7, 4, 6]
 
 
-def test_withdrawn_recordings_are_not_encoded(busy):
+def test_aborted_recordings_are_not_encoded(busy):
     worker, encoder, client = busy
     for stream in range(1, 6):
         worker.submit(stream, encode_request(stream))
@@ -182,7 +182,7 @@ def test_withdrawn_recordings_are_not_encoded(busy):
     encoder.go_on.set()
     client.receive(6)
     assert encoder.batches == [[0], [2, 4, 5]]
-    assert [client.answers[stream].code for stream in (1, 3)] == ["withdrawn"] * 2
+    assert [client.answers[stream].code for stream in (1, 3)] == ["aborted"] * 2
 
 
 def test_speakers_are_answered_in_the_order_of_requests(busy):

@@ -114,7 +114,7 @@ def test_a_reference_is_cached_as_if_it_had_been_decoded(reference_output, refer
     for attempt in range(2):
         rest = decode_streams(decoder, codes[:1, reference:], context=codes[0, :reference])
         assert np.abs(rest - truth[:1, reference * 1920 :]).max() < STEP
-        assert (decoder.hits, decoder.misses) == (attempt, 1)
+        assert (decoder.prefix_cache.hits, decoder.prefix_cache.misses) == (attempt, 1)
 
 
 def test_streams_that_start_and_end_concurrently_are_independent(reference_output):

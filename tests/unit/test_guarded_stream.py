@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.protocol.engine import AudioStream
-from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest, Voice
 from server.errors import ApiError
 from server.guards.guard import Guard
 from server.guards.stream import retry_seed
@@ -108,6 +108,19 @@ async def test_speech_that_another_seed_would_not_change_is_not_made_again() -> 
     sampling = SamplingParams(temperature=0, subtalker_temperature=0)
     with pytest.raises(ApiError):
         await read(Guard(engine, RequestRecord("r")).submit(request(sampling=sampling)))
+    assert len(engine.streams) == 1
+
+
+async def test_a_clone_in_context_that_fails_is_told_to_check_its_transcript() -> None:
+    voice = Voice(np.zeros(4, np.float32), np.zeros((40, 16), np.int64), "What is said in it.")
+    with pytest.raises(ApiError, match="check that ref_text is the exact transcript"):
+        await read(Guard(ScriptedEngine([silent] * 3), RequestRecord("r")).submit(request(speaker=None, voice=voice)))
+
+
+async def test_a_text_beyond_the_length_limit_is_not_made_again() -> None:
+    engine = ScriptedEngine([lambda text: Take(12, reason=FinishReason.LENGTH)])
+    with pytest.raises(ApiError, match="did not end before the length limit"):
+        await read(Guard(engine, RequestRecord("r")).submit(request()))
     assert len(engine.streams) == 1
 
 

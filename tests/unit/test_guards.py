@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME, AudioChunk, FinishReason
+from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME, AudioChunk, FinishReason, Voice
 from server.guards.activity import SpeechActivity
 from server.guards.check import Fault, PieceCheck
-from server.guards.expectation import expected_speech
+from server.guards.expectation import Paces, expected_speech, paces_of
 
 PACE = 18.7
 SENTENCE = "The bus was late again, so I walked to the office in the rain."
@@ -55,7 +55,7 @@ def fault_of(
 ) -> tuple[Fault | None, float]:
     """The fault, and the seconds after which it was found."""
     samples = np.concatenate(parts)
-    check = PieceCheck(text, pace, own_limit=own_limit)
+    check = PieceCheck(text, None if pace is None else Paces(pace, pace), own_limit=own_limit)
     codes = different(len(samples) // SAMPLES_PER_FRAME) if semantic is None else semantic
     for chunk in chunks(samples, codes):
         if (fault := check.add(chunk)) is not None:
@@ -147,12 +147,21 @@ def test_a_text_without_words_may_be_silent() -> None:
     ],
 )
 def test_the_expected_range_covers_all_ways_to_read_a_text(text: str, seconds: float) -> None:
-    expected = expected_speech(text, PACE)
+    expected = expected_speech(text, Paces(PACE, PACE))
     assert expected.shortest < seconds < expected.longest
 
 
+def test_a_voice_that_is_cloned_in_context_may_keep_the_pace_of_its_recording() -> None:
+    embedding, codes = np.zeros(4, np.float32), np.zeros((125, CODEBOOKS), np.int64)
+    assert paces_of(PACE, None) == paces_of(PACE, Voice(embedding)) == Paces(PACE, PACE)
+    assert paces_of(PACE, Voice(embedding, codes, "a" * 120)) == Paces(12.0, PACE)
+    assert paces_of(PACE, Voice(embedding, codes, "a" * 250)) == Paces(PACE, 25.0)
+    assert paces_of(PACE, Voice(embedding, codes, "a")) == Paces(PACE / 2, PACE)
+    assert paces_of(None, Voice(embedding, codes, "a" * 120)) is None
+
+
 def test_text_that_is_appended_extends_the_expected_range() -> None:
-    check = PieceCheck(SENTENCE, PACE)
+    check = PieceCheck(SENTENCE, Paces(PACE, PACE))
     check.extend(SENTENCE * 3)
     faults = [check.add(chunk) for chunk in chunks(voiced(160), different(160))]
     assert set(faults) == {None}

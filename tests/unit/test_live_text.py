@@ -39,7 +39,7 @@ def test_character_by_character_gives_the_same_tokens(tokenizer, text):
     assert encode_pieces(tokenizer, list(text)) == tokenizer.encode(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=st.text(max_size=40), cuts=st.lists(st.integers(0, 40), max_size=8))
 def test_any_pieces_give_the_same_tokens(tokenizer, text, cuts):
     bounds = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})

@@ -179,7 +179,7 @@ def whole_template(opened) -> Tokenizer:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="<"), min_size=1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_role_and_text_equal_slices_of_the_tokenized_template(opened, whole_template, text):
     pocket = opened["pocket"]
     templated = f"<|im_start|>assistant\n{text}<|im_end|>\n<|im_start|>assistant\n"

@@ -10,7 +10,7 @@ import pytest
 
 from engine.protocol.request import EngineInfo, SamplingParams, SpeechRequest, Voice
 from engine.protocol.speech_profile import SpeechProfile
-from server.long_text.pieces import SENTENCE_PAUSE, longest_piece
+from server.long_text.pieces import PARAGRAPH_PAUSE, SENTENCE_PAUSE, longest_piece
 from server.long_text.segments import TURN_PAUSE, Turn, is_one_segment, seed_of, segments
 from server.request_models.speech import Split
 from server.text.frontend import Pause
@@ -115,3 +115,10 @@ def test_each_segment_has_the_voice_of_its_turn_and_a_derived_seed(seed: int | N
 def test_planning_is_lazy() -> None:
     book = Turn(request(f"{SENTENCE} " * 5000))
     assert next(segments([book], "auto", LONGEST)).pause == 0
+
+
+def test_short_paragraphs_are_separate_segments_with_a_pause() -> None:
+    text = "This is the first paragraph.\n\nThis is the second one."
+    spoken = list(segments([Turn(SpeechRequest(text=text, speaker="ava"))], "auto", 200))
+    assert [segment.request and segment.request.text for segment in spoken] == text.split("\n\n")
+    assert [segment.pause for segment in spoken] == [0.0, PARAGRAPH_PAUSE]

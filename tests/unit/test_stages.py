@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from engine.code2wav.cpu import CompletedBatch
+from engine.code2wav.prefix_cache import PrefixCache
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.errors import EngineError
@@ -186,9 +187,9 @@ class ScriptedDecoder:
     """A decoder with two rows that cannot begin with a context, fails for code 13, and produces NaN for code 14."""
 
     padded = False
-    hits = misses = 0
 
     def __init__(self):
+        self.prefix_cache = PrefixCache()
         self.used = set()
 
     @property

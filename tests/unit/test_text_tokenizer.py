@@ -49,7 +49,7 @@ def test_ids_decode_to_the_text(tokenizer, text):
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_byte_of_any_text_is_lost(tokenizer, text):
     assert decode_ids(tokenizer, tokenizer.encode(text)) == unicodedata.normalize("NFC", text)
 

@@ -31,7 +31,7 @@ from scripts.train_pocket.schedule import TimedSchedule
 _PHONEMES = 178
 _START_BATCHES = 4
 """Number of batches from which the codebooks are initialized."""
-_SAVE_INTERVAL = 120.0
+_SAVE_INTERVAL = 50.0
 _PRINT_INTERVAL = 5.0
 
 
@@ -159,14 +159,17 @@ def _save(tensors: Mapping[str, Tensor], file: Path) -> None:
 
 
 def _resume(path: Path, codec: Codec, others: Mapping[str, nn.Module]) -> None:
+    """Load the codec and, unless it comes from a checkpoint folder, the discriminators and the phoneme head."""
     codec.load_published(load_file(path / "codec.safetensors"))
+    if not (path / "helpers.safetensors").is_file():
+        return
     helpers = {name: tensor.float() for name, tensor in load_file(path / "helpers.safetensors").items()}
     for prefix, module in others.items():
         module.load_state_dict({n.removeprefix(prefix): t for n, t in helpers.items() if n.startswith(prefix)})
 
 
 def train(options: Options) -> None:
-    """Train for the given time. Prints figures every few seconds, and saves every two minutes and at the end."""
+    """Train for the given time. Prints figures every few seconds, and saves every 50 s and at the end."""
     begin = time.monotonic()
     trainer = Trainer(options)
     print(

@@ -1,4 +1,4 @@
-"""Augmentation of recordings: rooms, microphones, noise, telephone bands, levels."""
+"""Augmentation of recordings: rooms, microphones, noise, other voices, music, telephone bands, levels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from scripts.train_pocket.speaker.shards import SAMPLE_RATE
 _UNCHANGED = 0.15
 _ROOM = 0.3
 _MICROPHONE = 0.5
-_NOISE = 0.5
+_BACKGROUNDS = (0.5, 0.3, 0.12, 0.08)
+"""Shares of clips with no background, noise, other voices, music."""
+_BACKGROUND_DB = (-35.0, -5.0)
+_VOICES = 5
+_HARMONICS = 5
+_NOTES = 8
 _NARROW = 0.4
 _CLIPPED = 0.15
 _SIXTEEN_BITS = 0.5
@@ -29,11 +34,11 @@ class Augmenter:
         return self._level(torch.where(unchanged, clips, self._clip(self._channel(clips))))
 
     def _channel(self, clips: Tensor) -> Tensor:
-        """Return ((clip * room * microphone) + noise) * band, computed as spectra with enough padding not to wrap."""
+        """Return (clip * room * microphone + background) * band, as spectra with enough padding not to wrap."""
         length = clips.shape[1]
         hertz = torch.fft.rfftfreq(length + _TAIL, 1 / SAMPLE_RATE, device=clips.device)
         spectra = torch.fft.rfft(clips, length + _TAIL) * self._room(clips) * self._microphone(clips, hertz)
-        spectra = (spectra + self._noise(clips, spectra, hertz)) * self._band(clips, hertz)
+        spectra = (spectra + self._background(clips, spectra, hertz)) * self._band(clips, hertz)
         return torch.fft.irfft(spectra, length + _TAIL)[:, :length]
 
     def _room(self, clips: Tensor) -> Tensor:
@@ -54,12 +59,44 @@ class Augmenter:
         decibels = octaves * self._uniform(clips, -3, 3) + self._uniform(clips, 0, 5) * phase.sin()
         return _gain(decibels * self._happens(clips, _MICROPHONE))
 
-    def _noise(self, clips: Tensor, spectra: Tensor, hertz: Tensor) -> Tensor:
-        """Return noise between white and brown, 15 to 40 dB below the clip."""
-        color = hertz.clamp(min=50) ** (-self._uniform(clips, 0, 2) / 2)
-        noise = torch.view_as_complex(self._normal(clips, *spectra.shape[1:], 2)) * color
-        ratio = _power(spectra) / _power(noise).clamp(min=1e-12)
-        return noise * ratio.sqrt() * _gain(self._uniform(clips, -40, -15)) * self._happens(clips, _NOISE)
+    def _background(self, clips: Tensor, spectra: Tensor, hertz: Tensor) -> Tensor:
+        """Return noise, other voices, music or nothing, 5 to 35 dB below the clip."""
+        kinds = torch.stack((self._noise(spectra, hertz), self._babble(spectra), self._music(clips, hertz)), 1)
+        shares = torch.tensor(_BACKGROUNDS, device=clips.device)
+        drawn = (self._uniform(clips, 0, 1) >= shares.cumsum(0)[None, :-1]).sum(1)
+        background = kinds[torch.arange(len(clips), device=clips.device), (drawn - 1).clamp(min=0)]
+        ratio = (_power(spectra) / _power(background).clamp(min=1e-12)).sqrt()
+        return background * ratio * _gain(self._uniform(clips, *_BACKGROUND_DB)) * (drawn > 0)[:, None]
+
+    def _noise(self, spectra: Tensor, hertz: Tensor) -> Tensor:
+        """Return noise between white and brown."""
+        color = hertz.clamp(min=50) ** (-self._uniform(spectra, 0, 2) / 2)
+        return torch.view_as_complex(self._normal(spectra, *spectra.shape[1:], 2)) * color
+
+    def _babble(self, spectra: Tensor) -> Tensor:
+        """Return the sum of several clips of the batch, each shifted in time."""
+        count, bins = spectra.shape
+        others = torch.randint(count, (_VOICES, count), device=spectra.device, generator=self._generator)
+        shifts = torch.rand(_VOICES, count, 1, device=spectra.device, generator=self._generator)
+        phase = -2 * torch.pi * torch.arange(bins, device=spectra.device)
+        total = torch.zeros_like(spectra)
+        for clip, shift in zip(others, shifts, strict=True):
+            samples = (shift * 2 * (bins - 1)).floor() / (2 * (bins - 1))
+            total += spectra[clip] * torch.polar(torch.ones_like(phase * samples), phase * samples)
+        return total
+
+    def _music(self, clips: Tensor, hertz: Tensor) -> Tensor:
+        """Return the spectrum of notes of a scale, with harmonics and decay, that begin at random times."""
+        seconds = torch.arange(clips.shape[1] + _TAIL, device=clips.device) / SAMPLE_RATE
+        total = torch.zeros(len(clips), len(seconds), device=clips.device)
+        root = 110 * 2 ** self._uniform(clips, 0, 1)
+        for _ in range(_NOTES):
+            note = root * 2 ** (self._uniform(clips, 0, 24).floor() / 12)
+            since = seconds - self._uniform(clips, 0, 1) * seconds[-1]
+            envelope = (since >= 0) * torch.exp(-since.clamp(min=0) / self._uniform(clips, 0.1, 1.0))
+            harmonics = [(6.2832 * note * n * since).sin() / n for n in range(1, _HARMONICS + 1)]
+            total += envelope * torch.stack(harmonics).sum(0)
+        return torch.fft.rfft(total)
 
     def _band(self, clips: Tensor, hertz: Tensor) -> Tensor:
         """Return a low-pass filter at 4 to 11 kHz, as of a lower sample rate. Its slope is a tenth as wide."""

@@ -41,24 +41,42 @@ def main() -> None:
         "--out", type=Path, required=True, help=f"folder for {WEIGHTS} and the state, from which a later run continues"
     )
     parser.add_argument("--minutes", type=float, required=True, help="minutes of training, including earlier runs")
+    parser.add_argument("--initial", type=Path, help=f"{WEIGHTS} of an earlier training to begin with")
+    parser.add_argument("--rate", type=float, help="learning rate; default from the configuration")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--config", type=Path, default=DEFAULT)
     args = parser.parse_args()
+    pocket = load_config(args.config)
+    if args.rate is not None:
+        training = pocket.speaker_training.model_copy(update={"learning_rate": args.rate})
+        pocket = pocket.model_copy(update={"speaker_training": training})
     train(
-        load_config(args.config),
+        pocket,
         audio_folder=args.audio,
         plan=args.plan,
         speakers=args.speakers,
         out=args.out,
         minutes=args.minutes,
         device=torch.device(args.device),
+        initial=args.initial,
     )
 
 
 def train(
-    pocket: Pocket, *, audio_folder: Path, plan: Path, speakers: Path, out: Path, minutes: float, device: torch.device
+    pocket: Pocket,
+    *,
+    audio_folder: Path,
+    plan: Path,
+    speakers: Path,
+    out: Path,
+    minutes: float,
+    device: torch.device,
+    initial: Path | None = None,
 ) -> Path:
-    """Train for ``minutes``, continuing from the state in ``out``, and write the weights. Return their file."""
+    """Train for ``minutes`` and write the weights. Return their file.
+
+    It continues from the state in ``out``; without one, it begins with the weights ``initial``, or random ones.
+    """
     log = _timed_log()
     torch.manual_seed(pocket.seed)
     settings, architecture = pocket.speaker_training, _architecture(pocket)
@@ -75,6 +93,9 @@ def train(
     if (out / _STATE).exists():
         trainer.resume(out / _STATE)
         log(f"continuing from step {trainer.steps}, {trainer.seconds:.0f} s")
+    elif initial is not None:
+        trainer.begin_with(initial)
+        log(f"beginning with {initial}; {_report(trainer, corpus, split)}")
     _run(trainer, 60 * minutes, out / _STATE, log, lambda: _report(trainer, corpus, split))
     folded = _export(trainer.encoder, architecture, corpus, split)
     save(folded, out / WEIGHTS)

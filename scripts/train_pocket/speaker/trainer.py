@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.checkpoint.architecture import SpeakerEncoderArchitecture
@@ -17,10 +18,15 @@ from scripts.train_pocket.speaker.ecapa import Ecapa
 from scripts.train_pocket.speaker.mel import log_mels
 from scripts.train_pocket.speaker.objective import SpeakerObjective
 from scripts.train_pocket.speaker.shards import SAMPLE_RATE
+from scripts.train_pocket.speaker.unfolding import unfold
 
 _WARM_UP = 0.05
 _MARGIN_FROM, _MARGIN_FULL = 0.1, 0.4
 _GRADIENT_NORM = 5.0
+_CENTER_SECONDS = 3
+_CENTER_CLIPS = 6
+"""Clips per speaker, on average, for the initial centers."""
+_NORM_CLIPS = 256
 
 
 class Trainer:
@@ -89,6 +95,26 @@ class Trainer:
         self.objective.load_state_dict(state["objective"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.steps, self.seconds = state["steps"], state["seconds"]
+
+    def begin_with(self, file: Path) -> None:
+        """Load the folded weights of ``file``. The center of each speaker becomes the mean of some of its vectors."""
+        clips = self._corpus.crops(
+            self._sampler.draw(_NORM_CLIPS), _CENTER_SECONDS * SAMPLE_RATE, self._middle(_NORM_CLIPS)
+        )
+        unfold(self.encoder, file, log_mels(clips, self._architecture.sample_rate, self._architecture.mel_dim))
+        self.encoder.eval()
+        totals = torch.zeros_like(self.objective.centres)
+        for _ in range(math.ceil(_CENTER_CLIPS * len(totals) / _NORM_CLIPS)):
+            utterances = self._sampler.draw(_NORM_CLIPS)
+            clips = self._corpus.crops(utterances, _CENTER_SECONDS * SAMPLE_RATE, self._middle(_NORM_CLIPS))
+            with torch.no_grad():
+                totals.index_add_(0, self._corpus.speakers[utterances], F.normalize(self.encode(clips).float()))
+        self.encoder.train()
+        found = totals.square().sum(1) > 0
+        self.objective.centres.data[found] = F.normalize(totals[found])
+
+    def _middle(self, count: int) -> Tensor:
+        return torch.full((count,), 0.5, device=self._device)
 
     def _vectors(self) -> tuple[Tensor, Tensor]:
         """Return the vectors [batch, width] and speakers int64 [batch] of a batch of random crops of one length."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scripts.train_pocket.talker.examples import Example
 from scripts.train_pocket.talker.predictor import FRAMES_PER_ROW
 
-LENGTHS = (48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512)
+LENGTHS = (48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 1024)
 """Lengths in rows to which examples are padded. Longer examples are not used."""
 NO_TARGET = -100
 _PREDICTOR_SHARE = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,18 +32,22 @@ class Corpus:
     """Training utterances and held-out ones, and the data of each speaker.
 
     by_speaker: indices of a speaker's utterances in ``trained``. vectors: ids int64 [n] of utterances of a speaker, and
-    their x-vectors float32 [n, width] with unit RMS.
+    their x-vectors float32 [n, width] with unit RMS. degraded: codes of some utterances with noise, by id.
     """
 
     trained: list[TrainingUtterance]
     held_back: list[TrainingUtterance]
     by_speaker: dict[str, NDArray[np.int64]]
     vectors: dict[str, tuple[NDArray[np.int64], NDArray[np.float32]]]
+    degraded: dict[int, NDArray[np.int16]] = field(default_factory=dict)
 
 
-def read_corpus(plan: Path, codes: Path, xvectors: Path, *, named: Sequence[str]) -> Corpus:
+def read_corpus(
+    plan: Path, codes: Path, xvectors: Path, *, named: Sequence[str], degraded: Path | None = None
+) -> Corpus:
     """Read the utterances that have codes and whose speaker is ``named`` or has an x-vector.
 
+    degraded: folder with the codes of degraded audio.
     Raises FileNotFoundError for a missing file, ValueError if there are no such utterances.
     """
     vectors = _read_vectors(xvectors)
@@ -56,7 +60,12 @@ def read_corpus(plan: Path, codes: Path, xvectors: Path, *, named: Sequence[str]
     for number, each in enumerate(trained):
         numbers[each.speaker].append(number)
     by_speaker = {speaker: np.array(indices, np.int64) for speaker, indices in numbers.items()}
-    return Corpus(trained, held_back, by_speaker, vectors)
+    return Corpus(trained, held_back, by_speaker, vectors, _read_degraded(degraded) if degraded else {})
+
+
+def _read_degraded(folder: Path) -> dict[int, NDArray[np.int16]]:
+    coded = codes_file.read(folder)
+    return {number: coded[index] for index, number in enumerate(coded.ids.tolist())}
 
 
 def _read_utterances(plan: Path, folder: Path) -> list[TrainingUtterance]:

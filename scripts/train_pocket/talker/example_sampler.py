@@ -11,11 +11,14 @@ from engine.checkpoint.architecture import ModelArchitecture
 from engine.prompt.tokenizer import TextTokenizer
 from engine.protocol.request import SpeechRequest, TextLayout, Voice
 from scripts.train_pocket.config import TalkerDraws
-from scripts.train_pocket.talker.batches import LENGTHS
 from scripts.train_pocket.talker.corpus import Corpus, TrainingUtterance
 from scripts.train_pocket.talker.examples import Example, build_example
 
 _MARKS = ".!?"
+_CANDIDATES = 12
+"""Number of utterances from which a reference is put together."""
+_FILLED = 0.75
+"""Share of the intended length at which a reference is long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +35,59 @@ class ExampleSampler:
     def example(self, utterance: TrainingUtterance, random: np.random.Generator) -> Example:
         """Return a random example of ``utterance``, sometimes followed by others of its speaker."""
         text, codes = utterance.text, utterance.codes
-        while random.random() < self.shares.joined and len(codes) < LENGTHS[-1] // 2:
+        while random.random() < self.shares.joined:
             following = self._another(utterance, random)
+            if len(codes) + len(following.codes) > self.shares.target_frames:
+                break
             text, codes = f"{text} {following.text}", np.concatenate((codes, following.codes))
         if random.random() < self.shares.altered_text:
             text = _alter_text(text, random)
-        request = self._request(text, utterance, random)
-        return build_example(request, codes, self.model, self.tokenizer)
+        request, is_degraded = self._request(text, utterance, random)
+        return build_example(request, codes, self.model, self.tokenizer, learn_reference=not is_degraded)
 
-    def _request(self, text: str, utterance: TrainingUtterance, random: np.random.Generator) -> SpeechRequest:
+    def _request(
+        self, text: str, utterance: TrainingUtterance, random: np.random.Generator
+    ) -> tuple[SpeechRequest, bool]:
+        """Return a random request, and whether its reference is degraded."""
         layout, in_context = self._layout(random)
         language = self.english if random.random() < self.shares.english else "auto"
         named, vectors = utterance.speaker in self.model.talker.speakers, utterance.speaker in self.corpus.vectors
         if not vectors or (named and not in_context and random.random() < self.shares.by_id):
-            return SpeechRequest(text, speaker=utterance.speaker, language=language, text_layout=layout)
-        reference = self._another(utterance, random) if in_context else None
-        if reference is None or len(reference.codes) > self.shares.reference_frames:
-            voice = Voice(self._xvector(utterance, random))
+            return SpeechRequest(text, speaker=utterance.speaker, language=language, text_layout=layout), False
+        is_degraded = in_context and random.random() < self.shares.degraded
+        reference = self._reference(utterance, is_degraded, random) if in_context else None
+        if reference is None:
+            voice, is_degraded = Voice(self._xvector(utterance, random)), False
         else:
-            voice = Voice(self._xvector(utterance, random), reference.codes.astype(np.int64), reference.text)
-        return SpeechRequest(text, voice=voice, language=language, text_layout=layout)
+            voice = Voice(self._xvector(utterance, random), *reference)
+        return SpeechRequest(text, voice=voice, language=language, text_layout=layout), is_degraded
+
+    def _reference(
+        self, utterance: TrainingUtterance, is_degraded: bool, random: np.random.Generator
+    ) -> tuple[NDArray[np.int64], str] | None:
+        """Return codes and transcript of one or more other utterances of the speaker; None if it has no fitting ones.
+
+        The length is random: log-uniform between the two ``reference_frames``.
+        """
+        shortest, longest = self.shares.reference_frames
+        length = int(np.exp(random.uniform(np.log(shortest), np.log(longest))))
+        numbers = random.permutation(self.corpus.by_speaker.get(utterance.speaker, np.empty(0, np.int64)))
+        candidates = [self.corpus.trained[number] for number in numbers[:_CANDIDATES].tolist()]
+        candidates = [each for each in candidates if each.id != utterance.id]
+        if is_degraded:
+            candidates = [each for each in candidates if each.id in self.corpus.degraded]
+        chosen: list[TrainingUtterance] = []
+        frames = 0
+        while candidates and frames < _FILLED * length:
+            best = min(candidates, key=lambda each: abs(length - frames - len(each.codes)))
+            candidates.remove(best)
+            if frames + len(best.codes) <= longest:
+                chosen.append(best)
+                frames += len(best.codes)
+        if not chosen:
+            return None
+        parts = [self.corpus.degraded[each.id] if is_degraded else each.codes for each in chosen]
+        return np.concatenate(parts).astype(np.int64), " ".join(each.text for each in chosen)
 
     def _layout(self, random: np.random.Generator) -> tuple[TextLayout, bool]:
         """Return a random text layout, and whether the voice is cloned in context."""

@@ -34,11 +34,16 @@ class Example:
 
 
 def build_example(
-    request: SpeechRequest, frames: NDArray[np.int16], model: ModelArchitecture, tokenizer: TextTokenizer
+    request: SpeechRequest,
+    frames: NDArray[np.int16],
+    model: ModelArchitecture,
+    tokenizer: TextTokenizer,
+    *,
+    learn_reference: bool = True,
 ) -> Example:
     """Return the rows of ``request`` with the response ``frames`` [n, 16].
 
-    The frames of a reference in the prompt are speech, too, so they are also targets.
+    learn_reference: use the frames of a reference in the prompt as targets, too, because they are also speech.
     """
     prompt = build_prompt(request, model, tokenizer)
     prompt_rows, frame_rows = len(prompt.text), len(frames)
@@ -51,5 +56,5 @@ def build_example(
     if prompt.codes is not None:
         codes[prompt.codes_row : prompt.codes_row + len(prompt.codes)] = prompt.codes
     codes[prompt_rows:] = frames
-    first = prompt_rows - 1 if prompt.codes is None else prompt.codes_row - 1
+    first = prompt.codes_row - 1 if prompt.codes is not None and learn_reference else prompt_rows - 1
     return Example(text, codes, prompt.embedding, max(prompt.embedding_row, 0), first)

@@ -28,7 +28,7 @@ from scripts.train_pocket.talker.trainer import Trainer
 
 _REPORT_UTTERANCES = 512
 """Maximum number of held-out utterances for a report."""
-_REPORT_SECONDS, _SAVE_SECONDS = 60.0, 120.0
+_REPORT_SECONDS, _SAVE_SECONDS = 60.0, 50.0
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def run(trainer: Trainer, batches: Iterator[Rows], held_out: Sequence[Rows], timetable: Timetable, out: Path) -> None:
-    """Train until the time is over. Rank 0 prints reports, and saves every two minutes and at the end."""
+    """Train until the time is over. Rank 0 prints reports, and saves every 50 s and at the end."""
     is_first = rank() == 0
     log = Log(timetable)
     report_at, save_at = _REPORT_SECONDS, _SAVE_SECONDS
@@ -94,7 +94,13 @@ def _configuration(args: argparse.Namespace) -> Pocket:
 
 def _sampler(pocket: Pocket, args: argparse.Namespace) -> ExampleSampler:
     model = model_architecture(pocket)
-    corpus = read_corpus(args.data / "plan.jsonl.gz", args.codes, args.xvectors, named=list(pocket.voices.named))
+    corpus = read_corpus(
+        args.data / "plan.jsonl.gz",
+        args.codes,
+        args.xvectors,
+        named=list(pocket.voices.named),
+        degraded=args.degraded_codes,
+    )
     if rank() == 0:
         frames = sum(len(each.codes) for each in corpus.trained)
         counts = f"{len(corpus.trained)} utterances, {frames} frames, {len(corpus.by_speaker)} speakers"
@@ -127,6 +133,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with plan.jsonl.gz and tokenizer/")
     parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer; default DATA/tokenizer")
     parser.add_argument("--codes", type=Path, required=True, help="folder with codes-NNN.npz")
+    parser.add_argument("--degraded-codes", type=Path, help="folder with codes of degraded audio, for references")
     parser.add_argument("--xvectors", type=Path, required=True, help="xvectors.npz")
     parser.add_argument("--out", type=Path, required=True, help="folder for talker.safetensors and state.pt")
     parser.add_argument("--minutes", type=float, required=True, help="time limit, including startup")
@@ -141,9 +148,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _spare_cores() -> int:
-    """Return the number of cores per process on this machine minus two, between 1 and 6."""
+    """Return the number of cores per process on this machine minus two, between 1 and 10."""
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return max(1, min(6, (os.cpu_count() or 1) // local - 2))
+    return max(1, min(10, (os.cpu_count() or 1) // local - 2))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What abbreviations stand for."""
+"""Abbreviation -> its words, by the context in which it is an abbreviation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TITLES: dict[str, str] = {
     "Amb": "Ambassador",
     "Atty": "Attorney",
 }
-"""Before a name in capitals. Written with or without a full stop: Mr, Mrs, Ms, Mx, Prof; the others with one."""
+"""Titles before a name with a capital. ``BARE_TITLES`` can lack the full stop."""
 BARE_TITLES = ("Mr", "Mrs", "Ms", "Mx", "Prof", "Mt", "Lt", "Sgt", "Capt", "Col")
 
 NUMBERED: dict[str, str] = {
@@ -101,7 +101,7 @@ NUMBERED: dict[str, str] = {
     "St": "street",
     "para": "paragraph",
 }
-"""Before a number."""
+"""Abbreviations before a number."""
 
 STREETS: dict[str, str] = {
     "St": "Street",
@@ -122,7 +122,7 @@ STREETS: dict[str, str] = {
     "Fwy": "Freeway",
     "Tpke": "Turnpike",
 }
-"""After a name in capitals."""
+"""Abbreviations after the name of a street."""
 
 COMPANIES: dict[str, str] = {
     "Inc": "Incorporated",
@@ -149,7 +149,7 @@ COMPANIES: dict[str, str] = {
     "Twp": "Township",
     "Div": "Division",
 }
-"""After or among names."""
+"""Abbreviations after or within the name of a company or person."""
 
 WORDS: dict[str, str] = {
     "gov't": "government",
@@ -283,4 +283,4 @@ WORDS: dict[str, str] = {
     "sched.": "schedule",
     "cert.": "certificate",
 }
-"""Anywhere, as whole words, also with a capital. An entry with a full stop needs it."""
+"""Abbreviations in any context, as whole words; the first letter may be a capital. A full stop is required."""

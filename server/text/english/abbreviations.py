@@ -28,11 +28,11 @@ _ALL_WORDS = (
     | {word: letters.spell(word) for word in ("css", "https", "gps", "sms", "cd")}
 )
 _ALSO_WORDS = frozenset("temp. ref. rev. ed. admin. intro. max. min. diff. corp. resp. cert. dir. co.".split())
-"""No abbreviations at the end of a sentence: "Call the ref."."""
+"""Abbreviations that are words at the end of a sentence: "Call the ref."."""
 _NEVER_END = frozenset(
     "e.g. i.e. a.k.a. vs. cf. ca. viz. approx. attn. tel. ref. incl. excl. est. orig. avg. min. max.".split()
 ) | {"tel. no.", "phone no.", "ref. no.", "serial no."}
-"""Abbreviations that something follows, even if it begins with a capital."""
+"""Abbreviations that never end a sentence, even before a capital."""
 _NAME = r"(?=[ ][A-Z])"
 _DOCTOR = rf"(?<![\w.])(?P<word>Dr|St)(?:\.{_NAME}|{_NAME})"
 _UPPER_TITLES = {"MR": "Mister", "MRS": "Missus", "MS": "Miz", "DR": "Doctor"}
@@ -62,7 +62,7 @@ _STARTER = lazy(
     r"Please|You|Your|To|For|As|By|What|Who|Why|How|Where|Then|Now|After|Before|Is|Are|Was|Do|Does|No|Yes|Not|All|Some|Most|"
     r"One|With|From|However|Call|Ask|See|Turn|Go)\b"
 )
-"""Words that begin a sentence after an abbreviation, and seldom continue a name."""
+"""Words that begin a sentence after an abbreviation, because they rarely continue a name."""
 _INITIAL_BEFORE = lazy(
     r"(?:[A-Z][a-z]+|[A-Z]{2,}|^|[\"(,;:]|\b(?:[Bb]y|[Aa]nd|[Oo]f|[Ff]rom|[Ww]ith|[Tt]o|[Aa]uthor|[Ii]s|[Ww]as)|[.!?])\s?$"
 )
@@ -73,13 +73,13 @@ _DEGREE = r"(?<![\w.])(?P<word>M\.?D|B\.?A|M\.?A|M\.?B\.?A|Ed\.?D|D\.?D\.?S|J\.?
 
 
 def _stop(match: re.Match[str]) -> str:
-    """Return a full stop if the abbreviation's own one also ends the sentence."""
+    """Return a full stop if that of the abbreviation also ends the sentence, else ""."""
     after = match.string[match.end() : match.end() + 4]
     return "." if not after.strip() or (re.match(r"[\"')]*\s+[A-Z]", after) and not re.match(r"\s+I\b", after)) else ""
 
 
 def _stop_after_name(match: re.Match[str]) -> str:
-    """The same for abbreviations that stand in names: "U.S. Army", "Jr. High". Any other capital may continue it."""
+    """Like ``_stop``, for abbreviations within names, "U.S. Army": a capital may continue the name."""
     after = match.string[match.end() : match.end() + 16]
     return "." if not after.strip() or _STARTER.match(after) else ""
 

@@ -1,4 +1,4 @@
-"""How acronyms are read: letter by letter, as a word, or in a way of their own; and short words people stress."""
+"""Acronyms that are read letter by letter, as words, or in another way; and short words in capitals for stress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTERS = frozenset(
     VP VPN VPS VR VW WC WFH WHO WNBA WSJ WTF WTO WW WWE WWF WWW XL XML XMPP XXL XXX YA YMCA YOY ZDF
     """.split()
 )
-"""Read letter by letter."""
+"""Acronyms that are read letter by letter."""
 
 WORDS = frozenset(
     """
@@ -36,7 +36,7 @@ WORDS = frozenset(
     LOL ROFL LMAO MAGA DREAMER FLOTUS GIF JAVA LIGO MIPS NAND NIST RAID RISC SATA SIP SOAP TED TARP UNHCR VESA WAV WAP
     """.split()
 )
-"""Read as a word."""
+"""Acronyms that are read as words."""
 
 CUSTOM: dict[str, str] = {
     "AAA": "triple A",
@@ -87,10 +87,10 @@ CUSTOM: dict[str, str] = {
     "WWII": "World War two",
     "YMMV": "your mileage may vary",
 }
-"""Neither letters nor a word as it is written."""
+"""Acronyms with another reading."""
 
 NAMES = frozenset("abs als co da doe dos esp est ko la ma pa pi pos pow rem rip sop til vat".split())
-"""Letters in capitals, but names or parts of names in lower case."""
+"""Words that are acronyms in capitals, but names in lower case."""
 
 SHORT_WORDS = frozenset(
     """
@@ -128,4 +128,4 @@ SHORT_WORDS = frozenset(
     isn't don't can't won't didn't doesn't it's i'm you're i'll we're they're that's let's
     """.split()
 )
-"""Short English words that people write in capitals for stress. A longer word is recognized by its sound."""
+"""Short English words that people write in capitals for stress. ``letters.pronounceable`` recognizes longer words."""

@@ -58,4 +58,4 @@ RULES: tuple[Rule, ...] = (
     rule(_DOOR, _door, _DOORS),
     rule(_HALF_NUMBER, lambda match: f"{numbers.grouped(match['number'])} {match['letter']}", "digit A"),
 )
-"""Run before units: 4B is a door, not four billion, and 42 W. no power."""
+"""Run before units: "Apt. 4B" is not four billion, and "42 W. 5th St." has no watts."""

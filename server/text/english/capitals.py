@@ -44,7 +44,7 @@ _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 """Words with several capitals that are read as they are written."""
 _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
 _COUNTRY = lazy(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
-"""The country in a line of capitals, where it is not the pronoun: US TROOPS, THE US."""
+"""The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US"."""
 _FEW = 2
 _WORD = lazy(r"[A-Z][A-Z']*")
 

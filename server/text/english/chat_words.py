@@ -1,4 +1,4 @@
-"""What people shorten in chats and messages."""
+"""Abbreviations of chats and messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CHAT: dict[str, str] = {
     "n/a": "N A",
     "N/A": "N A",
 }
-"""Anywhere, as whole words, in this case."""
+"""Abbreviation -> words. Matched as whole words and in this case."""
 
 SOUNDS: dict[str, str] = {
     "2day": "today",
@@ -80,11 +80,11 @@ SOUNDS: dict[str, str] = {
     "str8": "straight",
     "w8": "wait",
 }
-"""Words written with a digit that sounds like a part of them."""
+"""Words in which a digit stands for its sound: "gr8"."""
 
 LOWER_ACRONYMS = """
     tv tvs cd cds dvd dvds pc pcs usb cc html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https
     ssh npm gps atm dj djs mri dna faq faqs sms mp3 hdmi led leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia
     usa uk ussr eu gdp vip rip js np pd df db ui ux vm qa
 """.split()
-"""Acronyms that people also write in lower case, and that are no words."""
+"""Acronyms that people also write in lower case, and that are not words."""

@@ -1,4 +1,4 @@
-"""Program code as words: whole fragments that markup quotes, and identifiers and operators in plain prose."""
+"""Program code as words: fragments that the markup quotes, and identifiers and operators within prose."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _COMMENT = lazy(r"(?:^|[ \t]{2})[ \t]*(?:#+|//+)[ ]+")
 """The beginning of a comment."""
 _SHORT_FLAG = 3
 _KEYS = lazy(r"(?:ctrl|cmd|alt|shift|win|fn|option|control|command)(?:\s?[+-]\s?\w{1,10}){1,3}", re.IGNORECASE)
-"""A combination of keys, which has a rule of its own."""
+"""A key combination. ``symbols`` has the rule for it."""
 
 
 def speak_code(code: str) -> str:
@@ -107,7 +107,7 @@ _QUOTED = lazy(f"{CODE_START}([^{CODE_END}]*){CODE_END}")
 
 
 def quoted_in_words(text: str) -> str:
-    """Return ``text`` with the fragments that markup quoted as code in words."""
+    """Return ``text`` with its marked code fragments in words."""
     return _QUOTED.sub(lambda match: speak_code(match[1]), text) if CODE_START in text else text
 
 
@@ -201,7 +201,7 @@ def _prime(match: re.Match[str]) -> str:
 
 
 def _joined(match: re.Match[str]) -> str:
-    """Return dotted names as code; a capital after a single dot begins a sentence that lacks its space."""
+    """Return dotted names as code. A capital after a single dot begins a sentence: a space is missing."""
     text = match[0]
     parts = text.split(".")
     if len(parts) == 2 and parts[1][0].isupper():

@@ -1,4 +1,4 @@
-"""Codes and numbers that name something: PIN 4821, order #48213, error 404, X7K9QP, 192.168.1.1."""
+"""Numbers and codes that are identifiers: PIN 4821, order #48213, error 404, X7K9QP, 192.168.1.1."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _MIXED = r"""
     [A-Z0-9]{1,20} (?:-[A-Z0-9]{1,12}){0,4} (?![\w\-]|\.\w)
 """
 _SPELLED = lazy(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\d{4,}|[A-Z]\d{4,}|\d{3,}[A-Z]")
-"""What tells a code, X7K9 or AB-1234, from a name with a number, A320 or COVID-19."""
+"""Matches a code, X7K9 or AB-1234, but not a name with a number, A320 or COVID-19."""
 _NOT_SPELLED = lazy(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
 _FOLLOWED = 8
-"""Characters of a code from which on its groups are set apart by commas."""
+"""Minimum characters of a code whose groups are separated by commas."""
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
 
@@ -88,7 +88,7 @@ def _ip(match: re.Match[str]) -> str:
 
 
 def _mixed(match: re.Match[str]) -> str:
-    """Return a code of capitals and digits character by character; others are left to later rules."""
+    """Return a code of capitals and digits character by character. Other text is unchanged, for later rules."""
     code = match[0]
     if not _SPELLED.search(code) or _NOT_SPELLED.fullmatch(code):
         return code

@@ -11,7 +11,6 @@ MONTHS = "January February March April May June July August September October No
 _SHORT_MONTHS = {name[:3].lower(): name for name in MONTHS} | {"sept": "September"}
 SHORT_MONTHS = frozenset(_SHORT_MONTHS)
 MONTH_WORDS = SHORT_MONTHS | {name.lower() for name in MONTHS}
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 _SHORT_DAYS = {
     "mon": "Monday",
     "tue": "Tuesday",
@@ -27,7 +26,7 @@ _SHORT_DAYS = {
 }
 SHORT_DAYS = frozenset(_SHORT_DAYS)
 _NAMES = [name for each in MONTHS for name in (each, each.upper(), each.lower()) if name not in ("march", "may")]
-"""Names of months in every case; "march" and "may" are also other words."""
+"""Names of months in any case, except "march" and "may", which are also other words."""
 _SHORT = [name for each in "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec".split() for name in (each, each.upper())]
 MONTH = rf"(?:{'|'.join(_NAMES)}|(?:{alternatives(_SHORT)})\b\.?)"
 _MONTHS = "|".join(MONTHS)
@@ -69,7 +68,7 @@ _MONTH_RANGE = rf"(?<!\w)(?P<start>{MONTH})[ ]?[-–][ ]?(?P<end>{MONTH})(?!\w)"
 _SPOKEN_RANGE = rf"""
     (?<!\w) (?P<start>(?:{_MONTHS})[ ](?:[a-z]+[ ,\-]{{1,2}}){{0,4}}[a-z]+) [ ]?[-–][ ]? (?=(?:{_MONTHS})[ ][a-z])
 """
-"""Two dates that are in words already."""
+"""A range of two dates that earlier rules have put into words."""
 _COMPACT = (
     r"(?<![\w.,$\-/#])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])(?![\w\-/]|[.,]\d)"
 )
@@ -83,7 +82,7 @@ def month_name(text: str) -> str:
 
 
 def day_name(text: str | None) -> str:
-    """Return the full name of a weekday, an abbreviation or nothing."""
+    """Return the full name of a weekday, given its name or abbreviation; "" for neither."""
     if not text:
         return ""
     name = text.rstrip(".,")
@@ -148,7 +147,7 @@ def _ends_sentence(match: re.Match[str]) -> bool:
 
 
 def _slashed(match: re.Match[str]) -> str:
-    """Return month and day, where a preposition or the numbers show that it is no fraction."""
+    """Return month and day, if a preposition or the numbers show that this is not a fraction."""
     month, day = int(match["month"]), int(match["day"])
     before = match["before"] or ""
     if not before and (day <= 12 or day in _DENOMINATORS):

@@ -1,4 +1,4 @@
-"""Letters that are spelled: the one place that decides how they are written for the voice ("F B I")."""
+"""Spells words letter by letter, as "F B I", and decides which words to spell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spell_plural(text: str) -> str:
 
 
 def pronounceable(word: str) -> bool:
-    """Return whether a made-up word in lower case looks like an English one."""
+    """Return whether a word in lower case can be pronounced as an English word."""
     if not re.search(r"[aeiouy]", word) or len(set(word)) == 1:
         return False
     runs = _CONSONANTS.findall(word)

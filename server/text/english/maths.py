@@ -59,9 +59,9 @@ _GREEK = {
     "τ": "tau",
 }
 _WORDS = "is|of|at|be|by|in|on|or|to|up|we|so|no|my|me|it|if|he|go|do|as|am|an|us|oh|ok|hi|vs|cm|mm|km|kg|mg|pi"
-"""Words of two letters that are no product of two variables."""
+"""Words of two letters, which are not a product of two variables."""
 _NAMED_GREEK = tuple(letter for letter in _GREEK if letter not in "μΩ")
-"""Letters that are words of a formula; the others are units."""
+"""Greek letters that are read by name everywhere. The others can also be units."""
 _LETTER = rf"(?<![α-ωΑ-Ω])[{''.join(_NAMED_GREEK)}](?![α-ωΑ-Ω])"
 _NUMBER = r"\d{1,30}(?:,\d{3}){0,8}(?:\.\d{1,30})?"
 _POWER = rf"(?:[{_SUPERSCRIPTS}]{{1,6}}|\^(?:\(-?\w{{1,6}}\)|-?\w{{1,6}}))"
@@ -75,7 +75,7 @@ _ATOM = rf"""
 _OPERAND = rf"[-−+±]?√?\({{0,2}}[-−]?√?(?:{_ATOM})(?:\([a-z0-9]{{1,3}}\))?\){{0,2}}(?:{_POWER})?%?"
 _OPERATOR = r"""
     (?: [ ]?(?:==|!=|<=|>=|[=+*×·⋅÷<>≤≥≠≈±≡∝])[ ]?    # these also without spaces
-      | [ ][-−–/x%][ ]                                # these mean something else in words
+      | [ ][-−–/x%][ ]                                # these have another meaning within words
       | (?<=[\d)²])[-−/x](?=[\d(√]) )
 """
 _EXPRESSION = rf"""
@@ -96,7 +96,6 @@ _POWERED = rf"(?<![\w])(?P<base>{_NUMBER}|[a-zA-Z])(?P<power>{_POWER})(?!\w)"
 _ROOT = r"√\(?(?P<of>\d+(?:\.\d+)?|[a-zA-Z])\)?"
 _SCIENTIFIC = r"(?<![\w.])(?P<number>\d(?:\.\d+)?)[eE](?P<sign>[+-])?(?P<power>\d{1,3})(?![\w])(?P<speed>[ ]m/s(?!\w))?"
 _SUBSCRIPT = r"[₀-₉₊₋]{1,8}"
-_CHEMISTRY = lazy(r"[A-Z][a-z]?$")
 
 
 def _expression(match: re.Match[str]) -> str:

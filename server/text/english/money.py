@@ -8,7 +8,7 @@ from server.text.english import numbers
 from server.text.english.rules import Rule, alternatives, rule
 
 Coin = tuple[str, str, str, str]
-"""Unit, units, hundredth part, hundredth parts; the last two are empty where there is no such coin."""
+"""Singular and plural of the unit and of its hundredth; the last two are "" for a currency without one."""
 
 _DOLLAR: Coin = ("dollar", "dollars", "cent", "cents")
 
@@ -141,7 +141,7 @@ _NOUNS = (
     "bill|note|coin|gift|ticket|fee|fine|voucher|coupon|card|deal|discount|deposit|loan|bonus|tip|prize|donation|menu|"
     "budget|check|cheque|bet|credit|refund|investment|bid|offer|charge|salary|house|home|car|item|minimum|coffee|pizza"
 )
-"""Nouns that an amount describes even after "the" or "my": "the ten dollar bill". After "a", any noun will do."""
+"""Nouns that an amount describes after any word: "the ten dollar bill". After "a", it describes any noun."""
 _NOT_NOUNS = (
     "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|off|each|every|more|less|than|which|"
     "that|when|so|now|today|plus|minus|over|under|into|would|will|has|had"

@@ -1,4 +1,4 @@
-"""Normalization of English text into words. The order of the rules matters: each one sees what the ones before left."""
+"""Normalizes English text into words. The order of the rules matters: each rule sees the output of the ones before."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ RULES = Rules(
     *tidy.RULES,
 )
 FIRST = Rules(*plain_numbers.FIRST, *maths.FIRST)
-"""Bring digits into the form that the other rules look for."""
+"""Rules that run first. They bring digits into the form that the other rules expect."""
 _PARAGRAPH = lazy(r"\n[^\S\n]*\n\s*")
 _LONGEST_PIECE = 1000
-"""Characters that the rules see at a time: it bounds the cost of text that no rule expects."""
+"""Maximum characters that the rules see at a time, so that the cost of any text is linear in its length."""
 _ABBREVIATIONS = first_words((*TITLES, *NUMBERED, *STREETS, *COMPANIES, *WORDS)) | dates.SHORT_DAYS | dates.MONTH_WORDS
 _SENTENCE_END = lazy(
     r"(?:(?P<word>(?<![A-Za-z])[A-Za-z]{2,40})|[a-z]'[a-z]{1,2}|[\d%)])(?P<mark>[.!?]+)[\"')]*\s+(?=[\"'(]*[A-Z])"
@@ -88,9 +88,10 @@ def words(piece: str) -> str:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Cut ``text`` where a sentence surely ends, so that no rule sees what another sentence says.
+    """Split ``text`` where a sentence certainly ends, so that rules see one sentence at a time.
 
-    An abbreviation ends none. What is still too long is cut between words, without any anywhere.
+    A full stop after an abbreviation does not end a sentence. A sentence of more than ``_LONGEST_PIECE`` characters is
+    cut between words, and a word of more than half of that anywhere.
     """
     start = 0
     for end in sentence_ends(text):
@@ -100,7 +101,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def sentence_ends(text: str) -> list[int]:
-    """Return where the sentences of ``text`` that surely end begin anew."""
+    """Return the index after each sentence of ``text`` that certainly ends before the end of the text."""
     return [
         match.end()
         for match in _SENTENCE_END.finditer(text)

@@ -11,7 +11,7 @@ _SCALES = (
     "- thousand million billion trillion quadrillion quintillion sextillion septillion octillion nonillion decillion"
 ).split()
 _LONGEST = 3 * len(_SCALES)
-"""Digits of the longest number that has a name here; longer ones are read digit by digit."""
+"""Maximum digits of a number that is read as a cardinal; longer ones are read digit by digit."""
 _ORDINALS = {
     "one": "first",
     "two": "second",
@@ -73,7 +73,7 @@ def digits(text: str, zero: str = "zero") -> str:
 
 
 def year(number: int) -> str:
-    """Return a year from 0 to 9999 as people say it: 1984, 1905, 2008, 2024, 1600."""
+    """Return a year from 0 to 9999 in words: 1905 is "nineteen oh five", 2008 "two thousand eight"."""
     century, rest = divmod(number, 100)
     if number < 1000 or (century % 10 == 0 and rest < 10):
         return cardinal(number)
@@ -94,7 +94,7 @@ def decade(number: int) -> str:
 
 
 def grouped(text: str) -> str:
-    """Return a short code as people group it: 42 "forty-two", 405 "four oh five", 2490 "twenty-four ninety"."""
+    """Return a short code in the usual groups: 42 "forty-two", 405 "four oh five", 2490 "twenty-four ninety"."""
     if text.startswith("0") or len(text) > 4:
         return digits(text)
     if len(text) == 3:

@@ -60,7 +60,7 @@ _SPOKEN_EXTENSIONS = {
 _PRODUCTS = frozenset(
     "node next vue react express three d3 nuxt ember backbone angular p5 chart discord socket".split()
 )
-"""Names that end in ``.js`` without being files; people say no "dot"."""
+"""Products whose names end in ``.js``. The dot is not read."""
 _NEVER_ENDS = frozenset("so go c h key log lock env bin dat jar swift java bat".split())
 """Extensions that are also words: they need a path, an underscore or a digit before them, or a name in lower case."""
 _FOLDERS = (

@@ -23,7 +23,7 @@ _SPACED = rf"""
     )
     (?P<middle>\d{{3}}) [ .] (?P<last>\d{{4}}) {_AFTER}
 """
-"""A local number with a space, "555 0142", which only a word like "call" tells from two numbers."""
+"""A local number with a space, "555 0142". Without a word such as "call" before it, it could be two numbers."""
 _TRUNK = rf"(?<![\w.\-/$+])0\d{{1,4}}(?:[ \-]\d{{3,8}}){{1,3}}{_AFTER}"
 """A number of other countries, "020 7946 0123"."""
 _VANITY = r"(?<!\w)(?P<one>1-)?(?P<area>8\d\d)-(?P<word>[A-Z]{3,10}(?:-[A-Z]{3,10})?)(?!\w)"
@@ -48,7 +48,7 @@ def _international(match: re.Match[str]) -> str:
 
 
 def _split(groups: list[str]) -> list[str]:
-    """Cut an undivided number into groups that can be followed."""
+    """Split a number without groups into groups of three and four digits."""
     if len(groups) > 1:
         return groups
     (group,) = groups

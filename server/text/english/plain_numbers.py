@@ -1,4 +1,4 @@
-"""What remains of numbers: percentages, ordinals, signs, cardinals, letters beside digits, groups of digits."""
+"""Numbers that no other rule has read: percentages, ordinals, signs, cardinals, letters next to digits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def _number(match: re.Match[str]) -> str:
-    """Return a plain number; beside a letter it is set apart from it."""
+    """Return a number in words, with a space between it and an adjacent letter."""
     text, (start, end) = match.string, match.span()
     before = " " if start and _LETTER.match(text[start - 1]) else ""
     after = " " if end < len(text) and _LETTER.match(text[end]) else ""
@@ -78,7 +78,7 @@ FIRST: tuple[Rule, ...] = (
     rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),
     rule(_EURO_CENTS, lambda match: match[0].replace(".", "").replace(",", "."), _EURO_NEEDS),
 )
-"""Run before everything with numbers: other ways to group digits."""
+"""Run before all other rules for numbers: they remove the marks of other ways to group digits."""
 
 EARLY: tuple[Rule, ...] = (
     rule(_PERCENT, _percent, "digit %"),

@@ -30,7 +30,7 @@ def _span(match: re.Match[str]) -> str:
 
 
 def _one(text: str, other: str) -> str:
-    """Return an end of a range; two numbers of four digits are years."""
+    """Return one end of a range in words. Two numbers that can be years are years."""
     if _is_year(text) and (_is_year(other) or len(other) == 2):
         return numbers.year(int(text))
     return numbers.number(text) if len(text) > 1 and text[0] == "0" and "." in text else _plain(text)

@@ -27,8 +27,8 @@ _MONARCHS = (
     "Emanuel|Victor|Thutmose|Amenhotep|Isabella|Joao|Beatrix|Margrethe|Celestine|Callixtus|Honorius|Lothair|Conrad|Rudolf|"
     "Maximilian|Franz|Matthias|Sigismund|Casimir|Stanislaus|Augustus|Bela|Andrew|Menelik|Tutankhamun|Howell"
 )
-_NOT_KINGS = frozenset(("Malcolm", "Victor"))
-"""Names before X that are not a tenth of the name."""
+_NOT_BEFORE_X = frozenset(("Malcolm", "Victor"))
+"""Names of monarchs after which X is a letter: Malcolm X."""
 _COUNTED_RULE = rf"(?<!\w)(?P<word>(?:{_COUNTED})\.?[ ])(?P<roman>{_ROMAN})(?![\w])(?!'[a-rt-z])"
 _KING_RULE = rf"(?<!\w)(?P<word>(?:{_MONARCHS})[ ])(?P<roman>{_ROMAN})(?!\w)(?!'[a-rt-z])(?P<after>[ ]\w+)?"
 _CENTURY = (
@@ -83,7 +83,7 @@ def _counted(match: re.Match[str]) -> str:
 
 def _king(match: re.Match[str]) -> str:
     roman, name, after = match["roman"], match["word"].strip(), match["after"] or ""
-    if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_KINGS):
+    if roman in ("C", "D", "L", "M") or (roman == "X" and name in _NOT_BEFORE_X):
         return match[0]
     if roman == "I" and after.strip() in _VERBS_AFTER_I and after.strip() not in ("was", "had", "did"):
         return match[0]

@@ -1,4 +1,4 @@
-"""Rules: a pattern, what a match of it is spoken as, and what a text must contain for the rule to be tried."""
+"""Normalization rules: a pattern, its replacement, and what a text must contain for the rule to be tried."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ FEATURES = {
     "symbol": lazy(r"[^\w\s.,?!;:'\"\-()]"),
     "call": lazy(r"\w[(\[]"),
 }
-"""What texts may contain. A rule that needs a feature is not tried on a text without it."""
+"""Cheap tests of a text. A rule that needs a feature is not tried on a text without it."""
 _WORD = lazy(r"[A-Za-z]+")
 _DIGIT = lazy(r"[\d½⅓⅔¼¾⅛⅜⅝⅞]")
 
 
 class Rule:
-    """Replaces each match of a pattern by what ``speak`` returns for it.
+    """Replaces each match of a pattern by the result of ``speak``.
 
-    needs: a necessary condition, so that plain sentences are cheap: any of these has to be in the text before the first
-    rule. A name in ``FEATURES``, literal text, or a word in lower case.
+    needs: the rule is skipped unless the text contains one of these, so that plain sentences are cheap. Each is a name
+    in ``FEATURES``, literal text, or a word in lower case. They are looked up in the text before the first rule runs.
     """
 
     __slots__ = ("needs", "pattern", "speak")
@@ -84,7 +84,7 @@ def rule(pattern: str, speak: Speak | str, needs: str | Iterable[str] = "digit",
 
 
 def first_words(entries: Iterable[str]) -> frozenset[str]:
-    """Return what a rule for these entries needs: the first word of each, or the whole entry if that is one letter."""
+    """Return ``needs`` of a rule for ``entries``: the first word of each, or the entry itself if that is one letter."""
     found = ((_WORD.search(entry), entry) for entry in entries)
     return frozenset(match[0].lower() if len(match[0]) > 1 else entry for match, entry in found if match)
 
@@ -92,7 +92,7 @@ def first_words(entries: Iterable[str]) -> frozenset[str]:
 def alternatives(words: Iterable[str]) -> str:
     """Return a regular expression for any of ``words``, the longest first.
 
-    Words with the same first character share it, so that a place in the text is compared with few of them.
+    Words are grouped by their first character, so that few of them are tried at each position.
     """
     groups: dict[str, list[str]] = {}
     for word in sorted(set(words), key=lambda word: (-len(word), word)):
@@ -109,7 +109,7 @@ class Rules:
         for index, each in enumerate(rules):
             for need in each.needs:
                 self._by_need.setdefault(need, []).append(index)
-        # One character and one word are found in sets; only longer literals are searched for.
+        # Single characters and words are looked up in a set; other literals are searched for.
         self._literals = [
             need
             for need in self._by_need

@@ -14,7 +14,7 @@ _TIMES, _DATES = Rules(*times.RULES), Rules(*dates.RULES)
 
 
 def say_as(text: str, kind: str, form: str) -> str:
-    """Return ``text`` as SSML's ``interpret-as`` and ``format`` ask; unchanged for a kind that rules read anyway."""
+    """Return ``text`` in words for SSML's ``interpret-as`` (kind) and ``format`` (form). Unchanged for other kinds."""
     if len(text) > _LONGEST:
         return text
     if kind in ("characters", "spell-out", "verbatim", "letters"):
@@ -46,7 +46,7 @@ def _number(text: str, kind: str) -> str:
 
 
 def _date(text: str, form: str) -> str:
-    """Return a date whose parts stand in the order of ``form``, for example "dmy"."""
+    """Return a date in words. form: the order of its parts, for example "dmy"."""
     parts = _DATE_PARTS.findall(text)
     order = form.replace("yyyy", "y").replace("mm", "m").replace("dd", "d")
     if len(parts) != len(order) or sorted(order) != sorted(set(order)) or set(order) - set("dmy"):

@@ -1,4 +1,4 @@
-"""Last rules of English: brackets, dashes and leftover symbols become punctuation that the voice knows."""
+"""The last rules of English: brackets, dashes and remaining symbols become commas, dashes and full stops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _numbered(match: re.Match[str]) -> str:
-    """Return the mark of an enumeration, "(1) input, (2) model"; without brackets."""
+    """Return the number or letter of an enumeration, "(1) input, (2) model", without brackets."""
     return f"{match['mark']}, "
 
 
@@ -82,12 +82,12 @@ def _digit(match: re.Match[str]) -> str:
 
 
 def finish(text: str) -> str:
-    """Return a paragraph that begins with a capital and ends with a full stop; nothing if it has no words."""
+    """Return a paragraph with a capital at its beginning and an end mark; only its pauses if it has no words."""
     return closed(opened(text)) if has_words(text) else "".join(marks.PAUSE.findall(text))
 
 
 def opened(text: str) -> str:
-    """Return ``text`` with a capital at its beginning, but "iPhone" as it is."""
+    """Return ``text`` with a capital at its beginning. Words such as "iPhone" are not changed."""
     match = _SPOKEN.search(text)
     if match is None or not match[0].islower() or text[match.end() : match.end() + 1].isupper():
         return text
@@ -95,12 +95,12 @@ def opened(text: str) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether ``text`` has anything to say."""
+    """Return whether ``text`` contains a letter, a digit or a word with a pronunciation."""
     return _SPOKEN.search(text) is not None
 
 
 def open_end(text: str) -> str:
-    """Return ``text`` without the commas and dashes at its end, which ``closed`` would take away."""
+    """Return ``text`` without commas and dashes at its end, as ``closed`` removes them, but without a full stop."""
     return _END_COMMA.sub("", text)
 
 

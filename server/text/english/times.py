@@ -46,7 +46,7 @@ _RATIO_HINT = lazy(r"ratio|odds|scale|aspect|mix(?:ed|ture)?|verse|\b(?:John|Gen
 
 
 def _half(match: re.Match[str]) -> str:
-    """Return " a.m." or " p.m.", or nothing where the time has neither."""
+    """Return " a.m." or " p.m.", or "" if the time has neither."""
     half = match["half"]
     return f" {half.lower()}.m." if half else ""
 
@@ -93,14 +93,14 @@ def _noon(match: re.Match[str]) -> str:
 
 def _hour_range(match: re.Match[str]) -> str:
     first = _suffix(match["first"])
-    return f"{_hours(match['start'], first)}{first} to {_hours(match['end'], '.')}{_suffix(match['last'])}"
+    return f"{_hours(match['start'])}{first} to {_hours(match['end'])}{_suffix(match['last'])}"
 
 
 def _suffix(half: str | None) -> str:
     return f" {half.strip()[0].lower()}.m." if half else ""
 
 
-def _hours(text: str, half: str) -> str:
+def _hours(text: str) -> str:
     hour, _, minute = text.partition(":")
     if minute:
         return clock(int(hour), int(minute), bare=True)

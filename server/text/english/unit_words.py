@@ -1,4 +1,4 @@
-"""Units of measurement: what is written after a number, and its singular and plural in words."""
+"""Units of measurement: their abbreviations, with the singular and the plural in words."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _cut(entry: str) -> tuple[str, str]:
 
 UNITS = _read()
 """Abbreviation -> singular and plural."""
-SPELLED_OUT = {"K"}
-"""Units that count only with a space before them: 4K is a resolution, 12K twelve thousand."""
+NEEDS_SPACE = {"K"}
+"""Abbreviations that are units only after a space: "4 K" is a temperature, "4K" a resolution."""
 PER = {
     "h": "hour",
     "hr": "hour",
@@ -120,5 +120,5 @@ PER = {
     "ha": "hectare",
     "in": "inch",
 }
-"""What may follow a slash after a unit."""
+"""Units that may follow a unit and a slash: km/h."""
 POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic"}

@@ -6,16 +6,16 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, alternatives, rule
-from server.text.english.unit_words import PER, POWERS, SPELLED_OUT, UNITS
+from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, UNITS
 from server.text.patterns import lazy
 
 _NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
 _FRACTION = r"\d+/\d+|\d*[ ]?[½⅓⅔¼¾⅛⅜⅝⅞]"
 _NOT_NOUNS = (
     "and|or|to|in|on|at|of|for|from|with|by|is|was|are|were|per|a|an|the|as|if|but|each|every|more|less|than|later|"
-    "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that|every"
+    "earlier|ago|away|below|above|before|after|into|because|until|when|while|which|that"
 )
-_SIZE = "long|high|tall|wide|deep|thick|old|apart|off|down|up|off|north|south|east|west"
+_SIZE_WORDS = "long|high|tall|wide|deep|thick|old|apart|off|down|up|north|south|east|west"
 _MEASURE = rf"""
     (?P<sign>(?<![\w)])[-+−±~])?
     (?<![\w.,/:]) (?P<number>{_NUMBER}|{_FRACTION})
@@ -27,7 +27,7 @@ _MEASURE = rf"""
         (?:/(?P<per>{alternatives(PER)})(?P<squared>²|\^?2)?)?
         (?![\w/°])(?!'\w) (?:\.(?=[ ][a-z\d(]|,))?
     )
-    (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE})\b)[a-z]{{3}}))?
+    (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[a-z]{{3}}))?
 """
 _DEGREES = rf"""
     (?P<sign>(?<![\w)])[-+−])?
@@ -60,14 +60,15 @@ _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
 """
-_KEPT_K = lazy(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
-_NOUNS_OF_K = lazy(r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)")
-_MORE = {"5G": "five G", "4G": "four G", "3G": "three G", "2G": "two G", "3D": "three D", "2D": "two D", "6G": "six G"}
+_RESOLUTION_BEFORE = lazy(r"(?:\b[Aa]n?|\bthe|\bin)\s$")
+_RESOLUTION_AFTER = lazy(
+    r"[ ](?:monitor|video|tv|resolution|display|screen|ultra|run|race|camera|movie|gold|and|in|at|for)"
+)
 
 
 def _measure(match: re.Match[str]) -> str:
     text, unit = match["number"], match["unit"]
-    if unit in SPELLED_OUT and match["space"] != " ":
+    if unit in NEEDS_SPACE and match["space"] != " ":
         return match[0]
     if unit == "in" and (match.string[match.end() :][:1] == "-" or (match["space"] == " " and not _is_inches(match))):
         return match[0]
@@ -159,7 +160,9 @@ def _thousands(match: re.Match[str]) -> str:
     if scale == "thousand":
         before, after = match.string[max(0, match.start() - 6) : match.start()], match.string[match.end() :][:12]
         resolution = match["number"] in ("2", "4", "5", "8") and match["scale"] == "K"
-        if resolution or (_KEPT_K.search(before) and (match["noun"] is None or _NOUNS_OF_K.match(after))):
+        if resolution or (
+            _RESOLUTION_BEFORE.search(before) and (match["noun"] is None or _RESOLUTION_AFTER.match(after))
+        ):
             return f"{words} K"
     return f"{words} {scale}{' plus' if match['more'] else ''}"
 
@@ -167,7 +170,9 @@ def _thousands(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_FEET, _feet, ("digit mark", "ft", "feet")),
     rule(_DEGREES, _degrees, ("°", "º", "degree", "degrees"), ignore_case=True),
-    rule(r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: _MORE[match[0]], "digit G"),
+    rule(
+        r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: f"{numbers.cardinal(int(match[0][0]))} {match[0][1]}", "digit G"
+    ),
     rule(_MEASURE, _measure, "digit unit"),
     rule(_SIZES, _sizes, "digit x"),
     rule(_INCHES, _inches, "digit mark"),

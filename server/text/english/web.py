@@ -15,7 +15,7 @@ _DOMAINS = (
     "il tr id sg hk tw me ly fm gg sh so to cc ws la im in"
 ).split()
 _WORD_DOMAINS = frozenset("at be so to no me it us in is la im co".split())
-"""Endings that are also words: "Stop.it" is a missing space. They need ``www.`` or a path, except after ``.co``."""
+"""Top-level domains that are also words, as in "Stop.it" with a missing space. They need ``www.`` or a path."""
 _SPOKEN_DOMAINS = {"co": "co", "me": "me", "so": "so", "to": "to", "io": "I O", "mil": "mil", "int": "int"}
 _SYMBOLS = {
     ".": "dot",

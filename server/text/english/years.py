@@ -16,8 +16,10 @@ _DECADE_BEFORE = lazy(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-"""What tells "the 90s" from 90 seconds."""
+"""Words before a decade: "the 90s". Without one, "90s" is a duration."""
 _DECADES = r"(?<![\w.,$€£])(?P<start>(?:1\d|20)\d0)s[ ]?[-–][ ]?'?(?P<end>(?:1\d|20)?\d0)'?s(?!\w)"
+_MANY_OF = r"(?<![\w.,$€£])(?P<number>1(?:0{1,3}|,000))s(?=[ ]of\b)"
+_MANY = {"10": "tens", "100": "hundreds", "1000": "thousands"}
 _SHORT = r"(?<!\w)'(?P<year>\d\d)(?!\w)(?!')"
 _ERA = r"(?<![\w.,$])(?P<number>\d{1,5})[ ]?(?P<era>BCE|BC|CE|AD|B\.C\.E\.|B\.C\.|A\.D\.|C\.E\.)(?!\w)"
 _ERA_BEFORE = r"(?<!\w)(?P<era>AD|A\.D\.)[ ](?P<number>\d{1,4})(?![\w,]\d|\w)"
@@ -30,7 +32,7 @@ _NOT_COUNTED = (
     "was is has its this plus as us yes versus always perhaps across unless thus towards besides sales elections "
     "models olympics awards finals games results tax taxes series census crisis news saw"
 ).split()
-"""Words with an s that are no plural, or that a year describes: the 2020 elections."""
+"""Words that end in s but do not follow a count: they are not plurals, or a year describes them: "2020 elections"."""
 _COUNTED = lazy(
     rf"""
     [ -](?: (?!(?:{"|".join(_NOT_COUNTED)})\b) [a-z]{{2,}}s\b
@@ -42,7 +44,7 @@ _COUNTED = lazy(
     """,
     re.VERBOSE,
 )
-"""What follows a number that counts."""
+"""Text after a number that is a count, not a year."""
 _MEASURED = lazy(
     r"""
     (?: about|approximately|over|nearly|almost|than|costs?|weighs?|least|most|around|up[ ]to|counts?|equals|another|
@@ -51,7 +53,7 @@ _MEASURED = lazy(
     """,
     re.VERBOSE,
 )
-"""What stands before a number that counts."""
+"""Text before a number that is a count, not a year."""
 _YEAR_BEFORE = lazy(
     r"""
     \b(?: in|since|until|till|by|from|of|year|during|before|after|around|circa|early|late|mid|spring|summer|autumn|fall|
@@ -75,7 +77,7 @@ def _decade(match: re.Match[str]) -> str:
 
 
 def _year(match: re.Match[str]) -> str:
-    """Return a number of four digits as a year, where nothing shows that it counts something."""
+    """Return a number of four digits as a year, unless its context shows that it is a count."""
     text, number = match.string, int(match["number"])
     before = text[max(0, match.start() - _CONTEXT) : match.start()]
     counted = _COUNTED.match(text, match.end()) is not None
@@ -83,7 +85,7 @@ def _year(match: re.Match[str]) -> str:
         counts = counted and not _SURELY_BEFORE.search(before)
     else:
         counts = counted or _MEASURED.search(before) is not None
-    # "1500 people" is fifteen hundred of them, whichever it is.
+    # "1500" is read "fifteen hundred" as a count, too.
     hundreds = number % 100 == 0 and number // 100 % 10 != 0
     return numbers.cardinal(number) if counts and not hundreds else numbers.year(number)
 
@@ -105,6 +107,7 @@ EARLY: tuple[Rule, ...] = (
         lambda match: f"{letters.spell(match['era'])} {numbers.year(int(match['number']))}",
         ("AD ", "A.D. "),
     ),
+    rule(_MANY_OF, lambda match: _MANY[match["number"].replace(",", "")], ("0s",)),
     rule(_DECADES, _decades, ("0s-", "0s–", "0s –", "0s -")),
     rule(_DECADE, _decade, ("0s", "0's")),
     rule(_SHORT, lambda match: numbers.year(int(match["year"])), "quoted digit"),

@@ -32,7 +32,7 @@ from server.text.scripts import unreadable_script
         ("你好，世界！", "你好，世界！"),
     ],
 )
-def test_characters_get_one_form(typed, clean):
+def test_equivalent_characters_become_the_same(typed, clean):
     assert unicode.clean(typed) == clean
     assert unicode.clean(clean) == clean
 
@@ -54,6 +54,7 @@ def test_cleaning_leaves_no_control_characters(text):
         ("Hi :-) there ;) :D", "Hi there"),
         ("I <3 you", "I you"),
         ("if x <3 then", "if x <3 then"),
+        ("👨‍👩‍👧‍👦👨‍👩‍👧‍👦 so x <3 holds", "so x <3 holds"),
         ("ratio 3:2, C:/, a:b, (8)", "ratio 3:2, C:/, a:b, (8)"),
         ("© 2024 ™ → ✓", "© 2024 ™ →"),
         ("no emoji at all", "no emoji at all"),
@@ -102,5 +103,5 @@ def test_emoji_are_named_on_request(typed, named):
         ("", ["english"], None),
     ],
 )
-def test_a_script_that_nobody_reads_is_named(text, languages, script):
+def test_names_a_script_that_no_language_of_the_checkpoint_uses(text, languages, script):
     assert unreadable_script(text, languages) == script

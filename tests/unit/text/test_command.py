@@ -9,13 +9,13 @@ def run(*arguments: str, typed: str | None = None):
     return CliRunner().invoke(app, ["normalize", *arguments], input=typed)
 
 
-def test_it_prints_what_will_be_spoken():
+def test_prints_the_text_to_speak():
     result = run("It costs **$5** [pause 0.5s] today. 🎉")
     assert result.stdout == "It costs five dollars today.\n"
     assert result.stderr == "pause of 0.5 s before character 22\n"
 
 
-def test_it_reads_standard_input():
+def test_reads_standard_input():
     assert run("-", typed="One\n\n2\n").stdout == "One.\n\nTwo.\n"
 
 
@@ -25,10 +25,10 @@ def test_steps_and_pronunciations_and_languages_can_be_chosen():
     assert run("Hi 🎉", "--name-emoji").stdout == "Hi party popper.\n"
 
 
-def test_letters_that_the_language_lacks_are_reported():
+def test_warns_about_a_script_that_the_language_does_not_use():
     assert run("Hi 你好").stderr == "Warning: the text has Han letters, which english is not written in.\n"
 
 
-def test_wrong_options_are_refused():
+def test_refuses_invalid_options():
     assert run("Hi", "--steps", "spell").exit_code == 2
     assert run("Hi", "--pronunciation", "SQL").exit_code == 2

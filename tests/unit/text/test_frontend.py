@@ -1,4 +1,4 @@
-"""The steps of the front end together: what runs, what is reported, what comes out."""
+"""The steps of the front end together: their result, and the report of what they changed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ TYPED = [item.typed for name in CLASSES for item in items(name)]
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_a_plain_sentence_stays_as_it_is(text):
+def test_a_plain_sentence_is_unchanged(text):
     assert spoken(text, "english") == (text, (), ())
 
 
 @given(st.text())
-def test_any_text_can_be_spoken_without_digits(text):
+def test_no_text_keeps_digits(text):
     result = spoken(text, "english").text
     assert not any(character.isdigit() for character in result)
     assert not marks.RESERVED.search(result)
 
 
 @given(st.lists(st.sampled_from([*TYPED, *PLAIN, "**", "`", "<b>", "[", "]( ", "$", "5", " - ", "\n", "\n\n", "🎉"])))
-def test_pieces_of_real_text_can_stand_beside_each_other(pieces):
+def test_no_combination_of_real_pieces_keeps_digits(pieces):
     result = spoken("".join(pieces), "english").text
     assert not any(character.isdigit() for character in result)
 
@@ -47,13 +47,13 @@ def test_other_languages_and_steps_never_fail(text, language, steps):
 
 
 @given(st.lists(st.sampled_from(" ".join(PLAIN).split()), min_size=1).map(" ".join))
-def test_plain_words_are_spoken_the_same_when_they_are_normalized_again(text):
+def test_normalizing_plain_words_twice_changes_nothing(text):
     once = spoken(text, "english").text
     assert spoken(once, "english").text == once
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_what_is_spoken_for_an_item_stays_when_it_is_normalized_again(name):
+def test_normalizing_an_item_twice_changes_nothing(name):
     once = [spoken(item.typed, "english").text for item in items(name)]
     again = [spoken(each, "english").text for each in once]
     changed = [(before, after) for before, after in zip(once, again, strict=True) if before != after]
@@ -66,7 +66,7 @@ def test_the_steps_that_changed_a_text_are_named():
     assert spoken("SQL", "english", pronunciations={"SQL": "sequel"}).changed == ("pronunciations", "normalize")
 
 
-def test_without_normalize_numbers_and_capitals_stay():
+def test_numbers_and_capitals_are_kept_without_the_normalize_step():
     text = "Call **Dr. Smith** at 5 p.m. – it costs $3.50 at NASA. 🎉"
     assert (
         spoken(text, "english", {"unicode", "markup", "emoji"}).text
@@ -80,12 +80,12 @@ def test_other_languages_keep_their_words_and_numbers(language):
     assert spoken(text, language).text == "Das kostet 3,50 € am 3. Oktober..."
 
 
-def test_an_unknown_step_is_refused():
+def test_refuses_an_unknown_step():
     with pytest.raises(ValueError, match="steps must be among unicode, markup, emoji, normalize, got spell"):
         spoken("Hi", "english", {"spell"})
 
 
-def test_paragraphs_stay_apart():
+def test_paragraphs_stay_separate():
     assert spoken("Dear Ann,\n\nI am fine.\n\n\n\nBen", "english").text == "Dear Ann.\n\nI am fine.\n\nBen."
 
 
@@ -95,6 +95,7 @@ def test_paragraphs_stay_apart():
         ("Wait [pause 0.5s] for it.", "Wait for it.", [(5, 0.5)]),
         ("[pause 2s] Hi there", "Hi there.", [(0, 2.0)]),
         ("Bye [pause 250ms]", "Bye.", [(4, 0.25)]),
+        ("Bye [PAUSE 250 MS]", "Bye.", [(4, 0.25)]),
         ('<speak>One.<break time="1s"/>Two.<break strength="none"/></speak>', "One. Two.", [(5, 1.0)]),
         ('One <break time="300ms"/> & two <b>three', "One and two three.", [(4, 0.3)]),
         ("A [pause 99s] b", "A b.", [(2, 10.0)]),
@@ -104,7 +105,7 @@ def test_pauses_have_their_position_and_length(typed, text, pauses):
     assert spoken(typed, "english") == (text, spoken(typed, "english").changed, tuple(Pause(*each) for each in pauses))
 
 
-def test_private_characters_of_the_text_are_no_marks():
+def test_private_use_characters_in_the_text_are_removed():
     text = f"a{marks.pause(1)}b{marks.CODE_START}c{marks.word(0)}d"
     assert spoken(text, "english", (), {"x": "y"}) == ("abcd", (), ())
 

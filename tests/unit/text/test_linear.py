@@ -1,4 +1,4 @@
-"""The cost of odd text grows with its length and not faster: calls are counted, no time is measured."""
+"""The cost of unusual text is linear in its length. The tests count calls and measure no time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def calls(text: str) -> int:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_hundred_kilobytes_of_anything_are_spoken(unit):
+def test_accepts_a_hundred_kilobytes_of_any_text(unit):
     assert isinstance(spoken((unit * SIZE)[:SIZE], "english").text, str)
 
 

@@ -1,4 +1,4 @@
-"""Markdown, HTML and SSML become plain text, and what only looks like markup stays."""
+"""Markdown, HTML and SSML become plain text; text that only looks like markup is kept."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_markup_is_removed(typed, plain):
         "3 + 4 - 2",
     ],
 )
-def test_what_only_looks_like_markup_stays(typed):
+def test_keeps_text_that_only_looks_like_markup(typed):
     assert text(typed) == typed
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from scripts.train_pocket import plan
 from scripts.train_pocket.config import load
-from scripts.train_pocket.speakers import VoiceBank, read_speakers, write_speakers
+from scripts.train_pocket.speakers import Speaker, VoiceBank, read_speakers, write_speakers
 from scripts.train_pocket.utterances import read_plan, write_plan
 from scripts.train_pocket.voices import _FOREIGN, distance, speakers
 
-VOICES = load().voices.model_copy(update={"mixed": 100, "unseen": 10})
+VOICES = load().voices.model_copy(update={"mixed": 100, "varied": 50, "unseen": 10})
 SPEAKERS = speakers(VOICES, 1)
 
 
@@ -32,9 +32,9 @@ def test_mixtures_have_two_or_three_mostly_english_voices():
 
 
 def test_unseen_speakers_differ_from_all_others():
-    for name, speaker in SPEAKERS.items():
+    others = [other.mix for other in SPEAKERS.values() if other.kind in ("named", "mixed")]
+    for speaker in SPEAKERS.values():
         if speaker.kind == "unseen":
-            others = [other.mix for key, other in SPEAKERS.items() if key != name and other.kind != "unseen"]
             assert min(distance(speaker.mix, other) for other in others) >= 0.2
 
 
@@ -49,8 +49,12 @@ def test_named_speakers_get_their_share_and_unseen_ones_nothing():
     for name, voice in VOICES.named.items():
         assert counts[name] == round(voice.share * 5000)
     assert not any(SPEAKERS[name].kind == "unseen" for name in counts)
-    mixed = [counts[name] for name, speaker in SPEAKERS.items() if speaker.kind == "mixed"]
-    assert max(mixed) - min(mixed) <= 1
+    for kind in ("mixed", "varied"):
+        each = [counts[name] for name, speaker in SPEAKERS.items() if speaker.kind == kind]
+        assert max(each) - min(each) <= 1
+    rest = 5000 - sum(counts[name] for name in VOICES.named)
+    varied = sum(counts[name] for name, speaker in SPEAKERS.items() if speaker.kind == "varied")
+    assert varied == round(VOICES.varied_share * rest)
 
 
 def test_ids_are_dense_and_unreadable_texts_are_dropped(tmp_path):
@@ -75,7 +79,23 @@ def test_a_style_is_the_weighted_sum_of_the_rows_for_its_length(tmp_path):
     packs = {name: np.random.default_rng(index).normal(size=(510, 1, 256)) for index, name in enumerate("ab")}
     np.savez(tmp_path / "voices_x.npz", **packs)
     bank = VoiceBank(tmp_path)
-    np.testing.assert_allclose(
-        bank.style({"a": 0.25, "b": 0.75}, 12), 0.25 * packs["a"][11, 0] + 0.75 * packs["b"][11, 0], rtol=1e-5
-    )
-    np.testing.assert_allclose(bank.style({"a": 1.0}, 600), packs["a"][509, 0], rtol=1e-6)
+    mixture = Speaker({"a": 0.25, "b": 0.75}, "american", "mixed")
+    expected = 0.25 * packs["a"][11, 0] + 0.75 * packs["b"][11, 0]
+    np.testing.assert_allclose(bank.style(mixture, 12), expected, atol=1e-5)
+    np.testing.assert_allclose(bank.style(Speaker({"a": 1.0}, "american", "mixed"), 600), packs["a"][509, 0], atol=1e-5)
+
+
+def test_a_varied_speaker_has_its_own_timbre_and_the_rhythm_of_another_voice(tmp_path):
+    packs = {name: np.random.default_rng(index).normal(size=(510, 1, 256)) for index, name in enumerate("ab")}
+    np.savez(tmp_path / "voices_x.npz", **packs)
+    style = VoiceBank(tmp_path).style(Speaker({"a": 1.0}, "american", "varied", {"b": 1.0}, expansion=2.0), 12)
+    mean = (packs["a"].mean((0, 1)) + packs["b"].mean((0, 1))) / 2
+    np.testing.assert_allclose(style[:128], (2 * packs["a"][11, 0] - mean)[:128], atol=1e-5)
+    np.testing.assert_allclose(style[128:], packs["b"][11, 0, 128:], atol=1e-5)
+
+
+def test_varied_speakers_differ_in_body_and_pitch():
+    varied = [speaker for speaker in SPEAKERS.values() if speaker.kind == "varied"]
+    assert len({(speaker.tract, speaker.pitch) for speaker in varied}) == len(varied)
+    assert all(0.83 < speaker.tract < 1.2 and 0.6 < speaker.pitch < 1.6 for speaker in varied)
+    assert all(sum(speaker.mix.values()) == pytest.approx(1) for speaker in varied)

@@ -10,6 +10,7 @@ from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.speaker import folding
 from scripts.train_pocket.speaker.ecapa import Ecapa
 from scripts.train_pocket.speaker.mel import log_mels
+from scripts.train_pocket.speaker.unfolding import unfold
 from tests.support.reference_voices import log_mel
 
 ARCHITECTURE = model_architecture(load_config())
@@ -77,3 +78,25 @@ def test_calibrated_vectors_are_centered_over_speakers_and_have_unit_size(traine
     means = torch.stack((vectors[0], vectors[1:].mean(0)))
     torch.testing.assert_close(means.mean(0), torch.zeros(320), atol=1e-3, rtol=0)
     torch.testing.assert_close(vectors.square().mean(1).sqrt().mean(), torch.tensor(1.0), atol=1e-3, rtol=0)
+
+
+def test_an_encoder_with_new_norms_begins_with_the_function_of_the_file(trained, clips, tmp_path):
+    file = tmp_path / "speaker_encoder.safetensors"
+    folding.save(folding.fold(trained, ENCODER), file)
+    loaded = folding.load(file, ENCODER, torch.device("cpu"))
+    mels = log_mels(torch.cat((clips, 0.3 * clips, 3 * clips)), 24000, ENCODER.mel_dim)
+    begun = Ecapa(ENCODER, training_norms=True)
+    unfold(begun, file, mels)
+    with torch.no_grad():
+        expected = loaded(mels)
+        centered = (expected - expected.mean(0)) / expected.var(0, unbiased=False).add(1e-5).sqrt()
+        torch.testing.assert_close(begun.eval()(mels), centered, rtol=1e-2, atol=1e-2)
+
+
+def test_a_file_of_another_architecture_is_refused(tmp_path):
+    other = Ecapa(ENCODER, training_norms=False)
+    del other.fc
+    file = tmp_path / "speaker_encoder.safetensors"
+    folding.save(other, file)
+    with pytest.raises(ValueError, match="another speaker encoder"):
+        unfold(Ecapa(ENCODER, training_norms=True), file, torch.zeros(1, ENCODER.mel_dim, 20))

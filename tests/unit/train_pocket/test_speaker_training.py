@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from scripts.train_pocket import degrade
 from scripts.train_pocket.config import load as load_config
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.speaker import corpus as audio
 from scripts.train_pocket.speaker import embed, train
 from scripts.train_pocket.speaker.augment import Augmenter
 from scripts.train_pocket.speaker.evaluate import equal_error_rate, variance_within
+from scripts.train_pocket.speaker.folding import load
+from scripts.train_pocket.speaker.mel import log_mels
 from scripts.train_pocket.speaker.objective import SpeakerObjective
 from scripts.train_pocket.speaker.shards import mixtures, shards
 from scripts.train_pocket.speaker.trainer import Trainer
@@ -128,7 +131,8 @@ def test_a_run_resumes_from_its_output_and_its_vectors_have_unit_size(folder, po
     assert state["steps"] > first["steps"]
     file = tmp_path / "xvectors.npz"
     words = (
-        f"--audio {folder} --plan {folder}/plan.jsonl.gz --weights {weights} --out {file} --per-speaker 3 --device cpu"
+        f"--audio {folder} --plan {folder}/plan.jsonl.gz --weights {weights} --out {file} --per-speaker 3 "
+        "--degraded 0 --device cpu"
     )
     embed.main(words.split())
     with np.load(file) as vectors_file:
@@ -138,3 +142,38 @@ def test_a_run_resumes_from_its_output_and_its_vectors_have_unit_size(folder, po
         assert [f"s{number % 10:02d}" for number in vectors_file["ids"]] == vectors_file["speakers"].tolist()
         assert vectors_file["vectors"].dtype == np.float16 and vectors_file["vectors"].shape == (30, 320)
         assert np.sqrt(np.square(vectors_file["vectors"].astype(np.float32)).mean()) == pytest.approx(1, abs=0.2)
+
+
+def test_a_run_begins_with_the_weights_of_an_earlier_one(folder, corpus, pocket, tmp_path):
+    paths = {"audio_folder": folder, "plan": folder / "plan.jsonl.gz", "speakers": folder / "speakers.json"}
+    weights = train.train(pocket, **paths, out=tmp_path / "first", minutes=1e-4, device=CPU)
+    architecture = model_architecture(pocket).speaker_encoder
+    first = load(weights, architecture, CPU)
+    mixed = torch.from_numpy(mixtures(folder / "speakers.json", corpus.names))
+    trainer = Trainer(pocket.speaker_training, architecture, corpus, torch.arange(90), mixed)
+    trainer.begin_with(weights)
+    clips = corpus.crops(torch.arange(20), 24000, torch.zeros(20))
+    with torch.no_grad():
+        own = trainer.encoder.eval()(log_mels(clips, 24000, architecture.mel_dim))
+        others = first(log_mels(clips, 24000, architecture.mel_dim))
+    distances = torch.cdist(own, own), torch.cdist(others, others)
+    assert np.corrcoef(*(each.flatten().numpy() for each in distances))[0, 1] > 0.8
+    torch.testing.assert_close(trainer.objective.centres.norm(dim=1), torch.ones(10))
+
+
+def test_a_share_of_the_recordings_is_degraded_and_keeps_ids_and_lengths(folder, tmp_path):
+    degrade.main(f"--audio {folder} --out {tmp_path} --share 0.4 --device cpu".split())
+    clean = {number: clip for shard in shards(folder) for number, clip in _clips(shard)}
+    degraded = {number: clip for shard in shards(tmp_path) for number, clip in _clips(shard)}
+    assert sorted(degraded) == [number for number in range(90) if degrade.is_selected(number, 0.4)]
+    assert 20 < len(degraded) < 50
+    assert all(len(clip) == len(clean[number]) for number, clip in degraded.items())
+    assert all((clip != clean[number]).any() for number, clip in degraded.items())
+
+
+def _clips(shard):
+    samples = shard.samples()
+    return [
+        (number, samples[first:end])
+        for number, first, end in zip(shard.ids.tolist(), shard.starts, shard.starts[1:], strict=False)
+    ]

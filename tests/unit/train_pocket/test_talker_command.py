@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.errors import CheckpointError
 from scripts.train_pocket import assemble as assembling
 from scripts.train_pocket.assemble import assemble
+from scripts.train_pocket.disassemble import disassemble
 from scripts.train_pocket.talker import train
 from scripts.train_pocket.talker.stand_in import write_stand_in
 from tests.unit.train_pocket.small_pocket import small_pocket
@@ -84,3 +86,21 @@ def test_a_part_that_does_not_fit_is_refused_by_name(pocket, tmp_path):
     save_file({"talker.model.norm.weight": torch.ones(3)}, tmp_path / "talker.safetensors")
     with pytest.raises(CheckpointError, match=r"talker\.model\.text_embedding\.weight"):
         assemble_parts(pocket, tmp_path / "folder", talker=tmp_path / "talker.safetensors")
+
+
+def test_a_folder_that_was_taken_apart_can_be_assembled_again(pocket, tmp_path):
+    parts = tmp_path / "parts"
+    folder = Path(
+        assemble(pocket, tmp_path / "folder", tokenizer=None, talker=None, speaker_encoder=None, codec=None).folder
+    )
+    disassemble(folder, pocket, parts)
+    again = assemble(
+        pocket,
+        tmp_path / "again",
+        tokenizer=parts / "tokenizer",
+        talker=parts / "talker.safetensors",
+        speaker_encoder=parts / "speaker_encoder.safetensors",
+        codec=parts / "codec.safetensors",
+    )
+    for name in ("model.safetensors", "speech_tokenizer/model.safetensors", "vocab.json"):
+        assert (Path(again.folder) / name).read_bytes() == (folder / name).read_bytes()

@@ -14,6 +14,7 @@ from engine.models.weights import Weights
 from engine.prompt.builder import build_prompt
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from scripts.train_pocket.assemble import assemble
+from scripts.train_pocket.config import Layouts
 from scripts.train_pocket.talker.batches import batches, collate
 from scripts.train_pocket.talker.evaluate import evaluate
 from scripts.train_pocket.talker.examples import build_example
@@ -205,6 +206,38 @@ def test_batches_are_full_with_few_shapes_and_little_padding(pocket, drawing):
     assert kept > 0.8 * len(examples)
     used = sum(int(((batch.text >= 0) | (batch.codes >= 0).any(2)).sum()) for batch in result)
     assert used > 0.75 * sum(batch.text.size for batch in result)
+
+
+def references(drawing, shares, count=60):
+    """The examples of utterances with a reference, and the rows before their first target."""
+    random = np.random.default_rng(1)
+    drawing = replace(drawing, shares=drawing.shares.model_copy(update=shares))
+    utterances = [each for each in drawing.corpus.trained for _ in range(count // len(drawing.corpus.trained) + 1)]
+    return [(each, drawing.example(each, random)) for each in utterances]
+
+
+def reference_frames(utterance, example):
+    return int((example.codes[:, 1] >= 0).sum()) - len(utterance.codes)
+
+
+IN_CONTEXT = {"layouts": Layouts(full=0.0, streaming=0.0, in_context=1.0)}
+
+
+def test_references_have_many_lengths_within_the_limits(drawing):
+    shares = IN_CONTEXT | {"reference_frames": (6, 60)}
+    lengths = [reference_frames(*each) for each in references(drawing, shares)]
+    assert max(lengths) <= 60
+    assert len(set(lengths)) > 10
+    assert max(lengths) > 2 * min(length for length in lengths if length)
+
+
+def test_the_frames_of_a_degraded_reference_are_no_targets(drawing):
+    other = {each.id: (each.codes + 1) % 512 for each in drawing.corpus.trained}
+    noisy = replace(drawing, corpus=replace(drawing.corpus, degraded=other))
+    for utterance, example in references(noisy, IN_CONTEXT | {"degraded": 1.0}):
+        if reference_frames(utterance, example):
+            assert len(example) - 1 - example.first == len(utterance.codes)
+            assert np.array_equal(example.codes[example.first + 1 :], utterance.codes)
 
 
 def test_each_process_reads_its_own_share(drawing):

@@ -9,7 +9,9 @@ import pytest
 from scripts.train_pocket import text_sources, texts
 from scripts.train_pocket.config import load
 from scripts.train_pocket.grammar_sentences import PARTS, Grammar
-from scripts.train_pocket.text_cleaning import HeldOutSentences, clean, words
+from scripts.train_pocket.phonemes import without_readings
+from scripts.train_pocket.text_cleaning import HeldOutSentences, clean, is_acceptable, words
+from scripts.train_pocket.typed_sentences import KINDS
 
 
 @pytest.mark.parametrize(
@@ -33,9 +35,10 @@ def test_a_line_that_cannot_be_read_aloud_is_dropped(line):
 
 
 def test_five_consecutive_words_of_a_held_out_sentence_are_excluded():
-    held_out = HeldOutSentences(["The quick brown fox jumps over the dog.", "Go home!"])
+    held_out = HeldOutSentences(["The quick brown fox jumps over the dog.", "Go home now!", "Hello there!"])
     assert held_out.overlaps("I saw the quick, brown fox JUMPS twice.")
-    assert held_out.overlaps("Go home.")
+    assert held_out.overlaps("Go home now.")
+    assert not held_out.overlaps("Hello there.")
     assert not held_out.overlaps("The quick brown fox runs over the dog.")
 
 
@@ -74,21 +77,30 @@ def raw(tmp_path):
     )
     (tmp_path / "common_voice" / "harvsents.txt").write_text("Never spoken here.\n")
     (tmp_path / "books" / "one.txt").write_text(
-        "*** START OF THIS ***\n\nIt rained. We stayed in.\n\n*** END OF THIS ***\n"
+        "*** START OF THIS ***\n\nIt rained all day. We stayed in.\n\n*** END OF THIS ***\n"
     )
     (tmp_path / "sotu" / "data" / "1951_x.txt").write_text("My friends, we have work to do.\n")
     (tmp_path / "sotu" / "data" / "1801_x.txt").write_text("Too old to be read.\n")
-    (tmp_path / "exclude" / "list.txt").write_text("It rained.\n")
+    (tmp_path / "exclude" / "list.txt").write_text("It rained all day.\n")
+    (tmp_path / "names").mkdir()
+    for name in ("first_english", "first_other", "last_english", "last_other", "cities"):
+        (tmp_path / "names" / f"{name}.txt").write_text("Marlow\nZoë\n")
     for part in PARTS.values():
         (tmp_path / "wordnet" / "dict" / f"data.{part}").write_text(f'1 n | gloss; "a {part} example sentence"\n')
         (tmp_path / "wordnet" / "dict" / f"index.{part}").write_text(f"{part}word n 1 1 @ 1 1 00001740\n")
     return tmp_path
 
 
-def test_gathered_sentences_are_unique_and_exclude_held_out_ones(raw):
-    gathered = texts.gather(raw, load().texts.model_copy(update={"joined": 0.0}), seed=1)
-    spoken = [sentence.text for sentence in gathered if sentence.source != "grammar"]
-    assert sorted(spoken) == [
+@pytest.fixture
+def gathered(raw):
+    """The texts from ``raw``, with few of each kind."""
+    shares = load().texts.shares | dict.fromkeys(KINDS, 25)
+    return texts.gather(raw, load().texts.model_copy(update={"joined": 0.0, "shares": shares}), seed=1)
+
+
+def test_gathered_sentences_are_unique_and_exclude_held_out_ones(gathered):
+    sources = ("common_voice", "wordnet", "books", "speeches")
+    assert sorted(sentence.text for sentence in gathered if sentence.source in sources) == [
         "A adj example sentence.",
         "A adv example sentence.",
         "A noun example sentence.",
@@ -99,6 +111,24 @@ def test_gathered_sentences_are_unique_and_exclude_held_out_ones(raw):
     ]
     counts = Counter(word for sentence in gathered for word in words(sentence.text))
     assert min(counts[f"{part}word"] for part in PARTS.values()) >= 5
+
+
+def test_texts_of_every_kind_are_as_the_front_end_writes_them(gathered):
+    typed = {kind: [sentence.text for sentence in gathered if sentence.source == kind] for kind in KINDS}
+    assert all(len(lines) > 5 for lines in typed.values())
+    for kind, lines in typed.items():
+        for line in lines:
+            assert is_acceptable(without_readings(line))
+            assert kind == "heteronyms" or without_readings(line) == line
+    assert any("dot" in line for line in typed["letters"])
+    assert len(typed["short"]) > len(set(typed["short"]))
+
+
+def test_passages_are_whole_sentences_of_limited_length():
+    prose = [f"This is the sentence with number {number}." for number in range(400)]
+    passages = list(text_sources.passages(prose, random.Random(1)))
+    assert len(passages) > 10
+    assert all(160 <= len(passage) <= 440 and passage.endswith(".") for passage in passages)
 
 
 def test_joined_sentences_stay_short_and_none_is_lost():

@@ -193,7 +193,7 @@ def test_one_wakeup_serves_many_links_and_local_events(link):
         endpoint.close()
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.one_of(
