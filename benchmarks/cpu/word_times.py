@@ -2,8 +2,8 @@
 
     python -m benchmarks.cpu.word_times [--speech FOLDER] [--weights FILE]
 
-The errors are the distances of word starts and ends from the teacher's durations, whose resolution is 20 ms. The cost
-is CPU time on one core per second of audio.
+The errors are the distances of word starts and ends from the teacher's durations, which have a resolution of 20 ms.
+The cost is the CPU time on one core per second of audio.
 """
 
 from __future__ import annotations

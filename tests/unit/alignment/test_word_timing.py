@@ -146,10 +146,3 @@ async def test_languages_that_are_not_covered_have_none(threads: Executor) -> No
         async for _ in TimedStream(Speaker(request), words, request):
             pass
         assert [group async for group in words.rest()] == [None]
-
-
-async def test_a_cancelled_stream_ends_without_its_last_words(threads: Executor) -> None:
-    words = timing(threads)
-    async for _ in TimedStream(Speaker(said(RECORDINGS[0]), FinishReason.CANCELLED), words, said(RECORDINGS[0])):
-        pass
-    assert len(await times_of(words)) < len(RECORDINGS[0].times)
