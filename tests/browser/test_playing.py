@@ -38,12 +38,12 @@ def test_playback_starts_during_synthesis_and_stop_ends_both(playground: Playgro
 
 
 def test_the_curl_command_of_a_long_text_fits_into_a_shell(playground: Playground, tmp_path: Path) -> None:
-    playground.text.fill("à" * 100_000)
+    playground.text.fill("à" * 250_000)
     line = playground.copy_curl()
     with pytest.raises(CalledProcessError):
         run_curl(line, tmp_path)
     refusal = json.loads((tmp_path / "speech.wav").read_text())["error"]
-    assert "at most 4096 characters, got 100000" in refusal["message"]
+    assert "at most 200000 characters, got 250000" in refusal["message"]
 
 
 def test_the_page_can_be_used_by_keyboard(playground: Playground) -> None:
