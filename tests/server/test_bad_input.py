@@ -250,7 +250,7 @@ def test_accepts_all_json_media_types(client: httpx.Client) -> None:
 
 
 def test_an_unknown_route_is_a_404(client: httpx.Client) -> None:
-    for path in ("/v1/audio/nothing", "/nothing", "/v1/audio/speech/"):
+    for path in ("/v1/audio/nothing", "/nothing", "/v1/audio/speech/some-id/more"):
         check(client.get(path), 404, None, "not_found")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 
@@ -13,6 +14,7 @@ from engine.protocol.request import SAMPLE_RATE, AudioChunk, Completion, FinishR
 from server.errors import ApiError
 from server.http.clients import client_quota
 from server.live.utterance import LiveStream
+from server.long_text.spoken_piece import SpokenPiece
 from server.synthesis.admission import Admission
 from server.synthesis.admission_ticket import AdmissionTicket
 from tests.server.test_admission import Clock, refusal
@@ -234,6 +236,7 @@ class Talker:
     def __init__(self, clock: Clock, bursts: list[tuple[int, float]], token_seconds: float, pace: float) -> None:
         """token_seconds: time between the tokens of a burst; pace: engine time per second of audio, in seconds."""
         self._clock, self._bursts, self._token, self._pace = clock, bursts, token_seconds, pace
+        self.spoken: deque[SpokenPiece] = deque()
 
     async def __aiter__(self) -> AsyncIterator[AudioChunk]:
         written = made = self._clock.now

@@ -88,7 +88,7 @@ def test_trickling_live_sessions_are_evicted_for_a_waiting_request(fair: Serving
             for number in range(MAX_RUNNING)
         ]
         for live in sessions:
-            send_text(live, "One two ")
+            send_text(live, "One two three four five ")
             receive_first_audio(live)
             threading.Thread(target=trickle, args=(live,), daemon=True).start()
         assert synthesize(fair, "beside-tricklers").status_code == 200
@@ -104,7 +104,7 @@ def test_trickling_live_sessions_are_evicted_for_a_waiting_request(fair: Serving
 
 def test_a_live_session_that_pauses_is_kept_if_no_request_waits(fair: Serving) -> None:
     with session(fair, max_new_tokens=200) as live:
-        send_text(live, "One two ")
+        send_text(live, "One two three four five ")
         receive_first_audio(live)
         time.sleep(2 * CONTENDED_S)
         send_utterance(live, TEXT)
