@@ -19,8 +19,8 @@ def test_voice_design_shows_a_description_field(page: Page, checkpoints: RandomC
         body = playground.request_body()
         assert body.pop("seed") >= 0
         assert body.pop("stream_format") == "sse"
-            assert body.pop("timestamp_granularities") == ["word"]
-            assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}
+        assert body.pop("timestamp_granularities") == ["word"]
+        assert body == {"input": "Hello there.", "instructions": "A deep and calm voice.", "response_format": "pcm"}
 
 
 def test_a_base_checkpoint_offers_only_cloning(page: Page, checkpoints: RandomCheckpoints, tmp_path: Path) -> None:
