@@ -1,1 +1,1 @@
-"""Guards: detect silent, runaway, truncated and repeating speech, and make a piece that nobody heard again."""
+"""Guards: detect silent, runaway, truncated and repeating speech, and make a piece again while it is unheard."""

@@ -1,4 +1,4 @@
-"""One piece of speech that is checked while it is made, and made again if nobody has heard it yet."""
+"""One piece of speech that is checked while it is made, and made again while it is unheard."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def parse_error(response: Response) -> dict[str, Any]:
     return error
 
 
-@pytest.mark.parametrize("path", ["/v1/audio/speech/streem", "/", "/v1/audio/speech", f"{LIVE}/more", "/%00", "/caf%C3%A9"])
+@pytest.mark.parametrize(
+    "path", ["/v1/audio/speech/streem", "/", "/v1/audio/speech", f"{LIVE}/more", "/%00", "/caf%C3%A9"]
+)
 def test_refuses_an_unknown_path(serving: Serving, path: str) -> None:
     response = refused_handshake(serving, path, X_Request_Id="lost-way")
     assert response.status_code == 404
