@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
@@ -31,6 +31,7 @@ from server.http.keys import KeyCheck, load_keys
 from server.http.paths import CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
+from server.listeners.listener import Listener
 from server.live.sessions import Sessions
 from server.references.decode import Decoder
 from server.served_model import ServedModel, served_model
@@ -55,6 +56,7 @@ def create_app(
     settings: Settings,
     on_engine_ready: Callable[[], None] = lambda: None,
     on_engine_failure: Callable[[], None] = lambda: None,
+    listeners: Sequence[Listener] = (),
 ) -> FastAPI:
     """Return the application for ``settings``.
 
@@ -62,6 +64,7 @@ def create_app(
         settings: the settings of the server.
         on_engine_ready: called when the engine is ready for the first time.
         on_engine_failure: called when the engine cannot start at all.
+        listeners: started and closed with the application.
 
     Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
     settings need is not installed.
@@ -81,6 +84,7 @@ def create_app(
             voice_creation,
             voice_listing,
             sessions,
+            bodies,
             audio_threads,
             word_threads,
             outcomes,
@@ -91,7 +95,11 @@ def create_app(
         await engine.start()
         startup = asyncio.create_task(_report_startup(model, on_engine_ready, on_engine_failure))
         try:
-            yield
+            async with AsyncExitStack() as started:
+                for listener in listeners:
+                    await listener.start(app.state.services)
+                    started.push_async_callback(listener.close)
+                yield
         finally:
             startup.cancel()
             await decoder.close()

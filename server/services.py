@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from server.errors import ApiError, shown
+from server.http.body_budget import BodyBudget
 from server.live.sessions import Sessions
 from server.served_model import ServedModel
 from server.settings import Settings
@@ -38,6 +39,7 @@ class Services:
     voice_creation: Admission
     voice_listing: Admission
     sessions: Sessions
+    bodies: BodyBudget
     audio_threads: Executor
     aligner_threads: Executor
     outcomes: Outcomes

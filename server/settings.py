@@ -20,6 +20,7 @@ from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
 from server.limits import Limits as Limits
+from server.listeners.config import GrpcSettings, WyomingSettings
 from server.references.config import ReferenceSettings
 from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
@@ -129,6 +130,8 @@ class Settings(BaseSettings):
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
     text: TextSettings = Field(default_factory=TextSettings)
+    grpc: GrpcSettings = Field(default_factory=GrpcSettings)
+    wyoming: WyomingSettings = Field(default_factory=WyomingSettings)
 
     @property
     def engine_config(self) -> EngineConfig:

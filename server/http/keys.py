@@ -55,6 +55,12 @@ def key_id(key: str) -> str:
     return hashlib.sha256(_KEY_ID_PREFIX + key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def bearer_key(authorization: str) -> str | None:
+    """Return the key of an ``Authorization`` header, ``Bearer KEY``; None if it has another form."""
+    bearer = _BEARER.fullmatch(authorization.strip())
+    return None if bearer is None else bearer.group(1)
+
+
 def load_keys(settings: Settings) -> Keys:
     """Load the keys from the settings and the key file.
 
@@ -134,5 +140,5 @@ class KeyCheck:
         await failure_of(error).response()(scope, receive, send)
 
     def _key_id(self, scope: Scope) -> str | None:
-        bearer = _BEARER.fullmatch(Headers(scope=scope).get("authorization", "").strip())
-        return None if bearer is None else self._keys.identify(bearer.group(1))
+        key = bearer_key(Headers(scope=scope).get("authorization", ""))
+        return None if key is None else self._keys.identify(key)

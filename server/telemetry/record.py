@@ -95,6 +95,8 @@ class RequestRecord:
     words: the words whose times are known; None where their language is not covered.
     retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
     turns: number of turns of several speakers, if ``input`` was a list.
+    live: whether this is a live session, or an utterance of one.
+    other_protocol: whether a speech request came through a listener that does not speak HTTP.
     """
 
     id: str
@@ -128,25 +130,38 @@ class RequestRecord:
     retries: dict[str, int] = field(default_factory=dict)
     fault: str | None = None
     turns: int | None = None
+    live: bool = False
+    other_protocol: bool = False
 
     def __post_init__(self) -> None:
+        self.live = self.live or self.method == WEBSOCKET
         self.method = shown(self.method, _MAX_METHOD)
         self.path = shown(self.path, _MAX_PATH)
 
     def part_record(self, number: int) -> RequestRecord:
         """Return a new record for one utterance of this request, with the id ``{id}.{number}``."""
         name = f"{self.id}.{number}"
-        return RequestRecord(name, self.method, self.path, self.traceparent, self.client, self.owner, part=True)
+        return RequestRecord(
+            name,
+            self.method,
+            self.path,
+            self.traceparent,
+            self.client,
+            self.owner,
+            part=True,
+            live=self.live,
+            other_protocol=self.other_protocol,
+        )
 
     @property
     def is_speech(self) -> bool:
         """Whether this is a speech request: single, batch or live session."""
-        return (self.method, self.path) in _SPEECH_REQUESTS
+        return self.other_protocol or (self.method, self.path) in _SPEECH_REQUESTS
 
     @property
     def is_session(self) -> bool:
         """Whether this is a live session as a whole; its utterances have their own records."""
-        return self.method == WEBSOCKET and not self.part
+        return self.live and not self.part
 
     @property
     def outcome(self) -> str:
@@ -177,7 +192,7 @@ class RequestRecord:
 
         None without samples, and for live sessions, where the engine also waits for the client's text.
         """
-        return self.engine_seconds / self.audio_seconds if self.samples and self.method != WEBSOCKET else None
+        return self.engine_seconds / self.audio_seconds if self.samples and not self.live else None
 
     def set_spoken(self, spoken: Spoken) -> None:
         """Record what the text front end made of the text."""
