@@ -19,7 +19,7 @@ from pydantic_settings import SettingsError as SourceError
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
-from server.limits import Limits as Limits
+from server.limits import Limits
 from server.references.config import ReferenceSettings
 from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings

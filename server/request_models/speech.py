@@ -12,10 +12,10 @@ from pydantic_core import PydanticCustomError
 
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError
+from server.limits import Limits
 from server.request_models.base import Name, RequestModel, validated
 from server.request_models.turns import TextOrTurns, TurnBody, errors_of_turn, parse_turns
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
-from server.settings import Limits
 from server.text_settings import Respellings
 
 ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
+from server.limits import Limits
 from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech, Submit
@@ -17,7 +18,6 @@ from server.references.prepare import ReferenceChanges
 from server.references.transcript import Transcript, transcript_for
 from server.request_models.speech import SpeechBody, TaskType, check_length
 from server.served_model import ServedModel
-from server.settings import Limits
 from server.synthesis.spoken_input import text_steps
 from server.telemetry.record import RequestRecord
 from server.voices.resolve import check_in_context, embedding_of, voice_of

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import RequestError
 from engine.protocol.request import (
     CODEBOOKS,
     SAMPLES_PER_FRAME,
@@ -184,7 +185,7 @@ class ScriptedEngine:
     async def encode_reference(
         self, samples: NDArray[np.float32], sample_rate: int, *, codes: bool, transcript: str | None = None
     ) -> Voice:
-        raise NotImplementedError
+        raise RequestError("the scripted checkpoint cannot clone voices")
 
     async def speaker_voice(self, speaker: str) -> Voice:
-        raise NotImplementedError
+        raise RequestError("the scripted checkpoint has no speaker embeddings")
