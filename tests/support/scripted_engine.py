@@ -187,4 +187,8 @@ class ScriptedEngine:
         raise NotImplementedError
 
     async def speaker_voice(self, speaker: str) -> Voice:
-        raise NotImplementedError
+        """An embedding that points along an axis of its own for each speaker. It needs an ``embedding_width``."""
+        assert self.info.embedding_width is not None
+        embedding = np.zeros(self.info.embedding_width, np.float32)
+        embedding[self.info.speakers.index(speaker)] = 1
+        return Voice(embedding)
