@@ -80,16 +80,14 @@ class Settings(BaseSettings):
         None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
     )
     ignored_fields: tuple[str, ...] = Field(
-        (
-            "download_format",
-            "lang_code",
-            "normalization_options",
-            "return_download_link",
-            "stream_options",
-            "user",
-            "volume_multiplier",
-        ),
-        description="Request fields that are accepted and ignored, because clients of other servers send them.",
+        (),
+        description="Request fields that are accepted and ignored, in addition to those that well-known clients send "
+        "(`lang_code`, `metadata`, `user` and others).",
+    )
+    unknown_fields: Literal["error", "ignore"] = Field(
+        "error",
+        description="What to do with other unknown fields of speech requests. `error`: refuse the request, so that no "
+        "typing error goes unnoticed. `ignore`: ignore them, and name them in the header `X-Ignored-Fields`.",
     )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
