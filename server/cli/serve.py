@@ -39,7 +39,8 @@ the server notices that a client does not read."""
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="YAML file of settings. Default: configs/pocket.yaml, the pocket checkpoint.")
+        Path | None,
+        typer.Option(help="YAML file of settings, or name of an included one. Default: pocket, the pocket checkpoint."),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the setting host.")] = None,
     port: Annotated[
