@@ -73,7 +73,7 @@ def serve(
         _check_exposure(listener, settings, protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Sonant serves {settings.model_name} on {_address(listener)}")
+    report(f"Loading {settings.model_name}; listening on {_address(listener)}")
     if not protected and not _is_loopback(listener):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
     supervisor = Supervisor(
@@ -99,9 +99,13 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
         nonlocal failed
         failed = server.should_exit = True
 
+    def ready() -> None:
+        heartbeat.engine_ready()
+        report(f"Sonant serves {settings.model_name} on {_address(listener)}")
+
     try:
         with plain_errors("sonant serve"):
-            app = create_app(settings, on_engine_ready=heartbeat.engine_ready, on_engine_failure=stop)
+            app = create_app(settings, on_engine_ready=ready, on_engine_failure=stop)
     except typer.Exit as error:
         return error.exit_code
     limits = settings.limits
