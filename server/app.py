@@ -28,7 +28,7 @@ from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
 from server.http.keys import KeyCheck, load_keys
-from server.http.paths import CanonicalPaths
+from server.http.paths import SPEECH, CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
@@ -148,6 +148,8 @@ def create_app(
     for routes in (speech, batch, live, voices, models, operations, outcomes_api, static_pages, unsupported):
         app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
+    if settings.get_speech:
+        app.router.routes.insert(1, speech.by_url)
     return app
 
 
@@ -166,6 +168,8 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
     if isinstance(error, HTTPException) and error.status_code == 405:
         error.headers = {"Allow": allowed_methods(request)}
+        if request.url.path == SPEECH and request.method == "GET":
+            error.detail = "Method Not Allowed: send POST, or let this server accept GET (get_speech: true)"
     return failure_of(error).response()
 
 
