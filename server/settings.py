@@ -88,6 +88,11 @@ class Settings(BaseSettings):
         description="What to do with other unknown fields of speech requests. `error`: refuse the request, so that no "
         "typing error goes unnoticed. `ignore`: ignore them, and name them in the header `X-Ignored-Fields`.",
     )
+    get_speech: bool = Field(
+        False,
+        description="Also accept `GET /v1/audio/speech?input=...`, so that a page can play speech with `<audio src>`. "
+        "The text is then in the URL, which proxies and browsers keep in logs and histories.",
+    )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
         description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
