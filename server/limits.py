@@ -59,12 +59,14 @@ class Limits(BaseModel):
     max_running: int | None = Field(
         None,
         ge=1,
-        description="Maximum speech requests that run at once. Unset: `engine.talker.slots`. Above it, the additional "
-        "requests wait in the engine, first come, first served, where the order between clients does not apply. Below "
-        "it, slots stay unused.",
+        description="Maximum speech requests of a model that run at once. Unset: `engine.talker.slots`, times the "
+        "number of its engines. Above it, the additional requests wait in the engine, first come, first served, where "
+        "the order between clients does not apply. Below it, slots stay unused.",
     )
     max_waiting: int = Field(
-        56, ge=0, description="Maximum speech requests in the queue. The server answers the next one with 429."
+        56,
+        ge=0,
+        description="Maximum speech requests in the queue of a model. The server answers the next one with 429.",
     )
     max_live_sessions: int = Field(
         256, ge=1, description="Maximum open live sessions. The server refuses the next one with 429."

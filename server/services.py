@@ -14,6 +14,7 @@ from server.live.sessions import Sessions
 from server.served_model import ServedModel
 from server.settings import Settings
 from server.synthesis.admission import Admission
+from server.synthesis.admission_group import AdmissionGroup
 from server.telemetry.metrics import Metrics
 from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
@@ -27,6 +28,7 @@ class Services:
     """The shared objects of one server: settings, models, admission, sessions, threads and telemetry.
 
     models: the served models; the first one is the default.
+    admission: the admissions of all models.
     aligner_threads: time the words of speech.
     several_keys: whether several API keys are configured; each key then has its own voices.
     created: Unix time of the server's start.
@@ -34,7 +36,7 @@ class Services:
 
     settings: Settings
     models: tuple[ServedModel, ...]
-    admission: Admission
+    admission: AdmissionGroup
     voice_creation: Admission
     voice_listing: Admission
     sessions: Sessions
@@ -50,13 +52,14 @@ class Services:
         """Return the model with that name or alias; the default model for None. Raises ApiError 404."""
         if name is None:
             return self.models[0]
-        for model in self.models:
-            if model.has_name(name):
-                return model
+        for matches in (ServedModel.has_exact_name, ServedModel.has_name):
+            for model in self.models:
+                if matches(model, name):
+                    return model
         served = ", ".join(f"'{model.name}'" for model in self.models)
         message = (
             f"model '{shown(name)}' does not exist; this server serves {served}. To let clients use this name, add it "
-            "to the setting model_aliases"
+            "to the setting model_aliases, or to the aliases of an entry of models"
         )
         raise ApiError(message, status=404, param="model", code="model_not_found")
 

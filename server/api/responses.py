@@ -178,6 +178,11 @@ class Outcome(_ResponseModel):
     id: str
     status: int | None = None
     outcome: str
+    model: str | None = Field(None, description="the served model")
+    engine: str | None = Field(None, description="names of the engines that processed the request, with commas")
+    moves: int | None = Field(
+        None, description="how often the request was submitted again, because an engine was lost or failed"
+    )
     task: str | None = None
     voice: str | None = None
     reference: str | None = Field(None, description="what was done to the reference recording and its transcript")
@@ -213,4 +218,7 @@ class Ready(_ResponseModel):
     status: Literal["ready"]
     model: str
     requests: int = Field(description="number of running and queued speech requests")
-    engine: dict[str, int] = Field(description="statistics of both stages")
+    engine: dict[str, int] = Field(description="statistics of both stages, the sums of all engines")
+    models: dict[str, Literal["ready", "unloaded", "unavailable"]] = Field(
+        description="the state of each model; unloaded: the next request loads it"
+    )

@@ -110,7 +110,7 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
     """Return the speaker embedding of a recording, for the field ``speaker_embedding`` of a speech request."""
     model = services.model()
-    _ = model.info  # without an engine the request fails before its body is read
+    model.engine.check_accepting()  # without an engine the request fails before its body is read
     form = await read_form(request, ())
     voice = await _created(lambda: voice_from(form, model), request, services)
     return cards.embedding_card(voice.embedding.tolist(), model.name)

@@ -72,7 +72,8 @@ def serve(
         _check_exposure(listener, settings, protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Sonant serves {settings.model_name} on {_address(listener)}")
+    names = ", ".join(model.name for model in settings.all_models)
+    report(f"Sonant serves {names} on {_address(listener)}")
     if not protected and not _is_loopback(listener):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
     supervisor = Supervisor(
