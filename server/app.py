@@ -175,7 +175,8 @@ def engine_pool(settings: Settings, model: ModelSettings, admission: Admission) 
     running = admission.max_running
     return EnginePool(
         model.engines,
-        wait_seconds=settings.limits.first_sound_seconds,
+        load_seconds=settings.limits.first_sound_seconds,
+        restart_seconds=settings.limits.restart_wait_seconds,
         keep_alive=model.keep_alive,
         on_capacity=lambda fraction: admission.resize(math.ceil(running * fraction)),
     )

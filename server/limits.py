@@ -86,6 +86,14 @@ class Limits(BaseModel):
         "fails with 504. Half of it is the wait after which `client_share` recalls a request. It also limits the "
         "creation of a stored voice.",
     )
+    restart_wait_seconds: float | None = Field(
+        None,
+        ge=0,
+        le=86_400,
+        description="Seconds that an accepted request without audible audio waits for the restart of its engine if no "
+        "other engine of the model works; then it fails with 503. 0 is for servers behind a load balancer that tries "
+        "another server after a 503. Unset: `first_sound_seconds`.",
+    )
     request_seconds: float = Field(
         60.0, gt=0, le=86_400, description="Timeout in seconds for the header of a request, and again for its body."
     )

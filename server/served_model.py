@@ -11,9 +11,10 @@ from typing import Literal
 from engine.errors import EngineError
 from engine.protocol.engine import Engine, EngineUnit
 from engine.protocol.request import EngineInfo
+from server.limits import Limits
 from server.model_settings import ModelSettings
 from server.references.library import Decode, ReferenceLibrary
-from server.settings import Limits, Settings
+from server.settings import Settings
 from server.synthesis.admission import Admission
 from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices

@@ -30,11 +30,12 @@ T = TypeVar("T")
 class EnginePool:
     """Routes requests to engines with the same checkpoint, and moves those that are not audible when one is lost.
 
-    A request that no engine can take waits for one, at most ``wait_seconds``. Use it in one event loop.
+    Use it in one event loop.
 
     Args:
         configs: the configuration of each engine.
-        wait_seconds: how long a request waits for an engine that is restarted or loaded.
+        load_seconds: how long a request waits for an engine that is loaded on demand.
+        restart_seconds: how long it waits for an engine that is restarted; None for ``load_seconds``.
         keep_alive: seconds without requests after which the engines are unloaded; the next request loads them again.
             -1 keeps them.
         on_capacity: is called with the fraction of all slots whose engines accept requests, when it may have changed.
@@ -45,11 +46,13 @@ class EnginePool:
         self,
         configs: Sequence[EngineConfig],
         *,
-        wait_seconds: float,
+        load_seconds: float,
+        restart_seconds: float | None = None,
         keep_alive: float = -1,
         on_capacity: Callable[[float], None] = lambda fraction: None,
     ) -> None:
-        self._wait_seconds, self._keep_alive, self._on_capacity = wait_seconds, keep_alive, on_capacity
+        self._load_seconds, self._keep_alive, self._on_capacity = load_seconds, keep_alive, on_capacity
+        self._restart_seconds = load_seconds if restart_seconds is None else restart_seconds
         self._members = [PoolMember(config, str(index), self._handle_change) for index, config in enumerate(configs)]
         self._unheard: dict[PoolMember, set[PooledStream]] = {member: set() for member in self._members}
         self._changed = asyncio.Event()
@@ -234,19 +237,22 @@ class EnginePool:
     async def _wait_for(self, get: Callable[[], T | None], cancelled: Callable[[], bool] = lambda: False) -> T | None:
         """Wait until ``get`` returns a value, and return it, or None when ``cancelled``.
 
-        Raises EngineError if no engine can be loaded, and EngineUnavailable after ``wait_seconds``.
+        Raises EngineError if no engine can be loaded, and EngineUnavailable after the wait that is allowed.
         """
         self._waiting += 1
+        on_demand = self._loads_on_demand
+        seconds = self._load_seconds if on_demand else self._restart_seconds
         try:
-            async with asyncio.timeout(self._wait_seconds):
+            async with asyncio.timeout(seconds):
                 while (found := get()) is None and not cancelled():
                     if all(each.state == "failed" for each in self._members):
                         raise self._failure()
                     await self._changed.wait()
                 return found
         except TimeoutError:
+            setting = "first_sound_seconds" if on_demand else "restart_wait_seconds"
             raise EngineUnavailable(
-                f"no engine was ready within {self._wait_seconds:g} s (limits.first_sound_seconds); retry later"
+                f"no engine was ready within {seconds:g} s (limits.{setting}); retry later"
             ) from None
         finally:
             self._waiting -= 1

@@ -126,6 +126,13 @@ class Metrics:
         for model, admission in admissions.items():
             running.labels(model).set_function(partial(getattr, admission, "running"))
             waiting.labels(model).set_function(partial(getattr, admission, "waiting"))
+        load = Gauge(
+            "sonant_load_ratio",
+            "Running and queued speech requests, divided by the maximum number of running ones; of the model with the "
+            "highest ratio. Scale out above 1.",
+            registry=registry,
+        )
+        load.set_function(lambda: max(each.ticket_count / each.max_running for each in admissions.values()))
         labels = ["model", "task"]
         self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", *labels], registry=registry)
         self._moves = Counter(

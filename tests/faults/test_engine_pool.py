@@ -55,7 +55,7 @@ def config_for(checkpoint, **more):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool(checkpoint, broken):
-    pool = EnginePool([config_for(checkpoint, stall_seconds=STALL_SECONDS)] * 2, wait_seconds=TIMEOUT)
+    pool = EnginePool([config_for(checkpoint, stall_seconds=STALL_SECONDS)] * 2, load_seconds=TIMEOUT)
     await pool.start()
     await until_ready(pool)
     yield pool
@@ -187,7 +187,7 @@ async def test_requests_of_one_voice_get_the_same_engine_until_it_has_too_many(p
 
 async def test_a_single_engine_is_waited_for_and_unloaded_when_idle(checkpoint, broken, alone):
     capacities = []
-    pool = EnginePool([config_for(checkpoint)], wait_seconds=TIMEOUT, keep_alive=1.0, on_capacity=capacities.append)
+    pool = EnginePool([config_for(checkpoint)], load_seconds=TIMEOUT, keep_alive=1.0, on_capacity=capacities.append)
     await pool.start()
     try:
         await pool.wait_ready(TIMEOUT)

@@ -109,7 +109,7 @@ async def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
 async def pool_of(clients: list[Client], size: int, capacities: list[float] | None = None) -> EnginePool:
     config = EngineConfig(model="m", talker=TalkerConfig(slots=4))
     on_capacity = (lambda fraction: None) if capacities is None else capacities.append
-    pool = EnginePool([config] * size, wait_seconds=0.1, on_capacity=on_capacity)
+    pool = EnginePool([config] * size, load_seconds=0.1, on_capacity=on_capacity)
     await pool.start()
     async with asyncio.timeout(20):
         while len(clients) < size:
