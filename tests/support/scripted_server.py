@@ -24,8 +24,8 @@ SCRIPTED_LOST = "SCRIPTED_LOST"
 _PACE = 4.0
 _STATS = (
     "client_streams talker_slots talker_waiting talker_steps talker_step_rows code2wav_rows code2wav_batches "
-    "code2wav_batch_rows frames_ring_used frames_ring_size audio_ring_used audio_ring_size reference_hits reference_misses context_hits "
-    "context_misses"
+    "code2wav_batch_rows frames_ring_used frames_ring_size audio_ring_used audio_ring_size reference_hits "
+    "reference_misses context_hits context_misses"
 ).split()
 
 
