@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -62,6 +63,32 @@ class Services:
             "to the setting model_aliases, or to the aliases of an entry of models"
         )
         raise ApiError(message, status=404, param="model", code="model_not_found")
+
+    def cloning_model(self, name: str | None) -> ServedModel:
+        """Return the model that makes a voice: the one called ``name``, or for None the first that clones voices.
+
+        Without one it is the default model, which then says why. Raises ApiError 404, and EngineError if no engine of
+        the model accepts requests.
+        """
+        model = self.model(name)
+        if name is None:
+            model = next((each for each in self.models if "Base" in each.info.tasks), model)
+        model.engine.check_accepting()
+        return model
+
+    def models_with_width(self, width: int) -> list[str]:
+        """Return the names of the models that can speak a stored voice with an embedding of this width."""
+        return [model.name for model in self.models if model.info.embedding_width == width]
+
+    def models_with_speaker(self, speaker: str) -> list[str]:
+        """Return the names of the models that have a built-in speaker with this name, in any case of letters."""
+        return [model.name for model in self.models if model.voices.speaker(speaker) is not None]
+
+    def check_accepting(self, models: Iterable[ServedModel] = ()) -> None:
+        """Raise EngineError if no engine of ``models``, by default of all models, accepts requests."""
+        models = list(models) or self.models
+        if all(model.state() == "unavailable" for model in models):
+            models[0].engine.check_accepting()
 
 
 async def services_of(request: Request) -> Services:

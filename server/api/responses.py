@@ -73,6 +73,7 @@ class BuiltInVoice(_ResponseModel):
     name: str
     created_at: int
     type: Literal["built_in"]
+    models: list[str] = Field(description="names of the models that have the speaker")
 
 
 class StoredVoiceCard(_ResponseModel):
@@ -85,7 +86,8 @@ class StoredVoiceCard(_ResponseModel):
     type: Literal["audio_sample", "speaker_embedding", "blend"]
     model: str = Field(description="the model that the voice was created with")
     embedding_width: int
-    compatible: bool = Field(description="whether the served model can use the voice")
+    compatible: bool = Field(description="whether the model that was asked for, or the default one, can use the voice")
+    models: list[str] = Field(description="names of the models that can use the voice")
     in_context: bool
     ref_text: str | None
     consent: str | None

@@ -78,7 +78,7 @@ async def run_batch(
     accepts requests, and ClientDisconnected when ``receive``, ASGI's, reports that the client disconnected.
     """
     work, results = _by_model(items, services)
-    _check_accepting([services.models[index] for index in work] or services.models)
+    services.check_accepting(services.models[index] for index in work)
     with ExitStack() as stack:
         tickets = [
             (services.models[index], stack.enter_context(ticket))
@@ -105,12 +105,6 @@ def _by_model(
             else:
                 work.setdefault(model, []).append((index, item))
     return work, checked
-
-
-def _check_accepting(models: Sequence[ServedModel]) -> None:
-    """Raise EngineError if no engine of ``models`` accepts requests: the whole batch would fail."""
-    if all(model.state() == "unavailable" for model in models):
-        models[0].engine.check_accepting()
 
 
 def _tickets(admission: Admission, items: int, client: str) -> Iterator[AdmissionTicket]:
