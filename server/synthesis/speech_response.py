@@ -42,7 +42,7 @@ class SpeechResponse(Response):
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
-        with self._services.admission.ticket(client_of(scope)) as ticket:
+        with self._model.admission.ticket(client_of(scope)) as ticket:
             writer = ResponseWriter(send, self._record, self._services.settings.limits.stalled_seconds, ticket)
             accepts_trailers = TRAILERS in scope.get("extensions", {})
             try:
