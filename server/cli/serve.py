@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ import uvicorn
 from engine.system.logs import set_up_logging
 from server.app import create_app
 from server.cli.console import note, plain_errors
+from server.http.address_file import address_file, url_of
 from server.http.connection_table import ConnectionTable
 from server.http.connections import http_protocol_class
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
@@ -24,8 +26,9 @@ from server.http.supervisor import Heartbeat, Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
 from server.http.websockets import websocket_protocol_class
 from server.listeners.opening import Sockets, create_listeners, open_sockets
-from server.listeners.sockets import authority, is_loopback
+from server.listeners.sockets import is_loopback
 from server.settings import Settings, load_settings
+from server.voices.folder_access import folder_warning
 
 log = logging.getLogger("sonant")
 
@@ -36,7 +39,8 @@ server has just closed."""
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="YAML file of settings. Default: configs/pocket.yaml, the pocket checkpoint.")
+        Path | None,
+        typer.Option(help="YAML file of settings, or name of an included one. Default: pocket, the pocket checkpoint."),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the setting host.")] = None,
     port: Annotated[
@@ -78,17 +82,23 @@ def serve(
         sockets = open_sockets(settings, protected=protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Sonant serves {settings.model_name} on http://{authority(sockets.http)}")
+    report(f"Loading {_names(settings)}; listening on {url_of(sockets.http)}")
     for protocol, address in sockets.names.items():
         report(f"{protocol} clients use {address}")
     if not protected and not is_loopback(sockets.http):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
+    if warning := folder_warning(settings.voices):
+        report(f"Warning: {warning}")
     supervisor = Supervisor(
         partial(_run, settings, sockets, report),
         stall_seconds=settings.limits.http_stall_seconds,
         drain_seconds=settings.limits.drain_seconds,
     )
-    raise typer.Exit(supervisor.run())
+    with ExitStack() as files:
+        with plain_errors("sonant serve"):
+            files.enter_context(address_file(settings.address_file, sockets.http))
+        code = supervisor.run()
+    raise typer.Exit(code)
 
 
 def _set_up_logging(settings: Settings) -> None:
@@ -106,6 +116,10 @@ def _run(settings: Settings, sockets: Sockets, report: Callable[[str], None], he
         nonlocal failed
         failed = server.should_exit = True
 
+    def ready() -> None:
+        heartbeat.engine_ready()
+        report(f"Sonant serves {_names(settings)} on {url_of(sockets.http)}")
+
     limits = settings.limits
     capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
     open_connections = ConnectionTable(capacity, limits.connection_share)
@@ -113,7 +127,7 @@ def _run(settings: Settings, sockets: Sockets, report: Callable[[str], None], he
         with plain_errors("sonant serve"):
             app = create_app(
                 settings,
-                on_engine_ready=heartbeat.engine_ready,
+                on_engine_ready=ready,
                 on_engine_failure=stop,
                 listeners=create_listeners(settings, sockets, open_connections),
             )
@@ -142,3 +156,7 @@ def _run(settings: Settings, sockets: Sockets, report: Callable[[str], None], he
     )
     server.run([sockets.http])
     return int(failed)
+
+
+def _names(settings: Settings) -> str:
+    return ", ".join(model.name for model in settings.all_models)

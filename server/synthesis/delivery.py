@@ -11,6 +11,7 @@ from typing import Protocol
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected
 from server.request_models.speech import SpeechBody
+from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
@@ -61,17 +62,16 @@ def recorded(
 
 
 async def deliver(
-    body: SpeechBody, services: Services, record: RequestRecord, client: str, recipient: Recipient
+    body: SpeechBody, model: ServedModel, services: Services, record: RequestRecord, client: str, recipient: Recipient
 ) -> None:
-    """Synthesize ``body`` and send the audio to ``recipient``. Raises ApiError, EngineError or ClientDisconnected.
+    """Synthesize ``body`` with ``model``, and send the audio to ``recipient``. Cancelling it aborts the utterance.
 
-    Cancelling it aborts the utterance at once.
+    Raises ApiError, EngineError or ClientDisconnected.
 
     client: whose limits and place in the queue apply.
     """
-    model = services.model(body.model)
     clock = asyncio.get_running_loop().time
-    with services.admission.ticket(client) as ticket, ticket.evictable():
+    with model.admission.ticket(client) as ticket, ticket.evictable():
         async with start_synthesis(body, model, services, record, ticket) as utterance:
             await recipient.start(utterance)
             async for piece in utterance.encoded_and_timed():

@@ -97,6 +97,8 @@ class RequestRecord:
     turns: number of turns of several speakers, if ``input`` was a list.
     live: whether this is a live session, or an utterance of one.
     other_protocol: whether a speech request came through a listener that does not speak HTTP.
+    model: the name of the served model. engines: the names of its engines that processed the request, in order.
+    moves: how often it was submitted again because an engine was lost or failed before its audio was audible.
     """
 
     id: str
@@ -132,6 +134,9 @@ class RequestRecord:
     turns: int | None = None
     live: bool = False
     other_protocol: bool = False
+    model: str | None = None
+    engines: tuple[str, ...] = ()
+    moves: int = 0
 
     def __post_init__(self) -> None:
         self.live = self.live or self.method == WEBSOCKET
@@ -229,6 +234,19 @@ class RequestRecord:
         """Record that a piece of speech is made again because of ``fault``."""
         self.retries[fault] = self.retries.get(fault, 0) + 1
 
+    def add_engine(self, name: str, moved: bool) -> None:
+        """Record that the request is submitted to an engine. moved: again, because another one was lost or failed."""
+        if name not in self.engines:
+            self.engines = (*self.engines, name)
+        self.moves += moved
+
+    def add_reference_change(self, change: str) -> None:
+        """Record that the reference recording of the voice was used differently, once for each ``change``."""
+        if self.reference is None:
+            self.reference = change
+        elif change not in self.reference:
+            self.reference = f"{self.reference}, {change}"
+
     def add_part(self, part: RequestRecord) -> None:
         """Add the finished utterance ``part`` to the totals of this request.
 
@@ -238,6 +256,9 @@ class RequestRecord:
         if part.task is None:
             return
         self.voice = part.voice if self.task is None or self.voice == part.voice else None
+        self.model = part.model if self.task is None or self.model == part.model else None
+        self.engines = tuple(dict.fromkeys((*self.engines, *part.engines))) if self.model else ()
+        self.moves += part.moves
         self.task = self.task or part.task
         self.characters = (self.characters or 0) + (part.characters or 0)
         self.samples += part.samples
@@ -277,6 +298,9 @@ class RequestRecord:
             "id": self.id,
             "status": self.status,
             "outcome": self.outcome,
+            "model": self.model,
+            "engine": ",".join(self.engines) or None,
+            "moves": self.moves or None,
             "task": self.task,
             "voice": self.voice,
             "reference": self.reference,

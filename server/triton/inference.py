@@ -54,9 +54,9 @@ class Inference:
                 account.resize(self._request.ByteSize())
                 parsed = await self._parsed()
                 model = self._services.model(parsed.body.model)
-                self.responses = Responses(model.name, self._request.id, parsed.outputs)
+                self.responses = Responses(model.name, self._request.id, parsed.outputs, parsed.body.ignored)
                 recipient = _Recipient(self.responses, send, self._services.settings.limits.stalled_seconds, parsed)
-                await deliver(parsed.body, self._services, self.record, self._caller.client, recipient)
+                await deliver(parsed.body, model, self._services, self.record, self._caller.client, recipient)
             finally:
                 account.close()
 

@@ -12,6 +12,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 from engine.protocol.samples import to_int16
 from server.audio.encoders import wav_header
 from server.errors import ApiError, shown
+from server.request_models.field_names import unknown_fields
 from server.request_models.speech import SpeechBody, parse_speech
 from server.settings import Settings
 from server.triton.model import OUTPUTS, check_version
@@ -66,7 +67,7 @@ def parse_infer_request(request: ModelInferRequest, settings: Settings, *, strea
         message = f"unknown parameter '{own}': it is part of the protocol"
         raise ApiError(message, param=own, code="unknown_parameter")
     fixed = {"response_format": "pcm", "stream": stream, "model": request.model_name or None}
-    body = parse_speech({**fields, **recording, **fixed}, settings.limits, settings.ignored_fields)
+    body = parse_speech({**fields, **recording, **fixed}, settings.limits, unknown_fields(settings))
     return InferRequest(body, _outputs(request), final_response)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferResponse
 
 from engine.protocol.samples import to_float32
-from server.errors import Failure
+from server.errors import Failure, shown
 from server.triton.model import OUTPUTS, VERSION
 
 _FINAL = "triton_final_response"
@@ -20,10 +20,11 @@ class Responses:
         model: the name of the model.
         request_id: the id of the request, which every response repeats.
         outputs: the names of the output tensors.
+        ignored: the names of the request's unknown fields, which were ignored.
     """
 
-    def __init__(self, model: str, request_id: str, outputs: tuple[str, ...]) -> None:
-        self._model, self._id, self._outputs = model, request_id, outputs
+    def __init__(self, model: str, request_id: str, outputs: tuple[str, ...], ignored: tuple[str, ...] = ()) -> None:
+        self._model, self._id, self._outputs, self._ignored = model, request_id, outputs, ignored
         self.sample_rate: int | None = None
 
     def audio(self, pcm: bytes) -> ModelInferResponse:
@@ -54,6 +55,8 @@ class Responses:
         response.parameters[_FINAL].bool_param = final
         if self.sample_rate is not None:
             response.parameters["sample_rate"].int64_param = self.sample_rate
+        if self._ignored:
+            response.parameters["ignored_fields"].string_param = ", ".join(map(shown, self._ignored))
         return response
 
 

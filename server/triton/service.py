@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from grpc.aio import ServicerContext
@@ -23,8 +23,6 @@ from server.version import version
 
 log = logging.getLogger("sonant.requests")
 
-_FRESH_SECONDS = 0.2
-"""Timeout for fresh engine statistics in ``ServerReady``."""
 _EXTENSIONS = ("model_configuration",)
 
 T = TypeVar("T")
@@ -52,7 +50,7 @@ class InferenceService(GRPCInferenceServiceServicer):
 
     async def ServerReady(self, request: pb.ServerReadyRequest, context: ServicerContext) -> pb.ServerReadyResponse:
         """Return whether the server can synthesize speech. Needs no key, as ``/ready``."""
-        return pb.ServerReadyResponse(ready=await self._is_ready())
+        return pb.ServerReadyResponse(ready=_holds(self._services.check_ready))
 
     async def ServerMetadata(
         self, request: pb.ServerMetadataRequest, context: ServicerContext
@@ -64,7 +62,7 @@ class InferenceService(GRPCInferenceServiceServicer):
     async def ModelReady(self, request: pb.ModelReadyRequest, context: ServicerContext) -> pb.ModelReadyResponse:
         """Return whether the model can synthesize speech."""
         await self._authorize(context, request)
-        return pb.ModelReadyResponse(ready=await self._is_ready())
+        return pb.ModelReadyResponse(ready=_holds(self._services.model(request.name or None).check_ready))
 
     async def ModelMetadata(
         self, request: pb.ModelMetadataRequest, context: ServicerContext
@@ -134,13 +132,11 @@ class InferenceService(GRPCInferenceServiceServicer):
         finally:
             self._calls.discard(task)
 
-    async def _is_ready(self) -> bool:
-        try:
-            self._services.admission.check_open()
-            for model in self._services.models:
-                model.engine.check_health()
-                if await model.stats(_FRESH_SECONDS) is None:
-                    return False
-        except (ApiError, EngineError):
-            return False
-        return True
+
+def _holds(check: Callable[[], None]) -> bool:
+    """Return whether ``check`` raises no error."""
+    try:
+        check()
+    except (ApiError, EngineError):
+        return False
+    return True

@@ -10,7 +10,7 @@ from wyoming.info import Describe
 from wyoming.ping import Ping, Pong
 from wyoming.tts import Synthesize, SynthesizeStart
 
-from server.errors import ApiError
+from server.errors import ApiError, shown_value
 from server.http.clients import address_key
 from server.services import Services
 from server.synthesis.delivery import deliver, recorded
@@ -25,6 +25,8 @@ from server.wyoming.requests import complete_text_body
 
 _METHOD = "WYOMING"
 """The ``method`` of a record. Its ``path`` is the type of the event."""
+_SELECT_PROGRAM = "select-program"
+"""An event for which older versions of the ``wyoming`` package have no class."""
 
 
 class Connection:
@@ -52,6 +54,8 @@ class Connection:
         self._client = address_key(host)
         self._events = IncomingEvents(reader)
         self._writer, self._services, self._set_idle = writer, services, set_idle
+        self._model: str | None = None
+        """The model that the client has selected; None selects the default."""
 
     async def run(self) -> None:
         """Answer events until the client disconnects or is silent for ``limits.request_seconds``.
@@ -83,19 +87,30 @@ class Connection:
             record = self._record(event)
             with recorded(record, self._services):
                 body = complete_text_body(event, self._services.settings.limits)
-                speaking = deliver(body, self._services, record, self._client, AudioSender(self._writer))
+                model, sender = self._services.model(self._model), AudioSender(self._writer)
+                speaking = deliver(body, model, self._services, record, self._client, sender)
                 await self._events.while_connected(speaking)
         elif SynthesizeStart.is_type(event.type):
             record = self._record(event, live=True)
             with recorded(record, self._services):
-                await speak_live_text(event, self._events, self._writer, self._services, record)
+                model = self._services.model(self._model)
+                await speak_live_text(event, self._events, self._writer, model, self._services, record)
+        elif event.type == _SELECT_PROGRAM:
+            self._select(event)
 
     async def _describe(self) -> None:
         """Send ``info``. Listing voices reads files, so clients take turns, as over HTTP."""
         with self._services.voice_listing.ticket(self._client) as ticket:
             await ticket.wait_until_running()
-            info = await info_of(self._services.model())
+            info = await info_of(self._services.models)
         await self._writer.write(info.event())
+
+    def _select(self, event: Event) -> None:
+        """Select the model of further requests. Raises ApiError if it does not exist."""
+        name = event.data.get("name")
+        if not isinstance(name, str):
+            raise ApiError(f"name must be a string, got {shown_value(name)}", param="name")
+        self._model = self._services.model(name).name
 
     def _record(self, event: Event, *, live: bool = False) -> RequestRecord:
         request_id = new_request_id()

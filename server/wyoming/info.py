@@ -1,8 +1,9 @@
-"""The answer to ``describe``: the voices of the served model."""
+"""The answer to ``describe``: the served models and their voices."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
 
@@ -14,26 +15,31 @@ _SONANT = Attribution("Sonant", "")
 _QWEN = Attribution("Qwen3-TTS", "https://github.com/QwenLM/Qwen3-TTS")
 
 
-async def info_of(model: ServedModel) -> Info:
-    """Return the description of ``model``: its speakers, and the shared stored voices that it can use.
+async def info_of(models: Iterable[ServedModel]) -> Info:
+    """Return the description of ``models``, each as a program: its speakers, and the shared voices that it can use.
 
-    Raises EngineError if the engine is not ready.
+    Raises EngineError if a model was never ready.
     """
+    return Info(tts=[await _program(model) for model in models])
+
+
+async def _program(model: ServedModel) -> TtsProgram:
     languages = [CODES.get(name, name) for name in model.info.readable_languages]
-    names = [*model.info.speakers, *await asyncio.to_thread(_stored_voices, model)]
+    names = {speaker: speaker for speaker in model.info.speakers}
+    names |= await asyncio.to_thread(_stored_voices, model)
     voices = [
         TtsVoice(
             name=name,
             attribution=_QWEN,
             installed=True,
-            description=name,
+            description=description,
             version=None,
             languages=languages,
         )
-        for name in names
+        for name, description in names.items()
     ]
-    program = TtsProgram(
-        name="sonant",
+    return TtsProgram(
+        name=model.name,
         attribution=_SONANT,
         installed=True,
         description=f"Sonant, model {model.name}",
@@ -41,14 +47,14 @@ async def info_of(model: ServedModel) -> Info:
         voices=voices,
         supports_synthesize_streaming=True,
     )
-    return Info(tts=[program])
 
 
-def _stored_voices(model: ServedModel) -> list[str]:
-    """Return the names of the shared stored voices that the checkpoint can use. Reads files."""
+def _stored_voices(model: ServedModel) -> dict[str, str]:
+    """Return the shared stored voices that the checkpoint can use: id -> display name. Reads files."""
     if "Base" not in model.info.tasks:
-        return []
+        return {}
     speakers = {speaker.lower() for speaker in model.info.speakers}
     width = model.info.embedding_width
     headers = model.voices.store(None).headers()
-    return [voice.name for voice in headers if voice.name not in speakers and voice.width == width]
+    usable = [each for each in headers if each.name not in speakers and each.width == width]
+    return {each.name: each.display_name or each.name for each in usable}

@@ -10,6 +10,7 @@ from wyoming.tts import SynthesizeChunk, SynthesizeStart, SynthesizeStop, Synthe
 from server.errors import ApiError, ClientDisconnected
 from server.limits import Limits
 from server.live.utterance import LiveUtterance
+from server.served_model import ServedModel
 from server.services import Services
 from server.telemetry.record import RequestRecord
 from server.wyoming.audio import AudioSender
@@ -19,16 +20,21 @@ from server.wyoming.requests import live_text_body, text_of
 
 
 async def speak_live_text(
-    start: Event, events: IncomingEvents, writer: EventWriter, services: Services, record: RequestRecord
+    start: Event,
+    events: IncomingEvents,
+    writer: EventWriter,
+    model: ServedModel,
+    services: Services,
+    record: RequestRecord,
 ) -> None:
-    """Speak the text that follows ``start`` while it arrives, as a live session with one utterance.
+    """Speak with ``model`` the text that follows ``start`` while it arrives, as a live session with one utterance.
 
     Raises ApiError, EngineError or ClientDisconnected.
     """
     limits = services.settings.limits
     services.admission.check_open()
     with services.sessions.session(record.client):
-        body, model = live_text_body(start, limits), services.model()
+        body = live_text_body(start, limits)
         utterance = LiveUtterance(body, model, services, record, 0, AudioSender(writer), record.client)
         try:
             await _speak(utterance, events, limits)

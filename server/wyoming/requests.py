@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from wyoming.event import Event
 
 from server.errors import ApiError, shown_value
+from server.limits import Limits
 from server.request_models.speech import SpeechBody, parse_speech
-from server.settings import Limits
-from server.text.language import CODES
 
-_LANGUAGES = {code: language for language, code in CODES.items()}
 _FORMATS = frozenset({None, "text", "ssml"})
 
 
@@ -57,9 +54,4 @@ def _voice_fields(voice: Any) -> dict[str, str]:
         raise ApiError(message, param="voice")
     if name is not None:
         return {"voice": name}
-    return {} if language is None else {"language": _language_name(language)}
-
-
-def _language_name(language: str) -> str:
-    """Return the checkpoint's name for a language code such as ``en`` or ``en-US``; other text unchanged."""
-    return _LANGUAGES.get(re.split("[-_]", language.strip().lower())[0], language)
+    return {} if language is None else {"language": language}

@@ -1,10 +1,10 @@
-"""A server in this process, on real sockets, whose engine follows scripts. It can have listeners beside HTTP."""
+"""A server with a scripted engine, in a thread of the test process: it starts in a moment, and tests see the engine."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,65 +12,65 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from prometheus_client.parser import text_string_to_metric_families
 
+from engine.protocol.request import SpeechRequest
 from server.app import create_app
-from server.http.connection_table import ConnectionTable
-from server.listeners.opening import Sockets, create_listeners, open_sockets
 from server.settings import load_settings
+from tests.server.serving import SPEECH, TIMEOUT
 from tests.support.scripted_engine import ScriptedEngine
 
-TIMEOUT = 60.0
+TEXT = "The bus was late again, so I walked to the office in the rain."
 
 
 @dataclass
 class ScriptedServer:
-    """A running server. connections: those of the listeners beside HTTP."""
+    """A server on a socket, and its engine."""
 
     engine: ScriptedEngine
-    sockets: Sockets
-    client: httpx.AsyncClient
-    connections: ConnectionTable
-    server: uvicorn.Server
+    client: httpx.Client
 
-    async def ready(self) -> dict[str, Any]:
-        stats: dict[str, Any] = (await self.client.get("/ready")).json()
-        return stats
+    @property
+    def requested(self) -> SpeechRequest:
+        """What the engine was asked for last."""
+        return self.engine.streams[-1].request
 
-    async def metric(self, name: str, **labels: str) -> float:
-        """The value of a metric; 0 while it has none."""
-        families = text_string_to_metric_families((await self.client.get("/metrics")).text)
-        samples = (sample for family in families for sample in family.samples)
-        return next((each.value for each in samples if each.name == name and each.labels == labels), 0.0)
+    def post(self, **fields: Any) -> httpx.Response:
+        """The response to a speech request."""
+        return self.client.post(SPEECH, json={"input": TEXT, "response_format": "pcm", "seed": 7, **fields})
 
-    async def until_cancelled(self, index: int = -1) -> None:
-        """Wait until the engine was told to stop a request."""
-        async with asyncio.timeout(TIMEOUT):
-            while not self.engine.streams or not self.engine.streams[index].cancelled:
-                await asyncio.sleep(0.005)
+    def speak(self, **fields: Any) -> httpx.Response:
+        """The response to a speech request, which succeeds."""
+        response = self.post(**fields)
+        assert response.status_code == 200, response.text
+        return response
 
 
-@asynccontextmanager
-async def scripted_server(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, engine: ScriptedEngine | None = None, **settings: Any
-) -> AsyncIterator[ScriptedServer]:
-    """Run a server with ``settings`` until the context ends."""
+@contextmanager
+def scripted_server(folder: Path, engine: ScriptedEngine | None = None, **settings: Any) -> Iterator[ScriptedServer]:
+    """Run a server with these settings."""
     engine = engine or ScriptedEngine()
-    monkeypatch.setattr("server.app.EngineClient", lambda config: engine)
-    flags = {"engine": {"model": "org/model"}, "voices": {"folder": str(folder)}, "port": 0, **settings}
-    loaded = load_settings(flags=flags)
-    sockets = open_sockets(loaded, protected="api_key" in settings)
-    connections = ConnectionTable(loaded.limits.max_connections or 100, 1.0)
-    app = create_app(loaded, listeners=create_listeners(loaded, sockets, connections))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    serving = asyncio.create_task(server.serve([sockets.http]))
-    try:
-        while not server.started:
-            assert not serving.done()
-            await asyncio.sleep(0.01)
-        port = sockets.http.getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client:
-            yield ScriptedServer(engine, sockets, client, connections, server)
-    finally:
-        server.should_exit = True
-        await serving
+    flags = {"engine": {"model": "org/model"}, "voices": {"folder": str(folder)}, **settings}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.app.engine_pool", lambda *_: engine)
+        app = create_app(load_settings(flags=flags))
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        started = threading.Event()
+        server.startup = _announced(server.startup, started)  # type: ignore[method-assign]
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            assert started.wait(TIMEOUT)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client:
+                yield ScriptedServer(engine, client)
+        finally:
+            server.should_exit = True
+            thread.join(TIMEOUT)
+
+
+def _announced(startup: Any, started: threading.Event) -> Any:
+    async def announced(*arguments: Any, **options: Any) -> None:
+        await startup(*arguments, **options)
+        started.set()
+
+    return announced

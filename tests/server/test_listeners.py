@@ -19,9 +19,14 @@ from server.settings import SettingsError, load_settings
 from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 
 
-async def test_both_listeners_speak_and_drain(pocket: Path, tmp_path: Path) -> None:
-    config = write_config(tmp_path, pocket, engine={"talker": {"context": 96}})
-    with Serving(config, "--grpc", "0", "--wyoming", "0").ready() as serving:
+class ScriptedServing(Serving):
+    """A ``sonant serve`` process that loads no checkpoint and speaks a tone."""
+
+    program = ("-m", "tests.support.scripted_server")
+
+
+async def test_both_listeners_speak_and_drain(tmp_path: Path) -> None:
+    with ScriptedServing(write_config(tmp_path, tmp_path), "--grpc", "0", "--wyoming", "0").ready() as serving:
         address = serving.wait_for(r"gRPC clients use grpc://(\S+)").group(1)
         port = int(serving.wait_for(r"Wyoming clients use tcp://127\.0\.0\.1:(\d+)").group(1))
         with serving.client() as client:

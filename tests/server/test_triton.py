@@ -21,7 +21,7 @@ from tritonclient.utils import InferenceServerException
 from engine.errors import EngineUnavailable
 from engine.protocol.request import Voice
 from server.settings import SettingsError
-from tests.server.scripted_server import TIMEOUT, ScriptedServer, scripted_server
+from tests.server.scripted_listeners import TIMEOUT, ListeningServer, listening_server
 from tests.server.serving import SPEECH
 from tests.support.scripted_engine import ScriptedEngine, Take, info
 
@@ -34,27 +34,27 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ScriptedServer]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ListeningServer]:
     with pytest.MonkeyPatch.context() as patch:
-        async with scripted_server(tmp_path_factory.mktemp("voices"), patch, grpc={"port": 0}, **KEYS) as server:
+        async with listening_server(tmp_path_factory.mktemp("voices"), patch, grpc={"port": 0}, **KEYS) as server:
             server.client.headers["Authorization"] = AUTHORIZED["authorization"]
             yield server
 
 
 @pytest.fixture
-def server(shared: ScriptedServer) -> ScriptedServer:
+def server(shared: ListeningServer) -> ListeningServer:
     """The shared server, whose engine has received nothing."""
     shared.engine.streams.clear()
     return shared
 
 
-def address_of(server: ScriptedServer) -> str:
+def address_of(server: ListeningServer) -> str:
     assert server.sockets.grpc is not None
     return f"127.0.0.1:{server.sockets.grpc.getsockname()[1]}"
 
 
 @asynccontextmanager
-async def connected(server: ScriptedServer) -> AsyncIterator[triton_aio.InferenceServerClient]:
+async def connected(server: ListeningServer) -> AsyncIterator[triton_aio.InferenceServerClient]:
     async with asyncio.timeout(TIMEOUT), triton_aio.InferenceServerClient(address_of(server)) as client:
         yield client
 
@@ -91,13 +91,13 @@ def samples_of(responses: list[Any], output: str = "pcm", request_id: str = "") 
 PCM = [triton.InferRequestedOutput("pcm")]
 
 
-async def http_samples(server: ScriptedServer, text: str = TEXT, **fields: Any) -> np.ndarray:
+async def http_samples(server: ListeningServer, text: str = TEXT, **fields: Any) -> np.ndarray:
     body = {"input": text, "response_format": "pcm", **fields}
     response = await server.client.post(SPEECH, json=body)
     return np.frombuffer(response.raise_for_status().content, "<i2")
 
 
-async def test_describes_the_server_and_the_model(server: ScriptedServer) -> None:
+async def test_describes_the_server_and_the_model(server: ListeningServer) -> None:
     async with connected(server) as client:
         assert await client.is_server_live()
         described = await client.get_server_metadata(headers=AUTHORIZED)
@@ -115,7 +115,7 @@ async def test_describes_the_server_and_the_model(server: ScriptedServer) -> Non
 async def test_is_ready_as_http_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ScriptedEngine()
     monkeypatch.setattr(engine, "stats", lambda timeout: asyncio.sleep(0, {}))
-    async with scripted_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
         assert await client.is_server_ready()
 
         def fail() -> None:
@@ -126,7 +126,7 @@ async def test_is_ready_as_http_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert not await client.is_model_ready("model")
 
 
-async def test_streams_the_audio_of_http(server: ScriptedServer) -> None:
+async def test_streams_the_audio_of_http(server: ListeningServer) -> None:
     async with connected(server) as client:
         responses = await stream(client, request(outputs=PCM, request_id="one", parameters={"seed": 7}))
     assert len(responses) > 2
@@ -139,21 +139,21 @@ async def test_streams_the_audio_of_http(server: ScriptedServer) -> None:
     assert (outcome["outcome"], outcome["finish"]) == ("completed", "stop")
 
 
-async def test_the_default_output_is_float32(server: ScriptedServer) -> None:
+async def test_the_default_output_is_float32(server: ListeningServer) -> None:
     async with connected(server) as client:
         waveform = samples_of(await stream(client, request()), "waveform")
     assert waveform.dtype == np.float32
     assert np.allclose(waveform, (await http_samples(server)) / 32767)
 
 
-async def test_one_response_has_the_complete_audio_of_a_unary_call(server: ScriptedServer) -> None:
+async def test_one_response_has_the_complete_audio_of_a_unary_call(server: ListeningServer) -> None:
     async with connected(server) as client:
         result = await client.infer("tts-1", request()["inputs"], outputs=PCM, headers=AUTHORIZED)
     assert result.get_response().model_name == "model"
     assert np.array_equal(result.as_numpy("pcm"), await http_samples(server))
 
 
-async def test_requests_of_one_stream_run_at_the_same_time(server: ScriptedServer) -> None:
+async def test_requests_of_one_stream_run_at_the_same_time(server: ListeningServer) -> None:
     texts = {"a": TEXT, "b": "Another text.", "c": "A third one, in the same stream."}
     requests = [request(text, request_id=name, outputs=PCM) for name, text in texts.items()]
     async with connected(server) as client:
@@ -168,7 +168,7 @@ async def test_inputs_and_parameters_are_fields_of_a_speech_request(
     engine = ScriptedEngine(description=info(speakers=("ava", "Emma"), languages=("English", "German")))
     inputs = [tensor("voice", "BYTES", "emma"), tensor("seed", "INT64", 3), tensor("temperature", "FP32", 0.5)]
     parameters = {"language": "german", "max_new_tokens": 40, "non_streaming_mode": True, "sample_rate": 8000}
-    async with scripted_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
         [*_, (last, _)] = await stream(client, request("Guten Tag.", *inputs, parameters=parameters))
     assert last.get_response().parameters["sample_rate"].int64_param == 8000
     received = engine.streams[0].request
@@ -196,7 +196,7 @@ async def test_inputs_of_other_models_for_triton_clone_a_recording(
         tensor("reference_wav", "FP32", *recording, shape=(1, 40_000)),
         tensor("reference_wav_len", "INT32", 32_000, shape=(1, 1)),
     ]
-    async with scripted_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
         responses = await stream(client, {"model_name": "model", "inputs": inputs})
     assert all(error is None for _, error in responses)
     [(samples, rate, transcript)] = received
@@ -221,7 +221,7 @@ async def in_thread(work: Callable[[], Any]) -> Any:
         return await asyncio.to_thread(work)
 
 
-async def test_an_empty_final_response_follows_if_the_client_asks(server: ScriptedServer) -> None:
+async def test_an_empty_final_response_follows_if_the_client_asks(server: ListeningServer) -> None:
     """With the client that has threads, and a callback for each response."""
 
     def infer() -> list[Any]:
@@ -265,7 +265,7 @@ ERRORS: list[tuple[dict[str, Any], grpc.StatusCode, str]] = [
 
 @pytest.mark.parametrize(("wrong", "status", "code"), ERRORS)
 async def test_an_invalid_request_ends_with_a_status_or_an_error_in_the_stream(
-    server: ScriptedServer, wrong: dict[str, Any], status: grpc.StatusCode, code: str
+    server: ListeningServer, wrong: dict[str, Any], status: grpc.StatusCode, code: str
 ) -> None:
     async with connected(server) as client:
         received, message = await failure_of(client.infer(**wrong, headers=AUTHORIZED))
@@ -299,7 +299,7 @@ def raw_request(**fields: Any) -> service_pb2.ModelInferRequest:
     ],
     ids=["short", "length", "empty", "shape", "too many", "not whole", "type", "shared memory"],
 )
-async def test_malformed_tensors_are_refused(server: ScriptedServer, raw: list[bytes], fields: dict[str, Any]) -> None:
+async def test_malformed_tensors_are_refused(server: ListeningServer, raw: list[bytes], fields: dict[str, Any]) -> None:
     message = raw_request(**fields)
     message.raw_input_contents.extend(raw)
     async with grpc.aio.insecure_channel(address_of(server)) as channel:
@@ -315,7 +315,7 @@ async def test_malformed_tensors_are_refused(server: ScriptedServer, raw: list[b
     assert trailing["error-code"] in ("invalid_value", "not_supported")
 
 
-async def test_contents_that_are_not_raw_are_read_too(server: ScriptedServer) -> None:
+async def test_contents_that_are_not_raw_are_read_too(server: ListeningServer) -> None:
     contents = service_pb2.InferTensorContents(bytes_contents=[TEXT.encode()])
     async with grpc.aio.insecure_channel(address_of(server)) as channel:
         infer = channel.unary_unary(
@@ -328,7 +328,7 @@ async def test_contents_that_are_not_raw_are_read_too(server: ScriptedServer) ->
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "the-key"}])
-async def test_every_call_but_health_checks_needs_the_key(server: ScriptedServer, headers: dict[str, str]) -> None:
+async def test_every_call_but_health_checks_needs_the_key(server: ListeningServer, headers: dict[str, str]) -> None:
     async with connected(server) as client:
         assert await client.is_server_live(headers=headers)
         await client.is_server_ready(headers=headers)
@@ -346,7 +346,7 @@ async def test_every_call_but_health_checks_needs_the_key(server: ScriptedServer
 
 
 @pytest.mark.parametrize("way", ["cancel", "unary", "disconnect", "threads"])
-async def test_a_cancelled_call_frees_its_slot_at_once(server: ScriptedServer, way: str) -> None:
+async def test_a_cancelled_call_frees_its_slot_at_once(server: ListeningServer, way: str) -> None:
     server.engine.scripts = [lambda text: Take(100, stalls_after=2)]
     left = {"outcome": "client_left", "task": "CustomVoice"}
     before = await server.metric("sonant_requests_total", **left)
@@ -366,15 +366,14 @@ async def test_a_cancelled_call_frees_its_slot_at_once(server: ScriptedServer, w
             else:
                 await client.close()
     await server.until_cancelled()
-    while await server.metric("sonant_requests_total", **left) != before + 1:
-        await asyncio.sleep(0.005)
+    await server.until_metric(before + 1, "sonant_requests_total", **left)
     assert await server.metric("sonant_requests_running") == 0
 
 
 async def test_a_client_that_does_not_read_loses_its_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ScriptedEngine([lambda text: Take(1000)])
     settings: dict[str, Any] = {"grpc": {"port": 0}, "limits": {"stalled_seconds": 0.2}, "guards": "off"}
-    async with scripted_server(tmp_path, monkeypatch, engine, **settings) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, engine, **settings) as server, connected(server) as client:
         responses = client.stream_infer(each(request()))
         await server.until_cancelled()
         responses.cancel()
@@ -392,7 +391,7 @@ def cancel_after_first_response(address: str) -> None:
 async def test_a_full_queue_refuses_the_next_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"max_running": 1, "max_waiting": 0, "client_share": 1.0}
     engine = ScriptedEngine([lambda text: Take(100, stalls_after=1)])
-    async with scripted_server(tmp_path, monkeypatch, engine, grpc={"port": 0}, limits=limits) as server:
+    async with listening_server(tmp_path, monkeypatch, engine, grpc={"port": 0}, limits=limits) as server:
         body = {"input": TEXT, "response_format": "pcm"}
         async with server.client.stream("POST", SPEECH, json=body) as response, connected(server) as client:
             assert response.status_code == 200
@@ -406,7 +405,7 @@ async def test_an_idle_stream_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield {}
 
     settings: dict[str, Any] = {"grpc": {"port": 0}, "limits": {"live_idle_seconds": 0.1}}
-    async with scripted_server(tmp_path, monkeypatch, **settings) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, **settings) as server, connected(server) as client:
         assert "live_idle_seconds" in (await failure_of(anext(aiter(client.stream_infer(never())))))[1]
 
 
@@ -414,7 +413,7 @@ async def test_calls_in_flight_end_with_a_status_when_the_server_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = ScriptedEngine([lambda text: Take(100, stalls_after=1)])
-    async with scripted_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, engine, grpc={"port": 0}) as server, connected(server) as client:
         responses = aiter(client.stream_infer(each(request())))
         assert (await anext(responses))[1] is None
         server.server.should_exit = True
@@ -425,17 +424,17 @@ async def test_calls_in_flight_end_with_a_status_when_the_server_stops(
 async def test_other_machines_are_allowed_as_for_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exposed = {"port": 0, "host": "0.0.0.0"}
     with pytest.raises(SettingsError, match=r"grpc\.host"):
-        async with scripted_server(tmp_path, monkeypatch, grpc=exposed):
+        async with listening_server(tmp_path, monkeypatch, grpc=exposed):
             pass
-    async with scripted_server(tmp_path, monkeypatch, grpc=exposed, **KEYS) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, grpc=exposed, **KEYS) as server, connected(server) as client:
         assert await client.is_server_live()
 
 
 async def test_a_port_in_use_is_an_error(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ListeningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert server.sockets.grpc is not None
     port = server.sockets.grpc.getsockname()[1]
     with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-        async with scripted_server(tmp_path, monkeypatch, grpc={"port": port}):
+        async with listening_server(tmp_path, monkeypatch, grpc={"port": port}):
             pass

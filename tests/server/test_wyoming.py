@@ -24,7 +24,7 @@ from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, Synthesize
 
 from engine.protocol.speech_profile import SpeechProfile
 from server.settings import SettingsError
-from tests.server.scripted_server import TIMEOUT, ScriptedServer, scripted_server
+from tests.server.scripted_listeners import TIMEOUT, ListeningServer, listening_server
 from tests.server.serving import SPEECH
 from tests.support.scripted_engine import PACE, ScriptedEngine, Take, good, info
 
@@ -44,27 +44,27 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ScriptedServer]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ListeningServer]:
     with pytest.MonkeyPatch.context() as patch:
-        async with scripted_server(tmp_path_factory.mktemp("voices"), patch, wyoming={"port": 0}) as server:
+        async with listening_server(tmp_path_factory.mktemp("voices"), patch, wyoming={"port": 0}) as server:
             yield server
 
 
 @pytest.fixture
-def server(shared: ScriptedServer) -> ScriptedServer:
+def server(shared: ListeningServer) -> ListeningServer:
     """The shared server, whose engine has received nothing."""
     shared.engine.streams.clear()
     return shared
 
 
-def port_of(server: ScriptedServer) -> int:
+def port_of(server: ListeningServer) -> int:
     assert server.sockets.wyoming is not None
     port: int = server.sockets.wyoming.getsockname()[1]
     return port
 
 
 @asynccontextmanager
-async def connected(server: ScriptedServer) -> AsyncIterator[AsyncTcpClient]:
+async def connected(server: ListeningServer) -> AsyncIterator[AsyncTcpClient]:
     async with asyncio.timeout(TIMEOUT), AsyncTcpClient("127.0.0.1", port_of(server)) as client:
         yield client
 
@@ -90,12 +90,12 @@ async def receive(client: AsyncTcpClient, last: str = "audio-stop") -> Answer:
     return answer
 
 
-async def http_audio(server: ScriptedServer, text: str = TEXT) -> bytes:
+async def http_audio(server: ListeningServer, text: str = TEXT) -> bytes:
     response = await server.client.post(SPEECH, json={"input": text, "response_format": "pcm"})
     return response.raise_for_status().content
 
 
-async def error_of(server: ScriptedServer, *events: Eventable | Event) -> str | None:
+async def error_of(server: ListeningServer, *events: Eventable | Event) -> str | None:
     """The code of the error that ends a connection after ``events``."""
     async with connected(server) as client:
         await send(client, *events)
@@ -106,7 +106,7 @@ async def error_of(server: ScriptedServer, *events: Eventable | Event) -> str | 
     return answer.error.code
 
 
-async def test_speaks_a_text_with_the_audio_of_http(server: ScriptedServer) -> None:
+async def test_speaks_a_text_with_the_audio_of_http(server: ListeningServer) -> None:
     async with connected(server) as client:
         await send(client, Synthesize(TEXT))
         answer = await receive(client)
@@ -118,7 +118,7 @@ async def test_speaks_a_text_with_the_audio_of_http(server: ScriptedServer) -> N
     assert (first.text, first.speaker) == (second.text, second.speaker) == (TEXT, "ava")
 
 
-async def test_a_connection_serves_several_requests(server: ScriptedServer) -> None:
+async def test_a_connection_serves_several_requests(server: ListeningServer) -> None:
     async with connected(server) as client:
         await send(client, Ping("a"), Synthesize("One."), Event("unknown-event"), Synthesize("Two, three."))
         assert await client.read_event() == Pong("a").event()
@@ -136,7 +136,7 @@ async def test_info_lists_the_voices_with_language_codes(tmp_path: Path, monkeyp
         embedding_width=4,
     )
     engine = ScriptedEngine(description=description)
-    async with scripted_server(tmp_path, monkeypatch, engine, wyoming={"port": 0}) as server:
+    async with listening_server(tmp_path, monkeypatch, engine, wyoming={"port": 0}) as server:
         for name, width in (("anna", 4), ("other", 3)):
             await store_voice(tmp_path, name, width)
         async with connected(server) as client:
@@ -147,6 +147,23 @@ async def test_info_lists_the_voices_with_language_codes(tmp_path: Path, monkeyp
     assert program.supports_synthesize_streaming
     assert [voice.name for voice in program.voices] == ["ava", "Emma", "anna"]
     assert all(voice.installed and voice.languages == ["en", "de"] for voice in program.voices)
+
+
+async def test_a_client_selects_one_of_several_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engines = {name: ScriptedEngine(description=info(speakers=(name,))) for name in ("small", "large")}
+    models = [{"name": name, "engine": {"model": f"org/{name}"}} for name in engines]
+    async with listening_server(tmp_path, monkeypatch, engines, wyoming={"port": 0}, models=models) as server:
+        async with connected(server) as client:
+            await send(client, Describe(), Synthesize(TEXT), Event("select-program", {"name": "large"}))
+            event = await client.read_event()
+            assert event is not None
+            assert [program.name for program in Info.from_event(event).tts] == ["small", "large"]
+            assert (await receive(client)).audio
+            await send(client, Synthesize(TEXT), SynthesizeStart(), SynthesizeChunk(TEXT), SynthesizeStop())
+            assert (await receive(client)).audio
+            assert (await receive(client, "synthesize-stopped")).audio
+        assert await error_of(server, Event("select-program", {"name": "other"})) == "model_not_found"
+    assert [len(engine.streams) for engine in engines.values()] == [1, 2]
 
 
 async def store_voice(folder: Path, name: str, width: int) -> None:
@@ -173,7 +190,7 @@ async def test_voice_and_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, voice: SynthesizeVoice, speaker: str, language: str
 ) -> None:
     engine = ScriptedEngine(description=info(speakers=("ava", "Emma")))
-    running = scripted_server(tmp_path, monkeypatch, engine, wyoming={"port": 0})
+    running = listening_server(tmp_path, monkeypatch, engine, wyoming={"port": 0})
     async with running as server, connected(server) as client:
         await send(client, Synthesize(TEXT, voice=voice))
         assert (await receive(client)).error is None
@@ -182,7 +199,7 @@ async def test_voice_and_language(
     assert {(each.request.speaker, each.request.language) for each in engine.streams} == {(speaker, language)}
 
 
-async def test_streaming_text_as_home_assistant_sends_it(server: ScriptedServer) -> None:
+async def test_streaming_text_as_home_assistant_sends_it(server: ListeningServer) -> None:
     """Also the whole text once more before the end, which is not spoken again."""
     chunks = [TEXT[start : start + 5] for start in range(0, len(TEXT), 5)]
     server.engine.scripts = [lambda text: good(TEXT)] * 2
@@ -198,7 +215,7 @@ async def test_streaming_text_as_home_assistant_sends_it(server: ScriptedServer)
     assert await server.metric("sonant_live_sessions_total", outcome="completed") == before + 2
 
 
-async def test_the_engine_gets_live_text_before_it_is_complete(server: ScriptedServer) -> None:
+async def test_the_engine_gets_live_text_before_it_is_complete(server: ListeningServer) -> None:
     server.engine.scripts = [lambda text: good(TEXT)]
     async with connected(server) as client:
         await send(client, SynthesizeStart(), SynthesizeChunk(TEXT[:40]))
@@ -226,7 +243,7 @@ async def test_the_engine_gets_live_text_before_it_is_complete(server: ScriptedS
     ],
 )
 async def test_an_invalid_request_ends_with_an_error(
-    server: ScriptedServer, events: list[Eventable | Event], code: str
+    server: ListeningServer, events: list[Eventable | Event], code: str
 ) -> None:
     assert await error_of(server, *events) == code
     assert not server.engine.streams
@@ -247,16 +264,16 @@ async def test_an_invalid_request_ends_with_an_error(
     ],
     ids=["HTTP request of a web page", "list", "type", "data", "negative", "text", "data list", "long line"],
 )
-async def test_bytes_that_are_no_event_end_the_connection(server: ScriptedServer, data: bytes) -> None:
+async def test_bytes_that_are_no_event_end_the_connection(server: ListeningServer, data: bytes) -> None:
     assert await raw_error(server, data) == "invalid_event"
     assert not server.engine.streams
 
 
-async def test_refuses_large_events_before_it_reads_them(server: ScriptedServer) -> None:
+async def test_refuses_large_events_before_it_reads_them(server: ListeningServer) -> None:
     assert await raw_error(server, b'{"type": "ping", "payload_length": 3000000000}\n') == "request_too_large"
 
 
-async def raw_error(server: ScriptedServer, data: bytes) -> str:
+async def raw_error(server: ListeningServer, data: bytes) -> str:
     """The code of the error that answers ``data``; asserts that the server then closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
     writer.write(data)
@@ -269,7 +286,7 @@ async def raw_error(server: ScriptedServer, data: bytes) -> str:
 
 
 @pytest.mark.parametrize("live", [False, True])
-async def test_a_client_that_disconnects_frees_its_slot(server: ScriptedServer, live: bool) -> None:
+async def test_a_client_that_disconnects_frees_its_slot(server: ListeningServer, live: bool) -> None:
     server.engine.scripts = [lambda text: Take(100, stalls_after=1)]
     left = {"outcome": "client_left", "task": "CustomVoice"}
     before = await server.metric("sonant_requests_total", **left)
@@ -280,14 +297,14 @@ async def test_a_client_that_disconnects_frees_its_slot(server: ScriptedServer, 
             await send(client, Synthesize(TEXT))
         await client.read_event()
     await server.until_cancelled()
+    await server.until_metric(before + 1, "sonant_requests_total", **left)
     assert await server.metric("sonant_requests_running") == 0
-    assert await server.metric("sonant_requests_total", **left) == before + 1
 
 
 async def test_a_client_that_does_not_read_loses_its_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ScriptedEngine([lambda text: Take(1000)])
     settings: dict[str, Any] = {"wyoming": {"port": 0}, "limits": {"stalled_seconds": 0.2}, "guards": "off"}
-    async with scripted_server(tmp_path, monkeypatch, engine, **settings) as server:
+    async with listening_server(tmp_path, monkeypatch, engine, **settings) as server:
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", port_of(server)))
@@ -300,21 +317,20 @@ async def test_waits_in_the_queue_of_http_and_is_refused_when_it_is_full(
 ) -> None:
     limits = {"max_running": 1, "max_waiting": 1, "client_share": 1.0}
     engine = ScriptedEngine([lambda text: Take(100, stalls_after=1)])
-    async with scripted_server(tmp_path, monkeypatch, engine, wyoming={"port": 0}, limits=limits) as server:
+    async with listening_server(tmp_path, monkeypatch, engine, wyoming={"port": 0}, limits=limits) as server:
         body = {"input": TEXT, "response_format": "pcm"}
         async with connected(server) as waiting:
             async with server.client.stream("POST", SPEECH, json=body) as response:
                 assert response.status_code == 200
                 await send(waiting, Synthesize(TEXT))
-                while await server.metric("sonant_requests_waiting") != 1:
-                    await asyncio.sleep(0.005)
+                await server.until_metric(1, "sonant_requests_waiting")
                 assert await error_of(server, Synthesize(TEXT)) == "rate_limit_exceeded"
             assert (await receive(waiting)).audio
 
 
 async def test_an_incomplete_event_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"request_seconds": 0.1, "live_idle_seconds": 0.1}
-    async with scripted_server(tmp_path, monkeypatch, wyoming={"port": 0}, limits=limits) as server:
+    async with listening_server(tmp_path, monkeypatch, wyoming={"port": 0}, limits=limits) as server:
         assert await raw_error(server, b'{"type": "ping", "data_length": 9}\n') == "request_timeout"
         assert await error_of(server, SynthesizeStart(), SynthesizeChunk("Hello")) == "session_idle"
 
@@ -322,7 +338,7 @@ async def test_an_incomplete_event_times_out(tmp_path: Path, monkeypatch: pytest
 async def test_an_idle_connection_makes_room_for_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ScriptedEngine([lambda text: Take(100, stalls_after=1)] * 16)
     limits = {"max_connections": 16, "max_running": 20}
-    async with scripted_server(tmp_path, monkeypatch, engine, wyoming={"port": 0}, limits=limits) as server:
+    async with listening_server(tmp_path, monkeypatch, engine, wyoming={"port": 0}, limits=limits) as server:
         clients = [AsyncTcpClient("127.0.0.1", port_of(server)) for _ in range(17)]
         for client in clients:
             await client.connect()
@@ -341,7 +357,7 @@ async def test_requests_in_flight_end_with_an_error_when_the_server_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = ScriptedEngine([lambda text: Take(100, stalls_after=1)])
-    running = scripted_server(tmp_path, monkeypatch, engine, wyoming={"port": 0})
+    running = listening_server(tmp_path, monkeypatch, engine, wyoming={"port": 0})
     async with running as server, connected(server) as speaking, connected(server) as idle:
         await send(idle, Ping())
         await idle.read_event()
@@ -361,9 +377,9 @@ async def test_other_machines_are_allowed_only_explicitly(
 ) -> None:
     exposed = {"port": 0, "host": "0.0.0.0"}
     with pytest.raises(SettingsError, match=r"wyoming\.allow_unauthenticated"):
-        async with scripted_server(tmp_path, monkeypatch, wyoming=exposed, allow_unauthenticated=True, **keys):
+        async with listening_server(tmp_path, monkeypatch, wyoming=exposed, allow_unauthenticated=True, **keys):
             pass
     allowed = {**exposed, "allow_unauthenticated": True}
-    async with scripted_server(tmp_path, monkeypatch, wyoming=allowed, **keys) as server, connected(server) as client:
+    async with listening_server(tmp_path, monkeypatch, wyoming=allowed, **keys) as server, connected(server) as client:
         await send(client, Synthesize(TEXT))
         assert (await receive(client)).audio
