@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from engine.errors import EngineError
 from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo
+from server.limits import Limits
 from server.references.library import Decode, ReferenceLibrary
-from server.settings import Limits, Settings
+from server.settings import Settings
 from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
 

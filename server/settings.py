@@ -19,12 +19,11 @@ from pydantic_settings import SettingsError as SourceError
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
-from server.limits import Limits as Limits
+from server.limits import Limits
+from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
 from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
-
-DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"
 
 _PREFIX = "SONANT_"
 _NESTED = "__"
@@ -80,16 +79,14 @@ class Settings(BaseSettings):
         None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
     )
     ignored_fields: tuple[str, ...] = Field(
-        (
-            "download_format",
-            "lang_code",
-            "normalization_options",
-            "return_download_link",
-            "stream_options",
-            "user",
-            "volume_multiplier",
-        ),
-        description="Request fields that are accepted and ignored, because clients of other servers send them.",
+        (),
+        description="Request fields that are accepted and ignored, in addition to those that well-known clients send "
+        "(`lang_code`, `metadata`, `user` and others).",
+    )
+    unknown_fields: Literal["error", "ignore"] = Field(
+        "error",
+        description="What to do with other unknown fields of speech requests. `error`: refuse the request, so that no "
+        "typing error goes unnoticed. `ignore`: ignore them, and name them in the header `X-Ignored-Fields`.",
     )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
@@ -198,11 +195,12 @@ def resolve_model(model: str, folder: Path) -> str:
 def load_settings(config: Path | None = None, flags: dict[str, Any] | None = None) -> Settings:
     """Load and validate the settings. ``flags`` is nested like the settings and overrides all other sources.
 
+    config: a file, or the name of an included configuration; None: the pocket checkpoint's.
+
     Raises SettingsError for an unreadable file, an unknown key or an invalid value.
     """
-    path = config or _default_config(flags or {})
-    if path is not None:
-        _check_file(path)
+    path = DEFAULT_CONFIG if config is None else find_config(config)
+    _check_file(path)
     _refuse_unknown_variables()
 
     class Configured(Settings):
@@ -217,7 +215,7 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     except yaml.YAMLError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (TypeError, ValueError):
-        raise SettingsError(f"{path or 'settings'}: must be a mapping of settings") from None
+        raise SettingsError(f"{path}: must be a mapping of settings") from None
     settings.engine.model = resolve_model(settings.engine.model, Path.cwd())
     return settings
 
@@ -228,16 +226,11 @@ def _check_file(path: Path) -> None:
         read_regular(path, _MAX_CONFIG_BYTES)
     except FileNotFoundError:
         raise SettingsError(
-            f"the configuration file {path} does not exist: set another one with --config, or a checkpoint with --model"
+            f"the configuration file {path} does not exist: set another one with --config, or one that is included: "
+            f"{', '.join(config_names())}"
         ) from None
     except OSError as error:
         raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
-
-
-def _default_config(flags: dict[str, Any]) -> Path | None:
-    """Return the default configuration file. None if a model is set and the file does not exist, as in a wheel."""
-    has_model = "model" in flags.get("engine", {}) or f"{_PREFIX}ENGINE{_NESTED}MODEL" in os.environ
-    return None if has_model and not DEFAULT_CONFIG.is_file() else DEFAULT_CONFIG
 
 
 def _refuse_unknown_variables() -> None:

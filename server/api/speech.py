@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from server.api.json_body import json_bytes
 from server.api.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
+from server.request_models.field_names import unknown_fields
 from server.request_models.json_object import parse_body, parse_json_object
 from server.request_models.speech import SpeechBody, parse_speech
 from server.services import services_of
@@ -38,7 +39,7 @@ async def create_speech(request: Request) -> Response:
     services.outcomes.add_running(record)
 
     def parse(raw: bytes) -> SpeechBody:
-        return parse_speech(parse_json_object(raw), settings.limits, settings.ignored_fields)
+        return parse_speech(parse_json_object(raw), settings.limits, unknown_fields(settings))
 
     body = await parse_body(parse, raw)
     return SpeechResponse(body, services.model(body.model), services, record)

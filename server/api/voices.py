@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from server.api.json_body import JsonBytes
 from server.api.openapi import BODY_ERRORS, VOICE_NOT_OWNED, body_of, errors, form_of
 from server.api.responses import BuiltInVoice, DeletedVoice, StoredVoiceCard, VoiceEmbedding, VoiceList
-from server.errors import ApiError, shown
+from server.errors import ApiError
 from server.http.clients import client_of
 from server.http.disconnect import cancel_on_disconnect
 from server.request_models.json_object import parse_json_object
@@ -23,7 +23,8 @@ from server.services import Services, ServicesOf
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.voices import cards
 from server.voices.create import origin_of, read_form, voice_from
-from server.voices.store import NAME, VoiceStore, is_name, name_reserved
+from server.voices.names import check_display_name, folded, voice_id
+from server.voices.store import VoiceStore, name_reserved
 from server.voices.stored_voice import MAX_CONSENT, StoredVoice
 
 router = APIRouter(prefix="/v1/audio/voices")
@@ -31,7 +32,7 @@ router = APIRouter(prefix="/v1/audio/voices")
 T = TypeVar("T")
 
 _FIELDS = {
-    "name": "1 to 64 of a-z, 0-9, _ and -; also the voice's id",
+    "name": "1 to 100 visible characters without +; the voice's id is derived from it",
     "speaker_embedding": "a JSON list of numbers, instead of audio_sample",
     "ref_text": "transcript of audio_sample; requests that use the voice then clone in context",
     "consent": "stored with the voice, such as the id of a consent recording",
@@ -82,11 +83,13 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
     origin = origin_of(form)
     shared = _is_shared(form.flag("shared"), request, services)
     store = model.voices.store(_owner(request))
-    name = await _check_name(form.text("name", 256), store, shared, model)
+    name = check_display_name(form.text("name", 256))
+    await _check_free(name, store, shared, model)
     consent = form.text("consent", MAX_CONSENT)
     voice = await _created(lambda: voice_from(form, model), request, services)
     stored = StoredVoice(
-        name=name,
+        name=voice_id(name),
+        display_name=name,
         origin=origin,
         created_at=int(time.time()),
         model=model.name,
@@ -129,12 +132,15 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
     body = await asyncio.to_thread(lambda: parse_blend(parse_json_object(raw)))
     store = model.voices.store(owner)
     shared = _is_shared(body.shared, request, services)
-    name = None if body.name is None else await _check_name(body.name, store, shared, model)
+    name = None if body.name is None else check_display_name(body.name)
+    if name is not None:
+        await _check_free(name, store, shared, model)
     embedding = await _created(lambda: model.voices.blended(body.voices, owner), request, services)
     if name is None:
         return cards.embedding_card(embedding.tolist(), model.name)
     stored = StoredVoice(
-        name=name,
+        name=voice_id(name),
+        display_name=name,
         origin="blend",
         created_at=int(time.time()),
         model=model.name,
@@ -147,34 +153,36 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
     return cards.stored_card(stored, info)
 
 
-@router.head("/{voice_id}", include_in_schema=False)
-@router.get("/{voice_id}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
-async def get_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
-    """Return one voice."""
+@router.head("/{name}", include_in_schema=False)
+@router.get("/{name}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
+async def get_voice(name: str, request: Request, services: ServicesOf) -> dict[str, Any]:
+    """Return one voice, by its id or its name."""
     model, owner = services.model(), _owner(request)
     info = model.info
-    if speaker := model.voices.speaker(voice_id):
+    if speaker := model.voices.speaker(name):
         return cards.built_in_card(speaker, services.created)
-    stored = await asyncio.to_thread(model.voices.store(owner).get, voice_id.lower())
+    stored = await asyncio.to_thread(model.voices.store(owner).get, name)
     if stored is None:
-        raise await model.voices.not_found(voice_id, owner, "voice_id")
+        raise await model.voices.not_found(name, owner, "voice_id")
     return cards.stored_card(stored, info)
 
 
-@router.delete("/{voice_id}", response_model=DeletedVoice, responses=errors(400, 404, 503) | VOICE_NOT_OWNED)
-async def delete_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
+@router.delete("/{name}", response_model=DeletedVoice, responses=errors(400, 404, 503) | VOICE_NOT_OWNED)
+async def delete_voice(name: str, request: Request, services: ServicesOf) -> dict[str, Any]:
     """Delete a stored voice. Requests in flight that use it continue.
 
     With several API keys a key can delete only voices that it stored.
     """
     model, owner = services.model(), _owner(request)
-    if model.voices.speaker(voice_id) is not None:
-        message = f"voice '{voice_id}' is built into the checkpoint and cannot be deleted"
+    if model.voices.speaker(name) is not None:
+        message = f"voice '{name}' is built into the checkpoint and cannot be deleted"
         raise ApiError(message, param="voice_id", code="voice_built_in")
-    name = voice_id.lower()
-    if not await asyncio.to_thread(model.voices.store(owner).remove, name):
-        raise await model.voices.not_found(voice_id, owner, "voice_id")
-    return cards.deleted_card(name)
+    store, identifier = model.voices.store(owner), voice_id(name)
+    if identifier != folded(name) and await asyncio.to_thread(store.get, name) is None:
+        raise await model.voices.not_found(name, owner, "voice_id")
+    if not await asyncio.to_thread(store.remove, identifier):
+        raise await model.voices.not_found(name, owner, "voice_id")
+    return cards.deleted_card(identifier)
 
 
 def _owner(request: Request) -> str | None:
@@ -192,16 +200,11 @@ def _is_shared(shared: bool | None, request: Request, services: Services) -> boo
     return shared
 
 
-async def _check_name(name: str | None, store: VoiceStore, shared: bool, model: ServedModel) -> str:
-    """Return ``name`` if a voice can be stored under it. Raises ApiError before any work is done for the voice."""
-    if name is None:
-        raise ApiError("name is required", param="name", code="missing_required_parameter")
-    if not is_name(name):
-        raise ApiError(f"name must match {NAME}, got '{shown(name)}'", param="name")
-    if name in model.voices.reserved_names():
+async def _check_free(name: str, store: VoiceStore, shared: bool, model: ServedModel) -> None:
+    """Raise ApiError if no voice can be stored under ``name``, before any work is done for the voice."""
+    if not model.voices.reserved_names().isdisjoint((name.lower(), voice_id(name))):
         raise name_reserved(name)
-    await asyncio.to_thread(store.check_room, name, shared=shared)
-    return name
+    await asyncio.to_thread(store.check_room, voice_id(name), shared=shared)
 
 
 async def _created(create: Callable[[], Coroutine[Any, Any, T]], request: Request, services: Services) -> T:

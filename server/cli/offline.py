@@ -19,11 +19,12 @@ from engine.protocol.samples import to_float32
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
 from server.guards.guard import guarded
+from server.limits import Limits
 from server.long_text.segments import Turn
 from server.references.validation import invalid_recording
 from server.request_models.speech import SpeechBody, parse_speech
 from server.served_model import served_model
-from server.settings import Limits, Settings
+from server.settings import Settings
 from server.startup import START_SECONDS
 from server.synthesis.engine_request import submit
 from server.synthesis.turns import turns_of

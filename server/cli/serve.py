@@ -39,7 +39,8 @@ the server notices that a client does not read."""
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="YAML file of settings. Default: configs/pocket.yaml, the pocket checkpoint.")
+        Path | None,
+        typer.Option(help="YAML file of settings, or name of an included one. Default: pocket, the pocket checkpoint."),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the setting host.")] = None,
     port: Annotated[
@@ -72,7 +73,7 @@ def serve(
         _check_exposure(listener, settings, protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Sonant serves {settings.model_name} on {_address(listener)}")
+    report(f"Loading {settings.model_name}; listening on {_address(listener)}")
     if not protected and not _is_loopback(listener):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
     supervisor = Supervisor(
@@ -98,9 +99,13 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
         nonlocal failed
         failed = server.should_exit = True
 
+    def ready() -> None:
+        heartbeat.engine_ready()
+        report(f"Sonant serves {settings.model_name} on {_address(listener)}")
+
     try:
         with plain_errors("sonant serve"):
-            app = create_app(settings, on_engine_ready=heartbeat.engine_ready, on_engine_failure=stop)
+            app = create_app(settings, on_engine_ready=ready, on_engine_failure=stop)
     except typer.Exit as error:
         return error.exit_code
     limits = settings.limits

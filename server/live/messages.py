@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.errors import ApiError, shown, shown_value
+from server.request_models.field_names import unknown_fields
 from server.request_models.json_object import parse_json_object
 from server.request_models.speech import SpeechBody, parse_speech
 from server.settings import Settings
@@ -93,7 +94,7 @@ def _speech_body(fields: dict[str, Any], settings: Settings) -> SpeechBody:
     if refused is not None:
         message = f"unknown parameter '{refused}': a live session does not accept it"
         raise ApiError(message, param=refused, code="unknown_parameter")
-    return parse_speech({**fields, "input": "-"}, settings.limits, settings.ignored_fields)
+    return parse_speech({**fields, "input": "-"}, settings.limits, unknown_fields(settings))
 
 
 def _text(fields: dict[str, Any]) -> str:

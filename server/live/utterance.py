@@ -185,11 +185,13 @@ class LiveUtterance:
         return self._live_stream
 
     async def _send(self, utterance: Utterance, ticket: AdmissionTicket) -> None:
-        start = {
+        start: dict[str, Any] = {
             "format": self._body.response_format,
             "sample_rate": utterance.sample_rate,
             "request_id": self._record.id,
         }
+        if self._body.ignored:
+            start["ignored_fields"] = self._body.ignored
         await self._receiver.send_event({"type": "audio.start", **start})
         async for piece in utterance.encoded():
             ticket.begin_client_wait()

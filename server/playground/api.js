@@ -39,6 +39,8 @@ export async function storeVoice(fields) {
 /** Request speech. Resolves to a response whose body streams. */
 export function speech(body, id, signal) {
   const headers = { "Content-Type": "application/json", "X-Request-Id": id };
+  // Load balancers send requests for one voice to one server.
+  if (typeof body.voice === "string") headers["X-Sonant-Voice"] = encodeURIComponent(body.voice);
   return request("v1/audio/speech", { method: "POST", headers, signal, body: JSON.stringify(body) });
 }
 

@@ -115,6 +115,12 @@ class Metrics:
         running.set_function(lambda: admission.running)
         waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", registry=registry)
         waiting.set_function(lambda: admission.waiting)
+        load = Gauge(
+            "sonant_load_ratio",
+            "Running and queued speech requests, divided by the maximum number of running ones. Scale out above 1.",
+            registry=registry,
+        )
+        load.set_function(lambda: admission.ticket_count / admission.max_running)
         self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", "task"], registry=registry)
         open_sessions = Gauge("sonant_live_sessions_open", "Open live sessions.", registry=registry)
         open_sessions.set_function(lambda: len(sessions))

@@ -214,6 +214,13 @@ class RequestRecord:
         """Record that a piece of speech is made again because of ``fault``."""
         self.retries[fault] = self.retries.get(fault, 0) + 1
 
+    def add_reference_change(self, change: str) -> None:
+        """Record that the reference recording of the voice was used differently, once for each ``change``."""
+        if self.reference is None:
+            self.reference = change
+        elif change not in self.reference:
+            self.reference = f"{self.reference}, {change}"
+
     def add_part(self, part: RequestRecord) -> None:
         """Add the finished utterance ``part`` to the totals of this request.
 

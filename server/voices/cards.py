@@ -23,7 +23,7 @@ def stored_card(voice: StoredVoice | VoiceHeader, info: EngineInfo) -> dict[str,
     return {
         "id": voice.name,
         "object": _OBJECT,
-        "name": voice.name,
+        "name": voice.display_name or voice.name,
         "created_at": voice.created_at,
         "type": voice.origin,
         "model": voice.model,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import RequestError
 from engine.protocol.request import (
     CODEBOOKS,
     SAMPLES_PER_FRAME,
@@ -184,7 +185,11 @@ class ScriptedEngine:
     async def encode_reference(
         self, samples: NDArray[np.float32], sample_rate: int, *, codes: bool, transcript: str | None = None
     ) -> Voice:
-        raise NotImplementedError
+        raise RequestError("the scripted checkpoint cannot clone voices")
 
     async def speaker_voice(self, speaker: str) -> Voice:
-        raise NotImplementedError
+        """An embedding that points along an axis of its own for each speaker. It needs an ``embedding_width``."""
+        assert self.info.embedding_width is not None
+        embedding = np.zeros(self.info.embedding_width, np.float32)
+        embedding[self.info.speakers.index(speaker)] = 1
+        return Voice(embedding)
