@@ -51,7 +51,7 @@ class Results:
         rows: list[tuple[object, ...]] = []
         for run in self.dialogues:
             sizes = [len(text) for text in run.texts] or [0]
-            result = run.error or "every word, in order"
+            result = run.error or "every word"
             heard_wrong = self.word_errors.get(run.client, "–")
             rows.append((run.client, run.version, len(sizes), f"{min(sizes)} to {max(sizes)}", result, heard_wrong))
         return table(("client", "version", "requests", "characters in a request", "spoken", "words heard wrong"), rows)
