@@ -140,5 +140,8 @@ class KeyCheck:
         await failure_of(error).response()(scope, receive, send)
 
     def _key_id(self, scope: Scope) -> str | None:
-        key = bearer_key(Headers(scope=scope).get("authorization", ""))
+        headers = Headers(scope=scope)
+        if "authorization" not in headers and (key := headers.get("xi-api-key")) is not None:  # ElevenLabs' clients
+            return self._keys.identify(key.strip())
+        key = bearer_key(headers.get("authorization", ""))
         return None if key is None else self._keys.identify(key)
