@@ -1,4 +1,4 @@
-"""Faulty pieces of speech are made again, as long as nobody has heard them."""
+"""Faulty pieces of speech are generated again unless audio was already sent."""
 
 from __future__ import annotations
 
