@@ -19,7 +19,16 @@ from server.settings import load_settings
 from tests.server.audio_decoding import decode_audio
 
 ROOT = Path(__file__).parents[2]
-BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.toml")
+BUILD_FILES = (
+    ".ci/run",
+    ".dockerignore",
+    "Dockerfile",
+    "Makefile",
+    "compose.yaml",
+    "pyproject.toml",
+    "scripts/image_check.sh",
+    "scripts/install_torch.py",
+)
 INDEX_LIMIT_BYTES = 100 * 10**6
 """PyPI's limit for one file."""
 NEEDS_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "scheduler", "state")}
