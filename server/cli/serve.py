@@ -76,7 +76,7 @@ def serve(
         _check_exposure(listener, settings, protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Loading {settings.model_name}; listening on {url_of(listener)}")
+    report(f"Loading {_names(settings)}; listening on {url_of(listener)}")
     if not protected and not _is_loopback(listener):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
     if warning := folder_warning(settings.voices):
@@ -110,7 +110,7 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
 
     def ready() -> None:
         heartbeat.engine_ready()
-        report(f"Sonant serves {settings.model_name} on {url_of(listener)}")
+        report(f"Sonant serves {_names(settings)} on {url_of(listener)}")
 
     try:
         with plain_errors("sonant serve"):
@@ -175,6 +175,10 @@ def _check_exposure(listener: socket.socket, settings: Settings, protected: bool
         f"host: other machines can reach {settings.host}, and the server has no API key: set SONANT_API_KEY or "
         "keys_file, or allow requests without a key with --allow-unauthenticated (allow_unauthenticated: true)"
     )
+
+
+def _names(settings: Settings) -> str:
+    return ", ".join(model.name for model in settings.all_models)
 
 
 def _is_loopback(listener: socket.socket) -> bool:

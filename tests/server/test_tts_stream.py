@@ -256,3 +256,11 @@ def test_stopping_the_script_stops_the_player_and_the_request(
         with suppress(ProcessLookupError):
             os.killpg(script.pid, signal.SIGKILL)
         script.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize(("voice", "header"), [("emma", "emma"), ('O"Brien', None), ("a\nb: c", None)])
+def test_sends_the_name_of_the_voice_for_load_balancers(
+    stand_in: StandIn, environment: dict[str, str], voice: str, header: str | None
+) -> None:
+    run(environment, "-v", voice, "hello")
+    assert stand_in.headers[0].get("X-Sonant-Voice") == header
