@@ -38,7 +38,7 @@ def services() -> dict[str, Any]:
 
 def test_requests_may_finish_before_docker_kills_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_of(monkeypatch, IMAGE_VARIABLES)
-    assert 0 < settings.limits.drain_seconds < STOP_SECONDS - 1
+    assert 0 < settings.limits.drain_seconds <= STOP_SECONDS - 3  # a second for the engine, and some for a slow machine
     assert settings.host == "0.0.0.0"
 
 

@@ -54,7 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the unpacked wheel of this tree."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=110)
     (archive,) = folder.glob("*.whl")
     unpacked = folder / "unpacked"
     with zipfile.ZipFile(archive) as file:
