@@ -48,7 +48,7 @@ _CREATION_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
 
 @router.head("", include_in_schema=False)
-@router.get("", response_model=VoiceList, responses=errors(404, 429, 503))
+@router.get("", response_model=VoiceList, responses=errors(400, 404, 429, 503))
 async def list_voices(request: Request, services: ServicesOf, model_name: ModelName = None) -> Response:
     """List the model's speakers, then the stored voices that this key may use, oldest first."""
     model = services.model(model_name)
@@ -76,7 +76,7 @@ async def list_voices(request: Request, services: ServicesOf, model_name: ModelN
 @router.post(
     "",
     response_model=StoredVoiceCard,
-    responses=errors(*_CREATION_ERRORS, 409, 507),
+    responses=errors(*_CREATION_ERRORS, 404, 409, 507),
     openapi_extra=form_of(_FIELDS, required=["name"]),
 )
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:
@@ -111,7 +111,7 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
 @router.post(
     "/embedding",
     response_model=VoiceEmbedding,
-    responses=errors(*_CREATION_ERRORS),
+    responses=errors(*_CREATION_ERRORS, 404),
     openapi_extra=form_of({"model": _FIELDS["model"]}, required=["audio_sample"]),
 )
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
@@ -158,7 +158,7 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
 
 
 @router.head("/{name}", include_in_schema=False)
-@router.get("/{name}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
+@router.get("/{name}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(400, 404, 503))
 async def get_voice(name: str, request: Request, services: ServicesOf, model_name: ModelName = None) -> dict[str, Any]:
     """Return one voice, by its id or its name."""
     model, owner = services.model(model_name), _owner(request)
