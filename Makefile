@@ -28,7 +28,7 @@ help:
 	@echo "make lint     ruff, mypy, import contracts, shellcheck"
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
-	@echo "make test-clients  real client packages against a server (their environments: .clients/, 3 GB; needs npm)"
+	@echo "make test-clients  real client packages against a server (their environments: .clients/, 2 GB; needs npm)"
 	@echo "make judge    how well CHECKPOINT=$(CHECKPOINT) speaks, and how fast (ARGS=--quick; weights: .judge/)"
 	@echo "make docs     the site of docs/, into build/docs"
 	@echo "make format   let ruff mend and format the code"

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -44,7 +45,12 @@ class Speaking:
 def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Speaking]:
     engine = ScriptedEngine()
     voices = {"folder": str(tmp_path_factory.mktemp("voices"))}
-    flags = {"engine": {"model": "org/model"}, "voices": voices, "voice_aliases": {"alloy": "ava"}}
+    flags = {
+        "engine": {"model": "org/model"},
+        "voices": voices,
+        "voice_aliases": {"alloy": "ava"},
+        "text": {"soundless": "silence"},
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("server.app.EngineClient", lambda config: engine)
         server = uvicorn.Server(uvicorn.Config(create_app(load_settings(flags=flags)), port=0, log_level="warning"))
@@ -96,6 +102,25 @@ def test_every_piece_of_a_dialogue_is_spoken(speaking: Speaking, client_name: st
             response = client.post("/v1/audio/speech", content=json.dumps(body))
             assert response.status_code == 200, (piece, response.text)
             assert len(response.content) > 2 * 24_000 * 0.1, piece
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("🙂", 0.2), ("...", 0.2), ("** ", 0.2), ("[pause 1.5s]", 1.5)])
+@pytest.mark.parametrize("options", [{"stream": False}, {"timestamp_granularities": ["word"]}])
+def test_a_sentence_without_sound_is_silence(
+    speaking: Speaking, text: str, seconds: float, options: dict[str, Any]
+) -> None:
+    submitted = len(speaking.engine.streams)
+    with speaking.client() as client:
+        response = client.post("/v1/audio/speech", json={"input": text, "response_format": "pcm", **options})
+    assert (response.status_code, response.content) == (200, bytes(round(2 * 24_000 * seconds)))
+    assert len(speaking.engine.streams) == submitted
+
+
+def test_a_turn_without_sound_is_refused(speaking: Speaking) -> None:
+    with speaking.client() as client:
+        turns = [{"input": "Hello.", "voice": "ava"}, {"input": "🙂", "voice": "ava"}]
+        response = client.post("/v1/audio/speech", json={"input": turns})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "nothing_to_speak")
 
 
 def test_every_client_of_the_page_has_a_request() -> None:
