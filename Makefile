@@ -32,7 +32,7 @@ help:
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
 	@echo "make install-check  build the wheel, install it in an empty environment, and speak"
 	@echo "make image-check  build the CPU image, run it, and stop it while it speaks (needs buildah and podman)"
-	@echo "make test-clients  real client packages against a server (their environments: .clients/, 3 GB; needs npm)"
+	@echo "make test-clients  real client packages against a server (their environments: .clients/, 2 GB; needs npm)"
 	@echo "make judge    how well CHECKPOINT=$(CHECKPOINT) speaks, and how fast (ARGS=--quick; weights: .judge/)"
 	@echo "make docs     the site of docs/, into build/docs"
 	@echo "make format   let ruff mend and format the code"
