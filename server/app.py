@@ -27,10 +27,12 @@ from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
-from server.http.keys import KeyCheck, load_keys
+from server.http.keys import KeyCheck
 from server.http.paths import CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
+from server.keys.usage import KeyUsage
+from server.keys.valid_keys import follow_key_file, load_keys
 from server.live.sessions import Sessions
 from server.references.decode import Decoder
 from server.served_model import ServedModel, served_model
@@ -72,8 +74,7 @@ def create_app(
         engine: Engine = EngineClient(settings.engine_config)
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
         decoder = Decoder(settings.limits)
-        several_keys = len(keys) > 1
-        model = served_model(settings, engine, decoder.decode, several_keys=several_keys)
+        model = served_model(settings, engine, decoder.decode, several_keys=lambda: keys.several)
         app.state.services = Services(
             settings,
             (model,),
@@ -86,14 +87,17 @@ def create_app(
             outcomes,
             metrics,
             observers,
-            several_keys=several_keys,
+            keys,
+            key_usage,
         )
         await engine.start()
+        key_file = asyncio.create_task(follow_key_file(keys, settings))
         startup = asyncio.create_task(_report_startup(model, on_engine_ready, on_engine_failure))
         try:
             yield
         finally:
             startup.cancel()
+            key_file.cancel()
             await decoder.close()
             await engine.close()
             audio_threads.shutdown()
@@ -102,6 +106,7 @@ def create_app(
                 await asyncio.to_thread(spans.close)
 
     keys = load_keys(settings)
+    key_usage = KeyUsage(keys)
     limits = settings.limits
     admission = Admission(
         settings.max_running,
@@ -117,7 +122,7 @@ def create_app(
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
     metrics = Metrics(admission, sessions, bodies)
     tracing = _tracing(settings)
-    observers = RequestObservers((metrics, outcomes, *tracing))
+    observers = RequestObservers((metrics, outcomes, key_usage, *tracing))
     app = DescribedApp(
         title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import EngineError
@@ -88,10 +88,12 @@ class ServedModel:
         return EngineStatus(up, self.engine.restarts, stats, self.metric_labels)
 
 
-def served_model(settings: Settings, engine: Engine, decode: Decode, *, several_keys: bool = False) -> ServedModel:
+def served_model(
+    settings: Settings, engine: Engine, decode: Decode, *, several_keys: Callable[[], bool]
+) -> ServedModel:
     """Return the model that ``settings`` describe.
 
-    decode: decodes the files of reference recordings. several_keys: whether several API keys are configured.
+    decode: decodes the files of reference recordings. several_keys: returns whether keys of several owners are valid.
     """
     return ServedModel(
         name=settings.model_name,

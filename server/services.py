@@ -10,6 +10,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from server.errors import ApiError, shown
+from server.keys.usage import KeyUsage
+from server.keys.valid_keys import Keys
 from server.live.sessions import Sessions
 from server.served_model import ServedModel
 from server.settings import Settings
@@ -28,7 +30,7 @@ class Services:
 
     models: the served models; the first one is the default.
     aligner_threads: time the words of speech.
-    several_keys: whether several API keys are configured; each key then has its own voices.
+    keys: the valid API keys. If they have several owners, each owner has its own voices.
     created: Unix time of the server's start.
     """
 
@@ -43,7 +45,8 @@ class Services:
     outcomes: Outcomes
     metrics: Metrics
     observers: RequestObservers
-    several_keys: bool = False
+    keys: Keys
+    key_usage: KeyUsage
     created: int = field(default_factory=lambda: int(time.time()))
 
     def model(self, name: str | None = None) -> ServedModel:

@@ -178,6 +178,7 @@ class Outcome(_ResponseModel):
     id: str
     status: int | None = None
     outcome: str
+    key: str | None = None
     task: str | None = None
     voice: str | None = None
     reference: str | None = Field(None, description="what was done to the reference recording and its transcript")

@@ -193,7 +193,7 @@ def _owner(request: Request) -> str | None:
 def _is_shared(shared: bool | None, request: Request, services: Services) -> bool:
     """Return whether a new voice is shared by all keys. Raises ApiError if it cannot be private."""
     if shared is None:
-        return not services.several_keys
+        return not services.keys.several
     if not shared and _owner(request) is None:
         message = "shared must be true on a server without API keys, got false; send true, or omit shared"
         raise ApiError(message, param="shared")

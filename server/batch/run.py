@@ -70,12 +70,14 @@ async def run_batch(
 ) -> list[ItemResult]:
     """Synthesize ``items``. Return one result for each, in order. Each item queues behind all earlier requests.
 
+    A batch counts as one of the requests at once of its API key.
+
     Raises ApiError 429 or 503 when there is no room in the queue, and ClientDisconnected when ``receive``, ASGI's,
     reports that the client disconnected.
     """
     valid = sum(isinstance(item, SpeechBody) for item in items)
     workers = min(max(1, services.admission.max_running // _SHARE), valid)
-    with ExitStack() as stack:
+    with services.key_usage.request(record.owner), ExitStack() as stack:
         tickets = [stack.enter_context(ticket) for ticket in _tickets(workers, services, client)]
         with ItemRecords(record, len(items), services) as records:
             batch = _Batch(items, services, records)
@@ -121,6 +123,7 @@ class _Batch:
     async def _result(self, index: int, body: SpeechBody, ticket: AdmissionTicket) -> ItemResult:
         record = self._records.start(index)
         try:
+            self._services.key_usage.check_quota(record.owner)
             with ticket.evictable():
                 audio = await self._audio(body, record, ticket)
         except Exception as error:

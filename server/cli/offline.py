@@ -96,7 +96,7 @@ async def synthesize(
     present = {name: value for name, value in fields.items() if value is not None}
     body = parse_speech({**present, "stream": False}, settings.limits)
     engine = EngineClient(settings.engine)
-    model = served_model(settings, engine, _decode_own_file)
+    model = served_model(settings, engine, _decode_own_file, several_keys=lambda: False)
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)

@@ -82,6 +82,7 @@ class RequestRecord:
     traceparent: the client's W3C trace context.
     client: the id of the request's API key, or the client's address if it sent none.
     owner: the id of the API key alone; decides which voices and outcomes the request may use.
+    key: the name of the API key.
     changed: the steps of the text front end that changed the text, and "pronunciations".
     spoken: the beginning of the spoken text, if it is not the text that was sent.
     first_audio: seconds from the start of the request to the first audible audio.
@@ -103,6 +104,7 @@ class RequestRecord:
     traceparent: str = ""
     client: str = ""
     owner: str | None = None
+    key: str | None = None
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     status: int | None = None
@@ -136,7 +138,9 @@ class RequestRecord:
     def part_record(self, number: int) -> RequestRecord:
         """Return a new record for one utterance of this request, with the id ``{id}.{number}``."""
         name = f"{self.id}.{number}"
-        return RequestRecord(name, self.method, self.path, self.traceparent, self.client, self.owner, part=True)
+        record = RequestRecord(name, self.method, self.path, self.traceparent, self.client, part=True)
+        record.owner, record.key = self.owner, self.key
+        return record
 
     @property
     def is_speech(self) -> bool:
@@ -269,6 +273,7 @@ class RequestRecord:
             "id": self.id,
             "status": self.status,
             "outcome": self.outcome,
+            "key": self.key,
             "task": self.task,
             "voice": self.voice,
             "reference": self.reference,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,21 +47,22 @@ class ModelVoices:
 
     Methods take ``owner``, the id of an API key. It sees its own stored voices and the shared ones.
 
-    several_keys: whether several API keys are configured. Each then has its own voices and a share of the places, and
-    cannot change a voice that other keys may use.
+    several_keys: returns whether keys of several owners are valid. Each owner then has its own voices and a share of
+    the places, and cannot change a voice that others may use.
     """
 
-    def __init__(self, engine: Engine, settings: Settings, *, several_keys: bool = False) -> None:
+    def __init__(self, engine: Engine, settings: Settings, *, several_keys: Callable[[], bool]) -> None:
         self._engine = engine
         self._settings = settings.voices
         self._several_keys = several_keys
-        self._key_share = settings.limits.client_share if several_keys else None
+        self._key_share = settings.limits.client_share
         self._default = None if settings.default_voice is None else settings.default_voice.lower()
         self._aliases = {alias.lower(): voice.lower() for alias, voice in settings.voice_aliases.items()}
 
     def store(self, owner: str | None) -> VoiceStore:
         """Return the store of the voices that ``owner`` sees."""
-        return VoiceStore(self._settings, owner, self._key_share, protect_shared=self._several_keys)
+        several = self._several_keys()
+        return VoiceStore(self._settings, owner, self._key_share if several else None, protect_shared=several)
 
     def speaker(self, name: str) -> str | None:
         """Return the checkpoint's spelling of a built-in speaker, or None. Ignores case."""
@@ -113,7 +114,7 @@ class ModelVoices:
         naming them, so no key may choose how they sound.
         """
         reserved = OPENAI_VOICES | {speaker.lower() for speaker in self._engine.info.speakers} | self._aliases.keys()
-        if self._several_keys:
+        if self._several_keys():
             selected = [*self._aliases.values(), *([] if self._default is None else [self._default])]
             for name in selected:
                 blended = parse_blend_name(name)

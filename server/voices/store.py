@@ -1,7 +1,7 @@
 """The folder of stored voices. Nothing is cached in memory, so servers that share the folder stay consistent.
 
 Shared voices are in the folder itself. The voices of one API key are in ``keys/ID/``, where ID is
-``server.http.keys.key_id``.
+``server.keys.key_file.key_id``.
 """
 
 from __future__ import annotations
