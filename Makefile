@@ -1,9 +1,11 @@
 # One virtual environment, made and brought up to date as needed: it is installed anew when pyproject.toml
 # is newer than its stamp. pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...) and PIP_ARGS pass through.
+# TORCH is the build of torch: cpu, cuda, or auto, which is cuda on a machine with an NVIDIA GPU.
 
 PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
+TORCH ?= auto
 CONFIG ?= configs/pocket.yaml
 CHECKPOINT ?= models/pocket
 ARGS ?=
@@ -34,6 +36,7 @@ help:
 	@echo "make install  only make $(VENV)"
 	@echo "make clean    remove $(VENV) and every cache"
 	@echo "PYTHON=python3.12 picks the Python (3.11 or newer), PIP_ARGS=... goes to pip install."
+	@echo "TORCH=cpu or TORCH=cuda picks the build of torch, which is otherwise chosen by the machine."
 
 serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
@@ -81,6 +84,7 @@ $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): pyproject.toml | $(BIN)/pip
+	$(BIN)/python scripts/install_torch.py --build $(TORCH) $(PIP_ARGS)
 	$(BIN)/python -m pip install $(PIP_ARGS) -e .
 	@touch $@
 

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from engine.errors import CheckpointError, EngineError, EngineUnavailable, RequestError
+from engine.errors import CheckpointError, EngineError, EngineUnavailable, PoisonRequest, RequestError
 from server.api_error import RETRY_AFTER as RETRY_AFTER
 from server.api_error import ApiError as ApiError
 
@@ -100,6 +100,8 @@ def failure_of(error: BaseException) -> Failure:
 
 def _failure_of_engine(error: EngineError) -> Failure:
     match error:
+        case PoisonRequest():
+            return Failure(500, error.message, code=error.code)
         case RequestError():
             status = 404 if error.code in _NOT_FOUND_CODES else 400
             return Failure(status, error.message, error.param, error.code)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,6 +20,7 @@ from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
 from server.limits import Limits
+from server.model_settings import ModelSettings, check_names
 from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
 from server.text_settings import TextSettings
@@ -30,6 +31,8 @@ _NESTED = "__"
 _MAX_CONFIG_BYTES = 1024 * 1024
 _SECRETS = frozenset({"api_key"})
 """Settings whose values never appear in messages."""
+_OF_ONE_MODEL = frozenset({"engine", "served_name", "model_aliases", "voice_aliases", "default_voice"})
+"""Settings of a server with one model."""
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that only clients read."""
 
@@ -54,11 +57,22 @@ class Settings(BaseSettings):
         extra="forbid", env_prefix=_PREFIX, env_nested_delimiter=_NESTED, validate_default=True
     )
 
-    engine: EngineConfig
+    engine: EngineConfig | None = Field(None, description="The engine of the only model. Exclusive with `models`.")
+    models: tuple[ModelSettings, ...] = Field(
+        (),
+        description="Several models, each with its own engines. The first is the default of requests that name none. "
+        "Exclusive with `engine`, `served_name`, `model_aliases`, `voice_aliases` and `default_voice`, which every "
+        "entry has itself.",
+    )
     host: str = Field(
         "127.0.0.1", description="Address to listen on. The default accepts connections from this machine only."
     )
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.")
+    address_file: Path | None = Field(
+        None,
+        description="File to which the server writes its URL while it runs, for the health check of the container "
+        "image and for scripts that use port 0.",
+    )
     served_name: str | None = Field(
         None,
         min_length=1,
@@ -88,6 +102,11 @@ class Settings(BaseSettings):
         description="What to do with other unknown fields of speech requests. `error`: refuse the request, so that no "
         "typing error goes unnoticed. `ignore`: ignore them, and name them in the header `X-Ignored-Fields`.",
     )
+    get_speech: bool = Field(
+        False,
+        description="Also accept `GET /v1/audio/speech?input=...`, so that a page can play speech with `<audio src>`. "
+        "The text is then in the URL, which proxies and browsers keep in logs and histories.",
+    )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
         description="`auto` checks the speech of a trained checkpoint while it is made. Speech that is silent, runs "
@@ -100,7 +119,9 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
     )
-    keys_file: Path | None = Field(None, description="File of API keys, one per line: see `sonant keys`. The server follows its changes.")
+    keys_file: Path | None = Field(
+        None, description="File of API keys, one per line: see `sonant keys`. The server follows its changes."
+    )
     open_lists: bool = Field(
         False,
         description="Let clients without a key read the lists of models and voices, because some clients send none. "
@@ -128,19 +149,33 @@ class Settings(BaseSettings):
     text: TextSettings = Field(default_factory=TextSettings)
 
     @property
-    def engine_config(self) -> EngineConfig:
-        """The configuration of the engine, with the server's log format."""
-        return self.engine.model_copy(update={"log_format": self.log_format})
+    def all_models(self) -> tuple[ModelSettings, ...]:
+        """The settings of all models, the default first, with the server's log format.
 
-    @property
-    def max_running(self) -> int:
-        """Maximum number of speech requests that run at once."""
-        return self.limits.max_running or self.engine.talker.slots
+        A file with ``engine`` has one model.
+        """
+        models = self.models
+        if self.engine is not None:
+            only = ModelSettings(
+                name=self.served_name or Path(self.engine.model).name,
+                aliases=self.model_aliases,
+                default_voice=self.default_voice,
+                voice_aliases=self.voice_aliases,
+                engine=self.engine,
+            )
+            models = (only,)
+        log_format = {"log_format": self.log_format}
+        return tuple(each.model_copy(update={"engine": each.engine.model_copy(update=log_format)}) for each in models)
 
-    @property
-    def model_name(self) -> str:
-        """The name of the model in the API."""
-        return self.served_name or Path(self.engine.model).name
+    @model_validator(mode="after")
+    def _check_models(self) -> Self:
+        if self.engine is None and not self.models:
+            raise ValueError("engine: a value is required: set engine.model, or list several models under models")
+        check_names(self.all_models)
+        if self.models:
+            for name in sorted(_OF_ONE_MODEL & self.model_fields_set):
+                raise ValueError(f"{name}: cannot be combined with models: set it in each entry of models")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -165,8 +200,9 @@ class _YamlSource(YamlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         values = super().__call__()
         folder = Path(str(self.yaml_file_path)).resolve().parent
-        if isinstance(keys_file := values.get("keys_file"), str):
-            values["keys_file"] = os.path.normpath(folder / Path(keys_file).expanduser())
+        for name in ("keys_file", "address_file"):
+            if isinstance(file := values.get(name), str):
+                values[name] = os.path.normpath(folder / Path(file).expanduser())
         voices = values.get("voices")
         if isinstance(voices, dict) and isinstance(voice_folder := voices.get("folder"), str):
             values["voices"] = voices | {"folder": os.path.normpath(folder / Path(voice_folder).expanduser())}
@@ -174,11 +210,21 @@ class _YamlSource(YamlConfigSettingsSource):
         if isinstance(references, dict) and isinstance(folders := references.get("folders"), list):
             absolute = [os.path.normpath(folder / Path(str(each)).expanduser()) for each in folders]
             values["references"] = references | {"folders": absolute}
-        engine = values.get("engine")
-        if isinstance(engine, dict):
-            model = engine.get("model")
-            values["engine"] = engine | ({"model": resolve_model(model, folder)} if isinstance(model, str) else {})
+        _resolve_checkpoint(values, folder)
+        models = values.get("models")
+        if isinstance(models, list):
+            values["models"] = [
+                _resolve_checkpoint(dict(each), folder) if isinstance(each, dict) else each for each in models
+            ]
         return values
+
+
+def _resolve_checkpoint(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Resolve the checkpoint of ``engine`` in ``values``, relative to ``folder``. Return ``values``."""
+    engine = values.get("engine")
+    if isinstance(engine, dict) and isinstance(model := engine.get("model"), str):
+        values["engine"] = engine | {"model": resolve_model(model, folder)}
+    return values
 
 
 def resolve_model(model: str, folder: Path) -> str:
@@ -216,7 +262,8 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
         raise SettingsError(f"{path}: {error}") from None
     except (TypeError, ValueError):
         raise SettingsError(f"{path}: must be a mapping of settings") from None
-    settings.engine.model = resolve_model(settings.engine.model, Path.cwd())
+    for engine in [each.engine for each in settings.models] if settings.engine is None else [settings.engine]:
+        engine.model = resolve_model(engine.model, Path.cwd())
     return settings
 
 
@@ -244,7 +291,9 @@ def _refuse_unknown_variables() -> None:
 
 def _describe(error: Any) -> str:
     """Return the message for one of pydantic's errors: the key, what is allowed, and the value received."""
-    key = ".".join(str(part) for part in error["loc"]) or "settings"
+    key = ".".join(str(part) for part in error["loc"])
+    if not key:  # an error of several settings together, which names them itself
+        return str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown setting"
     if error["type"] == "missing":

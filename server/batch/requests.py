@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.errors import ApiError, shown, shown_value
+from server.limits import Limits
 from server.request_models.base import unknown_parameter
 from server.request_models.field_names import UnknownFields, own_names, unknown_fields
 from server.request_models.json_object import parse_json_object
 from server.request_models.speech import SpeechBody, parse_speech
-from server.settings import Limits, Settings
+from server.settings import Settings
 
 NOT_IN_BATCH = ("stream", "stream_format")
 """Fields of a speech request that a batch does not accept."""

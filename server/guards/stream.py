@@ -12,7 +12,7 @@ from typing import Self
 
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
-from server.audio.pipeline import has_audible
+from engine.protocol.samples import has_audible
 from server.errors import ApiError
 from server.guards.check import Fault, PieceCheck
 from server.telemetry.record import RequestRecord

@@ -45,6 +45,7 @@ class BlendBody(RequestModel):
         None,
         description="stores the blend under this name; without a name the response is its embedding",
     )
+    model: Name | None = Field(None, description="the model whose voices are blended; default: the first that clones")
     consent: Name | None = None
     shared: Boolean | None = Field(
         None, description="with several API keys: true stores the voice for all keys, false (default) for this key only"

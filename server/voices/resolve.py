@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo, Voice
 from server.errors import ApiError, shown
+from server.model_settings import ModelSettings
 from server.request_models.voices import VoiceShare
 from server.settings import Settings
 from server.voices.blend_names import VoiceBlend, parse_blend_name
@@ -51,13 +52,15 @@ class ModelVoices:
     the places, and cannot change a voice that others may use.
     """
 
-    def __init__(self, engine: Engine, settings: Settings, *, several_keys: Callable[[], bool]) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, model: ModelSettings, *, several_keys: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._settings = settings.voices
         self._several_keys = several_keys
         self._key_share = settings.limits.client_share
-        self._default = None if settings.default_voice is None else settings.default_voice.lower()
-        self._aliases = {alias.lower(): voice.lower() for alias, voice in settings.voice_aliases.items()}
+        self._default = None if model.default_voice is None else model.default_voice.lower()
+        self._aliases = {alias.lower(): voice.lower() for alias, voice in model.voice_aliases.items()}
 
     def store(self, owner: str | None) -> VoiceStore:
         """Return the store of the voices that ``owner`` sees."""

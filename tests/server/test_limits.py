@@ -109,4 +109,4 @@ def test_a_loading_server_is_healthy_but_not_ready(pocket: Path, tmp_path: Path)
         assert "sonant_engine_up" in client.get("/metrics").text
         server.ready()
         assert client.get("/ready").status_code == 200
-        assert "sonant_engine_up 1.0" in client.get("/metrics").text
+        assert 'sonant_engine_up{engine="0",model="pocket"} 1.0' in client.get("/metrics").text

@@ -117,7 +117,7 @@ def test_a_model_folder_is_relative_to_the_file(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     settings = load_settings(write_settings(folder, f"engine: {{model: {model}}}"))
     assert settings.engine.model == str(folder / "here")
-    assert settings.model_name == "here"
+    assert settings.all_models[0].name == "here"
 
 
 def test_a_relative_model_path_may_not_exist_yet(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_every_openai_voice_maps_to_a_speaker_of_the_shipped_checkpoint() -> Non
 
 def test_a_hub_name_is_kept_and_gives_the_served_name(tmp_path: Path) -> None:
     settings = load_settings(write_settings(tmp_path))
-    assert (settings.engine.model, settings.model_name) == ("org/model", "model")
+    assert (settings.engine.model, settings.all_models[0].name) == ("org/model", "model")
 
 
 def test_every_shipped_configuration_loads() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import RequestError
+from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.request import (
     CODEBOOKS,
     SAMPLES_PER_FRAME,
@@ -155,6 +156,14 @@ class ScriptedEngine:
         self.scripts = list(scripts)
 
     @property
+    def engines(self) -> Mapping[str, ScriptedEngine]:
+        return {"0": self}
+
+    @property
+    def loaded(self) -> bool:
+        return True
+
+    @property
     def restarts(self) -> Mapping[str, int]:
         return {}
 
@@ -174,10 +183,14 @@ class ScriptedEngine:
     def check_health(self) -> None:
         pass
 
+    def check_accepting(self) -> None:
+        pass
+
     async def stats(self, timeout: float) -> dict[str, int]:
         raise TimeoutError
 
-    def submit(self, request: SpeechRequest) -> ScriptedStream:
+    def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> ScriptedStream:
+        on_engine("0", False)
         script = self.scripts.pop(0) if self.scripts else good
         self.streams.append(ScriptedStream(request, script(request.text)))
         return self.streams[-1]

@@ -12,10 +12,10 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from engine.client import client as engine_client
-from engine.config import EngineConfig
 from engine.errors import EngineFailed
+from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.request import SAMPLE_RATE, AudioChunk, SpeechRequest
+from server import app as application
 from tests.support.scripted_engine import ScriptedEngine, ScriptedStream, good, info
 
 LATE = "late"
@@ -23,9 +23,9 @@ SCRIPTED_LOST = "SCRIPTED_LOST"
 """Environment variable: path of the file."""
 _PACE = 4.0
 _STATS = (
-    "talker_slots talker_waiting talker_steps talker_step_rows code2wav_rows code2wav_batches code2wav_batch_rows "
-    "frames_ring_used frames_ring_size audio_ring_used audio_ring_size reference_hits reference_misses context_hits "
-    "context_misses"
+    "client_streams talker_slots talker_waiting talker_steps talker_step_rows code2wav_rows code2wav_batches "
+    "code2wav_batch_rows frames_ring_used frames_ring_size audio_ring_used audio_ring_size reference_hits "
+    "reference_misses context_hits context_misses"
 ).split()
 
 
@@ -53,9 +53,9 @@ class _PacedStream(ScriptedStream):
 
 
 class PacedEngine(ScriptedEngine):
-    """An engine with the constructor and the statistics of ``EngineClient``."""
+    """An engine with the statistics of ``EngineClient``."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self) -> None:
         super().__init__(description=info(trained=False, speakers=("ava", "emma")))
 
     @property
@@ -65,12 +65,13 @@ class PacedEngine(ScriptedEngine):
     async def stats(self, timeout: float) -> dict[str, int]:
         return self.last_stats
 
-    def submit(self, request: SpeechRequest) -> ScriptedStream:
+    def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> ScriptedStream:
+        on_engine("0", False)
         return _PacedStream(request, good(request.text))
 
 
 if __name__ == "__main__":
-    engine_client.EngineClient = PacedEngine  # type: ignore[assignment, misc]
+    application.engine_pool = lambda *_: PacedEngine()  # type: ignore[assignment]
 
     from server.cli.main import main
 

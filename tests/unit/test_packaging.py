@@ -150,7 +150,7 @@ def test_the_image_copies_only_existing_files() -> None:
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_configuration_is_valid(config: Path) -> None:
-    assert load_settings(config).model_name
+    assert load_settings(config).all_models[0].name
 
 
 @pytest.mark.parametrize("name", BUILD_FILES)

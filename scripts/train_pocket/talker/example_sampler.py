@@ -62,7 +62,7 @@ class ExampleSampler:
         else:
             voice, is_clean = self._in_context(utterance, *reference, random), not is_degraded
             if random.random() < self.shares.corrupted:
-                voice, is_clean = replace(voice, codes=self._corrupted(voice.codes, random)), False
+                voice, is_clean = replace(voice, codes=self._corrupted(reference[0], random)), False
         return SpeechRequest(text, voice=voice, language=language, text_layout=layout), is_clean
 
     def _in_context(
