@@ -20,7 +20,7 @@ from engine.pool.pool import EnginePool
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
 from server.alignment.worker import aligner_threads
-from server.api import batch, kokoro, live, models, operations, speech, static_pages, unsupported, voices
+from server.api import batch, elevenlabs, kokoro, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of
@@ -158,7 +158,19 @@ def create_app(
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _error_response)
-    for routes in (speech, batch, live, voices, models, operations, outcomes_api, kokoro, static_pages, unsupported):
+    for routes in (
+        speech,
+        batch,
+        live,
+        voices,
+        models,
+        operations,
+        outcomes_api,
+        kokoro,
+        elevenlabs,
+        static_pages,
+        unsupported,
+    ):
         app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
     if settings.get_speech:
