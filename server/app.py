@@ -48,6 +48,7 @@ from server.telemetry.outcomes import Outcomes
 from server.telemetry.request_log import RequestLog
 from server.text import frontend
 from server.version import version
+from server.voices.object_cache import open_bucket
 
 if TYPE_CHECKING:
     from server.telemetry.tracing import Tracing
@@ -118,6 +119,8 @@ def create_app(
             for spans in tracing:
                 await asyncio.to_thread(spans.close)
 
+    if settings.voices.url is not None:
+        open_bucket(settings.voices.url)  # fails at startup if it cannot be used
     keys = load_keys(settings)
     key_usage = KeyUsage(keys)
     limits = settings.limits

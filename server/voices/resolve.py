@@ -17,8 +17,11 @@ from server.settings import Settings
 from server.voices.blend_names import VoiceBlend, parse_blend_name
 from server.voices.embeddings import BlendError, blend, embedding_fault
 from server.voices.names import voice_id
+from server.voices.object_cache import open_bucket
+from server.voices.object_store import ObjectVoiceStore
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
+from server.voices.voice_storage import VoiceStorage
 
 OPENAI_VOICES = frozenset(
     {
@@ -62,10 +65,14 @@ class ModelVoices:
         self._default = None if model.default_voice is None else model.default_voice.lower()
         self._aliases = {alias.lower(): voice.lower() for alias, voice in model.voice_aliases.items()}
 
-    def store(self, owner: str | None) -> VoiceStore:
+    def store(self, owner: str | None) -> VoiceStorage:
         """Return the store of the voices that ``owner`` sees."""
         several = self._several_keys()
-        return VoiceStore(self._settings, owner, self._key_share if several else None, protect_shared=several)
+        share = self._key_share if several else None
+        if self._settings.url is None:
+            return VoiceStore(self._settings, owner, share, protect_shared=several)
+        objects = open_bucket(self._settings.url)
+        return ObjectVoiceStore(objects, self._settings, owner, share, protect_shared=several)
 
     def speaker(self, name: str) -> str | None:
         """Return the checkpoint's spelling of a built-in speaker, or None. Ignores case."""
