@@ -27,10 +27,12 @@ from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
-from server.http.keys import KeyCheck, load_keys
+from server.http.keys import KeyCheck
 from server.http.paths import SPEECH, CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
+from server.keys.usage import KeyUsage
+from server.keys.valid_keys import follow_key_file, load_keys
 from server.listeners.listener import Listener
 from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
@@ -47,6 +49,7 @@ from server.telemetry.outcomes import Outcomes
 from server.telemetry.request_log import RequestLog
 from server.text import frontend
 from server.version import version
+from server.voices.object_cache import open_bucket
 
 if TYPE_CHECKING:
     from server.telemetry.tracing import Tracing
@@ -77,9 +80,15 @@ def create_app(
         pools = [engine_pool(settings, model, admissions[model.name]) for model in settings.all_models]
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
         decoder = Decoder(settings.limits)
-        several_keys = len(keys) > 1
         served = [
-            served_model(settings, model, pool, decoder.decode, admissions[model.name], several_keys=several_keys)
+            served_model(
+                settings,
+                model,
+                pool,
+                decoder.decode,
+                admissions[model.name],
+                several_keys=lambda: keys.several,
+            )
             for model, pool in zip(settings.all_models, pools, strict=True)
         ]
         app.state.services = Services(
@@ -95,10 +104,12 @@ def create_app(
             outcomes,
             metrics,
             observers,
-            several_keys=several_keys,
+            keys,
+            key_usage,
         )
         for pool in pools:
             await pool.start()
+        key_file = asyncio.create_task(follow_key_file(keys, settings))
         startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
         try:
             async with AsyncExitStack() as started:
@@ -108,6 +119,7 @@ def create_app(
                 yield
         finally:
             startup.cancel()
+            key_file.cancel()
             await decoder.close()
             await asyncio.gather(*(pool.close() for pool in pools))
             audio_threads.shutdown()
@@ -115,7 +127,10 @@ def create_app(
             for spans in tracing:
                 await asyncio.to_thread(spans.close)
 
+    if settings.voices.url is not None:
+        open_bucket(settings.voices.url)  # fails at startup if it cannot be used
     keys = load_keys(settings)
+    key_usage = KeyUsage(keys)
     limits = settings.limits
     admissions = {model.name: model_admission(settings, model) for model in settings.all_models}
     admission = AdmissionGroup([*admissions.values()])
@@ -126,7 +141,7 @@ def create_app(
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
     metrics = Metrics(admissions, sessions, bodies)
     tracing = _tracing(settings)
-    observers = RequestObservers((metrics, outcomes, *tracing))
+    observers = RequestObservers((metrics, outcomes, key_usage, *tracing))
     app = DescribedApp(
         title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None
     )

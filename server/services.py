@@ -13,6 +13,8 @@ from fastapi import Depends, Request
 from engine.errors import EngineError
 from server.errors import ApiError, shown
 from server.http.body_budget import BodyBudget
+from server.keys.usage import KeyUsage
+from server.keys.valid_keys import Keys
 from server.live.sessions import Sessions
 from server.served_model import ServedModel
 from server.settings import Settings
@@ -33,7 +35,7 @@ class Services:
     models: the served models; the first one is the default.
     admission: the admissions of all models.
     aligner_threads: time the words of speech.
-    several_keys: whether several API keys are configured; each key then has its own voices.
+    keys: the valid API keys. If they have several owners, each owner has its own voices.
     created: Unix time of the server's start.
     """
 
@@ -49,7 +51,8 @@ class Services:
     outcomes: Outcomes
     metrics: Metrics
     observers: RequestObservers
-    several_keys: bool = False
+    keys: Keys
+    key_usage: KeyUsage
     created: int = field(default_factory=lambda: int(time.time()))
 
     def model(self, name: str | None = None) -> ServedModel:

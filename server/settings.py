@@ -120,7 +120,9 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
     )
-    keys_file: Path | None = Field(None, description="File of more API keys, one per line. Text after # is a comment.")
+    keys_file: Path | None = Field(
+        None, description="File of API keys, one per line: see `sonant keys`. The server follows its changes."
+    )
     open_lists: bool = Field(
         False,
         description="Let clients without a key read the lists of models and voices, because some clients send none. "

@@ -24,8 +24,9 @@ from server.synthesis.admission_ticket import AdmissionTicket
 from server.voices import cards
 from server.voices.create import origin_of, read_form, voice_from
 from server.voices.names import check_display_name, folded, voice_id
-from server.voices.store import VoiceStore, name_reserved
+from server.voices.store import name_reserved
 from server.voices.stored_voice import MAX_CONSENT, StoredVoice, VoiceHeader
+from server.voices.voice_storage import VoiceStorage
 
 router = APIRouter(prefix="/v1/audio/voices")
 
@@ -204,14 +205,14 @@ def _owner(request: Request) -> str | None:
 def _is_shared(shared: bool | None, request: Request, services: Services) -> bool:
     """Return whether a new voice is shared by all keys. Raises ApiError if it cannot be private."""
     if shared is None:
-        return not services.several_keys
+        return not services.keys.several
     if not shared and _owner(request) is None:
         message = "shared must be true on a server without API keys, got false; send true, or omit shared"
         raise ApiError(message, param="shared")
     return shared
 
 
-async def _check_free(name: str, store: VoiceStore, shared: bool, services: Services) -> None:
+async def _check_free(name: str, store: VoiceStorage, shared: bool, services: Services) -> None:
     """Raise ApiError if no voice can be stored under ``name``, before any work is done for the voice."""
     names = {name.lower(), voice_id(name)}
     if any(not model.voices.reserved_names().isdisjoint(names) for model in services.models):

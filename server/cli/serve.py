@@ -19,12 +19,12 @@ from server.http.address_file import address_file, url_of
 from server.http.connection_table import ConnectionTable
 from server.http.connections import http_protocol_class
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
-from server.http.keys import load_keys
 from server.http.response_framing import ResponseFraming
 from server.http.shutdown import Server, is_not_in_request_log
 from server.http.supervisor import Heartbeat, Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
 from server.http.websockets import websocket_protocol_class
+from server.keys.valid_keys import load_keys
 from server.listeners.opening import Sockets, create_listeners, open_sockets
 from server.listeners.sockets import is_loopback
 from server.settings import Settings, load_settings
@@ -50,7 +50,7 @@ def serve(
         str | None, typer.Option(help="Checkpoint folder, or repository name on the Hugging Face hub.")
     ] = None,
     keys_file: Annotated[
-        Path | None, typer.Option(help="File of API keys, one per line. Requests must send one of them.")
+        Path | None, typer.Option(help="File of API keys: see sonant keys. Requests must send one of them.")
     ] = None,
     allow_unauthenticated: Annotated[
         bool,

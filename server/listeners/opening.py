@@ -7,7 +7,6 @@ import socket
 from dataclasses import dataclass
 
 from server.http.connection_table import ConnectionTable
-from server.http.keys import load_keys
 from server.listeners.listener import Listener
 from server.listeners.sockets import authority, is_loopback, listen, reserve
 from server.settings import Settings, SettingsError
@@ -88,13 +87,13 @@ def _require(module: str, extra: str) -> None:
 def create_listeners(settings: Settings, sockets: Sockets, connections: ConnectionTable) -> list[Listener]:
     """Return the listeners beside HTTP. connections: the open connections of the server.
 
-    Call it in the HTTP process: gRPC does not survive a fork. Raises SettingsError or OSError for unreadable API keys.
+    Call it in the HTTP process: gRPC does not survive a fork. 
     """
     listeners: list[Listener] = []
     if sockets.grpc is not None:
         from server.triton.listener import TritonListener  # needs the extra
 
-        listeners.append(TritonListener(sockets.grpc, load_keys(settings), connections.max_connections))
+        listeners.append(TritonListener(sockets.grpc, connections.max_connections))
     if sockets.wyoming is not None:
         from server.wyoming.listener import WyomingListener  # needs the extra
 

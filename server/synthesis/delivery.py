@@ -71,7 +71,11 @@ async def deliver(
     client: whose limits and place in the queue apply.
     """
     clock = asyncio.get_running_loop().time
-    with model.admission.ticket(client) as ticket, ticket.evictable():
+    with (
+        services.key_usage.request(record.owner),
+        model.admission.ticket(client) as ticket,
+        ticket.evictable(),
+    ):
         async with start_synthesis(body, model, services, record, ticket) as utterance:
             await recipient.start(utterance)
             async for piece in utterance.encoded_and_timed():

@@ -82,6 +82,7 @@ class RequestRecord:
     traceparent: the client's W3C trace context.
     client: the id of the request's API key, or the client's address if it sent none.
     owner: the id of the API key alone; decides which voices and outcomes the request may use.
+    key: the name of the API key.
     changed: the steps of the text front end that changed the text, and "pronunciations".
     spoken: the beginning of the spoken text, if it is not the text that was sent.
     first_audio: seconds from the start of the request to the first audible audio.
@@ -107,6 +108,7 @@ class RequestRecord:
     traceparent: str = ""
     client: str = ""
     owner: str | None = None
+    key: str | None = None
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     status: int | None = None
@@ -153,6 +155,7 @@ class RequestRecord:
             self.traceparent,
             self.client,
             self.owner,
+            self.key,
             part=True,
             live=self.live,
             other_protocol=self.other_protocol,
@@ -298,6 +301,7 @@ class RequestRecord:
             "id": self.id,
             "status": self.status,
             "outcome": self.outcome,
+            "key": self.key,
             "model": self.model,
             "engine": ",".join(self.engines) or None,
             "moves": self.moves or None,

@@ -12,7 +12,8 @@ from grpc.aio import ServicerContext
 
 from server.errors import ApiError, Failure
 from server.http.clients import address_key
-from server.http.keys import Keys, bearer_key
+from server.http.keys import bearer_key
+from server.keys.valid_keys import Keys
 
 _PEER = re.compile(r"ipv[46]:(?P<host>.*):\d+")
 _STATUSES = {
@@ -35,11 +36,12 @@ class Caller:
     """Who makes a call.
 
     client: identifies the client for limits, as ``clients.client_of`` does for HTTP.
-    owner: the id of the API key; decides which voices and outcomes the call may use.
+    owner: the owner of the API key; decides which voices and outcomes the call may use. key: the name of the key.
     """
 
     client: str
     owner: str | None
+    key: str | None
     metadata: dict[str, str]
 
 
@@ -49,13 +51,13 @@ def caller_of(context: ServicerContext, keys: Keys) -> Caller:
     peer = _PEER.fullmatch(unquote(context.peer()))
     client = address_key(peer["host"].strip("[]")) if peer else "local"
     if not len(keys):
-        return Caller(client, None, metadata)
-    key = bearer_key(metadata.get("authorization", ""))
-    owner = None if key is None else keys.identify(key)
-    if owner is None:
+        return Caller(client, None, None, metadata)
+    sent = bearer_key(metadata.get("authorization", ""))
+    key = None if sent is None else keys.identify(sent)
+    if key is None:
         message = "The API key is missing or not valid: send a valid key as metadata authorization: Bearer KEY."
         raise ApiError(message, status=401, code="invalid_api_key")
-    return Caller(owner if len(keys) > 1 else client, owner, metadata)
+    return Caller(key.owner if keys.several else client, key.owner, key.name, metadata)
 
 
 async def abort(context: ServicerContext, failure: Failure) -> NoReturn:

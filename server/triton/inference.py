@@ -39,6 +39,7 @@ class Inference:
             caller.metadata.get("traceparent", "")[:MAX_TRACE],
             caller.client,
             caller.owner,
+            caller.key,
             other_protocol=True,
         )
         self.responses = Responses(request.model_name, request.id, ())

@@ -7,7 +7,6 @@ import socket
 import grpc.aio
 from tritonclient.grpc.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 
-from server.http.keys import Keys
 from server.listeners.sockets import authority
 from server.services import Services
 from server.triton.service import InferenceService
@@ -25,12 +24,11 @@ class TritonListener:
 
     Args:
         reserved: a socket that is bound with SO_REUSEPORT and does not listen.
-        keys: the API keys of the server.
         max_calls: maximum number of calls at the same time.
     """
 
-    def __init__(self, reserved: socket.socket, keys: Keys, max_calls: int) -> None:
-        self._reserved, self._keys, self._max_calls = reserved, keys, max_calls
+    def __init__(self, reserved: socket.socket, max_calls: int) -> None:
+        self._reserved, self._max_calls = reserved, max_calls
 
     async def start(self, services: Services) -> None:
         """Accept connections. Raises OSError."""
@@ -46,7 +44,7 @@ class TritonListener:
             "grpc.keepalive_timeout_ms": _milliseconds(_KEEPALIVE_SECONDS),
             "grpc.http2.min_ping_interval_without_data_ms": 5_000,
         }
-        self._service = InferenceService(services, self._keys)
+        self._service = InferenceService(services)
         self._server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=self._max_calls)
         add_GRPCInferenceServiceServicer_to_server(self._service, self._server)
         address = authority(self._reserved)

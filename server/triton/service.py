@@ -13,7 +13,6 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceServicer
 
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.http.keys import Keys
 from server.services import Services
 from server.triton.calls import abort, caller_of
 from server.triton.inference import Inference
@@ -31,8 +30,8 @@ T = TypeVar("T")
 class InferenceService(GRPCInferenceServiceServicer):
     """Answers the calls. Calls of Triton that it lacks, such as those for shared memory, end as UNIMPLEMENTED."""
 
-    def __init__(self, services: Services, keys: Keys) -> None:
-        self._services, self._keys = services, keys
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._calls: set[asyncio.Task[object]] = set()
         self._stopping = False
 
@@ -84,7 +83,7 @@ class InferenceService(GRPCInferenceServiceServicer):
             sent.append(response)
 
         async def infer() -> pb.ModelInferResponse:
-            caller = caller_of(context, self._keys)
+            caller = caller_of(context, self._services.keys)
             inference = Inference(request, "ModelInfer", caller, self._services, stream=False)
             await inference.run(keep, lambda: self._stopping)
             return sent[0]
@@ -97,7 +96,7 @@ class InferenceService(GRPCInferenceServiceServicer):
         """Send the audio of each request as it is made."""
 
         async def stream() -> None:
-            caller = caller_of(context, self._keys)
+            caller = caller_of(context, self._services.keys)
             await InferStream(context, caller, self._services, lambda: self._stopping).run(request_iterator)
 
         await self._call(stream(), context)
@@ -109,7 +108,7 @@ class InferenceService(GRPCInferenceServiceServicer):
     ) -> None:
         """End the call with a status unless its key is valid and the model of ``request`` exists."""
         try:
-            caller_of(context, self._keys)
+            caller_of(context, self._services.keys)
             if request is not None:
                 self._services.model(request.name or None)
                 check_version(request.version)
