@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from engine.protocol.request import WeightFormat
+
 ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 600.0
 """Timeout for loading a model, and for one turn."""
@@ -30,6 +32,7 @@ class Job:
     """The model that a process loads, and its work in each turn.
 
     kind: "talker", "engine", "reference" or "code2wav". folder: a checkpoint. dtype: of the reference.
+    weights: format of this engine's weights.
     text, speaker, language, frames: the utterance, synthesized greedily and limited to ``frames`` frames.
     """
 
@@ -37,6 +40,7 @@ class Job:
     folder: str
     threads: int
     dtype: str = "float32"
+    weights: WeightFormat = "exact"
     text: str = ""
     speaker: str = ""
     language: str = ""
