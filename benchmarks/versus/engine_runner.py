@@ -37,7 +37,12 @@ def request_of(job: Job, frames: int) -> SpeechRequest:
 
 def config_of(job: Job) -> EngineConfig:
     """Return the default configuration on a CPU, with the job's number of threads and weight format."""
-    return EngineConfig(model=job.folder, device="cpu", threads=job.threads, talker=TalkerConfig(weights=job.weights))
+    return EngineConfig(
+        model=job.folder,
+        device="cpu",
+        threads=job.threads,
+        talker=TalkerConfig.model_validate({"weights": job.weights}),
+    )
 
 
 @contextmanager

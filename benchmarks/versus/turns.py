@@ -19,8 +19,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from engine.protocol.request import WeightFormat
-
 ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 600.0
 """Timeout for loading a model, and for one turn."""
@@ -40,7 +38,7 @@ class Job:
     folder: str
     threads: int
     dtype: str = "float32"
-    weights: WeightFormat = "exact"
+    weights: str = "exact"
     text: str = ""
     speaker: str = ""
     language: str = ""
