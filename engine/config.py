@@ -138,6 +138,12 @@ class EngineConfig(_StrictModel):
         "Hugging Face cache with the SHA-256 in their names. Startup fails if a file is damaged.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="`auto` is a GPU if there is one.")
+    gpu: int | None = Field(
+        None,
+        ge=0,
+        description="Index of the GPU, from 0, among those in CUDA_VISIBLE_DEVICES. The engine sees no other GPU, so "
+        "this excludes `code2wav.gpu`. Unset: GPU 0.",
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Data type of the talker. `auto` is float32 on a CPU and bfloat16 on a GPU."
     )
@@ -175,6 +181,17 @@ class EngineConfig(_StrictModel):
     def code2wav_streams(self) -> int:
         """Maximum number of streams whose decoder state Code2Wav holds at once."""
         return self.code2wav.streams or 2 * self.talker.slots
+
+    @model_validator(mode="after")
+    def _check_one_gpu(self) -> Self:
+        if self.gpu is not None and self.device == "cpu":
+            raise ValueError(f"gpu excludes device: cpu, got gpu: {self.gpu}; leave one of them unset")
+        if self.gpu is not None and self.code2wav.gpu is not None:
+            raise ValueError(
+                f"gpu and code2wav.gpu exclude each other, got gpu: {self.gpu} and code2wav.gpu: {self.code2wav.gpu}; "
+                "set one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_streams(self) -> Self:

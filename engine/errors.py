@@ -66,6 +66,13 @@ class EngineFailed(EngineError):
     """The engine failed while it processed this request."""
 
 
+class PoisonRequest(EngineFailed):
+    """Two engines were lost while they processed this request, so it is not tried again."""
+
+    code = "poison_request"
+
+
 _TYPES: dict[str, type[EngineError]] = {
-    each.__name__: each for each in (RequestError, CheckpointError, SetupError, EngineUnavailable, EngineFailed)
+    each.__name__: each
+    for each in (RequestError, CheckpointError, SetupError, EngineUnavailable, EngineFailed, PoisonRequest)
 }

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from server.voices.embeddings import BlendError, blend, parse_weighted
-from server.voices.store import UNFINISHED, is_name
+from server.voices.names import is_voice_id
+from server.voices.store import UNFINISHED
 from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, read_voice
 
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def blend_files(shares: Sequence[tuple[str, float]], output: Path) -> StoredVoice:
     """Return the blend of the voices in the files, with the name of ``output``. Raises ValueError or OSError."""
     name = output.name.removesuffix(SUFFIX)
-    if output.suffix != SUFFIX or not is_name(name):
+    if output.suffix != SUFFIX or not is_voice_id(name):
         raise ValueError(f"{output}: must be NAME{SUFFIX}, where NAME has 1 to 64 characters of a-z, 0-9, _ and -")
     voices = [_read(Path(path)) for path, _ in shares]
     widths = sorted({voice.width for voice in voices})

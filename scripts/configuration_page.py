@@ -6,9 +6,12 @@ It is generated from the JSON schema of the settings, so that keys, defaults and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from server.settings import Settings
+
+_ENTRY = "[]"
+"""Suffix of a key whose value is a list of groups. Entries of a list have no environment variables of their own."""
 
 HEAD = """\
 # Configuration
@@ -30,6 +33,8 @@ limits: {max_waiting: 20}
 log_format: json
 ```
 
+To serve several models, or several engines of one model, set `models` instead of `engine`: [Scale out](../guides/scale-out.md).
+
 Every key has an environment variable, which the tables name. Values of lists and mappings are JSON: `SONANT_MODEL_ALIASES='["tts-1"]'`.
 """  # noqa: E501
 
@@ -48,19 +53,33 @@ def _sections(model: dict[str, Any], models: dict[str, Any], path: tuple[str, ..
     yield "| key | type | default | meaning |\n|---|---|---|---|"
     groups = {}
     for name, key in model["properties"].items():
-        if reference := key.get("$ref"):
-            groups[name] = models[reference.rpartition("/")[2]]
+        if reference := _group_of(key):
+            groups[name] = models[reference]
+        elif reference := _group_of(key.get("items", {})):
+            groups[f"{name}{_ENTRY}"] = models[reference]
         else:
             yield _row((*path, name), key)
     yield ""
+    if path and path[-1].endswith(_ENTRY):
+        yield f"The keys of `{path[-1]}.engine` are those of [`engine`](#engine).\n"
+        return
     for name, group in groups.items():
         yield from _sections(group, models, (*path, name))
 
 
+def _group_of(key: dict[str, Any]) -> str | None:
+    """Return the name of the group that ``key`` refers to, if it does."""
+    for option in (key, *key.get("anyOf", ())):
+        if reference := option.get("$ref"):
+            return str(reference).rpartition("/")[2]
+    return None
+
+
 def _row(path: tuple[str, ...], key: dict[str, Any]) -> str:
-    variable = "SONANT_" + "__".join(path).upper()
+    in_entry = any(name.endswith(_ENTRY) for name in path)
+    variable = "" if in_entry else f"<br>`SONANT_{'__'.join(path).upper()}`"
     meaning = key["description"].replace("|", r"\|")
-    return f"| `{path[-1]}`<br>`{variable}` | {_type(key)} | {_default(path, key)} | {meaning} |"
+    return f"| `{path[-1]}`{variable} | {_type(key)} | {_default(path, key)} | {meaning} |"
 
 
 def _type(key: dict[str, Any]) -> str:
@@ -102,7 +121,8 @@ def _default(path: tuple[str, ...], key: dict[str, Any]) -> str:
 def _computed_default(path: tuple[str, ...]) -> str:
     model: Any = Settings
     for name in path[:-1]:
-        model = model.model_fields[name].annotation
+        annotation = model.model_fields[name.removesuffix(_ENTRY)].annotation
+        model = next((each for each in get_args(annotation) if hasattr(each, "model_fields")), annotation)
     field = model.model_fields[path[-1]]
     if field.is_required():
         return "required"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -14,13 +15,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from engine.client.client import EngineClient
 from engine.errors import EngineError
-from engine.protocol.engine import Engine
+from engine.pool.pool import EnginePool
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
 from server.alignment.worker import aligner_threads
-from server.api import batch, live, models, operations, speech, static_pages, unsupported, voices
+from server.api import batch, elevenlabs, kokoro, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of
@@ -28,16 +28,18 @@ from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
 from server.http.keys import KeyCheck, load_keys
-from server.http.paths import CanonicalPaths
+from server.http.paths import SPEECH, CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
+from server.model_settings import ModelSettings
 from server.references.decode import Decoder
-from server.served_model import ServedModel, served_model
+from server.served_model import ServedModel, model_admission, served_model
 from server.services import MAX_VOICES_WAITING, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
 from server.synthesis.admission import Admission
+from server.synthesis.admission_group import AdmissionGroup
 from server.telemetry.metrics import Metrics
 from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
@@ -69,14 +71,17 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        engine: Engine = EngineClient(settings.engine_config)
+        pools = [engine_pool(settings, model, admissions[model.name]) for model in settings.all_models]
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
         decoder = Decoder(settings.limits)
         several_keys = len(keys) > 1
-        model = served_model(settings, engine, decoder.decode, several_keys=several_keys)
+        served = [
+            served_model(settings, model, pool, decoder.decode, admissions[model.name], several_keys=several_keys)
+            for model, pool in zip(settings.all_models, pools, strict=True)
+        ]
         app.state.services = Services(
             settings,
-            (model,),
+            tuple(served),
             admission,
             voice_creation,
             voice_listing,
@@ -88,14 +93,15 @@ def create_app(
             observers,
             several_keys=several_keys,
         )
-        await engine.start()
-        startup = asyncio.create_task(_report_startup(model, on_engine_ready, on_engine_failure))
+        for pool in pools:
+            await pool.start()
+        startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
         try:
             yield
         finally:
             startup.cancel()
             await decoder.close()
-            await engine.close()
+            await asyncio.gather(*(pool.close() for pool in pools))
             audio_threads.shutdown()
             word_threads.shutdown(cancel_futures=True)
             for spans in tracing:
@@ -103,19 +109,14 @@ def create_app(
 
     keys = load_keys(settings)
     limits = settings.limits
-    admission = Admission(
-        settings.max_running,
-        limits.max_waiting,
-        share=limits.client_share,
-        contended_wait=limits.contended_wait_seconds,
-        recall_after=limits.first_sound_seconds / 2,
-    )
+    admissions = {model.name: model_admission(settings, model) for model in settings.all_models}
+    admission = AdmissionGroup([*admissions.values()])
     voice_creation = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
     voice_listing = Admission(1, MAX_VOICES_WAITING, share=limits.client_share)
     outcomes = Outcomes(limits.max_outcomes, share=limits.client_share)
     sessions = Sessions(limits.max_live_sessions, limits.client_share)
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
-    metrics = Metrics(admission, sessions, bodies)
+    metrics = Metrics(admissions, sessions, bodies)
     tracing = _tracing(settings)
     observers = RequestObservers((metrics, outcomes, *tracing))
     app = DescribedApp(
@@ -145,9 +146,23 @@ def create_app(
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _error_response)
-    for routes in (speech, batch, live, voices, models, operations, outcomes_api, static_pages, unsupported):
+    for routes in (
+        speech,
+        batch,
+        live,
+        voices,
+        models,
+        operations,
+        outcomes_api,
+        kokoro,
+        elevenlabs,
+        static_pages,
+        unsupported,
+    ):
         app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
+    if settings.get_speech:
+        app.router.routes.insert(1, speech.by_url)
     return app
 
 
@@ -166,20 +181,38 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
     if isinstance(error, HTTPException) and error.status_code == 405:
         error.headers = {"Allow": allowed_methods(request)}
+        if request.url.path == SPEECH and request.method == "GET":
+            error.detail = "Method Not Allowed: send POST, or let this server accept GET (get_speech: true)"
     return failure_of(error).response()
 
 
-async def _report_startup(model: ServedModel, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
-    """Wait until the engine of ``model`` has loaded, and report the result."""
-    try:
-        await asyncio.to_thread(frontend.warm_up)
-        await model.engine.wait_ready(START_SECONDS)
-    except (EngineError, TimeoutError) as error:
-        log.error("the engine could not start: %s", str(error) or f"not ready within {START_SECONDS:g} s")
-        on_failure()
-        return
+def engine_pool(settings: Settings, model: ModelSettings, admission: Admission) -> EnginePool:
+    """Return the engines of ``model``. They adapt ``admission`` to the number of engines that accept requests."""
+    running = admission.max_running
+    return EnginePool(
+        model.engines,
+        load_seconds=settings.limits.first_sound_seconds,
+        restart_seconds=settings.limits.restart_wait_seconds,
+        keep_alive=model.keep_alive,
+        on_capacity=lambda fraction: admission.resize(math.ceil(running * fraction)),
+    )
+
+
+async def _report_startup(
+    models: Sequence[ServedModel], on_ready: Callable[[], None], on_failure: Callable[[], None]
+) -> None:
+    """Wait until the engines of ``models`` have loaded, and report the result."""
+    await asyncio.to_thread(frontend.warm_up)
+    for model in models:
+        try:
+            await model.engine.wait_ready(START_SECONDS)
+        except (EngineError, TimeoutError) as error:
+            reason = str(error) or f"not ready within {START_SECONDS:g} s"
+            log.error("the engine of %s could not start: %s", model.name, reason)
+            on_failure()
+            return
+        log.info("%s is ready on %s", model.name, model.info.device)
+        if not model.info.trained:
+            log.warning("%s: %s", model.name, UNTRAINED)
     on_ready()
     freeze_gc()
-    log.info("%s is ready on %s", model.name, model.info.device)
-    if not model.info.trained:
-        log.warning("%s: %s", model.name, UNTRAINED)

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from engine.errors import CheckpointError, EngineError, EngineUnavailable, RequestError
+from engine.errors import CheckpointError, EngineError, EngineUnavailable, PoisonRequest, RequestError
 from server.api_error import RETRY_AFTER as RETRY_AFTER
 from server.api_error import ApiError as ApiError
 
@@ -25,6 +25,9 @@ _MAX_MESSAGE = 4096
 """Fits a list of 50 voice names of 64 characters."""
 _NESTED = frozenset({"extra_params", "voice", "voices"})
 _NOT_FOUND_CODES = frozenset({"voice_not_found", "model_not_found"})
+_ENGINE_LOST = "engine_lost"
+"""Code of the engine's error for requests that its process did not survive. It is restarted, so clients may try again,
+and load balancers send the request to another server."""
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 _PYDANTIC_CODES = {
     "missing": "missing_required_parameter",
@@ -97,6 +100,8 @@ def failure_of(error: BaseException) -> Failure:
 
 def _failure_of_engine(error: EngineError) -> Failure:
     match error:
+        case PoisonRequest():
+            return Failure(500, error.message, code=error.code)
         case RequestError():
             status = 404 if error.code in _NOT_FOUND_CODES else 400
             return Failure(status, error.message, error.param, error.code)
@@ -104,6 +109,8 @@ def _failure_of_engine(error: EngineError) -> Failure:
             return Failure(503, error.message, code=error.code)
         case CheckpointError():
             return Failure(503, "the checkpoint cannot be loaded; the server's log says why", code=error.code)
+    if error.code == _ENGINE_LOST:
+        return Failure(503, "the engine ended while it processed this request; try again", code=error.code)
     return Failure(
         500, "the engine failed while it processed this request; the server's log has the details", code=error.code
     )

@@ -59,12 +59,14 @@ class Limits(BaseModel):
     max_running: int | None = Field(
         None,
         ge=1,
-        description="Maximum speech requests that run at once. Unset: `engine.talker.slots`. Above it, the additional "
-        "requests wait in the engine, first come, first served, where the order between clients does not apply. Below "
-        "it, slots stay unused.",
+        description="Maximum speech requests of a model that run at once. Unset: `engine.talker.slots`, times the "
+        "number of its engines. Above it, the additional requests wait in the engine, first come, first served, where "
+        "the order between clients does not apply. Below it, slots stay unused.",
     )
     max_waiting: int = Field(
-        56, ge=0, description="Maximum speech requests in the queue. The server answers the next one with 429."
+        56,
+        ge=0,
+        description="Maximum speech requests in the queue of a model. The server answers the next one with 429.",
     )
     max_live_sessions: int = Field(
         256, ge=1, description="Maximum open live sessions. The server refuses the next one with 429."
@@ -83,6 +85,14 @@ class Limits(BaseModel):
         description="Timeout in seconds for the first audible audio, including the time in the queue; then the request "
         "fails with 504. Half of it is the wait after which `client_share` recalls a request. It also limits the "
         "creation of a stored voice.",
+    )
+    restart_wait_seconds: float | None = Field(
+        None,
+        ge=0,
+        le=86_400,
+        description="Seconds that an accepted request without audible audio waits for the restart of its engine if no "
+        "other engine of the model works; then it fails with 503. 0 is for servers behind a load balancer that tries "
+        "another server after a 503. Unset: `first_sound_seconds`.",
     )
     request_seconds: float = Field(
         60.0, gt=0, le=86_400, description="Timeout in seconds for the header of a request, and again for its body."

@@ -1,16 +1,21 @@
-"""A served model: its names, engine, voices and limits."""
+"""A served model: its names, engines, voices, limits and admission."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from engine.errors import EngineError
-from engine.protocol.engine import Engine
+from engine.protocol.engine import Engine, EngineUnit
 from engine.protocol.request import EngineInfo
+from server.limits import Limits
+from server.model_settings import ModelSettings
 from server.references.library import Decode, ReferenceLibrary
-from server.settings import Limits, Settings
+from server.settings import Settings
+from server.synthesis.admission import Admission
 from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
 
@@ -20,17 +25,20 @@ OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """The last known state of a model's engine, for its metrics.
+    """The last known state of one engine of a model, for its metrics.
 
-    up: whether the engine can synthesize speech. restarts: number of engine process restarts, by reason.
+    up: whether the engine can synthesize speech, or is unloaded until the next request.
+    restarts: number of engine process restarts, by reason.
     stats: statistics of the engine's stages; None while they are unavailable.
-    labels: the model's ``metric_labels``.
+    labels: of its metrics: the model and the engine.
+    loaded: whether the engine is not unloaded.
     """
 
     up: bool
     restarts: Mapping[str, int]
     stats: Mapping[str, int] | None
     labels: Mapping[str, str]
+    loaded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class ServedModel:
     voices: its speakers, the stored voices, its default voice and its voice aliases.
     references: encodes reference recordings with its engine.
     limits: what one of its requests may use.
-    metric_labels: labels that tell its engine's metrics from those of other models; none for an only model.
+    admission: limits its running requests and queues the others.
     text: how the text of its requests is read.
     """
 
@@ -53,13 +61,17 @@ class ServedModel:
     voices: ModelVoices
     references: ReferenceLibrary
     limits: Limits
-    metric_labels: Mapping[str, str] = field(default_factory=dict)
+    admission: Admission
     text: TextSettings = field(default_factory=TextSettings)
 
     @property
     def info(self) -> EngineInfo:
-        """What its checkpoint can do. Raises an EngineError that says why if the engine is not ready."""
+        """What its checkpoint can do. Raises an EngineError that says why if no engine was ready yet."""
         return self.engine.info
+
+    def has_exact_name(self, name: str) -> bool:
+        """Return whether ``name`` is this model's name or an alias without ``*``."""
+        return name == self.name or (name in self.aliases and "*" not in name)
 
     def has_name(self, name: str) -> bool:
         """Return whether ``name`` selects this model."""
@@ -75,30 +87,77 @@ class ServedModel:
         except TimeoutError:
             return self.engine.last_stats
 
-    async def status(self, timeout: float) -> EngineStatus:
-        """Return the status of the engine, whatever state it is in. Waits at most ``timeout`` seconds."""
+    def state(self) -> Literal["ready", "unloaded", "unavailable"]:
+        """Return whether requests are accepted now, and whether they have to wait until the engines are loaded."""
         try:
-            stats = await self.stats(timeout)
+            self.engine.check_accepting()
+        except EngineError:
+            return "unavailable"
+        return "ready" if any(each.loaded for each in self.engine.engines.values()) else "unloaded"
+
+    async def statuses(self, timeout: float) -> list[EngineStatus]:
+        """Return the status of each engine, whatever state it is in. Waits at most ``timeout`` seconds.
+
+        The reference cache of this process serves all engines. Its hits count as those of the first engine.
+        """
+        units = self.engine.engines
+        statuses = await asyncio.gather(*(self._status(name, unit, timeout) for name, unit in units.items()))
+        first = statuses[0]
+        if first.stats is not None:
+            hits = first.stats["reference_hits"] + self.references.hits
+            statuses[0] = replace(first, stats={**first.stats, "reference_hits": hits})
+        return statuses
+
+    async def _status(self, name: str, unit: EngineUnit, timeout: float) -> EngineStatus:
+        stats: dict[str, int] | None
+        try:
+            stats = await unit.stats(timeout)
+            up = True
+        except TimeoutError:
+            stats = unit.last_stats
             up = stats is not None
         except EngineError:
-            stats, up = self.engine.last_stats, False
-        if stats is not None:
-            stats = {**stats, "reference_hits": stats["reference_hits"] + self.references.hits}
-        return EngineStatus(up, self.engine.restarts, stats, self.metric_labels)
+            stats, up = unit.last_stats, False
+        return EngineStatus(up, unit.restarts, stats or None, {"model": self.name, "engine": name}, unit.loaded)
 
 
-def served_model(settings: Settings, engine: Engine, decode: Decode, *, several_keys: bool = False) -> ServedModel:
-    """Return the model that ``settings`` describe.
+def model_admission(settings: Settings, model: ModelSettings) -> Admission:
+    """Return the admission of ``model``: ``limits.max_running`` requests at once, or as many as its engines have slots.
+
+    It queues ``limits.max_waiting`` more.
+    """
+    limits = settings.limits
+    return Admission(
+        limits.max_running or model.slots,
+        limits.max_waiting,
+        share=limits.client_share,
+        contended_wait=limits.contended_wait_seconds,
+        recall_after=limits.first_sound_seconds / 2,
+    )
+
+
+def served_model(
+    settings: Settings,
+    model: ModelSettings,
+    engine: Engine,
+    decode: Decode,
+    admission: Admission,
+    *,
+    several_keys: bool = False,
+) -> ServedModel:
+    """Return the model that ``model``, one of ``settings.all_models``, describes.
 
     decode: decodes the files of reference recordings. several_keys: whether several API keys are configured.
     """
+    is_default = model.name == settings.all_models[0].name
     return ServedModel(
-        name=settings.model_name,
-        aliases=frozenset({settings.engine.model, *OPENAI_MODELS, *settings.model_aliases}),
+        name=model.name,
+        aliases=frozenset({model.engine.model, *(OPENAI_MODELS if is_default else ()), *model.aliases}),
         engine=engine,
-        voices=ModelVoices(engine, settings, several_keys=several_keys),
+        voices=ModelVoices(engine, settings, model, several_keys=several_keys),
         references=ReferenceLibrary(engine, settings, decode),
         limits=settings.limits,
+        admission=admission,
         text=settings.text,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -14,6 +15,7 @@ from server.live.sessions import Sessions
 from server.served_model import ServedModel
 from server.settings import Settings
 from server.synthesis.admission import Admission
+from server.synthesis.admission_group import AdmissionGroup
 from server.telemetry.metrics import Metrics
 from server.telemetry.observers import RequestObservers
 from server.telemetry.outcomes import Outcomes
@@ -27,6 +29,7 @@ class Services:
     """The shared objects of one server: settings, models, admission, sessions, threads and telemetry.
 
     models: the served models; the first one is the default.
+    admission: the admissions of all models.
     aligner_threads: time the words of speech.
     several_keys: whether several API keys are configured; each key then has its own voices.
     created: Unix time of the server's start.
@@ -34,7 +37,7 @@ class Services:
 
     settings: Settings
     models: tuple[ServedModel, ...]
-    admission: Admission
+    admission: AdmissionGroup
     voice_creation: Admission
     voice_listing: Admission
     sessions: Sessions
@@ -50,15 +53,42 @@ class Services:
         """Return the model with that name or alias; the default model for None. Raises ApiError 404."""
         if name is None:
             return self.models[0]
-        for model in self.models:
-            if model.has_name(name):
-                return model
+        for matches in (ServedModel.has_exact_name, ServedModel.has_name):
+            for model in self.models:
+                if matches(model, name):
+                    return model
         served = ", ".join(f"'{model.name}'" for model in self.models)
         message = (
             f"model '{shown(name)}' does not exist; this server serves {served}. To let clients use this name, add it "
-            "to the setting model_aliases"
+            "to the setting model_aliases, or to the aliases of an entry of models"
         )
         raise ApiError(message, status=404, param="model", code="model_not_found")
+
+    def cloning_model(self, name: str | None) -> ServedModel:
+        """Return the model that makes a voice: the one called ``name``, or for None the first that clones voices.
+
+        Without one it is the default model, which then says why. Raises ApiError 404, and EngineError if no engine of
+        the model accepts requests.
+        """
+        model = self.model(name)
+        if name is None:
+            model = next((each for each in self.models if "Base" in each.info.tasks), model)
+        model.engine.check_accepting()
+        return model
+
+    def models_with_width(self, width: int) -> list[str]:
+        """Return the names of the models that can speak a stored voice with an embedding of this width."""
+        return [model.name for model in self.models if model.info.embedding_width == width]
+
+    def models_with_speaker(self, speaker: str) -> list[str]:
+        """Return the names of the models that have a built-in speaker with this name, in any case of letters."""
+        return [model.name for model in self.models if model.voices.speaker(speaker) is not None]
+
+    def check_accepting(self, models: Iterable[ServedModel] = ()) -> None:
+        """Raise EngineError if no engine of ``models``, by default of all models, accepts requests."""
+        models = list(models) or self.models
+        if all(model.state() == "unavailable" for model in models):
+            models[0].engine.check_accepting()
 
 
 async def services_of(request: Request) -> Services:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -19,18 +19,20 @@ from pydantic_settings import SettingsError as SourceError
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
-from server.limits import Limits as Limits
+from server.limits import Limits
+from server.model_settings import ModelSettings, check_names
+from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
 from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
-
-DEFAULT_CONFIG = Path(__file__).resolve().parent.parent / "configs" / "pocket.yaml"
 
 _PREFIX = "SONANT_"
 _NESTED = "__"
 _MAX_CONFIG_BYTES = 1024 * 1024
 _SECRETS = frozenset({"api_key"})
 """Settings whose values never appear in messages."""
+_OF_ONE_MODEL = frozenset({"engine", "served_name", "model_aliases", "voice_aliases", "default_voice"})
+"""Settings of a server with one model."""
 _CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
 """Variables that only clients read."""
 
@@ -55,11 +57,22 @@ class Settings(BaseSettings):
         extra="forbid", env_prefix=_PREFIX, env_nested_delimiter=_NESTED, validate_default=True
     )
 
-    engine: EngineConfig
+    engine: EngineConfig | None = Field(None, description="The engine of the only model. Exclusive with `models`.")
+    models: tuple[ModelSettings, ...] = Field(
+        (),
+        description="Several models, each with its own engines. The first is the default of requests that name none. "
+        "Exclusive with `engine`, `served_name`, `model_aliases`, `voice_aliases` and `default_voice`, which every "
+        "entry has itself.",
+    )
     host: str = Field(
         "127.0.0.1", description="Address to listen on. The default accepts connections from this machine only."
     )
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.")
+    address_file: Path | None = Field(
+        None,
+        description="File to which the server writes its URL while it runs, for the health check of the container "
+        "image and for scripts that use port 0.",
+    )
     served_name: str | None = Field(
         None,
         min_length=1,
@@ -80,16 +93,19 @@ class Settings(BaseSettings):
         None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
     )
     ignored_fields: tuple[str, ...] = Field(
-        (
-            "download_format",
-            "lang_code",
-            "normalization_options",
-            "return_download_link",
-            "stream_options",
-            "user",
-            "volume_multiplier",
-        ),
-        description="Request fields that are accepted and ignored, because clients of other servers send them.",
+        (),
+        description="Request fields that are accepted and ignored, in addition to those that well-known clients send "
+        "(`lang_code`, `metadata`, `user` and others).",
+    )
+    unknown_fields: Literal["error", "ignore"] = Field(
+        "error",
+        description="What to do with other unknown fields of speech requests. `error`: refuse the request, so that no "
+        "typing error goes unnoticed. `ignore`: ignore them, and name them in the header `X-Ignored-Fields`.",
+    )
+    get_speech: bool = Field(
+        False,
+        description="Also accept `GET /v1/audio/speech?input=...`, so that a page can play speech with `<audio src>`. "
+        "The text is then in the URL, which proxies and browsers keep in logs and histories.",
     )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
@@ -131,19 +147,33 @@ class Settings(BaseSettings):
     text: TextSettings = Field(default_factory=TextSettings)
 
     @property
-    def engine_config(self) -> EngineConfig:
-        """The configuration of the engine, with the server's log format."""
-        return self.engine.model_copy(update={"log_format": self.log_format})
+    def all_models(self) -> tuple[ModelSettings, ...]:
+        """The settings of all models, the default first, with the server's log format.
 
-    @property
-    def max_running(self) -> int:
-        """Maximum number of speech requests that run at once."""
-        return self.limits.max_running or self.engine.talker.slots
+        A file with ``engine`` has one model.
+        """
+        models = self.models
+        if self.engine is not None:
+            only = ModelSettings(
+                name=self.served_name or Path(self.engine.model).name,
+                aliases=self.model_aliases,
+                default_voice=self.default_voice,
+                voice_aliases=self.voice_aliases,
+                engine=self.engine,
+            )
+            models = (only,)
+        log_format = {"log_format": self.log_format}
+        return tuple(each.model_copy(update={"engine": each.engine.model_copy(update=log_format)}) for each in models)
 
-    @property
-    def model_name(self) -> str:
-        """The name of the model in the API."""
-        return self.served_name or Path(self.engine.model).name
+    @model_validator(mode="after")
+    def _check_models(self) -> Self:
+        if self.engine is None and not self.models:
+            raise ValueError("engine: a value is required: set engine.model, or list several models under models")
+        check_names(self.all_models)
+        if self.models:
+            for name in sorted(_OF_ONE_MODEL & self.model_fields_set):
+                raise ValueError(f"{name}: cannot be combined with models: set it in each entry of models")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -168,8 +198,9 @@ class _YamlSource(YamlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         values = super().__call__()
         folder = Path(str(self.yaml_file_path)).resolve().parent
-        if isinstance(keys_file := values.get("keys_file"), str):
-            values["keys_file"] = os.path.normpath(folder / Path(keys_file).expanduser())
+        for name in ("keys_file", "address_file"):
+            if isinstance(file := values.get(name), str):
+                values[name] = os.path.normpath(folder / Path(file).expanduser())
         voices = values.get("voices")
         if isinstance(voices, dict) and isinstance(voice_folder := voices.get("folder"), str):
             values["voices"] = voices | {"folder": os.path.normpath(folder / Path(voice_folder).expanduser())}
@@ -177,11 +208,21 @@ class _YamlSource(YamlConfigSettingsSource):
         if isinstance(references, dict) and isinstance(folders := references.get("folders"), list):
             absolute = [os.path.normpath(folder / Path(str(each)).expanduser()) for each in folders]
             values["references"] = references | {"folders": absolute}
-        engine = values.get("engine")
-        if isinstance(engine, dict):
-            model = engine.get("model")
-            values["engine"] = engine | ({"model": resolve_model(model, folder)} if isinstance(model, str) else {})
+        _resolve_checkpoint(values, folder)
+        models = values.get("models")
+        if isinstance(models, list):
+            values["models"] = [
+                _resolve_checkpoint(dict(each), folder) if isinstance(each, dict) else each for each in models
+            ]
         return values
+
+
+def _resolve_checkpoint(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Resolve the checkpoint of ``engine`` in ``values``, relative to ``folder``. Return ``values``."""
+    engine = values.get("engine")
+    if isinstance(engine, dict) and isinstance(model := engine.get("model"), str):
+        values["engine"] = engine | {"model": resolve_model(model, folder)}
+    return values
 
 
 def resolve_model(model: str, folder: Path) -> str:
@@ -198,11 +239,12 @@ def resolve_model(model: str, folder: Path) -> str:
 def load_settings(config: Path | None = None, flags: dict[str, Any] | None = None) -> Settings:
     """Load and validate the settings. ``flags`` is nested like the settings and overrides all other sources.
 
+    config: a file, or the name of an included configuration; None: the pocket checkpoint's.
+
     Raises SettingsError for an unreadable file, an unknown key or an invalid value.
     """
-    path = config or _default_config(flags or {})
-    if path is not None:
-        _check_file(path)
+    path = DEFAULT_CONFIG if config is None else find_config(config)
+    _check_file(path)
     _refuse_unknown_variables()
 
     class Configured(Settings):
@@ -217,8 +259,9 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     except yaml.YAMLError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (TypeError, ValueError):
-        raise SettingsError(f"{path or 'settings'}: must be a mapping of settings") from None
-    settings.engine.model = resolve_model(settings.engine.model, Path.cwd())
+        raise SettingsError(f"{path}: must be a mapping of settings") from None
+    for engine in [each.engine for each in settings.models] if settings.engine is None else [settings.engine]:
+        engine.model = resolve_model(engine.model, Path.cwd())
     return settings
 
 
@@ -228,16 +271,11 @@ def _check_file(path: Path) -> None:
         read_regular(path, _MAX_CONFIG_BYTES)
     except FileNotFoundError:
         raise SettingsError(
-            f"the configuration file {path} does not exist: set another one with --config, or a checkpoint with --model"
+            f"the configuration file {path} does not exist: set another one with --config, or one that is included: "
+            f"{', '.join(config_names())}"
         ) from None
     except OSError as error:
         raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
-
-
-def _default_config(flags: dict[str, Any]) -> Path | None:
-    """Return the default configuration file. None if a model is set and the file does not exist, as in a wheel."""
-    has_model = "model" in flags.get("engine", {}) or f"{_PREFIX}ENGINE{_NESTED}MODEL" in os.environ
-    return None if has_model and not DEFAULT_CONFIG.is_file() else DEFAULT_CONFIG
 
 
 def _refuse_unknown_variables() -> None:
@@ -251,7 +289,9 @@ def _refuse_unknown_variables() -> None:
 
 def _describe(error: Any) -> str:
     """Return the message for one of pydantic's errors: the key, what is allowed, and the value received."""
-    key = ".".join(str(part) for part in error["loc"]) or "settings"
+    key = ".".join(str(part) for part in error["loc"])
+    if not key:  # an error of several settings together, which names them itself
+        return str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown setting"
     if error["type"] == "missing":

@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--voice", default="ava")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "pocket.yaml")
     args = parser.parse_args()
-    engine = load_settings(args.config).engine
+    engine = load_settings(args.config).all_models[0].engine
     profile = read_speech_profile(Path(engine.model), Checksums.load(Path(engine.model)))
     print("{cpu}; Python {python}, torch {torch}".format(**machine()))
     with (

@@ -191,7 +191,7 @@ def main() -> None:
     flags: dict[str, Any] = {"engine": {"dtype": args.dtype} | ({"model": args.model} if args.model else {})}
     if args.reproducible:
         flags["engine"]["talker"] = {"vllm": {"reproducible": True}}
-    config = load_settings(args.config, flags).engine_config
+    config = load_settings(args.config, flags).all_models[0].engine
     device = torch.device("cuda" if torch.cuda.is_available() and config.device != "cpu" else "cpu")
     exact = args.dtype == "float32" or device.type == "cpu"
     with watch_gpus() as gpus:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from engine.client.watchdog import Reason, Stats, Watchdog
 from engine.cloning.resampling import resample
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
+from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.messages import READY, EncodeRequest, RequestKind, pack_request, unpack_voice
 from engine.protocol.request import SAMPLE_RATE, EngineInfo, SpeechRequest, Voice
 from engine.transfer import Kind, Record, TransferError
@@ -37,10 +38,17 @@ class EngineClient:
     """Starts the engine process, restarts it when it exits or stalls, and sends it requests.
 
     Use it in one event loop. Only starting a process blocks the event loop, for a few milliseconds.
+
+    Args:
+        config: the configuration of the engine process.
+        name: of the engine, for ``engines`` and the log.
+        on_change: is called in the event loop when ``state``, ``accepting``, ``suspect`` or ``stalled`` may have
+            changed.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, name: str = "0", on_change: Callable[[], None] = lambda: None) -> None:
         self._config = config
+        self._name, self._on_change = name, on_change
         self._state: State = "starting"
         self._info: EngineInfo | None = None
         self._failure: EngineError = EngineUnavailable("the engine is starting; retry later")
@@ -68,6 +76,35 @@ class EngineClient:
         return self._info
 
     @property
+    def engines(self) -> Mapping[str, EngineClient]:
+        """This engine, by its name."""
+        return {self._name: self}
+
+    @property
+    def accepting(self) -> bool:
+        """Whether the engine accepts requests, as far as is known."""
+        try:
+            self._ready_worker()
+        except EngineError:
+            return False
+        return True
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the engine is loaded or being loaded: always."""
+        return True
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the pipeline has not answered for half of ``stall_seconds``."""
+        return self._watchdog is not None and self._watchdog.stalled
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the models failed on a request or a check, and have produced no audio since."""
+        return self._watchdog is not None and self._watchdog.suspect
+
+    @property
     def open_streams(self) -> int:
         """Number of requests whose terminal record has not arrived."""
         return len(self._open_requests)
@@ -93,6 +130,10 @@ class EngineClient:
         if self._watchdog is not None:
             self._watchdog.check_if_idle()
 
+    def check_accepting(self) -> None:
+        """Raise the EngineError that says why the engine accepts no requests, if it does not. Never waits."""
+        self._ready_worker()
+
     async def start(self) -> None:
         """Start the engine process. It loads the checkpoint in the background."""
         self._loop = asyncio.get_running_loop()
@@ -100,7 +141,7 @@ class EngineClient:
 
     async def close(self) -> None:
         """Stop the engine process. Open requests fail."""
-        responsive = self._state == "ready" and not (self._watchdog is not None and self._watchdog.stalled)
+        responsive = self._state == "ready" and not self.stalled
         closed = EngineUnavailable("the engine is closed")
         self._set_state("closed", closed)
         self._restarts.cancel()
@@ -123,12 +164,13 @@ class EngineClient:
                 await self._changed.wait()
         return self.info
 
-    def submit(self, request: SpeechRequest) -> SpeechStream:
+    def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> SpeechStream:
         """Start an utterance. Never waits. Raises EngineUnavailable if the engine cannot accept it."""
         worker = self._ready_worker()
         if self._watchdog is not None:
             self._watchdog.request_submitted()
         responses = self._open(worker, pack_request(RequestKind.SPEECH, request.to_bytes()), self._open_requests)
+        on_engine(self._name, False)
         return SpeechStream(responses)
 
     async def encode_reference(
@@ -268,6 +310,7 @@ class EngineClient:
             open_stream=lambda payload: self._open(worker, payload, self._probes),
             in_flight=lambda: len(self._open_requests),
             kill=lambda reason, message: self._kill(worker, reason, message),
+            on_change=self._on_change,
         )
         try:
             await self._watchdog.check_models(_FIRST_CHECK_TIMEOUT_STALLS * self._config.stall_seconds)
@@ -281,7 +324,7 @@ class EngineClient:
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:
         """Kill the worker and every process that it started. No-op if the worker is already lost."""
         if self._worker is worker:
-            _log.error("killing the engine process %d: %s", worker.process.pid, message)
+            _log.error("killing the engine process %d (engine %s): %s", worker.process.pid, self._name, message)
             worker.kill()
             self._handle_exit(worker, reason)
 
@@ -321,6 +364,7 @@ class EngineClient:
         self._state, self._failure = state, failure
         self._changed.set()
         self._changed = asyncio.Event()
+        self._on_change()
 
 
 def _is_model_failure(payload: bytes) -> bool:

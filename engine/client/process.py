@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from engine.client.credits import CreditBatch
 from engine.config import EngineConfig
+from engine.system.gpus import with_gpu
 from engine.transfer import Kind, Record, Side, Wakeup, pair, spawn
 
 AUDIO_WINDOW = 128
@@ -47,12 +48,13 @@ class EngineProcess:
         self._wakeup = Wakeup()
         self._closing = False
         self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
+        environment = _environment(config.gpu)
         (requests, worker_requests), (audio, worker_audio) = _links()
         sides = [worker_requests, worker_audio]
         command = [sys.executable, "-m", "engine.worker", config.model_dump_json()]
         command += [*(side.to_argument() for side in sides), str(os.getpid())]
         try:
-            self.process = spawn(command, sides, env=_environment(), process_group=0)
+            self.process = spawn(command, sides, env=environment, process_group=0)
         except OSError:
             requests.close()
             audio.close()
@@ -136,9 +138,11 @@ def _links() -> tuple[tuple[Side, Side], tuple[Side, Side]]:
         raise
 
 
-def _environment() -> dict[str, str]:
-    """Return the worker's environment. It raises torch's C++ log level to ERROR unless it is set.
+def _environment(gpu: int | None) -> dict[str, str]:
+    """Return the worker's environment, in which only ``gpu`` is visible. Raises SetupError if it does not exist.
 
-    torch's packed kernels log a deprecation warning at every start.
+    It raises torch's C++ log level to ERROR unless it is set: torch's packed kernels log a deprecation warning at every
+    start.
     """
-    return {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ}
+    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ}
+    return environment if gpu is None else with_gpu(gpu, environment, "gpu")

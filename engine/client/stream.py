@@ -94,6 +94,12 @@ class ResponseQueue:
             self._worker.requests.fail(self.number)
             self._worker.audio.cancel(self.number)
 
+    def abandon(self, error: EngineError) -> None:
+        """Abort the request and raise ``error`` to its reader. No-op once the request is over."""
+        if not self._aborted and self.number in self._open_requests:
+            self.abort()
+            self._records.put_nowait(error)
+
     def close(self) -> None:
         """Remove the request from ``open_requests``. Also end its request stream, unless it was aborted."""
         if self._open_requests.pop(self.number, None) is not None and not self._aborted:
@@ -147,3 +153,7 @@ class SpeechStream:
     def cancel(self) -> None:
         """Abort the utterance. The engine frees its slot within one step. No-op once the utterance has ended."""
         self._responses.abort()
+
+    def abandon(self, error: EngineError) -> None:
+        """Abort the utterance and raise ``error`` to its reader. No-op once the utterance has ended."""
+        self._responses.abandon(error)

@@ -82,6 +82,7 @@ class Watchdog:
     open_stream: opens a stream with the given payload; raises EngineUnavailable.
     in_flight: returns the number of open requests.
     kill: kills the process, given the reason and a message for the log.
+    on_change: is called when ``stalled``, ``suspect`` or the result of ``raise_if_unhealthy`` may have changed.
     """
 
     def __init__(
@@ -91,11 +92,14 @@ class Watchdog:
         open_stream: Callable[[bytes], ResponseQueue],
         in_flight: Callable[[], int],
         kill: Callable[[Reason, str], None],
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._stall_seconds = config.stall_seconds
         self._slots = config.talker.slots
         self._utterance = pack_request(RequestKind.SPEECH, model_check_request(info).to_bytes())
         self._open, self._in_flight, self._kill = open_stream, in_flight, kill
+        self._on_change = on_change
+        self._stall_reported = False
         self._last_answer_at = self._last_audio_at = time.monotonic()
         self._unanswered_since: float | None = None
         self._probe: asyncio.Task[Stats | None] | None = None
@@ -110,6 +114,11 @@ class Watchdog:
         """Whether a probe has been unanswered for more than half of ``stall_seconds``."""
         since = self._unanswered_since
         return since is not None and time.monotonic() - since > self._stall_seconds * _STALLED_FRACTION
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the models failed on a request or a check, and have produced no audio since."""
+        return self._must_recheck
 
     def raise_if_unhealthy(self) -> None:
         """Raise EngineUnavailable if the pipeline does not answer or the last model check failed."""
@@ -168,6 +177,7 @@ class Watchdog:
     def request_failed(self) -> None:
         """Start a model check after a model failed on a request: the request or the engine may be the cause."""
         self._must_recheck = True
+        self._on_change()
         self._start_checks()
 
     async def check_models(self, timeout: float) -> None:
@@ -198,6 +208,9 @@ class Watchdog:
             pause = min(self._stall_seconds / _PROBES_PER_STALL, max(0.0, remaining))
             await asyncio.sleep(pause)
             self._exclude_delay(time.monotonic() - before - pause)
+            if self.stalled and not self._stall_reported:
+                self._stall_reported = True
+                self._on_change()
             unanswered = time.monotonic() - self._last_answer_at
             if unanswered >= self._stall_seconds:
                 self._kill("stalled", f"its pipeline has not answered for {unanswered:.1f} s")
@@ -228,6 +241,9 @@ class Watchdog:
         self._last_answer_at = time.monotonic()
         self._unanswered_since = None
         self.stats = stats
+        if self._stall_reported:
+            self._stall_reported = False
+            self._on_change()
         return stats
 
     def _seconds_since_audio(self) -> float:
@@ -236,7 +252,9 @@ class Watchdog:
 
     def _mark_healthy(self) -> None:
         self._last_audio_at = time.monotonic()
-        self._must_recheck = self._last_check_failed = False
+        if self._must_recheck:
+            self._must_recheck = self._last_check_failed = False
+            self._on_change()
 
     def _start_checks(self) -> None:
         if self._model_check_task is None or self._model_check_task.done():
@@ -252,6 +270,7 @@ class Watchdog:
                 return
             except EngineError as error:
                 self._must_recheck = self._last_check_failed = True
+                self._on_change()
                 _log.error("model check %d of %d failed: %s", number, _MAX_FAILED_CHECKS, error)
             await asyncio.sleep(_RETRY_SECONDS)
         self._kill("failed", f"{_MAX_FAILED_CHECKS} consecutive model checks failed")

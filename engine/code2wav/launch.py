@@ -16,9 +16,9 @@ from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
 from engine.device.memory import out_of_memory
-from engine.device.selection import with_gpu
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
+from engine.system.gpus import with_gpu
 from engine.system.process import freeze_gc
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
@@ -44,7 +44,7 @@ def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]
         return lambda: thread.join(_EXIT_TIMEOUT_S)
     environment = dict(os.environ)
     if config.code2wav.gpu is not None:
-        environment = with_gpu(config.code2wav.gpu, environment)
+        environment = with_gpu(config.code2wav.gpu, environment, "code2wav.gpu")
         config = config.model_copy(update={"device": "cuda"})
     command = [sys.executable, "-m", "engine.code2wav.process", config.model_dump_json()]
     command += [frames.to_argument(), audio.to_argument(), str(os.getpid())]

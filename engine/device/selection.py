@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from engine.config import EngineConfig
-from engine.errors import CheckpointError, SetupError
+from engine.errors import CheckpointError
 from engine.system.cores import available_cores
-
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def choose_device(config: EngineConfig) -> torch.device:
-    """Return the configured device. "auto" selects a GPU if torch sees one.
+    """Return the configured device. "auto" selects a GPU if torch sees one, or if ``gpu`` is set.
 
-    Raises CheckpointError if the device is "cuda" and torch sees no GPU.
+    Raises CheckpointError if a GPU is configured and torch sees none.
     """
-    if config.device == "auto":
+    wanted = "cuda" if config.gpu is not None else config.device
+    if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if config.device == "cuda" and not torch.cuda.is_available():
+    if wanted == "cuda" and not torch.cuda.is_available():
+        setting = "device is cuda" if config.gpu is None else f"gpu is {config.gpu}"
         raise CheckpointError(
-            "device is cuda, but torch finds no GPU: install a driver, or set device to auto", code="no_device"
+            f"{setting}, but torch finds no such GPU: install a driver, or leave device and gpu unset", code="no_device"
         )
-    return torch.device(config.device)
-
-
-def with_gpu(index: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of ``environment`` in which only the GPU ``index`` is visible (CUDA_VISIBLE_DEVICES).
-
-    ``index`` counts the GPUs that are visible in ``environment``. Raises SetupError if that many are not visible.
-    """
-    visible = environment.get(_VISIBLE)
-    if visible is None:
-        return {**environment, _VISIBLE: str(index)}
-    names = [name.strip() for name in visible.split(",") if name.strip()]
-    if index >= len(names):
-        raise SetupError(
-            f"code2wav.gpu must be less than {len(names)}, the number of GPUs in {_VISIBLE}, got {index}",
-            code="no_device",
-        )
-    return {**environment, _VISIBLE: names[index]}
+    return torch.device(wanted)
 
 
 def choose_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:

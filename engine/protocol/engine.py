@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.request import AudioChunk, Completion, EngineInfo, SpeechRequest, Voice
+
+OnEngine = Callable[[str, bool], None]
+"""Is called with the name of the engine process that a request is submitted to, and whether it was moved there."""
+
+
+def ignore_engine(name: str, moved: bool) -> None:
+    """An OnEngine that does nothing."""
 
 
 class AudioStream(Protocol):
@@ -33,11 +40,38 @@ class EngineStream(AudioStream, Protocol):
         """Append text to a live request; ``last`` ends the text. Never waits. Raises EngineUnavailable."""
 
 
+class EngineUnit(Protocol):
+    """One engine process, for its status."""
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """Number of times the engine process was replaced, by reason."""
+
+    @property
+    def last_stats(self) -> dict[str, int] | None:
+        """The most recent statistics, or None."""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the engine is loaded or being loaded, not unloaded after ``keep_alive``."""
+
+    async def stats(self, timeout: float) -> dict[str, int]:
+        """Return fresh statistics of both stages; nothing of an unloaded engine.
+
+        Raises TimeoutError after ``timeout`` seconds, and EngineError if the engine cannot synthesize.
+        """
+
+
 class Engine(Protocol):
     """Synthesizes speech and encodes voices. Use it in one event loop.
 
-    ``engine.client.client.EngineClient`` implements it with one engine process.
+    ``engine.client.client.EngineClient`` implements it with one engine process, ``engine.pool.pool.EnginePool`` with
+    several.
     """
+
+    @property
+    def engines(self) -> Mapping[str, EngineUnit]:
+        """The engine processes by name."""
 
     @property
     def info(self) -> EngineInfo:
@@ -63,10 +97,13 @@ class Engine(Protocol):
     def check_health(self) -> None:
         """Raise EngineError if the engine is known to be unable to synthesize. Never waits."""
 
+    def check_accepting(self) -> None:
+        """Raise the EngineError that says why new requests are refused now, if they are. Never waits."""
+
     async def stats(self, timeout: float) -> dict[str, int]:
         """Return fresh statistics of both stages. Raises TimeoutError after ``timeout`` seconds, and EngineError."""
 
-    def submit(self, request: SpeechRequest) -> EngineStream:
+    def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> EngineStream:
         """Start an utterance. Never waits. Raises EngineUnavailable if the engine cannot accept it."""
 
     async def encode_reference(

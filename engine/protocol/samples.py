@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 FULL_SCALE = 32767
 """The int16 value of a sample of 1.0."""
+AUDIBLE = FULL_SCALE // 1000
+"""-60 dBFS: a sample with a larger magnitude is audible."""
 NAN_SAMPLE = -32768
 """The int16 value that marks a NaN sample. No other sample maps to it."""
 
@@ -19,6 +21,16 @@ def to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
     scaled[np.isnan(scaled)] = NAN_SAMPLE
     pcm: NDArray[np.int16] = scaled.astype(np.int16)
     return pcm
+
+
+def audible(samples: NDArray[np.int16]) -> NDArray[np.bool_]:
+    """Return which of the samples are audible."""
+    return (samples > AUDIBLE) | (samples < -AUDIBLE)
+
+
+def has_audible(samples: NDArray[np.int16]) -> bool:
+    """Return whether any sample is audible."""
+    return bool(audible(samples).any())
 
 
 def to_float32(samples: NDArray[np.int16]) -> NDArray[np.float32]:

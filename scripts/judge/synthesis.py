@@ -16,11 +16,14 @@ import numpy as np
 import soundfile
 
 from engine.client.client import EngineClient
+from engine.cloning.resampling import resample
 from engine.config import EngineConfig
 from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, SpeechRequest, Voice
 from scripts.judge.clips import Clip
 from scripts.judge.expected import max_frames
 from scripts.judge.sound import read
+from server.references.prepare import prepare
+from server.references.transcript import Transcript
 
 Device = Literal["cpu", "cuda"]
 
@@ -109,11 +112,17 @@ async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: P
 
 
 async def _voice(engine: EngineClient, utterance: ExamUtterance) -> Voice | None:
+    """Return the voice to clone, from the reference as the server prepares it: trimmed, and cut if it is too long."""
     if utterance.reference is None:
         return None
     samples, rate = read(utterance.reference.file)
-    transcript = utterance.reference.text if utterance.in_context else None
-    return await engine.encode_reference(samples, rate, codes=utterance.in_context, transcript=transcript)
+    transcript = Transcript(utterance.reference.text) if utterance.in_context else None
+    prepared = prepare(
+        resample(samples, rate, SAMPLE_RATE), transcript, engine.info.profile.reference_seconds, "x_vector"
+    )
+    return await engine.encode_reference(
+        prepared.samples, SAMPLE_RATE, codes=prepared.transcript is not None, transcript=prepared.transcript
+    )
 
 
 def _read_spoken(out: Path, utterance: ExamUtterance) -> SpokenUtterance:

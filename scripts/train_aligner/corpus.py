@@ -19,9 +19,9 @@ from server.alignment.tokens import Tokens, tokens_of, words_of
 
 LABEL_SECONDS = 0.02
 _HELD_OUT_SPEAKERS = 25
-"""One speaker in so many is only for the evaluation."""
+"""One in this many speakers is held out for evaluation."""
 _HELD_OUT_TEXTS = 12
-"""With few speakers, one text in so many is only for the evaluation."""
+"""With few speakers, one in this many texts is held out for evaluation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

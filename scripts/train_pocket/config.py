@@ -140,7 +140,10 @@ class TalkerDraws(_Section):
 
     xvector_noise: relative to the vector's RMS. reference_frames: minimum and maximum length of a reference.
     target_frames: maximum length of joined utterances. degraded: share of references that have noise, if there are any.
-    code_noise: share of input codes that are replaced by those of another frame.
+    corrupted: share of references of which many codes are replaced. other_xvector: share of references that are beside
+    the x-vector of another speaker, so that the talker listens to the reference.
+    code_noise: share of input codes that are replaced by those of another frame. merge_dropout: probability that a
+    merge of the tokenizer is skipped.
     """
 
     layouts: Layouts
@@ -152,7 +155,10 @@ class TalkerDraws(_Section):
     reference_frames: tuple[int, int]
     target_frames: int
     degraded: float
+    corrupted: float
+    other_xvector: float
     code_noise: float
+    merge_dropout: float
 
 
 class TalkerTraining(_Section):

@@ -2,10 +2,10 @@
 # Runs steps 2 to 7 of README.md on all GPUs of this machine, at least two. Writes weights and logs to OUT.
 #   scripts/train_pocket/run.sh codec DATA TEACHER OUT    speech, codec, speaker encoder, codes
 #   scripts/train_pocket/run.sh talker DATA TEACHER OUT   talker on the first GPU, Code2Wav again on the others
-#   scripts/train_pocket/run.sh second DATA TEACHER OUT   all of it, from a checkpoint whose codes stay, on one or more GPUs
-# DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "second" also first/, the output of disassemble.py.
-# Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER ALIGN TALKER. "second" skips the parts that are done.
-# UNTIL: for "second", time in seconds since 1970 at which the talker ends, instead of TALKER.
+#   scripts/train_pocket/run.sh again DATA TEACHER OUT    a new talker from a checkpoint whose other parts stay, on any GPUs
+# DATA has plan.jsonl.gz, speakers.json and tokenizer/; for "again" also first/, the output of disassemble.py.
+# Variables: COUNT of utterances, minutes TEACH CODEC SPEAKER TALKER. "again" skips the parts that are done.
+# UNTIL: for "again", time in seconds since 1970 at which the talker ends, instead of TALKER.
 set -euo pipefail
 
 what=$1 data=$2 teacher=$3 out=$4
@@ -54,87 +54,73 @@ encode() {
   wait
 }
 
-part() { # part NAME COMMAND...: run a part of "second" unless it is done; writes OUT/NAME.log and OUT/done/NAME
+part() { # part NAME COMMAND...: run a part of "again" unless it is done; writes OUT/NAME.log and OUT/done/NAME
   if [ -e "$out/done/$1" ]; then return; fi
   echo "$(date +%T) $1 begins"
   if "${@:2}" > "$out/$1.log" 2>&1; then touch "$out/done/$1"; fi
   echo "$(date +%T) $1 $([ -e "$out/done/$1" ] && echo "done" || echo FAILED): $(tail -n 1 "$out/$1.log")"
 }
 
-encode_first() { # encode_first GPU AUDIO CODES: encode with the codec of the checkpoint
-  on "$1" python3 -m scripts.train_pocket.codec.encode --audio "$2" --codec "$data/first/codec.safetensors" --out "$3"
-}
-
-align() {
-  on 0 python3 -m scripts.train_aligner --audio "$out/audio" --plan "$data/plan.jsonl.gz" --out "$out/aligner" \
-    --vocabulary "$teacher/vocab.json" --minutes "${ALIGN:-2}" --device cuda
+encode_first() { # encode_first AUDIO CODES: encode with the codec of the checkpoint
+  local rank jobs=()
+  for rank in $(seq 0 "$last"); do
+    on "$rank" python3 -m scripts.train_pocket.codec.encode --audio "$1" --codec "$data/first/codec.safetensors" \
+      --out "$2" --rank "$rank" --world "$gpus" &
+    jobs+=($!)
+  done
+  for rank in "${jobs[@]}"; do wait "$rank" || return 1; done
 }
 
 degrade() {
-  local rank
-  for rank in 0 1 2 3; do
-    on 0 python3 -m scripts.train_pocket.degrade --audio "$out/audio" --out "$out/references" --share 0.3 \
-      --rank "$rank" --world 4 &
+  local rank jobs=()
+  for rank in $(seq 0 $((4 * gpus - 1))); do
+    on $((rank % gpus)) python3 -m scripts.train_pocket.degrade --audio "$out/audio" --out "$out/references" \
+      --share "${DEGRADE:-0.3}" --rank "$rank" --world $((4 * gpus)) &
+    jobs+=($!)
   done
-  wait
-  encode_first 0 "$out/references" "$out/reference_codes"
+  for rank in "${jobs[@]}"; do wait "$rank" || return 1; done
+  encode_first "$out/references" "$out/reference_codes"
 }
 
-train_speaker_encoder() {
-  on "$last" python3 -m scripts.train_pocket.speaker.train --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
-    --speakers "$data/speakers.json" --out "$out/speaker" --initial "$data/first/speaker_encoder.safetensors" \
-    --rate 1.5e-3 --minutes "${SPEAKER:-2.3}"
+embed() {
   on "$last" python3 -m scripts.train_pocket.speaker.embed --audio "$out/audio" --plan "$data/plan.jsonl.gz" \
-    --weights "$out/speaker/speaker_encoder.safetensors" --out "$out/xvectors.npz"
+    --weights "$data/first/speaker_encoder.safetensors" --out "$out/xvectors.npz" --per-speaker 8
 }
 
 minutes_left() { # minutes for the talker from now on
   python3 -c "print(max(0.5, (${UNTIL:-0} - $(date +%s)) / 60) if ${UNTIL:-0} else ${TALKER:-11})"
 }
 
-continue_talker() { # until the minutes are over; a crashed run continues from its last state
-  local end from=(--resume "$data/first" --again) left degraded=()
+continue_talker() { # until the minutes are over; a crashed run continues from its last state, on one GPU
+  local end from=(--resume "$data/first" --again) left to=$last degraded=()
   end=$(python3 -c "print($(date +%s) + round(60 * $(minutes_left)))")
   if [ -e "$out/done/degrade" ]; then degraded=(--degraded-codes "$out/reference_codes"); fi
   for _ in 1 2 3; do
     left=$((end - $(date +%s)))
     if [ -e "$out/talker/state.pt" ]; then from=(--resume "$out/talker"); fi
     if [ "$left" -lt 30 ]; then return 1; fi
-    if on 0 python3 -m scripts.train_pocket.talker.train --data "$data" --codes "$out/codes" "${degraded[@]}" \
+    if several 0 "$to" scripts.train_pocket.talker.train --data "$data" --codes "$out/codes" "${degraded[@]}" \
       --xvectors "$out/xvectors.npz" --out "$out/talker" --minutes "$(python3 -c "print($left / 60)")" "${from[@]}"; then
       return 0
     fi
+    to=0
   done
   return 1
 }
 
-refine_code2wav() {
-  on "$last" python3 -m scripts.train_pocket.codec.train --audio "$out/audio" --resume "$data/first" --frozen \
-    --out "$out/code2wav" --minutes "$(minutes_left)" --alone 0.08 --rate 2e-4 --batch 16
-}
-
-second() { # the aligner may overlap with the talker, which does not need it
-  local needed=()
+again() {
   mkdir -p "$out/done"
   part teacher speak
-  if [ "$gpus" -gt 1 ]; then
-    part speaker train_speaker_encoder &
-    needed+=($!)
-  fi
+  part embed embed &
   part degrade degrade &
-  needed+=($!)
-  part codes encode_first 0 "$out/audio" "$out/codes"
-  part aligner align &
-  if [ "$gpus" -eq 1 ]; then part speaker train_speaker_encoder; fi
-  wait "${needed[@]}"
-  if [ "$gpus" -gt 1 ]; then part code2wav refine_code2wav & fi
-  part talker continue_talker
+  part codes encode_first "$out/audio" "$out/codes"
   wait
+  part talker continue_talker
 }
 
 case $what in
-second)
-  second
+again)
+  again
   ;;
 codec)
   speak 2>&1 | tee "$out/teacher.log"

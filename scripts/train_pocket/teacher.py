@@ -18,7 +18,7 @@ from scripts.train_pocket.teacher_model import Speech, Teacher, TeacherInput
 from scripts.train_pocket.utterances import PlannedUtterance, read_plan
 from scripts.train_pocket.voice_change import change_voice, teacher_pitch, teacher_speed
 
-SORT_WINDOW = 256
+SORT_WINDOW = 512
 """Number of utterances that are batched by length."""
 
 

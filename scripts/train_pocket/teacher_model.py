@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -26,8 +27,8 @@ FRAME = 600
 """Samples per duration frame: 25 ms at 24 kHz."""
 _LENGTH_STEP = 8
 """Lengths are rounded up to a multiple of this many frames with silence, so that there are fewer of them."""
-_TEXT_BATCH = 16
-_AUDIO_BATCH = 8
+_TEXT_BATCH = 32
+_AUDIO_BATCH = 16
 _AUDIO_FRAMES = 2400
 """Maximum frames of a decoder batch: a minute of audio, about a gigabyte of activations."""
 _VOICED_HZ = 10.0
@@ -178,7 +179,7 @@ def _round_up(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _equal_lengths(encoded_inputs: dict[int, _Encoded]) -> list[list[int]]:
-    """Return indices in batches of equal length, the shortest first."""
+    """Return indices in batches of equal length, in random order, so that a time limit drops no certain lengths."""
     by_length_frames: defaultdict[int, list[int]] = defaultdict(list)
     for index, item in encoded_inputs.items():
         by_length_frames[int(item.durations.sum())].append(index)
@@ -186,6 +187,7 @@ def _equal_lengths(encoded_inputs: dict[int, _Encoded]) -> list[list[int]]:
     for frames, indices in sorted(by_length_frames.items()):
         size = max(1, min(_AUDIO_BATCH, _AUDIO_FRAMES // frames))
         batches += [indices[start : start + size] for start in range(0, len(indices), size)]
+    Random(len(batches)).shuffle(batches)
     return batches
 
 

@@ -18,9 +18,17 @@ _GUTENBERG = re.compile(r"\*\*\* ?START.*?\*\*\*(.*)\*\*\* ?END", re.S)
 _CHAPTER = re.compile(
     r"^(chapter|adventure|book|act|part|volume|letter)\b|^[IVXLC]+\.?$|illustration|gutenberg|produced by", re.I
 )
+_LEMMAS = 2
+"""Maximum lemmas of a meaning that are defined."""
+_GLOSS_END = re.compile(r'; "| \(|;')
 _SENTENCE_END = re.compile(
     r"(?<=[a-z0-9,][.!?])(?<!\bMr\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bNo\.)(\"?) +(?=[\"A-Z])"
 )
+
+
+def lines(file: Path) -> list[str]:
+    """Return the lines of a word list."""
+    return file.read_text(encoding="utf-8").splitlines()
 
 
 def common_voice(folder: Path) -> Iterator[str]:
@@ -36,6 +44,31 @@ def wordnet(folder: Path) -> Iterator[str]:
         for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
             gloss = line.partition("|")[2]
             yield from (example for example in re.findall(r'"([^"]+)"', gloss) if len(example.split()) >= 3)
+
+
+def definitions(folder: Path, known: Iterable[str]) -> Iterator[str]:
+    """Yield WordNet's definitions of the ``known`` words, as sentences: "An amphora is an ancient jar ..."."""
+    words = set(known)
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
+            fields, _, gloss = line.partition(" | ")
+            if line[:1] == " " or not gloss:
+                continue
+            lemmas = fields.split()[4 : 4 + 2 * int(fields.split()[3], 16) : 2]
+            meaning = _GLOSS_END.split(gloss.strip(), maxsplit=1)[0]
+            if len(meaning.split()) > 1:
+                chosen = [lemma for lemma in lemmas if lemma in words][:_LEMMAS]
+                yield from (_definition(lemma, meaning, part) for lemma in chosen)
+
+
+def _definition(word: str, meaning: str, part: str) -> str:
+    if part == "verb":
+        return f"To {word} is to {meaning}."
+    if part != "noun":
+        return f"{word.capitalize()} means {meaning}."
+    if not re.match(r"an? ", meaning):
+        return f"{word.capitalize()} is {meaning}."
+    return f"{'An' if word[0] in 'aeiou' else 'A'} {word} is {meaning}."
 
 
 def books(folder: Path) -> Iterator[str]:

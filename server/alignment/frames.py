@@ -18,11 +18,11 @@ class FrameEncoder:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._samples = np.zeros(0, np.int16)
-        """From one frame before the next one, if there is one."""
+        """Samples from one frame before the next frame on, or from the start."""
         self._skip = 0
         """Frames at the start of ``_samples`` whose features are known."""
         self._features = np.zeros((0, MELS), np.float32)
-        """From ``halo`` frames before the next row, as far as there are so many."""
+        """Features from at most ``halo`` frames before the next row on."""
         self._known = 0
         """Frames at the start of ``_features`` whose rows are known."""
 

@@ -42,7 +42,7 @@ class Viterbi:
         self._sources = np.lib.stride_tricks.as_strided(
             self._best, (_MOST + 1, self._width), (-stride, stride), writeable=False
         )
-        """[step, token]: the best path to the token that is so many steps before."""
+        """[step, token]: the best path to the token ``step`` positions earlier."""
         self._moves: list[NDArray[np.int8]] = []
         """For each frame that is not settled: the step that leads to each token of the band."""
         self._begins: list[int] = []

@@ -15,6 +15,7 @@ from server.batch.requests import NOT_COMMON, NOT_IN_BATCH, parse_batch
 from server.batch.results import batch_body
 from server.batch.run import run_batch
 from server.http.clients import client_of
+from server.request_models.field_names import ignored_header
 from server.request_models.json_object import parse_body
 from server.request_models.speech import SpeechBody
 from server.services import ServicesOf
@@ -53,11 +54,10 @@ async def create_batch(request: Request, services: ServicesOf, raw: JsonBytes) -
     settings = services.settings
     record: RequestRecord = request.state.record
     services.outcomes.add_running(record)
-    items = await parse_body(lambda raw: parse_batch(raw, settings), raw)
-    _ = services.model().info  # without an engine the whole batch fails, with 503
-    results = await run_batch(items, services, record, client_of(request.scope), request.receive)
+    batch = await parse_body(lambda raw: parse_batch(raw, settings), raw)
+    results = await run_batch(batch.items, services, record, client_of(request.scope), request.receive)
     body = await asyncio.to_thread(batch_body, record.id, results)
-    headers = {"Content-Length": str(len(body)), "Cache-Control": "no-store"}
+    headers = {"Content-Length": str(len(body)), "Cache-Control": "no-store", **ignored_header(batch.ignored_fields())}
     return StreamedResponse(_blocks(body), "application/json", headers, record, settings.limits.stalled_seconds)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from engine.errors import EngineUnavailable
+from engine.errors import EngineError, EngineUnavailable
 from server.api.openapi import errors
 from server.api.responses import Health, Ready
+from server.served_model import ServedModel
 from server.services import ServicesOf
 
 router = APIRouter()
@@ -32,26 +34,52 @@ async def health() -> dict[str, str]:
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready", response_model=Ready, responses=errors(503))
 async def ready(services: ServicesOf) -> dict[str, Any]:
-    """Return 200 if, as far as is known, the engine responds and generates audio, else 503. Responds at once."""
+    """Return 200 if, as far as is known, an engine responds and generates audio, else 503. Responds at once.
+
+    After a start it is 503 until every model is ready.
+    """
     services.admission.check_open()
-    for each in services.models:
-        each.engine.check_health()
-    model = services.model()
-    engine = await model.stats(_FRESH_SECONDS)
-    if engine is None:
+    _check_models(services.models)
+    parts = await asyncio.gather(*(_known_stats(model) for model in services.models))
+    known = [part for part in parts if part is not None]
+    if not known:
         raise EngineUnavailable("the engine has not responded yet; try again later", code="engine_stalled")
+    names = dict.fromkeys(name for part in known for name in part)
     return {
         "status": "ready",
-        "model": model.name,
+        "model": services.model().name,
         "requests": services.admission.ticket_count,
-        "engine": engine,
+        "engine": {name: sum(part.get(name, 0) for part in known) for name in names},
+        "models": {model.name: model.state() for model in services.models},
     }
+
+
+def _check_models(models: Sequence[ServedModel]) -> None:
+    """Raise EngineError if a model was never ready, or if none can synthesize now."""
+    failures = []
+    for model in models:
+        _ = model.info
+        try:
+            model.engine.check_health()
+        except EngineError as error:
+            failures.append(error)
+    if len(failures) == len(models):
+        raise failures[0]
+
+
+async def _known_stats(model: ServedModel) -> dict[str, int] | None:
+    """Return the statistics of the model's engines; None if they have none now."""
+    try:
+        return await model.stats(_FRESH_SECONDS)
+    except EngineError:
+        return None
 
 
 @router.head("/metrics", include_in_schema=False)
 @router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
 async def metrics(request: Request, services: ServicesOf) -> Response:
     """Return the Prometheus metrics, even if the engine does not respond. Responds at once."""
-    engines = await asyncio.gather(*(model.status(_FRESH_SECONDS) for model in services.models))
+    statuses = await asyncio.gather(*(model.statuses(_FRESH_SECONDS) for model in services.models))
+    engines = [status for each in statuses for status in each]
     page, media_type = services.metrics.page(request.headers.get("accept", ""), engines)
     return Response(page, media_type=media_type)

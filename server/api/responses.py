@@ -80,6 +80,7 @@ class BuiltInVoice(_ResponseModel):
     name: str
     created_at: int
     type: Literal["built_in"]
+    models: list[str] = Field(description="names of the models that have the speaker")
 
 
 class StoredVoiceCard(_ResponseModel):
@@ -92,7 +93,8 @@ class StoredVoiceCard(_ResponseModel):
     type: Literal["audio_sample", "speaker_embedding", "blend"]
     model: str = Field(description="the model that the voice was created with")
     embedding_width: int
-    compatible: bool = Field(description="whether the served model can use the voice")
+    compatible: bool = Field(description="whether the model that was asked for, or the default one, can use the voice")
+    models: list[str] = Field(description="names of the models that can use the voice")
     in_context: bool
     ref_text: str | None
     consent: str | None
@@ -185,6 +187,11 @@ class Outcome(_ResponseModel):
     id: str
     status: int | None = None
     outcome: str
+    model: str | None = Field(None, description="the served model")
+    engine: str | None = Field(None, description="names of the engines that processed the request, with commas")
+    moves: int | None = Field(
+        None, description="how often the request was submitted again, because an engine was lost or failed"
+    )
     task: str | None = None
     voice: str | None = None
     reference: str | None = Field(None, description="what was done to the reference recording and its transcript")
@@ -220,4 +227,7 @@ class Ready(_ResponseModel):
     status: Literal["ready"]
     model: str
     requests: int = Field(description="number of running and queued speech requests")
-    engine: dict[str, int] = Field(description="statistics of both stages")
+    engine: dict[str, int] = Field(description="statistics of both stages, the sums of all engines")
+    models: dict[str, Literal["ready", "unloaded", "unavailable"]] = Field(
+        description="the state of each model; unloaded: the next request loads it"
+    )

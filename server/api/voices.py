@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from server.api.json_body import JsonBytes
 from server.api.openapi import BODY_ERRORS, VOICE_NOT_OWNED, body_of, errors, form_of
 from server.api.responses import BuiltInVoice, DeletedVoice, StoredVoiceCard, VoiceEmbedding, VoiceList
-from server.errors import ApiError, shown
+from server.errors import ApiError
 from server.http.clients import client_of
 from server.http.disconnect import cancel_on_disconnect
 from server.request_models.json_object import parse_json_object
@@ -23,37 +23,42 @@ from server.services import Services, ServicesOf
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.voices import cards
 from server.voices.create import origin_of, read_form, voice_from
-from server.voices.store import NAME, VoiceStore, is_name, name_reserved
-from server.voices.stored_voice import MAX_CONSENT, StoredVoice
+from server.voices.names import check_display_name, folded, voice_id
+from server.voices.store import VoiceStore, name_reserved
+from server.voices.stored_voice import MAX_CONSENT, StoredVoice, VoiceHeader
 
 router = APIRouter(prefix="/v1/audio/voices")
 
 T = TypeVar("T")
 
 _FIELDS = {
-    "name": "1 to 64 of a-z, 0-9, _ and -; also the voice's id",
+    "name": "1 to 100 visible characters without +; the voice's id is derived from it",
     "speaker_embedding": "a JSON list of numbers, instead of audio_sample",
     "ref_text": "transcript of audio_sample; requests that use the voice then clone in context",
     "consent": "stored with the voice, such as the id of a consent recording",
     "type": "audio_sample or speaker_embedding; derived from the other fields when omitted",
+    "model": "the model that makes the voice; default: the first one that clones voices",
     "shared": "with several API keys: true stores the voice for all keys, false (default) for this key only",
 }
+ModelName = Annotated[
+    str | None, Query(alias="model", max_length=256, description="name of a model; default: the first one")
+]
 _EXAMPLE = {"voices": [{"voice": "ava", "weight": 0.7}, {"voice": "emma", "weight": 0.3}], "name": "ava-emma"}
 _CREATION_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
 
 @router.head("", include_in_schema=False)
-@router.get("", response_model=VoiceList, responses=errors(429, 503))
-async def list_voices(request: Request, services: ServicesOf) -> Response:
-    """List the checkpoint's speakers, then the stored voices that this key may use, oldest first."""
-    model = services.model()
+@router.get("", response_model=VoiceList, responses=errors(404, 429, 503))
+async def list_voices(request: Request, services: ServicesOf, model_name: ModelName = None) -> Response:
+    """List the model's speakers, then the stored voices that this key may use, oldest first."""
+    model = services.model(model_name)
     store, info = model.voices.store(_owner(request)), model.info
     speakers = {speaker.lower() for speaker in info.speakers}
 
     def list_cards() -> bytes:
-        built_in = [cards.built_in_card(speaker, services.created) for speaker in info.speakers]
+        built_in = [_built_in_card(speaker, services) for speaker in info.speakers]
         stored = [voice for voice in store.headers() if voice.name not in speakers]
-        stored_cards = [cards.stored_card(voice, info) for voice in stored]
+        stored_cards = [_stored_card(voice, model, services) for voice in stored]
         if request.app.has_keys and _owner(request) is None:
             stored_cards = [cards.without_private_fields(card) for card in stored_cards]
         return cards.card_list(built_in + stored_cards)
@@ -76,17 +81,19 @@ async def list_voices(request: Request, services: ServicesOf) -> Response:
 )
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:
     """Store a voice under a name. A recording is encoded once, now; requests that use the voice do not encode it."""
-    model = services.model()
-    info = model.info
+    services.check_accepting()  # without an engine the request fails before its body is read
     form = await read_form(request, [*_FIELDS, "prompt"])
+    model = services.cloning_model(form.text("model", 256))
     origin = origin_of(form)
     shared = _is_shared(form.flag("shared"), request, services)
     store = model.voices.store(_owner(request))
-    name = await _check_name(form.text("name", 256), store, shared, model)
+    name = check_display_name(form.text("name", 256))
+    await _check_free(name, store, shared, services)
     consent = form.text("consent", MAX_CONSENT)
     voice = await _created(lambda: voice_from(form, model), request, services)
     stored = StoredVoice(
-        name=name,
+        name=voice_id(name),
+        display_name=name,
         origin=origin,
         created_at=int(time.time()),
         model=model.name,
@@ -98,20 +105,20 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
         shared=shared,
     )
     await asyncio.to_thread(store.add, stored)
-    return cards.stored_card(stored, info)
+    return _stored_card(stored, model, services)
 
 
 @router.post(
     "/embedding",
     response_model=VoiceEmbedding,
     responses=errors(*_CREATION_ERRORS),
-    openapi_extra=form_of({}, required=["audio_sample"]),
+    openapi_extra=form_of({"model": _FIELDS["model"]}, required=["audio_sample"]),
 )
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
     """Return the speaker embedding of a recording, for the field ``speaker_embedding`` of a speech request."""
-    model = services.model()
-    _ = model.info  # without an engine the request fails before its body is read
-    form = await read_form(request, ())
+    services.check_accepting()  # without an engine the request fails before its body is read
+    form = await read_form(request, ["model"])
+    model = services.cloning_model(form.text("model", 256))
     voice = await _created(lambda: voice_from(form, model), request, services)
     return cards.embedding_card(voice.embedding.tolist(), model.name)
 
@@ -124,17 +131,20 @@ async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
 )
 async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -> dict[str, Any]:
     """Blend several voices. With a name the blend is stored; without one its embedding is returned."""
-    model, owner = services.model(), _owner(request)
-    info = model.info
+    services.check_accepting()
     body = await asyncio.to_thread(lambda: parse_blend(parse_json_object(raw)))
+    model, owner = services.cloning_model(body.model), _owner(request)
     store = model.voices.store(owner)
     shared = _is_shared(body.shared, request, services)
-    name = None if body.name is None else await _check_name(body.name, store, shared, model)
+    name = None if body.name is None else check_display_name(body.name)
+    if name is not None:
+        await _check_free(name, store, shared, services)
     embedding = await _created(lambda: model.voices.blended(body.voices, owner), request, services)
     if name is None:
         return cards.embedding_card(embedding.tolist(), model.name)
     stored = StoredVoice(
-        name=name,
+        name=voice_id(name),
+        display_name=name,
         origin="blend",
         created_at=int(time.time()),
         model=model.name,
@@ -144,37 +154,46 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
         shared=shared,
     )
     await asyncio.to_thread(store.add, stored)
-    return cards.stored_card(stored, info)
+    return _stored_card(stored, model, services)
 
 
-@router.head("/{voice_id}", include_in_schema=False)
-@router.get("/{voice_id}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
-async def get_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
-    """Return one voice."""
-    model, owner = services.model(), _owner(request)
-    info = model.info
-    if speaker := model.voices.speaker(voice_id):
-        return cards.built_in_card(speaker, services.created)
-    stored = await asyncio.to_thread(model.voices.store(owner).get, voice_id.lower())
+@router.head("/{name}", include_in_schema=False)
+@router.get("/{name}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
+async def get_voice(name: str, request: Request, services: ServicesOf, model_name: ModelName = None) -> dict[str, Any]:
+    """Return one voice, by its id or its name."""
+    model, owner = services.model(model_name), _owner(request)
+    if speaker := model.voices.speaker(name):
+        return _built_in_card(speaker, services)
+    stored = await asyncio.to_thread(model.voices.store(owner).get, name)
     if stored is None:
-        raise await model.voices.not_found(voice_id, owner, "voice_id")
-    return cards.stored_card(stored, info)
+        raise await model.voices.not_found(name, owner, "voice_id")
+    return _stored_card(stored, model, services)
 
 
-@router.delete("/{voice_id}", response_model=DeletedVoice, responses=errors(400, 404, 503) | VOICE_NOT_OWNED)
-async def delete_voice(voice_id: str, request: Request, services: ServicesOf) -> dict[str, Any]:
+@router.delete("/{name}", response_model=DeletedVoice, responses=errors(400, 404, 503) | VOICE_NOT_OWNED)
+async def delete_voice(name: str, request: Request, services: ServicesOf) -> dict[str, Any]:
     """Delete a stored voice. Requests in flight that use it continue.
 
     With several API keys a key can delete only voices that it stored.
     """
     model, owner = services.model(), _owner(request)
-    if model.voices.speaker(voice_id) is not None:
-        message = f"voice '{voice_id}' is built into the checkpoint and cannot be deleted"
+    if services.models_with_speaker(name):
+        message = f"voice '{name}' is built into the checkpoint and cannot be deleted"
         raise ApiError(message, param="voice_id", code="voice_built_in")
-    name = voice_id.lower()
-    if not await asyncio.to_thread(model.voices.store(owner).remove, name):
-        raise await model.voices.not_found(voice_id, owner, "voice_id")
-    return cards.deleted_card(name)
+    store, identifier = model.voices.store(owner), voice_id(name)
+    if identifier != folded(name) and await asyncio.to_thread(store.get, name) is None:
+        raise await model.voices.not_found(name, owner, "voice_id")
+    if not await asyncio.to_thread(store.remove, identifier):
+        raise await model.voices.not_found(name, owner, "voice_id")
+    return cards.deleted_card(identifier)
+
+
+def _built_in_card(speaker: str, services: Services) -> dict[str, Any]:
+    return cards.built_in_card(speaker, services.created, services.models_with_speaker(speaker))
+
+
+def _stored_card(voice: StoredVoice | VoiceHeader, model: ServedModel, services: Services) -> dict[str, Any]:
+    return cards.stored_card(voice, model.info, services.models_with_width(voice.width))
 
 
 def _owner(request: Request) -> str | None:
@@ -192,16 +211,12 @@ def _is_shared(shared: bool | None, request: Request, services: Services) -> boo
     return shared
 
 
-async def _check_name(name: str | None, store: VoiceStore, shared: bool, model: ServedModel) -> str:
-    """Return ``name`` if a voice can be stored under it. Raises ApiError before any work is done for the voice."""
-    if name is None:
-        raise ApiError("name is required", param="name", code="missing_required_parameter")
-    if not is_name(name):
-        raise ApiError(f"name must match {NAME}, got '{shown(name)}'", param="name")
-    if name in model.voices.reserved_names():
+async def _check_free(name: str, store: VoiceStore, shared: bool, services: Services) -> None:
+    """Raise ApiError if no voice can be stored under ``name``, before any work is done for the voice."""
+    names = {name.lower(), voice_id(name)}
+    if any(not model.voices.reserved_names().isdisjoint(names) for model in services.models):
         raise name_reserved(name)
-    await asyncio.to_thread(store.check_room, name, shared=shared)
-    return name
+    await asyncio.to_thread(store.check_room, voice_id(name), shared=shared)
 
 
 async def _created(create: Callable[[], Coroutine[Any, Any, T]], request: Request, services: Services) -> T:

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE, AudioChunk
-from engine.protocol.samples import FULL_SCALE, to_float32, to_int16
+from engine.protocol.samples import audible, has_audible, to_float32, to_int16
 from server.audio.encoders import Format
 from server.audio.filters import Resampler, Stretch
 
-AUDIBLE = FULL_SCALE // 1000
-"""-60 dBFS: a sample with a larger magnitude is audible."""
 PRE_ROLL = SAMPLE_RATE // 50
 """Samples kept before the first audible one when silence is trimmed (20 ms), so that the onset is not cut."""
 
@@ -28,31 +26,22 @@ async def from_first_audio(chunks: AsyncIterable[AudioChunk], trim: bool) -> Asy
     A completely silent utterance is yielded as one item at its end.
     """
     leading: list[NDArray[np.int16]] = []
-    audible = False
+    heard = False
     async for chunk in chunks:
-        if audible:
+        if heard:
             yield chunk.samples
             continue
         leading.append(chunk.samples)
-        audible = has_audible(chunk.samples)
-        if audible:
+        heard = has_audible(chunk.samples)
+        if heard:
             yield _from_onset(leading) if trim else np.concatenate(leading)
-    if not audible and leading:
+    if not heard and leading:
         yield np.concatenate(leading)
-
-
-def has_audible(samples: NDArray[np.int16]) -> bool:
-    """Return whether any sample is audible."""
-    return bool(_audible(samples).any())
 
 
 def silence_before(samples: NDArray[np.int16]) -> int:
     """Return the number of samples before the first audible one; 0 if none is audible."""
-    return int(np.argmax(_audible(samples))) if len(samples) else 0
-
-
-def _audible(samples: NDArray[np.int16]) -> NDArray[np.bool_]:
-    return (samples > AUDIBLE) | (samples < -AUDIBLE)
+    return int(np.argmax(audible(samples))) if len(samples) else 0
 
 
 def _from_onset(blocks: list[NDArray[np.int16]]) -> NDArray[np.int16]:

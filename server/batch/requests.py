@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from server.errors import ApiError, shown, shown_value
+from server.limits import Limits
+from server.request_models.base import unknown_parameter
+from server.request_models.field_names import UnknownFields, own_names, unknown_fields
 from server.request_models.json_object import parse_json_object
 from server.request_models.speech import SpeechBody, parse_speech
 from server.settings import Settings
@@ -19,13 +23,35 @@ BatchItem = SpeechBody | ApiError
 """A validated item, or the error of an invalid one."""
 
 
-def parse_batch(raw: bytes, settings: Settings) -> list[BatchItem]:
-    """Return the items in order. Raises ApiError for an error in the batch as a whole."""
-    common = parse_json_object(raw)
-    items = _items(common.pop("items", None), settings.limits.max_batch_items)
-    known = {*SpeechBody.model_fields, *settings.ignored_fields} - {*NOT_COMMON}
-    _refuse(name for name in common if name not in known)
-    return [_item(common, item, settings) for item in items]
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A parsed batch.
+
+    items: in order.
+    ignored: the unknown common fields that were ignored.
+    """
+
+    items: list[BatchItem]
+    ignored: list[str]
+
+    def ignored_fields(self) -> Iterator[str]:
+        """Yield the names of all ignored fields."""
+        yield from self.ignored
+        for item in self.items:
+            if isinstance(item, SpeechBody):
+                yield from item.ignored
+
+
+def parse_batch(raw: bytes, settings: Settings) -> Batch:
+    """Parse the body of a batch. Raises ApiError for an error in the batch as a whole."""
+    fields = own_names(parse_json_object(raw))
+    items = _items(fields.pop("items", None), settings.limits.max_batch_items)
+    _refuse(name for name in fields if name in NOT_COMMON)
+    unknown, ignored = unknown_fields(settings), list[str]()
+    common = unknown.drop(SpeechBody, fields, ignored)
+    for name in common.keys() - SpeechBody.model_fields.keys():
+        raise unknown_parameter(name, SpeechBody.model_fields)
+    return Batch([_item(common, item, settings.limits, unknown) for item in items], ignored)
 
 
 def _items(value: object, limit: int) -> list[dict[str, Any]]:
@@ -47,10 +73,9 @@ def _refuse(unknown: Iterable[str]) -> None:
         raise ApiError(f"unknown parameter '{shown(name)}'", param=shown(name), code="unknown_parameter")
 
 
-def _item(common: dict[str, object], item: dict[str, Any], settings: Settings) -> BatchItem:
+def _item(common: dict[str, Any], item: dict[str, Any], limits: Limits, unknown: UnknownFields) -> BatchItem:
     try:
         _refuse(name for name in item if name in NOT_IN_BATCH)
-        fields = {**common, **item, "stream": False}
-        return parse_speech(fields, settings.limits, settings.ignored_fields)
+        return parse_speech({**common, **own_names(item), "stream": False}, limits, unknown)
     except ApiError as error:
         return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -18,7 +18,9 @@ from server.batch.results import ItemAudio, ItemResult
 from server.errors import ApiError, ClientDisconnected, Failure, failure_of
 from server.http.disconnect import cancel_on_disconnect
 from server.request_models.speech import SpeechBody
+from server.served_model import ServedModel
 from server.services import Services
+from server.synthesis.admission import Admission
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.synthesize import start_synthesis
 from server.telemetry.record import RequestRecord
@@ -26,7 +28,9 @@ from server.telemetry.record import RequestRecord
 log = logging.getLogger("sonant.requests")
 
 _SHARE = 2
-"""A batch uses at most 1 / _SHARE of the running requests, so that other requests can run beside it."""
+"""A batch uses at most 1 / _SHARE of a model's running requests, so that other requests can run beside it."""
+_Item = tuple[int, SpeechBody]
+"""The index of an item in its batch, and the item."""
 
 
 class ItemRecords:
@@ -70,23 +74,44 @@ async def run_batch(
 ) -> list[ItemResult]:
     """Synthesize ``items``. Return one result for each, in order. Each item queues behind all earlier requests.
 
-    Raises ApiError 429 or 503 when there is no room in the queue, and ClientDisconnected when ``receive``, ASGI's,
-    reports that the client disconnected.
+    Raises ApiError 429 or 503 when there is no room in the queue of a model, EngineError when no engine of any model
+    accepts requests, and ClientDisconnected when ``receive``, ASGI's, reports that the client disconnected.
     """
-    valid = sum(isinstance(item, SpeechBody) for item in items)
-    workers = min(max(1, services.admission.max_running // _SHARE), valid)
+    work, results = _by_model(items, services)
+    services.check_accepting(services.models[index] for index in work)
     with ExitStack() as stack:
-        tickets = [stack.enter_context(ticket) for ticket in _tickets(workers, services, client)]
+        tickets = [
+            (services.models[index], stack.enter_context(ticket))
+            for index, own in work.items()
+            for ticket in _tickets(services.models[index].admission, len(own), client)
+        ]
         with ItemRecords(record, len(items), services) as records:
-            batch = _Batch(items, services, records)
+            batch = _Batch(work, results, services, records)
             return await cancel_on_disconnect(receive, batch.run(tickets))
 
 
-def _tickets(wanted: int, services: Services, client: str) -> Iterator[AdmissionTicket]:
-    """Yield up to ``wanted`` admission tickets. Raises ApiError when there is no room for the first one."""
-    for number in range(wanted):
+def _by_model(
+    items: Sequence[BatchItem], services: Services
+) -> tuple[dict[int, list[_Item]], list[ApiError | SpeechBody]]:
+    """Return the items of each model, by the model's index, and all items with the errors of the invalid ones."""
+    work: dict[int, list[_Item]] = {}
+    checked = list(items)
+    for index, item in enumerate(items):
+        if isinstance(item, SpeechBody):
+            try:
+                model = services.models.index(services.model(item.model))
+            except ApiError as error:
+                checked[index] = error
+            else:
+                work.setdefault(model, []).append((index, item))
+    return work, checked
+
+
+def _tickets(admission: Admission, items: int, client: str) -> Iterator[AdmissionTicket]:
+    """Yield admission tickets for a model's share of a batch. Raises ApiError when there is no room for the first."""
+    for number in range(min(max(1, admission.max_running // _SHARE), items)):
         try:
-            yield services.admission.ticket(client)
+            yield admission.ticket(client)
         except ApiError:
             if number == 0:
                 raise
@@ -96,33 +121,39 @@ def _tickets(wanted: int, services: Services, client: str) -> Iterator[Admission
 class _Batch:
     """The items of one batch, and their results so far."""
 
-    def __init__(self, items: Sequence[BatchItem], services: Services, records: ItemRecords) -> None:
+    def __init__(
+        self,
+        work: Mapping[int, list[_Item]],
+        items: Sequence[BatchItem],
+        services: Services,
+        records: ItemRecords,
+    ) -> None:
         self._services, self._records = services, records
-        self._work = iter([(index, item) for index, item in enumerate(items) if isinstance(item, SpeechBody)])
+        self._work = {services.models[index].name: iter(own) for index, own in work.items()}
         self._audio_bytes = 0
         self._results: list[ItemResult | None] = [
             self._failure(index, item) if isinstance(item, ApiError) else None for index, item in enumerate(items)
         ]
 
-    async def run(self, tickets: Sequence[AdmissionTicket]) -> list[ItemResult]:
+    async def run(self, tickets: Sequence[tuple[ServedModel, AdmissionTicket]]) -> list[ItemResult]:
         """Synthesize all items, as many at once as there are tickets. Return their results, in order."""
         async with asyncio.TaskGroup() as group:
-            for ticket in tickets:
-                group.create_task(self._run_items(ticket))
+            for model, ticket in tickets:
+                group.create_task(self._run_items(model, ticket))
         return [result for result in self._results if result is not None]
 
-    async def _run_items(self, ticket: AdmissionTicket) -> None:
-        """Synthesize items until none is left. Releases ``ticket``."""
+    async def _run_items(self, model: ServedModel, ticket: AdmissionTicket) -> None:
+        """Synthesize items of ``model`` until none is left. Releases ``ticket``."""
         with ticket:
-            for index, body in self._work:
-                self._results[index] = await self._result(index, body, ticket)
-                self._services.admission.requeue(ticket)
+            for index, body in self._work[model.name]:
+                self._results[index] = await self._result(index, body, model, ticket)
+                model.admission.requeue(ticket)
 
-    async def _result(self, index: int, body: SpeechBody, ticket: AdmissionTicket) -> ItemResult:
+    async def _result(self, index: int, body: SpeechBody, model: ServedModel, ticket: AdmissionTicket) -> ItemResult:
         record = self._records.start(index)
         try:
             with ticket.evictable():
-                audio = await self._audio(body, record, ticket)
+                audio = await self._audio(body, model, record, ticket)
         except Exception as error:
             if not isinstance(error, ApiError | EngineError):
                 log.exception("id=%s unexpected error", record.id)
@@ -134,8 +165,9 @@ class _Batch:
         self._records.end(index, error)
         return failure_of(error)
 
-    async def _audio(self, body: SpeechBody, record: RequestRecord, ticket: AdmissionTicket) -> ItemAudio:
-        model = self._services.model(body.model)
+    async def _audio(
+        self, body: SpeechBody, model: ServedModel, record: RequestRecord, ticket: AdmissionTicket
+    ) -> ItemAudio:
         async with start_synthesis(body, model, self._services, record, ticket) as utterance:
             pieces: list[bytes] = []
             try:

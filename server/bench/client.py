@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 import time
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import h11
@@ -166,11 +167,14 @@ class Client:
         self._peer = writer.get_extra_info("peername")[0]
         writer.close()
 
-    async def send(self, body: bytes, trace: Trace) -> None:
-        """Send one request and read its response to the end. Failures are recorded in ``trace``."""
+    async def send(self, body: bytes, trace: Trace, headers: Sequence[tuple[str, str]] = ()) -> None:
+        """Send one request and read its response to the end. Failures are recorded in ``trace``.
+
+        headers: of this request, in addition to those of all requests.
+        """
         samples = Samples(self._rate, self._audible)
-        headers = [*self._headers, ("Content-Length", str(len(body)))]
-        exchange = Exchange(h11.Request(method="POST", target=self._target, headers=headers), body, samples, trace)
+        head = [*self._headers, *headers, ("Content-Length", str(len(body)))]
+        exchange = Exchange(h11.Request(method="POST", target=self._target, headers=head), body, samples, trace)
         transport: asyncio.WriteTransport | None = None
         try:
             async with asyncio.timeout(self._timeout):

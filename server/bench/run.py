@@ -65,7 +65,7 @@ async def _run_open(load: Open, client: Client, workload: Workload) -> list[Trac
             await _sleep_until(began + at)
             trace = Trace(number, began + at, time.perf_counter(), workload.frames_of(number))
             traces.append(trace)
-            group.create_task(client.send(body, trace))
+            group.create_task(client.send(body, trace, workload.headers(number)))
     return traces
 
 
@@ -81,7 +81,7 @@ async def _run_closed(load: Closed, client: Client, workload: Workload) -> list[
                 return
             trace = Trace(number, now, now, workload.frames_of(number))
             traces.append(trace)
-            await client.send(body, trace)
+            await client.send(body, trace, workload.headers(number))
 
     numbers = load.numbers()
     async with asyncio.TaskGroup() as group:
@@ -104,7 +104,7 @@ async def _run_realtime(load: RealtimeClients, client: Client, workload: Workloa
             now = time.perf_counter()
             trace = Trace(number, now, now, workload.frames_of(number))
             traces.append(trace)
-            await client.send(body, trace)
+            await client.send(body, trace, workload.headers(number))
             due = max(time.perf_counter(), _playback_end(trace))
 
     async with asyncio.TaskGroup() as group:

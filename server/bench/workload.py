@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 SENTENCES = (
     "The train to the coast leaves at nine, so we should be at the station by half past eight.",
@@ -46,6 +47,9 @@ def read_texts(path: Path) -> tuple[str, ...]:
         raise ValueError(f"{path}: contains no text")
     return texts
 
+
+VOICE_HEADER = "X-Sonant-Voice"
+"""Header by which load balancers send requests for one voice to one server. The server does not read it."""
 
 FRAMES_PER_CHARACTER = 0.85
 """Estimated codec frames (80 ms each) per character of text."""
@@ -87,6 +91,11 @@ class Workload:
         return json.dumps(
             {name: value for name, value in {**body, **self.fields}.items() if value is not None}
         ).encode()
+
+    def headers(self, number: int) -> list[tuple[str, str]]:
+        """Return the headers of request ``number``: its voice, by which load balancers select a server."""
+        voice = self.fields.get("voice", self.voices[number % len(self.voices)] if self.voices else None)
+        return [(VOICE_HEADER, quote(voice, safe=""))] if isinstance(voice, str) else []
 
     def frames_of(self, number: int) -> int | None:
         """Return the requested length of utterance ``number`` in frames, or None if the model decides."""

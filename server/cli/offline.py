@@ -19,12 +19,14 @@ from engine.protocol.samples import to_float32
 from server.audio.encoders import FORMATS
 from server.audio.pipeline import Chain
 from server.guards.guard import guarded
+from server.limits import Limits
 from server.long_text.segments import Turn
 from server.references.validation import invalid_recording
 from server.request_models.speech import SpeechBody, parse_speech
 from server.served_model import served_model
-from server.settings import Limits, Settings
+from server.settings import Settings
 from server.startup import START_SECONDS
+from server.synthesis.admission import Admission
 from server.synthesis.engine_request import submit
 from server.synthesis.turns import turns_of
 from server.telemetry.record import RequestRecord
@@ -94,8 +96,9 @@ async def synthesize(
     settings = settings.model_copy(update={"limits": _OWN_LIMITS})
     present = {name: value for name, value in fields.items() if value is not None}
     body = parse_speech({**present, "stream": False}, settings.limits)
-    engine = EngineClient(settings.engine)
-    model = served_model(settings, engine, _decode_own_file)
+    served = settings.all_models[0]
+    engine = EngineClient(served.engine)
+    model = served_model(settings, served, engine, _decode_own_file, Admission(1, 0))
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)

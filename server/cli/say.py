@@ -52,7 +52,7 @@ def say(
     model: Annotated[
         str | None, typer.Option(help="Checkpoint folder, or repository name on the Hugging Face hub.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings, or name of an included one.")] = None,
     voice: Annotated[str | None, typer.Option(help="Speaker of the checkpoint, or stored voice.")] = None,
     language: Annotated[str | None, typer.Option(help="Language of the text. Default: detected from the text.")] = None,
     instructions: Annotated[str | None, typer.Option(help="Speaking style, or the voice to design.")] = None,

@@ -51,7 +51,7 @@ def list_voices(server: Server = _LOCAL) -> None:
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="Name of the voice: 1 to 64 of a-z, 0-9, _ and -.")],
+    name: Annotated[str, typer.Argument(help="Name of the voice, up to 100 characters.")],
     recording: Recording,
     ref_text: Annotated[str | None, typer.Option(help="Transcript of the recording, for in-context cloning.")] = None,
     consent: Annotated[

@@ -27,13 +27,13 @@ def guarded(
     A random checkpoint has no guard: it speaks noise.
     """
     if mode == "off" or not engine.info.trained:
-        return engine.submit
+        return partial(engine.submit, on_engine=record.add_engine)
     return Guard(engine, record, on_audible).submit
 
 
 def checked(engine: Engine, mode: GuardMode, record: RequestRecord, request: SpeechRequest) -> EngineStream:
     """Submit a live request and return its stream, checked as by a ``Guard``, but never made again."""
-    stream = engine.submit(request)
+    stream = engine.submit(request, on_engine=record.add_engine)
     if mode == "off" or not engine.info.trained:
         return stream
     return CheckedStream(stream, request, _check(engine, request), record)
@@ -60,7 +60,7 @@ class Guard:
     def submit(self, request: SpeechRequest) -> GuardedStream:
         """Start a piece. Never waits. Raises EngineUnavailable."""
         return GuardedStream(
-            self._engine.submit,
+            partial(self._engine.submit, on_engine=self._record.add_engine),
             request,
             partial(_check, self._engine, request),
             self._hold_seconds if request.realtime and not self._holds_all(request) else lambda: None,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from engine.protocol.engine import EngineStream
-from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest
-from server.audio.pipeline import has_audible
+from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
+from engine.protocol.samples import has_audible
 from server.errors import ApiError
 from server.guards.check import Fault, PieceCheck
 from server.telemetry.record import RequestRecord
@@ -21,6 +21,7 @@ log = logging.getLogger("sonant.guards")
 
 _RETRIES = 2
 """How often a piece is made again."""
+_X_VECTOR_ONLY = "x-vector only (speech_failed)"
 _DESCRIPTIONS = {
     Fault.SILENT: "was silent",
     Fault.RUNAWAY: "was much longer than its text",
@@ -44,6 +45,7 @@ class GuardedStream:
     """The chunks of one piece. Holds them back while that is possible, to make a faulty piece again unheard.
 
     A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
+    The last attempt for a voice that is cloned in context uses its x-vector only, which is more reliable.
     Of attempts that are only ``LONG``, the shortest is kept when no better one follows. An attempt that is not wanted
     any more is cancelled in the engine. After ``cancel`` the iteration ends.
 
@@ -160,11 +162,20 @@ class GuardedStream:
         self._attempt += 1
         self._record.add_retry(fault.value)
         log.warning("id=%s %s; attempt %d, made again with another seed", self._record.id, what, self._attempt)
-        seed = retry_seed(self._request.sampling.seed, self._attempt)
         self._held = deque()
         self._audible = False
         self._check = self._new_check()
-        self._stream = self._submit(replace(self._request, sampling=replace(self._request.sampling, seed=seed)))
+        self._stream = self._submit(self._next_request(fault))
+
+    def _next_request(self, fault: Fault) -> SpeechRequest:
+        """Return the request of the attempt that begins now, because of ``fault`` in the previous one."""
+        sampling, voice = self._request.sampling, self._request.voice
+        if self._attempt == _RETRIES and fault is not Fault.LONG and voice is not None and voice.codes is not None:
+            voice = Voice(voice.embedding)
+            log.warning("id=%s attempt %d uses the x-vector of the voice only", self._record.id, self._attempt + 1)
+            self._record.add_reference_change(_X_VECTOR_ONLY)
+        seed = retry_seed(sampling.seed, self._attempt)
+        return replace(self._request, voice=voice, sampling=replace(sampling, seed=seed))
 
 
 def speech_failed(fault: Fault, attempts: int, request: SpeechRequest) -> ApiError:

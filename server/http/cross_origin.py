@@ -14,6 +14,8 @@ from server.errors import ApiError, failure_of, shown
 ANY = "*"
 _SCHEME = r"[a-z][a-z0-9+.-]*"
 _ORIGIN = re.compile(rf"null|{_SCHEME}://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]*)(?::(?:\d+|\*))?")
+_ANY_PAGE = re.compile(r"\*|https?://\*(?:\.\*)*(?::(?:\d+|\*))?")
+"""Origins of a configuration that match the pages of every site."""
 _EXPOSED = ("X-Request-Id", "Retry-After", "X-Finish-Reason")
 
 
@@ -55,10 +57,6 @@ class CorsSettings(BaseModel):
     def pattern(self) -> re.Pattern[str]:
         """Matches the allowed origins in lower case."""
         return re.compile("|".join(f"(?:{_expression(origin)})" for origin in self.allow_origins) or r"(?!)")
-
-
-_ANY_PAGE = re.compile(r"\*|https?://\*(?:\.\*)*(?::(?:\d+|\*))?")
-"""Origins of a configuration that match the pages of every site."""
 
 
 def _is_pattern(origin: str) -> bool:

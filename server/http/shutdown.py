@@ -19,7 +19,7 @@ from server.http.descriptors import prepare_listeners
 from server.http.supervisor import STOP_SIGNAL, Heartbeat
 from server.http.websockets import WebSocketConnection
 from server.live.sessions import Sessions
-from server.synthesis.admission import Admission
+from server.synthesis.admission_group import AdmissionGroup
 
 _CLOSE_SECONDS = 1.0
 """Upper bound on how long shutdown waits for clients that do not answer the close frame."""
@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        admission: Admission,
+        admission: AdmissionGroup,
         sessions: Sessions,
         drain_seconds: float,
         report: Callable[[str], None],

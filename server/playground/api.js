@@ -29,9 +29,18 @@ export const model = async () => (await (await request("v1/models")).json()).dat
 /** All voices that have a name. */
 export const voices = async () => (await (await request("v1/audio/voices")).json()).data;
 
+/** Store a voice. `fields` are those of the form of `/v1/audio/voices`. Resolves to the stored voice. */
+export async function storeVoice(fields) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries(fields)) body.append(name, value);
+  return (await request("v1/audio/voices", { method: "POST", body })).json();
+}
+
 /** Request speech. Resolves to a response whose body streams. */
 export function speech(body, id, signal) {
   const headers = { "Content-Type": "application/json", "X-Request-Id": id };
+  // Load balancers send requests for one voice to one server.
+  if (typeof body.voice === "string") headers["X-Sonant-Voice"] = encodeURIComponent(body.voice);
   return request("v1/audio/speech", { method: "POST", headers, signal, body: JSON.stringify(body) });
 }
 

@@ -12,6 +12,12 @@ export function setUp(voices, changed) {
   $("add-share").onclick = () => add(names[rows().length % names.length], changed).focus();
 }
 
+/** Add a voice to the choices of every row. */
+export function offer(name) {
+  names.push(name);
+  for (const row of rows()) selectOf(row).append(...choices([name]));
+}
+
 /** The field `voices` of a request. */
 export const shares = () => rows().map((row) => ({ voice: selectOf(row).value, weight: weightOf(row) }));
 

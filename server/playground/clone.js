@@ -1,5 +1,6 @@
-// The recording to clone: from the microphone, or a file.
+// The recording to clone: from the microphone, or a file. It can be kept as a voice with a name.
 
+import { storeVoice } from "./api.js";
 import { $, seconds } from "./page.js";
 import { dataUrl, record } from "./recording.js";
 
@@ -8,8 +9,8 @@ const MAX_SECONDS = 30;
 let recording = null; // a File
 let endRecording = null;
 
-/** Set up the buttons. `changed` is called after a new recording, `failed` with an Error. */
-export function setUp(model, { changed, failed }) {
+/** Set up the buttons. `changed` is called after a new recording, `failed` with an Error, `kept` with a stored voice. */
+export function setUp(model, { changed, failed, kept }) {
   $("ref_text").disabled = !model.in_context;
   $("record").onclick = () => {
     if (endRecording) endRecording();
@@ -17,7 +18,14 @@ export function setUp(model, { changed, failed }) {
   };
   $("ref_audio").onchange = () => {
     const [chosen] = $("ref_audio").files;
-    if (chosen) keep(chosen, false, changed);
+    if (chosen) setFile(chosen, false, changed);
+  };
+  const keep = () => keepVoice().then(kept, failed);
+  $("keep").onclick = keep;
+  $("name").onkeydown = (event) => {
+    if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
+    event.preventDefault(); // would start speech
+    keep();
   };
 }
 
@@ -29,9 +37,26 @@ export const file = () => recording ?? { name: "recording.wav", type: "audio/wav
 
 /** The field `ref_audio` of a request. Throws if there is no recording. */
 export async function reference() {
-  if (recording) return { ref_audio: await dataUrl(recording) };
+  return { ref_audio: await dataUrl(existing()) };
+}
+
+function existing() {
+  if (recording) return recording;
   const error = new Error("No recording to clone: record a voice, or choose a file.");
   throw Object.assign(error, { param: "ref_audio" });
+}
+
+async function keepVoice() {
+  const fields = { name: $("name").value.trim(), audio_sample: existing(), ...transcript() };
+  $("keep").disabled = true;
+  try {
+    return await storeVoice(fields);
+  } catch (error) {
+    if (error.param === "audio_sample") error.param = "ref_audio";
+    throw error;
+  } finally {
+    $("keep").disabled = false;
+  }
 }
 
 async function recordVoice(changed) {
@@ -45,11 +70,11 @@ async function recordVoice(changed) {
   clearInterval(clock);
   clearTimeout(limit);
   setRecording(false);
-  keep(await finished(), true, changed);
+  setFile(await finished(), true, changed);
 }
 
 /** Show `file`. If it was `recorded` here it can be saved, because no other copy exists. */
-function keep(file, recorded, changed) {
+function setFile(file, recorded, changed) {
   recording = file;
   URL.revokeObjectURL($("recording-audio").src);
   const address = URL.createObjectURL(file);

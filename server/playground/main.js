@@ -5,11 +5,12 @@ import { curlCommand } from "./curl.js";
 import { clearFailure, showFailure } from "./failure.js";
 import { $, choices } from "./page.js";
 import { fields, seedOf } from "./request.js";
-import { speak } from "./utterance.js";
+import { replay, speak } from "./utterance.js";
 import * as voice from "./voices.js";
 
 let seed = null;
 let utterance = null;
+let last = null; // the utterance to replay
 
 const showStatus = (text) => ($("status").textContent = text);
 const currentFields = () => fields($("form").elements, voice.selected(), seed);
@@ -29,11 +30,16 @@ async function load() {
 function setUp(served, named) {
   $("model").textContent = served.description ? `${served.id}: ${served.description}` : served.id;
   $("language").replaceChildren(...choices(["auto", ...served.languages]));
-  voice.setUp(named, served, { changed: showCurl, failed: fail });
+  voice.setUp(named, served, { changed: showCurl, failed: fail, kept: voiceKept });
   const designs = !served.task_types.includes("CustomVoice") && served.task_types.includes("VoiceDesign");
   if (!designs) return;
   $("manner").textContent = "Voice description";
   $("options").open = true;
+}
+
+function voiceKept(name) {
+  clearFailure();
+  showStatus(`The voice is kept as ${name}.`);
 }
 
 function handleLoadError(error) {
@@ -68,11 +74,30 @@ async function toggle() {
   clearFailure();
   seed = seedOf($("seed").value);
   showCurl();
-  utterance = speak(currentFields(), voice.reference, showStatus);
+  await play(speak(currentFields(), voice.reference, showStatus));
+}
+
+async function replayLast() {
+  $("speak").focus(); // the Replay button disappears, and this one stops the replay
+  await play(replay(last, showStatus));
+}
+
+async function play(started) {
+  utterance = last = started;
+  $("spoken").hidden = true;
   $("speak").textContent = "Stop";
   await utterance.ended.catch(fail);
   utterance = null;
   $("speak").textContent = "Speak";
+  showSpoken();
+}
+
+/** Offer the replay and the download of the last utterance, if any audio has arrived. */
+function showSpoken() {
+  $("spoken").hidden = !last.spoken.seconds;
+  URL.revokeObjectURL($("download").href);
+  const file = last.spoken.file();
+  Object.assign($("download"), { href: URL.createObjectURL(file), download: file.name });
 }
 
 function showCurl() {
@@ -113,5 +138,6 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !utterance) $("form").requestSubmit();
 });
 $("copy").addEventListener("click", copy);
+$("replay").addEventListener("click", replayLast);
 showCurl();
 load();

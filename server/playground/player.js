@@ -2,6 +2,7 @@
 
 const LEAD_SECONDS = 0.02;
 const LEAD_AFTER_GAP_SECONDS = 0.16; // two codec frames, so that one delay does not cause several gaps
+const MAX_LEAD_SECONDS = 2.56;
 const MAX_AHEAD_SECONDS = 30;
 
 /** Plays one utterance. `context` must have the samples' rate, so that pieces join without clicks. */
@@ -13,6 +14,7 @@ export class Player {
   #start = 0;
   #next = 0;
   #paused = 0;
+  #lead = LEAD_AFTER_GAP_SECONDS;
   #complete = false;
   #resolveEnded;
   #ended;
@@ -45,7 +47,7 @@ export class Player {
   async push(samples) {
     const { currentTime, sampleRate } = this.#context;
     if (!this.#start) this.#start = this.#next = currentTime + LEAD_SECONDS;
-    if (this.#next < currentTime) this.#pause(currentTime + LEAD_AFTER_GAP_SECONDS);
+    if (this.#next < currentTime) this.#pause(currentTime + this.#lead);
     const buffer = new AudioBuffer({ length: samples.length, sampleRate });
     buffer.copyToChannel(samples, 0);
     this.#schedule(buffer);
@@ -71,6 +73,7 @@ export class Player {
     this.gaps += 1;
     this.#paused += until - this.#next;
     this.#next = until;
+    this.#lead = Math.min(2 * this.#lead, MAX_LEAD_SECONDS); // the server is slow: wait longer, so that gaps become rare
   }
 
   #schedule(buffer) {

@@ -16,6 +16,13 @@ export class Words {
     this.#element.replaceChildren();
   }
 
+  /** Show the words from the first one again. */
+  rewind() {
+    for (const { span } of this.#words) span.removeAttribute("class");
+    this.#next = 0;
+    this.#element.scrollTop = 0;
+  }
+
   /** Append words of the form `{ word, start, end }`, with times in seconds. */
   push(words) {
     for (const { word, start, end } of words) {

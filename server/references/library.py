@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from server.references.transcript import Transcript
 from server.references.validation import invalid_recording, recording_too_large, unsupported_source
 from server.settings import Settings
 from server.single_flight import SingleFlightCache
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]{512}")
+"""Beginning of a recording in base64 without ``data:``. No path of a file has so many letters without a dot."""
 
 
 def read_file(source: str, folders: Sequence[Path], max_bytes: int) -> bytes:
@@ -66,6 +70,8 @@ def _not_found() -> ApiError:
 async def read_source(source: str, fetcher: Fetcher, settings: Settings) -> bytes:
     """Return the bytes of the recording that ``source`` contains or refers to. Raises ApiError."""
     max_bytes = settings.limits.reference_max_bytes
+    if _BASE64.match(source):
+        source = f"data:;base64,{source}"
     scheme = source.partition(":")[0].lower()
     if scheme == "data":
         return await asyncio.to_thread(read_data_url, source, max_bytes)
@@ -73,7 +79,7 @@ async def read_source(source: str, fetcher: Fetcher, settings: Settings) -> byte
         return await fetcher.fetch(source)
     if scheme == "file" or source.startswith("/"):
         return await asyncio.to_thread(read_file, source, settings.references.folders, max_bytes)
-    raise unsupported_source("it must be a 'data:audio/...;base64,' URL, or an http or https URL")
+    raise unsupported_source("it must be a 'data:audio/...;base64,' URL, base64, or an http or https URL")
 
 
 def read_data_url(url: str, max_bytes: int) -> bytes:

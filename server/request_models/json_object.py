@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ _MAX_COMMAS = 100_000
 
 def parse_json_object(raw: bytes) -> dict[str, object]:
     """Parse ``raw`` as a JSON object. Raises ApiError 400 or 413."""
+    raw = raw.removeprefix(codecs.BOM_UTF8)
     commas = raw.count(b",")
     if commas > _MAX_COMMAS:
         message = f"the body must have at most {_MAX_COMMAS} values, got more than {commas}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal, Self
 
@@ -12,16 +11,26 @@ from pydantic_core import PydanticCustomError
 
 from engine.protocol.request import SAMPLE_RATE, SamplingParams, TextLayout
 from server.errors import ApiError
+from server.limits import Limits
 from server.request_models.base import Name, RequestModel, validated
+from server.request_models.field_names import REFUSED, UnknownFields, own_names
+from server.request_models.spellings import (
+    AnyCase,
+    Boolean,
+    IntegerText,
+    LanguageCode,
+    ListOf,
+    NumberText,
+    OneOf,
+)
 from server.request_models.turns import TextOrTurns, TurnBody, errors_of_turn, parse_turns
 from server.request_models.voices import Embedding, VoiceName, VoiceShares, check_shares
-from server.settings import Limits
 from server.text_settings import Respellings
 
-ResponseFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
-StreamFormat = Literal["audio", "sse"]
-TaskType = Literal["CustomVoice", "VoiceDesign", "Base"]
-Split = Literal["auto", "sentence", "none"]
+ResponseFormat = Annotated[Literal["mp3", "opus", "aac", "flac", "wav", "pcm"], AnyCase]
+StreamFormat = Annotated[Literal["audio", "sse"], AnyCase]
+TaskType = Annotated[Literal["CustomVoice", "VoiceDesign", "Base"], AnyCase]
+Split = Annotated[Literal["auto", "sentence", "none"], AnyCase]
 """auto: text that is too long for one utterance is split into pieces. sentence: at every sentence. none: never."""
 
 _MIN_TEMPERATURE = 0.01
@@ -43,9 +52,10 @@ Temperature = Annotated[
     Field(ge=0, le=10, description="0: greedy"),
     AfterValidator(_greedy_or_warm),
     WithJsonSchema({**_TEMPERATURES, "description": "0: greedy"}),
+    NumberText,
 ]
-TopK = Annotated[int, Field(ge=-1, le=2**31 - 1)]
-TopP = Annotated[float, Field(gt=0, le=1)]
+TopK = Annotated[int, Field(ge=-1, le=2**31 - 1), IntegerText]
+TopP = Annotated[float, Field(gt=0, le=1), NumberText]
 SOURCE_FIELDS = ("ref_audio", "speaker_embedding", "voices")
 """The fields with which a request brings its own voice; at most one of them is given."""
 
@@ -56,17 +66,17 @@ class SamplingFields(RequestModel):
     temperature: Temperature | None = None
     top_k: TopK | None = Field(None, description="0 or -1: no limit")
     top_p: TopP | None = None
-    repetition_penalty: Annotated[float, Field(ge=0.1, le=10)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.1, le=10), NumberText] | None = None
     subtalker_temperature: Temperature | None = None
     subtalker_top_k: TopK | None = None
     subtalker_top_p: TopP | None = None
-    max_new_tokens: Annotated[int, Field(ge=2, le=2**31 - 1)] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=2, le=2**31 - 1), IntegerText] | None = None
+    seed: Annotated[int, Field(ge=-1, lt=2**63), IntegerText] | None = Field(None, description="-1: random")
 
     def given(self) -> dict[str, Any]:
         """Return the parameters that were given, by name."""
         fields = {name: getattr(self, name) for name in SamplingFields.model_fields}
-        return {name: value for name, value in fields.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None and (name, value) != ("seed", -1)}
 
 
 class SpeechBody(SamplingFields):
@@ -80,36 +90,36 @@ class SpeechBody(SamplingFields):
     instructions: str | None = None
     response_format: ResponseFormat = "mp3"
     stream_format: StreamFormat = "audio"
-    stream: bool = True
+    stream: Boolean = True
     task_type: TaskType | None = None
-    language: Name = "auto"
-    ref_audio: str | None = Field(
+    language: Annotated[Name, LanguageCode] = "auto"
+    ref_audio: Annotated[str | None, OneOf] = Field(
         None, description="a recording to clone: a data: or http(s) URL, or a file in an allowed folder"
     )
     ref_text: str | None = Field(None, description="transcript of ref_audio")
-    x_vector_only_mode: bool = False
+    x_vector_only_mode: Boolean = False
     speaker_embedding: Embedding | None = None
     voices: VoiceShares | None = Field(None, description="voices to blend")
-    speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
-    sample_rate: Annotated[int, Field(ge=8_000, le=48_000)] = SAMPLE_RATE
+    speed: Annotated[float, Field(ge=0.25, le=4.0), NumberText] = 1.0
+    sample_rate: Annotated[int, Field(ge=8_000, le=48_000), IntegerText] = SAMPLE_RATE
     split: Split = Field(
         "auto",
         description="auto: synthesize text that is too long for one utterance in pieces, as one stream; sentence: "
         "sentence by sentence; none: never split",
     )
-    timestamp_granularities: list[Literal["word"]] = Field(
+    timestamp_granularities: Annotated[list[Literal["word"]], ListOf] = Field(
         default_factory=list,
         max_length=1,
         description="['word']: times of the words, in events of a stream with stream_format sse and of a live session, "
         "in the results of a batch, and in the outcome of the request",
     )
-    non_streaming_mode: bool | None = Field(
+    non_streaming_mode: Boolean | None = Field(
         None, description="true: the whole text precedes the first frame; false: one text token is added to each frame"
     )
-    initial_codec_chunk_frames: Annotated[int, Field(ge=0)] | None = Field(
+    initial_codec_chunk_frames: Annotated[int, Field(ge=0), IntegerText] | None = Field(
         None, description="accepted for compatibility and ignored; the scheduler sizes the chunks"
     )
-    normalize: bool | None = Field(
+    normalize: Boolean | None = Field(
         None,
         description="true: read numbers, symbols and abbreviations as words; false: speak the text as it is; default: "
         "as the checkpoint was trained",
@@ -117,6 +127,7 @@ class SpeechBody(SamplingFields):
     pronunciations: Respellings | None = Field(None, description="word -> respelling")
     extra_params: SamplingFields = Field(default_factory=SamplingFields)
     _turns: tuple[SpeechBody, ...] = PrivateAttr(())
+    _ignored: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="after")
     def _blank_transcript_is_none(self) -> Self:
@@ -133,6 +144,11 @@ class SpeechBody(SamplingFields):
     def has_turns(self) -> bool:
         """Whether ``input`` was a list of turns. ``input`` is then all their texts."""
         return bool(self._turns)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The unknown fields that were ignored, to be reported to the client."""
+        return self._ignored
 
     @property
     def characters(self) -> int:
@@ -161,21 +177,27 @@ class SpeechBody(SamplingFields):
         return SamplingParams(**given)
 
 
-def parse_speech(fields: dict[str, Any], limits: Limits, ignored: Iterable[str] = ()) -> SpeechBody:
+def parse_speech(fields: dict[str, Any], limits: Limits, unknown: UnknownFields = REFUSED) -> SpeechBody:
     """Validate the body of a speech request. Raises ApiError with the name of the first invalid field.
 
-    ignored: fields to drop, ``ignored_fields`` of the settings.
+    unknown: what to do with unknown fields.
     """
-    dropped = set(ignored)
-    kept = {name: value for name, value in fields.items() if name not in dropped}
+    ignored: list[str] = []
+    kept = unknown.drop(SpeechBody, own_names(fields), ignored)
     if isinstance(kept.get("extra_params"), dict):
-        kept["extra_params"] = {k: v for k, v in kept["extra_params"].items() if k not in dropped}
+        kept["extra_params"] = unknown.drop(SamplingFields, kept["extra_params"], ignored, "extra_params.")
     given = kept.get("input")
+    if isinstance(given, list):
+        given = [
+            unknown.drop(TurnBody, own_names(turn), ignored, "input.") if isinstance(turn, dict) else turn
+            for turn in given
+        ]
     turns = parse_turns(given, limits.max_turns) if isinstance(given, list) else []
     if turns:
         kept["input"] = "\n\n".join(turn.input for turn in turns)
     body = validated(SpeechBody, kept)
     body._turns = tuple(_body_of(turn, body) for turn in turns)
+    body._ignored = tuple(ignored)
     _check_texts(body, limits)
     _check_combinations(body)
     return body

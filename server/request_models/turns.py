@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema
 
 from server.errors import ApiError, shown_value
 from server.request_models.base import Name, RequestModel, validated
+from server.request_models.spellings import LanguageCode
 from server.request_models.voices import VoiceName
 
 TEXT_SCHEMA = {"type": "string", "minLength": 1, "pattern": r"\S"}
@@ -22,7 +23,7 @@ class TurnBody(RequestModel):
 
     input: Annotated[str, Field(min_length=1), WithJsonSchema(TEXT_SCHEMA)] = Field(description="the text to speak")
     voice: VoiceName | None = None
-    language: Name | None = None
+    language: Annotated[Name, LanguageCode] | None = None
     instructions: str | None = None
 
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from server.errors import ApiError
 from server.request_models.base import Name, RequestModel, validated
-from server.voices.store import NAME as VOICE_NAME
+from server.request_models.spellings import Boolean, NumberText
 
 
 class VoiceId(RequestModel):
@@ -31,7 +31,7 @@ class VoiceShare(RequestModel):
 
     voice: VoiceName | None = None
     speaker_embedding: Embedding | None = None
-    weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    weight: Annotated[float, Field(ge=0, le=1e6), NumberText] = 1.0
 
 
 VoiceShares = Annotated[list[VoiceShare], Field(min_length=1, max_length=64, fail_fast=True)]
@@ -44,10 +44,10 @@ class BlendBody(RequestModel):
     name: Name | None = Field(
         None,
         description="stores the blend under this name; without a name the response is its embedding",
-        json_schema_extra={"pattern": f"^{VOICE_NAME}$"},
     )
+    model: Name | None = Field(None, description="the model whose voices are blended; default: the first that clones")
     consent: Name | None = None
-    shared: bool | None = Field(
+    shared: Boolean | None = Field(
         None, description="with several API keys: true stores the voice for all keys, false (default) for this key only"
     )
 

@@ -59,6 +59,7 @@ class Admission:
     ) -> None:
         self._clock = clock
         self._max_running, self._max_waiting = running, waiting
+        self._share = share
         self._running_quota, self._waiting_quota = client_quota(running, share), client_quota(waiting, share)
         self._contended_wait, self._recall_after = contended_wait, recall_after
         self._running: set[AdmissionTicket] = set()
@@ -72,6 +73,11 @@ class Admission:
         self._closed = False
         self._eviction_timer: asyncio.TimerHandle | None = None
         self._contention_ended_at = -math.inf
+
+    def resize(self, running: int) -> None:
+        """Change the maximum number of running requests. Requests that run beyond it continue."""
+        self._max_running, self._running_quota = running, client_quota(running, self._share)
+        self._start_next()
 
     @property
     def running(self) -> int:
@@ -212,7 +218,7 @@ class Admission:
         ``waiting`` includes requests that are still being prepared, so the length of the queue is ``waiting``
         minus the requests that can start at once.
         """
-        free = self._max_running - self.running
+        free = max(0, self._max_running - self.running)
         if self.waiting - free >= self._max_waiting:
             raise self._refusal(
                 f"the queue is full: at most {self._max_running} requests run and {self._max_waiting} wait at a time; "

@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from server.errors import ApiError
+from server.limits import Limits
 from server.long_text.pieces import longest_piece
 from server.long_text.segments import Turn, is_one_segment, segments
 from server.long_text.speech import LongSpeech, Submit
@@ -17,9 +18,9 @@ from server.references.prepare import ReferenceChanges
 from server.references.transcript import Transcript, transcript_for
 from server.request_models.speech import SpeechBody, TaskType, check_length
 from server.served_model import ServedModel
-from server.settings import Limits
 from server.synthesis.spoken_input import text_steps
 from server.telemetry.record import RequestRecord
+from server.voices.blend_names import VoiceBlend
 from server.voices.resolve import check_in_context, embedding_of, voice_of
 from server.voices.stored_voice import StoredVoice
 
@@ -37,7 +38,7 @@ async def speech_request(
     record: receives what was done to the recording.
     """
     named = await _named_voice(body, model, owner)
-    task = choose_task(body, model.info, stored=isinstance(named, StoredVoice))
+    task = choose_task(body, model.info, stored=isinstance(named, StoredVoice | VoiceBlend))
     request = SpeechRequest(
         text=text,
         speaker=named if task == "CustomVoice" and isinstance(named, str) else None,
@@ -66,7 +67,7 @@ def submit(turns: Sequence[Turn], body: SpeechBody, info: EngineInfo, submit_one
 def choose_task(body: SpeechBody, info: EngineInfo, *, stored: bool) -> TaskType:
     """Return the task of ``body``: its ``task_type``, or the one its fields imply. Raises ApiError.
 
-    stored: whether ``body`` names a stored voice.
+    stored: whether ``body`` names a stored voice or a blend.
     """
     sources = body.voice_sources
     source = sources[0] if sources else "voice" if stored else "speaker_embedding"
@@ -104,7 +105,9 @@ def _implied_task(clones: bool, info: EngineInfo) -> TaskType:
     return "VoiceDesign" if "VoiceDesign" in info.tasks else "Base"
 
 
-async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) -> str | StoredVoice | None:
+async def _named_voice(
+    body: SpeechBody, model: ServedModel, owner: str | None
+) -> str | StoredVoice | VoiceBlend | None:
     if body.voice_sources or designs_voice(body, model.info):
         return None
     return await model.voices.find(body.voice, owner)
@@ -112,7 +115,7 @@ async def _named_voice(body: SpeechBody, model: ServedModel, owner: str | None) 
 
 async def _voice_to_clone(
     body: SpeechBody,
-    named: str | StoredVoice | None,
+    named: str | StoredVoice | VoiceBlend | None,
     model: ServedModel,
     owner: str | None,
     record: RequestRecord | None,
@@ -120,6 +123,8 @@ async def _voice_to_clone(
     if isinstance(named, StoredVoice):
         voice = voice_of(named, model.info, x_vector_only=body.x_vector_only_mode)
         cloned = await _with_spoken_transcript(voice, body, model)
+    elif isinstance(named, VoiceBlend):
+        return Voice(await model.voices.blended(named.shares, owner, "voice"))
     elif body.voices is not None:
         return Voice(await model.voices.blended(body.voices, owner))
     elif body.ref_audio is None:

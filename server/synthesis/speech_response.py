@@ -10,11 +10,12 @@ from server.errors import ApiError, ClientDisconnected
 from server.http.clients import client_of
 from server.http.disconnect import cancel_on_disconnect
 from server.http.response_framing import TRAILERS
+from server.request_models.field_names import ignored_header
 from server.request_models.speech import SpeechBody
 from server.served_model import ServedModel
 from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
-from server.synthesis.sse import CONTENT_TYPE, error_event, speech_events, with_pings
+from server.synthesis.sse import CONTENT_TYPE, BrokenStream, error_event, speech_events, with_pings
 from server.synthesis.streaming import Headers, ResponseWriter
 from server.synthesis.synthesize import start_synthesis
 from server.synthesis.utterance import Utterance
@@ -41,7 +42,7 @@ class SpeechResponse(Response):
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
-        with self._services.admission.ticket(client_of(scope)) as ticket:
+        with self._model.admission.ticket(client_of(scope)) as ticket:
             writer = ResponseWriter(send, self._record, self._services.settings.limits.stalled_seconds, ticket)
             accepts_trailers = TRAILERS in scope.get("extensions", {})
             try:
@@ -56,6 +57,8 @@ class SpeechResponse(Response):
                 if isinstance(error, ApiError) and self._body.stream_format == "sse":
                     await writer.write_last(error_event(error))
                 return
+            except BrokenStream:
+                return
         if response is not None:
             await response(scope, receive, send)
 
@@ -66,34 +69,37 @@ class SpeechResponse(Response):
         body, record = self._body, self._record
         async with start_synthesis(body, self._model, self._services, record, ticket) as utterance:
             if not body.stream:
-                return await _whole_response(utterance)
+                return await _whole_response(utterance, body)
             if body.stream_format == "sse":
-                headers = _raw({"Content-Type": CONTENT_TYPE, **_headers(utterance)})
+                headers = raw_headers({"Content-Type": CONTENT_TYPE, **audio_headers(utterance, body)})
                 await writer.write(headers, with_pings(speech_events(utterance, record)))
             else:
-                headers = _raw({"Content-Type": utterance.media_type, **_headers(utterance)})
+                headers = raw_headers({"Content-Type": utterance.media_type, **audio_headers(utterance, body)})
                 trailer = (FINISH_REASON, lambda: _finish_reason(utterance))
                 await writer.write(headers, utterance.encoded_and_timed(), trailer if accepts_trailers else None)
             return None
 
 
-async def _whole_response(utterance: Utterance) -> Response:
+async def _whole_response(utterance: Utterance, body: SpeechBody) -> Response:
     """Return a response with the complete audio file, Content-Length and X-Finish-Reason."""
     audio = b"".join([piece async for piece in utterance.encoded_and_timed()])
-    headers = {**_headers(utterance), FINISH_REASON: _finish_reason(utterance)}
+    headers = {**audio_headers(utterance, body), FINISH_REASON: _finish_reason(utterance)}
     return Response(audio, media_type=utterance.media_type, headers=headers)
 
 
-def _headers(utterance: Utterance) -> dict[str, str]:
+def audio_headers(utterance: Utterance, body: SpeechBody) -> dict[str, str]:
+    """Return the headers that every response with audio has."""
     return {
         "X-Sample-Rate": str(utterance.sample_rate),
         "X-Channels": "1",
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",
+        **ignored_header(body.ignored),
     }
 
 
-def _raw(headers: dict[str, str]) -> Headers:
+def raw_headers(headers: dict[str, str]) -> Headers:
+    """Return ``headers`` as ASGI has them."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 

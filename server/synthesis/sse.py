@@ -23,10 +23,15 @@ _PING = ServerSentEvent(comment="ping", sep="\n").encode()
 _PING_SECONDS = 2
 
 
-async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIterator[bytes]:
-    """Yield the audio file as delta events, then a done event with the usage; on a failure, an error event.
+class BrokenStream(Exception):
+    """The stream ended with an error event. The connection must break, for clients that ignore such events."""
 
-    If the request wants the times of the words, words events follow their audio.
+
+async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIterator[bytes]:
+    """Yield the audio file as delta events, then a done event with the usage.
+
+    If the request wants the times of the words, words events follow their audio. On a failure, yields an error event
+    and raises BrokenStream.
     """
     try:
         async for piece in utterance.encoded():
@@ -41,6 +46,7 @@ async def speech_events(utterance: Utterance, record: RequestRecord) -> AsyncIte
             log.exception("id=%s unexpected error", record.id)
         record.failed(error)
         yield error_event(error)
+        raise BrokenStream from error
 
 
 async def with_pings(events: AsyncIterator[bytes], seconds: float = _PING_SECONDS) -> AsyncGenerator[bytes, None]:

@@ -72,11 +72,13 @@ class ResponseWriter:
             raise ClientDisconnected from None
 
     async def write_last(self, piece: bytes) -> None:
-        """End a stream that was cut with ``piece``, if the client reads it within a few seconds."""
+        """Send the last ``piece`` of a stream that was cut, if the client reads it within a few seconds.
+
+        The response stays incomplete, so the connection breaks after it.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_PIECE_SECONDS):
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, message: Message, timeout: asyncio.Timeout) -> None:
         clock = asyncio.get_running_loop().time

@@ -34,13 +34,15 @@ async def start_synthesis(
 ) -> AsyncIterator[Utterance]:
     """Start synthesis and yield the utterance at its first audio. Leaving the context aborts it if it has not ended.
 
-    An invalid request fails before it waits to run. Raises ApiError or EngineError; ApiError 504 when the first
-    audio takes longer than ``limits.first_sound_seconds``.
+    An invalid request, and one that no engine accepts, fails before it waits to run. Raises ApiError or EngineError;
+    ApiError 504 when the first audio takes longer than ``limits.first_sound_seconds``.
 
     submit_live: For a live session: submits the request with the session's text instead of ``body.input``.
     """
     deadline = FirstAudioDeadline(model.limits.first_sound_seconds)
+    record.model = model.name
     async with deadline.enforced():
+        model.engine.check_accepting()
         if submit_live is None:
             record.characters = body.characters
             turns, spoken = await turns_of(body, model, record)

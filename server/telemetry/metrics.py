@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
@@ -18,6 +19,7 @@ from server.telemetry.record import RequestRecord
 from server.version import version
 
 _STAGE_GAUGES = {
+    "sonant_engine_requests": ("Requests that the engine processes or queues.", "client_streams"),
     "sonant_talker_slots_used": ("Utterances in the talker's slots.", "talker_slots"),
     "sonant_talker_waiting": ("Utterances that wait for a slot of the talker.", "talker_waiting"),
     "sonant_code2wav_rows_used": ("Utterances that Code2Wav decodes.", "code2wav_rows"),
@@ -44,7 +46,9 @@ def engine_metrics(engines: Sequence[EngineStatus]) -> Iterator[Metric]:
     """Yield the metrics of the engines, without those of the stages while no engine has statistics."""
     labels = [*engines[0].labels] if engines else []
     up = GaugeMetricFamily(
-        "sonant_engine_up", "1 if the engine responds and its models produce audio, else 0.", labels=labels
+        "sonant_engine_up",
+        "1 if the engine responds and its models produce audio, or is unloaded until the next request; else 0.",
+        labels=labels,
     )
     restarts = CounterMetricFamily(
         "sonant_engine_restarts",
@@ -52,12 +56,17 @@ def engine_metrics(engines: Sequence[EngineStatus]) -> Iterator[Metric]:
         "or produced no audio (failed).",
         labels=[*labels, "reason"],
     )
+    loaded = GaugeMetricFamily(
+        "sonant_engine_loaded", "1 if the engine is loaded or being loaded, 0 after keep_alive.", labels=labels
+    )
     for engine in engines:
         values = [*engine.labels.values()]
+        loaded.add_metric(values, int(engine.loaded))
         up.add_metric(values, int(engine.up))
         for reason, count in engine.restarts.items():
             restarts.add_metric([*values, reason], count)
     yield up
+    yield loaded
     yield restarts
     stages = [([*engine.labels.values()], engine.stats) for engine in engines if engine.stats is not None]
     if stages:
@@ -105,17 +114,34 @@ _UNKNOWN = "unknown"
 class Metrics:
     """The server's metrics, in their own Prometheus registry."""
 
-    def __init__(self, admission: Admission, sessions: Sessions, bodies: BodyBudget) -> None:
+    def __init__(self, admissions: Mapping[str, Admission], sessions: Sessions, bodies: BodyBudget) -> None:
+        """admissions: of the models, by their names."""
         self._registry = registry = CollectorRegistry()
         self._engines = _EngineCollector()
         registry.register(self._engines)
         ProcessCollector(registry=registry)
         Gauge("sonant_info", "The running version.", ["version"], registry=registry).labels(version()).set(1)
-        running = Gauge("sonant_requests_running", "Running speech requests.", registry=registry)
-        running.set_function(lambda: admission.running)
-        waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", registry=registry)
-        waiting.set_function(lambda: admission.waiting)
-        self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", "task"], registry=registry)
+        running = Gauge("sonant_requests_running", "Running speech requests.", ["model"], registry=registry)
+        waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", ["model"], registry=registry)
+        for model, admission in admissions.items():
+            running.labels(model).set_function(partial(getattr, admission, "running"))
+            waiting.labels(model).set_function(partial(getattr, admission, "waiting"))
+        load = Gauge(
+            "sonant_load_ratio",
+            "Running and queued speech requests, divided by the maximum number of running ones; of the model with the "
+            "highest ratio. Scale out above 1.",
+            registry=registry,
+        )
+        load.set_function(lambda: max(each.ticket_count / each.max_running for each in admissions.values()))
+        labels = ["model", "task"]
+        self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", *labels], registry=registry)
+        self._moves = Counter(
+            "sonant_request_moves",
+            "Requests that were submitted again, because their engine was lost or failed before their audio was "
+            "audible.",
+            ["model"],
+            registry=registry,
+        )
         open_sessions = Gauge("sonant_live_sessions_open", "Open live sessions.", registry=registry)
         open_sessions.set_function(lambda: len(sessions))
         body_bytes = Gauge("sonant_body_bytes", "Bytes of request bodies in memory.", registry=registry)
@@ -133,18 +159,30 @@ class Metrics:
         self._factor = self._histogram(
             "sonant_real_time_factor", "Seconds of waiting for the engine per second of audio.", _FACTORS
         )
-        self._audio = Counter("sonant_audio_seconds", "Seconds of synthesized speech.", ["task"], registry=registry)
-        self._characters = Counter("sonant_characters", "Characters of accepted text.", ["task"], registry=registry)
+        self._audio = Counter("sonant_audio_seconds", "Seconds of synthesized speech.", labels, registry=registry)
+        self._characters = Counter("sonant_characters", "Characters of accepted text.", labels, registry=registry)
         self._retries = Counter(
-            "sonant_piece_retries", "Faulty pieces of speech that were made again.", ["fault"], registry=registry
+            "sonant_piece_retries",
+            "Faulty pieces of speech that were made again.",
+            ["model", "fault"],
+            registry=registry,
         )
         self._failures = Counter(
-            "sonant_piece_failures", "Faulty pieces of speech that ended their request.", ["fault"], registry=registry
+            "sonant_piece_failures",
+            "Faulty pieces of speech that ended their request.",
+            ["model", "fault"],
+            registry=registry,
         )
         self._underruns = Counter(
-            "sonant_underruns", "Buffer underruns of a client that plays from the first byte.", registry=registry
+            "sonant_underruns",
+            "Buffer underruns of a client that plays from the first byte.",
+            ["model"],
+            registry=registry,
         )
-        self._dry = Counter("sonant_underrun_seconds", "Seconds of these underruns.", registry=registry)
+        self._dry = Counter("sonant_underrun_seconds", "Seconds of these underruns.", ["model"], registry=registry)
+        for model in admissions:
+            for counter in (self._moves, self._underruns, self._dry):
+                counter.labels(model)  # a counter that begins with 0, for rate() in Prometheus
 
     def ended(self, record: RequestRecord) -> None:
         """Count a finished speech request.
@@ -158,25 +196,27 @@ class Metrics:
             self._count(record)
 
     def _count(self, record: RequestRecord) -> None:
-        task = record.task or _UNKNOWN
-        self._requests.labels(record.outcome, task).inc()
+        model, task = record.model or _UNKNOWN, record.task or _UNKNOWN
+        self._requests.labels(record.outcome, model, task).inc()
         for fault, count in record.retries.items():
-            self._retries.labels(fault).inc(count)
+            self._retries.labels(model, fault).inc(count)
         if record.fault is not None:
-            self._failures.labels(record.fault).inc()
+            self._failures.labels(model, record.fault).inc()
+        if record.moves:
+            self._moves.labels(model).inc(record.moves)
         if record.task is None:
             return
-        self._characters.labels(task).inc(record.characters or 0)
-        self._seconds.labels(task).observe(record.seconds)
-        self._audio.labels(task).inc(record.audio_seconds)
+        self._characters.labels(model, task).inc(record.characters or 0)
+        self._seconds.labels(model, task).observe(record.seconds)
+        self._audio.labels(model, task).inc(record.audio_seconds)
         if record.first_audio is not None and record.onset is not None:
-            self._first_audio.labels(task).observe(record.first_audio)
-            self._onset.labels(task).observe(record.onset)
+            self._first_audio.labels(model, task).observe(record.first_audio)
+            self._onset.labels(model, task).observe(record.onset)
         if record.real_time_factor is not None:
-            self._factor.labels(task).observe(record.real_time_factor)
+            self._factor.labels(model, task).observe(record.real_time_factor)
         if record.playback is not None:
-            self._underruns.inc(record.playback.underruns)
-            self._dry.inc(record.playback.dry_seconds)
+            self._underruns.labels(model).inc(record.playback.underruns)
+            self._dry.labels(model).inc(record.playback.dry_seconds)
 
     def page(self, accept: str, engines: Sequence[EngineStatus]) -> tuple[bytes, str]:
         """Return the metrics page, in the format that the ``accept`` header selects, and its media type."""
@@ -185,7 +225,7 @@ class Metrics:
         return encode(self._registry), media_type
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, text, ["task"], registry=self._registry, buckets=buckets)
+        return Histogram(name, text, ["model", "task"], registry=self._registry, buckets=buckets)
 
 
 class _EngineCollector(Collector):

@@ -95,6 +95,8 @@ class RequestRecord:
     words: the words whose times are known; None where their language is not covered.
     retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
     turns: number of turns of several speakers, if ``input`` was a list.
+    model: the name of the served model. engines: the names of its engines that processed the request, in order.
+    moves: how often it was submitted again because an engine was lost or failed before its audio was audible.
     """
 
     id: str
@@ -128,6 +130,9 @@ class RequestRecord:
     retries: dict[str, int] = field(default_factory=dict)
     fault: str | None = None
     turns: int | None = None
+    model: str | None = None
+    engines: tuple[str, ...] = ()
+    moves: int = 0
 
     def __post_init__(self) -> None:
         self.method = shown(self.method, _MAX_METHOD)
@@ -214,6 +219,19 @@ class RequestRecord:
         """Record that a piece of speech is made again because of ``fault``."""
         self.retries[fault] = self.retries.get(fault, 0) + 1
 
+    def add_engine(self, name: str, moved: bool) -> None:
+        """Record that the request is submitted to an engine. moved: again, because another one was lost or failed."""
+        if name not in self.engines:
+            self.engines = (*self.engines, name)
+        self.moves += moved
+
+    def add_reference_change(self, change: str) -> None:
+        """Record that the reference recording of the voice was used differently, once for each ``change``."""
+        if self.reference is None:
+            self.reference = change
+        elif change not in self.reference:
+            self.reference = f"{self.reference}, {change}"
+
     def add_part(self, part: RequestRecord) -> None:
         """Add the finished utterance ``part`` to the totals of this request.
 
@@ -223,6 +241,9 @@ class RequestRecord:
         if part.task is None:
             return
         self.voice = part.voice if self.task is None or self.voice == part.voice else None
+        self.model = part.model if self.task is None or self.model == part.model else None
+        self.engines = tuple(dict.fromkeys((*self.engines, *part.engines))) if self.model else ()
+        self.moves += part.moves
         self.task = self.task or part.task
         self.characters = (self.characters or 0) + (part.characters or 0)
         self.samples += part.samples
@@ -262,6 +283,9 @@ class RequestRecord:
             "id": self.id,
             "status": self.status,
             "outcome": self.outcome,
+            "model": self.model,
+            "engine": ",".join(self.engines) or None,
+            "moves": self.moves or None,
             "task": self.task,
             "voice": self.voice,
             "reference": self.reference,

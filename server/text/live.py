@@ -11,33 +11,33 @@ from server.text.live_blocks import ITEMS, PLAIN, Begun, begun
 from server.text.patterns import lazy
 
 _AHEAD = 3
-"""Plain words that have to follow a place before it is safe: no rule looks back across more of them."""
+"""Number of plain words after a position that make it safe to emit: no rule looks back further."""
 _WORD = r"[^\W\d_A-Z](?:[^\W\d_A-Z]|'(?=\w))*"
 _PLACE = lazy(rf"(?<=[^\W\d_])(?<!\d0s),?(?=(?:[ \n]{_WORD},?){{{_AHEAD}}}[ \n])")
 _WORD_END = lazy(r"(?<=\S)(?=[ ]+[^\s])|(?<=[。！？，、])(?=[^\s」』”’）])")
-"""A safe place where nothing is put into words."""
+"""A safe position without normalization: the end of a word."""
 _OPEN = lazy(r"(?<![\s*])\*|\*(?![\s*])|(?<!\w)_|_(?!\w)|~~|[`\[|]|<(?=[A-Za-z/!])")
-"""What is left of markup that may still be closed."""
+"""Opening markup that a later delta may close."""
 _OPEN_QUOTE = lazy(r"(?<!\w)'(?=\w)")
 _CLOSED_QUOTE = lazy(r"(?<=[\w.,!?])'(?!\w)")
 _OPEN_CALL = lazy(r"\w[(\[][^)\]\n]*$")
 _SENTENCE_END = lazy(r"[.!?…]+[\"')\]]*\s+(?=\S)|[。！？]+[」』”’）]*(?=[^」』”’）])")
 _STRIDE = 40
-"""Characters between two places in a sentence once something of it was said: each look costs the whole sentence."""
+"""Minimum characters between two positions in a sentence. Each attempt processes the whole sentence again."""
 _FIRST = 12
-"""The same for the first place in a sentence."""
+"""Minimum characters before the first position in a sentence."""
 _GIVE_UP = 2000
-"""Characters after which an open mark is no markup."""
+"""Characters after which an opening mark is treated as plain text."""
 _LONG = 600
-"""Characters of a sentence after which its beginning is forgotten, so that the cost stays linear."""
+"""Characters of a sentence after which its beginning is dropped, so that the cost stays linear."""
 
 
 class LiveFrontend:
     """Turns deltas of text into deltas of what should be spoken.
 
-    ``feed`` returns only what no later delta can change: up to the end of a sentence, or up to a place among plain
-    words that no rule reaches across. ``finish`` returns the rest. For prose, all that was returned, joined, is what
-    ``spoken`` returns for the whole text. A table, a block of code and an SSML document come when they are complete.
+    ``feed`` returns only text that no later delta can change: up to the end of a sentence, or up to a position among
+    plain words that no rule looks across. ``finish`` returns the rest. For prose, the concatenated results equal
+    ``spoken`` of the whole text. A table, a code block and an SSML document are returned when they are complete.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class LiveFrontend:
         self._between: str | None = None
 
     def feed(self, delta: str) -> Spoken:
-        """Take the next part of the text; return what can be spoken now, perhaps nothing."""
+        """Append text. Return what can be spoken now, which may be nothing."""
         self._text += delta.replace("\r\n", "\n")
         return self._advance(final=False)
 
     def finish(self) -> Spoken:
-        """Return what is left. The front end takes no more text."""
+        """Return the remaining text. The front end accepts no more text afterwards."""
         return self._advance(final=True)
 
     def _advance(self, *, final: bool) -> Spoken:
@@ -84,9 +84,9 @@ class LiveFrontend:
         return self._frontend.finished("".join(said))
 
     def _advance_in(self, block: Begun, said: list[str]) -> bool:
-        """Add what a block that goes on allows to ``said``.
+        """Append the speakable start of an incomplete block to ``said``.
 
-        Returns whether the text was cut, so that the rest has to be looked at again.
+        Returns True if text was removed, so that the remainder must be examined again.
         """
         if block.kind == ITEMS and block.limit:
             said.append(self._say(block.limit, whole=False, item=True))
@@ -110,7 +110,7 @@ class LiveFrontend:
         return False
 
     def _new_sentence_ends(self, limit: int) -> list[int]:
-        """Return the ends of sentences that were not looked at yet."""
+        """Return the ends of sentences that were not examined before."""
         if self._frontend.normalizes:
             ends = english.sentence_ends(self._text[:limit])
         else:
@@ -120,7 +120,7 @@ class LiveFrontend:
         return ends
 
     def _last_place(self, limit: int) -> int:
-        """Return a safe place further on than the last one, or 0."""
+        """Return the last safe position beyond the current one, or 0."""
         least = self._place + (_STRIDE if self._said else _FIRST)
         pattern = _PLACE if self._frontend.normalizes else _WORD_END
         place = 0
@@ -129,9 +129,9 @@ class LiveFrontend:
         return place
 
     def _is_closed(self, end: int) -> bool:
-        """Return whether nothing before ``end`` is open that a later delta may close.
+        """Return whether no markup before ``end`` can still be closed by a later delta.
 
-        What is open for too long is not markup but a lone mark.
+        A mark that stays open for too long is plain text.
         """
         if end > _GIVE_UP:
             return True
@@ -140,7 +140,7 @@ class LiveFrontend:
         return not (self._frontend.has_markup and _OPEN.search(self._prepared(end)))
 
     def _in_quotes(self, end: int) -> bool:
-        """Return whether ``end`` is inside single quotes, which become double ones when they are closed."""
+        """Return whether ``end`` is inside single quotes, which are converted to double quotes when they are closed."""
         head = self._text[:end]
         return self._frontend.normalizes and len(_OPEN_QUOTE.findall(head)) > len(_CLOSED_QUOTE.findall(head))
 
@@ -148,7 +148,7 @@ class LiveFrontend:
         return self._frontend.prepared(self._text[:end], [], line_before=self._line_before)
 
     def _say(self, end: int, *, whole: bool, item: bool = False) -> str:
-        """Return what the text up to ``end`` adds to what was said of it. whole, item: of what the end is there."""
+        """Return the new spoken text up to ``end``. whole: the block is complete; item: a list item is complete."""
         text = self._prepared(end)
         if self._frontend.normalizes:
             text = self._in_words(text, whole=whole, item=item)
@@ -175,7 +175,7 @@ class LiveFrontend:
         return "\n\n".join([*map(tidy.closed, paragraphs[:-1]), *map(tidy.open_end, paragraphs[-1:])])
 
     def _forget(self, end: int, *, inside: bool) -> None:
-        """Drop the text up to ``end``. inside: its paragraph goes on."""
+        """Drop the text up to ``end``. inside: the paragraph continues after it."""
         newline = self._text.rfind("\n", 0, end)
         self._line_before = 0 if not inside else end - newline - 1 if newline >= 0 else self._line_before + end
         if self._between is not None:
@@ -188,7 +188,7 @@ class LiveFrontend:
 
 
 def _added(before: str, after: str) -> str:
-    """Return what ``after`` has more than ``before``; where they differ against expectation, by the number of words."""
+    """Return the part of ``after`` beyond ``before``. If ``before`` is not a prefix, align them by word count."""
     if after.startswith(before):
         return after[len(before) :]
     rest = after.split(" ")[len(before.split(" ")) :]

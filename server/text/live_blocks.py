@@ -1,4 +1,4 @@
-"""Blocks of a text that arrives in deltas: where a paragraph, a list or a piece of markup that is held back ends."""
+"""Finds where a block ends in text that arrives in deltas: a paragraph, a list, or markup to buffer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from server.text.patterns import lazy
 _ITEM = r"[ \t]{0,12}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|\d{1,9}[.)])[ \t]"
 _LIST = lazy(_ITEM)
 _FIRST_ITEM = lazy(r"[ \t]{0,3}(?:[-+*•◦▪‣●○☐☑☒➤►–—]|1[.)])[ \t]")
-"""An item that ends a paragraph: a number but 1 may be a part of it, as in Markdown."""
+"""A list item that ends a paragraph. A number other than 1 continues the paragraph, as in Markdown."""
 _HEADING = lazy(r"[ ]{0,3}#{1,6}(?:[ \t]|$)")
 _FENCE = lazy(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
 _HELD = lazy(r"[ ]{0,3}(?:>|\||<)|[^\n]*\|")
 _UNDERLINE = lazy(r"[ ]{0,3}(?:=+|-{2,})[ \t]*$")
 _RULE = lazy(r"[ ]{0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _UNDECIDED = lazy(r"[ \t]*(?:[-+*•◦▪‣●○☐☑☒➤►–—#>`~=|<_\[]{0,6}[ \t]*|\d{1,9}[.)]?[ \t]?)$")
-"""The beginning of a line that does not tell yet what the line is."""
+"""The start of a line whose kind is not known yet."""
 _SSML = lazy(r"\s*<(?:\?xml|speak)")
 _BLANK = lazy(r"\n[^\S\n]*\n")
 
@@ -25,10 +25,10 @@ PLAIN, ITEMS, HELD = "plain", "items", "held"
 
 
 class Begun(NamedTuple):
-    """The block at the beginning of a text that is not complete.
+    """The first block of an incomplete text.
 
-    kind: PLAIN prose; ITEMS of a list; HELD until it is complete. end: its end, None while it goes on. limit: before it
-    the kind of every line is known; for ITEMS, only complete items stand before it.
+    kind: PLAIN (prose), ITEMS (a list) or HELD (buffered until complete). end: index of its end; None while it
+    continues. limit: index up to which the kind of every line is known; for ITEMS, the end of the last complete item.
     """
 
     kind: str
@@ -37,9 +37,9 @@ class Begun(NamedTuple):
 
 
 def begun(text: str, *, final: bool, inside: bool, markup: bool) -> Begun | None:
-    """Return the block that ``text`` begins with, None if that cannot be told yet.
+    """Return the first block of ``text``, or None if its kind is not known yet.
 
-    text: begins with a line that is not blank. inside: it continues a paragraph. markup: Markdown counts.
+    text: starts with a line that is not blank. inside: it continues a paragraph. markup: Markdown is enabled.
     """
     blank = _BLANK.search(text)
     end = blank.start() if blank else len(text) if final else None
@@ -63,7 +63,7 @@ def begun(text: str, *, final: bool, inside: bool, markup: bool) -> Begun | None
 
 
 def _plain(text: str, end: int | None, *, final: bool) -> Begun:
-    """Return a paragraph, which a line that begins something else ends."""
+    """Return a paragraph. It ends before a line that starts another kind of block."""
     stop = len(text) if end is None else end
     start = text.find("\n", 0, stop) + 1
     while start:
@@ -93,7 +93,7 @@ def _after_fence(text: str, fence: str, *, final: bool) -> int | None:
 
 
 def _last_item(text: str) -> int:
-    """Return the index of the newline before the last item: what stands before is complete."""
+    """Return the index of the newline before the last item. All items before it are complete."""
     last = text.rfind("\n")
     while last > 0:
         if _LIST.match(text, last + 1) and not text[last + 1 : last + 16].startswith((" ", "\t")):

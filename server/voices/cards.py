@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from engine.protocol.request import EngineInfo
@@ -13,22 +14,33 @@ _OBJECT = "audio.voice"
 _CARDS_PER_PAUSE = 100
 
 
-def built_in_card(speaker: str, created_at: int) -> dict[str, Any]:
-    """Return the API object of a built-in speaker of the checkpoint."""
-    return {"id": speaker, "object": _OBJECT, "name": speaker, "created_at": created_at, "type": "built_in"}
+def built_in_card(speaker: str, created_at: int, models: Sequence[str]) -> dict[str, Any]:
+    """Return the API object of a built-in speaker of a checkpoint. models: the names of the models that have it."""
+    return {
+        "id": speaker,
+        "object": _OBJECT,
+        "name": speaker,
+        "created_at": created_at,
+        "type": "built_in",
+        "models": [*models],
+    }
 
 
-def stored_card(voice: StoredVoice | VoiceHeader, info: EngineInfo) -> dict[str, Any]:
-    """Return the API object of a stored voice. ``compatible`` says whether this checkpoint can use it."""
+def stored_card(voice: StoredVoice | VoiceHeader, info: EngineInfo, models: Sequence[str]) -> dict[str, Any]:
+    """Return the API object of a stored voice. ``compatible`` says whether this checkpoint can use it.
+
+    models: the names of the models that can.
+    """
     return {
         "id": voice.name,
         "object": _OBJECT,
-        "name": voice.name,
+        "name": voice.display_name or voice.name,
         "created_at": voice.created_at,
         "type": voice.origin,
         "model": voice.model,
         "embedding_width": voice.width,
         "compatible": voice.width == info.embedding_width,
+        "models": [*models],
         "in_context": voice.in_context,
         "ref_text": voice.transcript,
         "consent": voice.consent,

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from engine.protocol.engine import Engine
 from engine.protocol.request import EngineInfo, Voice
 from server.errors import ApiError, shown
+from server.model_settings import ModelSettings
 from server.request_models.voices import VoiceShare
 from server.settings import Settings
+from server.voices.blend_names import VoiceBlend, parse_blend_name
 from server.voices.embeddings import BlendError, blend, embedding_fault
+from server.voices.names import voice_id
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 
@@ -49,13 +52,13 @@ class ModelVoices:
     cannot change a voice that other keys may use.
     """
 
-    def __init__(self, engine: Engine, settings: Settings, *, several_keys: bool = False) -> None:
+    def __init__(self, engine: Engine, settings: Settings, model: ModelSettings, *, several_keys: bool = False) -> None:
         self._engine = engine
         self._settings = settings.voices
         self._several_keys = several_keys
         self._key_share = settings.limits.client_share if several_keys else None
-        self._default = None if settings.default_voice is None else settings.default_voice.lower()
-        self._aliases = {alias.lower(): voice.lower() for alias, voice in settings.voice_aliases.items()}
+        self._default = None if model.default_voice is None else model.default_voice.lower()
+        self._aliases = {alias.lower(): voice.lower() for alias, voice in model.voice_aliases.items()}
 
     def store(self, owner: str | None) -> VoiceStore:
         """Return the store of the voices that ``owner`` sees."""
@@ -65,8 +68,10 @@ class ModelVoices:
         """Return the checkpoint's spelling of a built-in speaker, or None. Ignores case."""
         return next((speaker for speaker in self._engine.info.speakers if speaker.lower() == name.lower()), None)
 
-    async def find(self, name: str | None, owner: str | None, param: str = "voice") -> str | StoredVoice | None:
-        """Return the built-in speaker or the stored voice called ``name``, ignoring case.
+    async def find(
+        self, name: str | None, owner: str | None, param: str = "voice"
+    ) -> str | StoredVoice | VoiceBlend | None:
+        """Return the built-in speaker or the stored voice called ``name``, ignoring case, or the blend it describes.
 
         No name selects the default voice. So does an OpenAI name that is not mapped to an existing voice.
         Returns None when the default is requested but there is none, as with checkpoints that only clone.
@@ -79,6 +84,8 @@ class ModelVoices:
                 return speaker
             if candidate in OPENAI_VOICES:
                 continue
+            if (blended := parse_blend_name(candidate, param)) is not None:
+                return blended
             if (stored := await asyncio.to_thread(store.get, candidate)) is not None:
                 return stored
         is_default = name is None or name.strip().lower() in OPENAI_VOICES
@@ -108,8 +115,11 @@ class ModelVoices:
         """
         reserved = OPENAI_VOICES | {speaker.lower() for speaker in self._engine.info.speakers} | self._aliases.keys()
         if self._several_keys:
-            reserved |= {*self._aliases.values()} | ({self._default} if self._default is not None else set())
-        return reserved
+            selected = [*self._aliases.values(), *([] if self._default is None else [self._default])]
+            for name in selected:
+                blended = parse_blend_name(name)
+                reserved |= {name} if blended is None else {share.voice or "" for share in blended.shares}
+        return reserved | {voice_id(name) for name in reserved}
 
     async def not_found(self, name: str, owner: str | None, param: str) -> ApiError:
         """Return the 404 error for an unknown voice name, with a list of the known ones."""
@@ -118,29 +128,34 @@ class ModelVoices:
         message = f"voice '{shown(name)}' does not exist; available voices: {listed or 'none'}"
         return ApiError(message, status=404, param=param, code="voice_not_found")
 
-    async def blended(self, shares: Sequence[VoiceShare], owner: str | None) -> NDArray[np.float32]:
+    async def blended(
+        self, shares: Sequence[VoiceShare], owner: str | None, param: str = "voices"
+    ) -> NDArray[np.float32]:
         """Return the blended embedding of several voices: built-in, stored, or given as embeddings.
 
         Raises ApiError or EngineError.
         """
-        check_cloning(self._engine.info, "voices")
-        embeddings = [await self._embedding_of_share(share, owner) for share in shares]
+        check_cloning(self._engine.info, param)
+        embeddings = [await self._embedding_of_share(share, owner, param) for share in shares]
         try:
             embedding = blend(embeddings, [share.weight for share in shares])
         except BlendError as error:
-            raise ApiError(f"voices cannot be blended: {error}", param="voices") from None
+            raise ApiError(f"{param} cannot be blended: {error}", param=param) from None
         if (fault := embedding_fault(embedding)) is not None:
-            raise ApiError(f"the blend of voices is not a usable embedding: {fault}", param="voices")
+            raise ApiError(f"the blend of voices is not a usable embedding: {fault}", param=param)
         return embedding
 
-    async def _embedding_of_share(self, share: VoiceShare, owner: str | None) -> NDArray[np.float32]:
+    async def _embedding_of_share(self, share: VoiceShare, owner: str | None, param: str) -> NDArray[np.float32]:
         if share.speaker_embedding is not None:
-            return embedding_of(share.speaker_embedding, self._engine.info, "voices")
-        found = await self.find(share.voice, owner, "voices")
+            return embedding_of(share.speaker_embedding, self._engine.info, param)
+        found = await self.find(share.voice, owner, param)
         if isinstance(found, StoredVoice):
-            return voice_of(found, self._engine.info, x_vector_only=True, param="voices").embedding
+            return voice_of(found, self._engine.info, x_vector_only=True, param=param).embedding
+        if isinstance(found, VoiceBlend):
+            message = f"voice '{shown(share.voice or '')}' is a blend itself; name its voices instead"
+            raise ApiError(message, param=param)
         if found is None:
-            raise await self.not_found(share.voice or "", owner, "voices")
+            raise await self.not_found(share.voice or "", owner, param)
         return (await self._engine.speaker_voice(found)).embedding
 
 

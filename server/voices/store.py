@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,18 +18,15 @@ from typing import Protocol, TypeVar
 
 from server.errors import ApiError
 from server.voices.config import VoiceSettings
+from server.voices.names import folded, is_voice_id, voice_id
 from server.voices.pacing import paced
 from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, VoiceHeader, read_header, read_voice
 
 log = logging.getLogger("sonant.voices")
 
-NAME = "[a-z0-9_-]{1,64}"
-"""Regular expression of valid names of stored voices."""
-
 UNFINISHED = ".part"
 """Suffix of a file that is being written. Its name starts with a dot."""
 
-_NAME = re.compile(NAME)
 _KEYS = "keys"
 """The folder that contains one folder per API key."""
 _ABANDONED_SECONDS = 3600.0
@@ -41,11 +37,6 @@ _LOCK = ".lock"
 _LOCK_SECONDS = 10.0
 """Lock timeout. Writers hold the lock for about 1 ms; one that holds it for seconds is suspended."""
 _LOCK_RETRY_SECONDS = 0.002
-
-
-def is_name(text: str) -> bool:
-    """Return whether ``text`` is a valid name of a stored voice. A path never is."""
-    return _NAME.fullmatch(text) is not None
 
 
 T = TypeVar("T", covariant=True)
@@ -97,11 +88,12 @@ class VoiceStore:
         return sorted(found, key=lambda header: (header.created_at, header.name))
 
     def get(self, name: str) -> StoredVoice | None:
-        """Return the voice of that name, or None. Raises ApiError when its file cannot be read."""
-        if not is_name(name):
-            return None
+        """Return the voice with that id or display name, or None. Raises ApiError when its file cannot be read."""
+        identifier = voice_id(name)
         try:
-            return self._find(read_voice, name)
+            voice = self._find(read_voice, identifier)
+            exact = voice is not None and folded(name) in (identifier, folded(voice.display_name))
+            return voice if exact else None
         except VoiceFileError as error:
             message = f"the file of stored voice '{name}' cannot be used: {error}; delete the voice and store it again"
             raise ApiError(message, status=500, param="voice", code="voice_unreadable") from None
@@ -135,11 +127,11 @@ class VoiceStore:
             self._check_share(shared_names)
 
     def remove(self, name: str) -> bool:
-        """Delete the voice of that name, the owner's own before a shared one. Return whether it existed.
+        """Delete the voice with that id, the owner's own before a shared one. Return whether it existed.
 
         Raises ApiError; 403 for a protected shared voice.
         """
-        if not is_name(name):
+        if not is_voice_id(name):
             return False
         with _storage_errors("written"):
             if self._own is not None and _delete(self._own, name):
@@ -255,7 +247,7 @@ def _names_in(folder: Path) -> list[str]:
             names = [entry.name.removesuffix(SUFFIX) for entry in entries if entry.name.endswith(SUFFIX)]
     except FileNotFoundError:
         return []
-    return list(filter(is_name, names))
+    return list(filter(is_voice_id, names))
 
 
 def name_taken(name: str) -> ApiError:

@@ -22,6 +22,7 @@ from safetensors.numpy import load, save
 from engine.protocol.request import CODEBOOKS, Voice
 from engine.system.regular_file import NotRegularFileError, open_regular
 from server.voices.embeddings import MAX_WIDTH, embedding_fault
+from server.voices.names import voice_id
 
 SUFFIX = ".safetensors"
 Origin = Literal["audio_sample", "speaker_embedding", "blend"]
@@ -57,6 +58,7 @@ class VoiceHeader:
     """The fields of a stored voice that lists show. See StoredVoice for their meaning."""
 
     name: str
+    display_name: str
     origin: Origin
     created_at: int
     model: str
@@ -79,6 +81,7 @@ class StoredVoice:
     consent: the client's statement of consent, not interpreted.
     maker: the id of the API key that stored the voice, if any.
     shared: whether every key may use the voice. The folder of the file decides this, not its content.
+    display_name: the name that people see; empty if it is ``name``.
     """
 
     name: str
@@ -91,6 +94,7 @@ class StoredVoice:
     consent: str | None = None
     maker: str | None = None
     shared: bool = True
+    display_name: str = ""
 
     @property
     def width(self) -> int:
@@ -115,7 +119,7 @@ class StoredVoice:
             tensors["codes"] = np.ascontiguousarray(self.codes, np.int16)
         texts = {
             "format": _FORMAT,
-            "name": self.name,
+            "name": self.display_name or self.name,
             "origin": self.origin,
             "created_at": str(self.created_at),
             "model": self.model,
@@ -139,7 +143,8 @@ class StoredVoice:
             raise VoiceFileError("tensor 'embedding' is missing")
         embedding, codes = tensors["embedding"], tensors.get("codes")
         _check_tensors(embedding, codes)
-        return StoredVoice(name=name, embedding=embedding, codes=codes, shared=shared, **texts)
+        display = _display_name(fields, name)
+        return StoredVoice(name=name, display_name=display, embedding=embedding, codes=codes, shared=shared, **texts)
 
 
 def read_voice(path: Path, *, shared: bool = True) -> StoredVoice:
@@ -180,7 +185,14 @@ def read_header(path: Path, *, shared: bool = True) -> VoiceHeader:
         raise VoiceFileError("it is truncated")
     _check_embedding(np.frombuffer(numbers, np.float32))
     name = path.name.removesuffix(SUFFIX)
-    return VoiceHeader(name=name, width=width, in_context="codes" in fields, shared=shared, **texts)
+    return VoiceHeader(
+        name=name,
+        display_name=_display_name(fields, name),
+        width=width,
+        in_context="codes" in fields,
+        shared=shared,
+        **texts,
+    )
 
 
 @contextmanager
@@ -232,6 +244,13 @@ def _texts(fields: dict[str, Any]) -> dict[str, Any]:
         "consent": _text(texts, "consent", MAX_CONSENT),
         "maker": _text(texts, "maker", _KEY_ID_LENGTH),
     }
+
+
+def _display_name(fields: dict[str, Any], name: str) -> str:
+    """Return the display name in the metadata, or "" if the file was renamed since it was written."""
+    display = fields["__metadata__"].get("name")
+    valid = isinstance(display, str) and display != name and voice_id(display) == name
+    return display if valid else ""
 
 
 def _text(texts: dict[str, Any], name: str, max_length: int) -> str | None:

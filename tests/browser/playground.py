@@ -54,6 +54,10 @@ class Playground:
         self.speak(text)
         expect(self.status).to_have_text(re.compile("^Done: "))
         assert self.page.evaluate("audioTap.peak") > AUDIBLE
+        return self.heard()
+
+    def heard(self) -> NDArray[np.int16]:
+        """Return the samples passed to Web Audio."""
         return np.array(self.page.evaluate("audioTap.samples.map((sample) => 32768 * sample)"), np.int16)
 
     def request_body(self, text: str = HELLO) -> dict[str, Any]:

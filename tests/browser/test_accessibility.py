@@ -6,8 +6,10 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
 
 from tests.browser.playground import Playground
+from tests.server.serving import Serving
 
 KINDS = ("Choose", "Clone", "Blend")
 
@@ -33,6 +35,16 @@ def test_nothing_is_wider_than_a_phone_screen(playground: Playground, width: int
     for kind in KINDS:
         playground.choose(kind)
         assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_keys_are_explained_only_where_there_is_a_keyboard(
+    playground: Playground, browser: Browser, pocket_server: Serving
+) -> None:
+    hint = "Enter speaks"
+    expect(playground.page.get_by_text(hint)).to_be_visible()
+    phone = Playground(browser.new_page(is_mobile=True, has_touch=True)).at(pocket_server)
+    expect(phone.page.get_by_text(hint)).to_be_hidden()
+    phone.page.close()
 
 
 def test_the_page_has_a_dark_mode(playground: Playground) -> None:

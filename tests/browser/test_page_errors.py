@@ -25,7 +25,7 @@ def test_a_refusal_is_announced_and_marks_its_field(playground: Playground) -> N
 def test_an_invalid_field_is_revealed(playground: Playground) -> None:
     page = playground.page
     page.get_by_text("Options").click()
-    page.get_by_label("Seed").fill("-1")
+    page.get_by_label("Seed").fill("-2")
     page.get_by_text("Options").click()
     playground.speak()
     expect(playground.failure).to_contain_text("seed must be")

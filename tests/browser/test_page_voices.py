@@ -63,6 +63,30 @@ def test_a_file_is_cloned(playground: Playground, recording_of_speech: bytes, tm
     assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
 
 
+def test_a_clone_is_kept_under_a_name(
+    playground: Playground, pocket_server: Serving, recording_of_speech: bytes, tmp_path: Path
+) -> None:
+    page = playground.page
+    playground.choose("Clone")
+    page.get_by_role("button", name="Keep voice").click()
+    expect(playground.failure).to_contain_text("No recording to clone")
+    (tmp_path / "me.wav").write_bytes(recording_of_speech)
+    page.get_by_label("Choose a file").set_input_files(tmp_path / "me.wav")
+    name = page.get_by_label("Keep the clone as")
+    name.press("Enter")
+    expect(playground.failure).to_contain_text("field name")
+    expect(name).to_have_attribute("aria-invalid", "true")
+    name.fill("kept")
+    name.press("Enter")
+    expect(playground.status).to_have_text("The voice is kept as kept.")
+    expect(playground.failure).to_be_empty()
+    assert playground.request_body()["voice"] == "kept"
+    expect(playground.speak_button).to_be_visible()
+    playground.choose("Blend")
+    page.get_by_role("listitem").first.get_by_role("combobox").select_option("kept")
+    httpx.delete(f"{pocket_server.url}/v1/audio/voices/kept").raise_for_status()
+
+
 def test_a_microphone_recording_is_cloned(playground: Playground, tmp_path: Path) -> None:
     page = playground.page
     playground.choose("Clone")

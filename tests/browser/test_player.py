@@ -65,3 +65,21 @@ def test_samples_may_be_split_across_pieces(playground: Playground) -> None:
         """,
     )
     assert samples == [0.5, -0.5, 32767 / 32768, -1]
+
+
+def test_the_lead_grows_with_each_gap(playground: Playground) -> None:
+    leads = evaluate(
+        playground,
+        """
+        let now = 1;
+        Object.defineProperty(context, "currentTime", { get: () => now });
+        const leads = [];
+        for (let turn = 0; turn < 7; turn += 1) {
+            await player.push(second);
+            leads.push(player.ahead - 1);
+            now += player.ahead + 0.001;
+        }
+        return leads;
+        """,
+    )
+    assert [round(lead, 3) for lead in leads] == [0.02, 0.16, 0.32, 0.64, 1.28, 2.56, 2.56]

@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import CalledProcessError
 
 import pytest
+import soundfile as sf
 from playwright.sync_api import expect
 
 from tests.browser.playground import AUDIBLE, LONG, Playground, run_curl
@@ -21,6 +22,34 @@ def test_speech_is_played_and_the_curl_command_gives_the_same(playground: Playgr
     expect(playground.figure("Played")).to_have_text(f"{seconds} of {seconds} s")
     expect(playground.figure("Gaps")).to_have_text(re.compile(r"^\d+$"))
     assert run_curl(playground.copy_curl(), tmp_path).tobytes() == samples.tobytes()
+
+
+def test_what_was_spoken_can_be_replayed_and_downloaded(playground: Playground, tmp_path: Path) -> None:
+    page = playground.page
+    replay = page.get_by_role("button", name="Replay")
+    expect(replay).to_be_hidden()
+    samples = playground.speak_to_the_end("One two, three.")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == "speech.wav"
+    download.value.save_as(tmp_path / "speech.wav")
+    saved, rate = sf.read(tmp_path / "speech.wav", dtype="int16")
+    assert (saved.tobytes(), rate) == (samples.tobytes(), 24_000)
+
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.evaluate("audioTap.samples = []")
+    replay.click()
+    expect(playground.status).to_have_text("Replaying.")
+    expect(page.locator("#words .now")).to_have_text("two,")
+    expect(playground.status).to_have_text(re.compile("^Done: "))
+    assert playground.heard().tobytes() == samples.tobytes()
+    assert not requests
+
+    replay.click()
+    expect(playground.stop_button).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(playground.status).to_have_text("Stopped.")
 
 
 def test_playback_starts_during_synthesis_and_stop_ends_both(playground: Playground, pocket_server: Serving) -> None:

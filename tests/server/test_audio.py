@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.protocol.request import SAMPLE_RATE, AudioChunk
-from server.audio.pipeline import AUDIBLE, PRE_ROLL, from_first_audio
+from engine.protocol.samples import AUDIBLE
+from server.audio.pipeline import PRE_ROLL, from_first_audio
 
 FRAME = 1920
 

@@ -59,7 +59,6 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"ref_audio": "http://user:secret@a.example/voice.wav"}, "ref_audio", "reference_url_refused"),
     ({"ref_audio": "ftp://a.example/voice.wav"}, "ref_audio", NOT_YET),
     ({"ref_audio": "voice.wav"}, "ref_audio", NOT_YET),
-    ({"ref_audio": ""}, "ref_audio", NOT_YET),
     ({"ref_audio": "/etc/passwd"}, "ref_audio", NOT_YET),
     ({"ref_audio": "file:///etc/passwd"}, "ref_audio", NOT_YET),
     ({"ref_audio": "data:audio/wav;base64,!!!!"}, "ref_audio", BAD),
@@ -106,7 +105,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str, str]] = [
     ({"subtalker_top_p": 2}, "subtalker_top_p", BAD),
     ({"max_new_tokens": 1}, "max_new_tokens", BAD),
     ({"max_new_tokens": True}, "max_new_tokens", TYPE),
-    ({"seed": -1}, "seed", BAD),
+    ({"seed": -2}, "seed", BAD),
     ({"seed": 2**63}, "seed", BAD),
     ({"seed": 10**300}, "seed", BAD),
     ({"seed": "x"}, "seed", TYPE),
@@ -151,7 +150,7 @@ def test_a_missing_input_is_named(client: httpx.Client) -> None:
 
 
 def test_an_unknown_voice_is_a_404_that_lists_the_voices(client: httpx.Client) -> None:
-    for name in ("nobody", "", "../../etc/passwd"):
+    for name in ("nobody", "../../etc/passwd"):
         error = check(client.post(SPEECH, json=speech(voice=name)), 404, "voice", "voice_not_found")
         assert "vivian" in error["message"]
         assert f"voice '{name}'" in error["message"]

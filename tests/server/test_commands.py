@@ -198,6 +198,7 @@ def test_serve_exits_if_the_checkpoint_cannot_be_loaded(tmp_path: Path) -> None:
     done = run_sonant("serve", "--config", write_config(tmp_path, tmp_path / "empty"), "--port", "0")
     assert done.returncode == 1
     assert "config.json" in done.stderr
+    assert "serves" not in done.stderr
 
 
 def test_doctor_reports_on_this_machine() -> None:

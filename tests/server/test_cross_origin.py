@@ -13,7 +13,8 @@ from websockets.sync.client import connect
 
 from server.app import create_app
 from server.http.cross_origin import CorsSettings
-from server.settings import DEFAULT_CONFIG, SettingsError, load_settings
+from server.package_data import DEFAULT_CONFIG
+from server.settings import SettingsError, load_settings
 from tests.server.serving import SPEECH, Serving, speech, write_config
 from tests.server.test_bad_input import check
 

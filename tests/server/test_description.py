@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import allow_header_conformance, negative_data_rejection, positive_data_acceptance
 
 from server.app import create_app
-from server.settings import DEFAULT_CONFIG, load_settings
+from server.package_data import DEFAULT_CONFIG
+from server.settings import load_settings
 from tests.server.serving import TIMEOUT, Serving, write_config
 
 THOROUGH = settings.get_current_profile_name() == "thorough"

@@ -1,4 +1,4 @@
-"""Admission between clients: which one runs slot, and which one is slot for others that wait."""
+"""Admission between clients: which request runs next, and which one loses its slot to others that wait."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def queue_request(admission: Admission, stack: ExitStack, client: str) -> tuple[AdmissionTicket, ExitStack]:
-    """Queue ticket request that is ready to run; closing the returned stack releases it."""
+    """Queue a request that is ready to run. Closing the returned stack releases it."""
     own_stack = stack.enter_context(ExitStack())
     ticket = own_stack.enter_context(admission.ticket(client))
     ticket.request_start()

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from server.app import create_app
-from server.settings import DEFAULT_CONFIG, load_settings
+from server.package_data import DEFAULT_CONFIG
+from server.settings import load_settings
 from tests.server.serving import SPEECH, TIMEOUT, Serving, speech
 from tests.server.test_bad_input import check
 

@@ -29,7 +29,12 @@ def scrape(server: Serving) -> Metrics:
 
 
 def metric(found: Metrics, name: str, **labels: str) -> float:
-    return found.get((f"sonant_{name}", tuple(sorted(labels.items()))), 0.0)
+    """The sum of the metric's values with these labels, over all values of other labels."""
+    return sum(
+        value
+        for (each, own), value in found.items()
+        if each == f"sonant_{name}" and labels.items() <= dict(own).items()
+    )
 
 
 class MetricIncrease:

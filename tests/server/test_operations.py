@@ -46,6 +46,15 @@ def test_the_model_lists_its_capabilities_and_that_it_is_untrained(client: httpx
     assert client.get("/v1/models/pocket").json() == model
 
 
+def test_the_server_says_that_it_serves_only_once_it_does(serving: Serving) -> None:
+    serving.wait_for(f"Sonant serves pocket on {serving.url}$")
+    loading, serves = (
+        serving.lines.index(f"{text} {serving.url}")
+        for text in ("Loading pocket; listening on", "Sonant serves pocket on")
+    )
+    assert loading < serves
+
+
 def test_the_log_says_that_the_checkpoint_is_untrained(serving: Serving) -> None:
     serving.wait_for(r"pocket: .*untrained.*noise")
 

@@ -16,6 +16,7 @@ from server.synthesis.admission import Admission
 from server.telemetry.metrics import Metrics
 
 STATS = {
+    "client_streams": 1,
     "talker_slots": 1,
     "talker_waiting": 2,
     "talker_steps": 3,
@@ -41,6 +42,8 @@ class Engine:
         self._ready, self._late = ready, late
         self.restarts = {"crashed": 1}
         self.last_stats = STATS
+        self.loaded = True
+        self.engines = {"0": self}
 
     async def stats(self, timeout: float) -> dict[str, int]:
         if not self._ready:
@@ -52,7 +55,7 @@ class Engine:
 
 def model(name: str, *aliases: str, engine: Engine | None = None) -> ServedModel:
     references = SimpleNamespace(hits=100)
-    return ServedModel(name, frozenset(aliases), engine or Engine(), None, references, None, {"model": name})
+    return ServedModel(name, frozenset(aliases), engine or Engine(), None, references, None, None)
 
 
 def services(*models: ServedModel) -> Services:
@@ -88,19 +91,19 @@ def test_an_unknown_model_is_refused_with_the_names_of_all_models() -> None:
     assert (refused.value.status, refused.value.param, refused.value.code) == (404, "model", "model_not_found")
     assert refused.value.message == (
         "model 'third' does not exist; this server serves 'first', 'second'. To let clients use this name, add it to "
-        "the setting model_aliases"
+        "the setting model_aliases, or to the aliases of an entry of models"
     )
 
 
 @pytest.mark.parametrize(("engine", "up"), [(Engine(), True), (Engine(late=True), True), (Engine(ready=False), False)])
 async def test_the_status_of_an_engine_never_fails(engine: Engine, up: bool) -> None:
-    status = await model("first", engine=engine).status(0.1)
-    assert (status.up, status.restarts, status.labels) == (up, {"crashed": 1}, {"model": "first"})
+    [status] = await model("first", engine=engine).statuses(0.1)
+    assert (status.up, status.restarts, status.labels) == (up, {"crashed": 1}, {"model": "first", "engine": "0"})
     assert status.stats == {**STATS, "reference_hits": 109}
 
 
 def test_metrics_of_several_engines_differ_by_their_labels() -> None:
-    metrics = Metrics(Admission(1, 1), Sessions(1, 1.0), SimpleNamespace(used=0))
+    metrics = Metrics({"first": Admission(1, 1)}, Sessions(1, 1.0), SimpleNamespace(used=0))
     engines = [
         EngineStatus(True, {"crashed": 1}, STATS, {"model": "first"}),
         EngineStatus(False, {"crashed": 2}, None, {"model": "second"}),

@@ -95,16 +95,19 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "nowhere.yaml")
 
 
-def test_an_installed_package_needs_no_file_if_a_model_is_given(
+def test_an_included_configuration_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_settings(Path("qwen3-0.6b")).model_name == "qwen3-tts-0.6b"
+    with pytest.raises(SettingsError, match=r"qwen3-9b does not exist.*h200-1\.7b, pocket, qwen3-0\.6b"):
+        load_settings(Path("qwen3-9b"))
+
+
+def test_a_file_takes_precedence_over_an_included_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.settings.DEFAULT_CONFIG", tmp_path / "configs" / "pocket.yaml")
-    settings = load_settings(flags={"engine": {"model": "org/model"}, "port": 1})
-    assert (settings.engine.model, settings.port) == ("org/model", 1)
-    with pytest.raises(SettingsError, match="--model"):
-        load_settings()
-    monkeypatch.setenv("SONANT_ENGINE__MODEL", "org/other")
-    assert load_settings().engine.model == "org/other"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pocket").write_text("engine: {model: org/mine}")
+    assert load_settings(Path("pocket")).model_name == "mine"
 
 
 @pytest.mark.parametrize("model", ["./here", "here", "../beside/here"])
@@ -114,7 +117,7 @@ def test_a_model_folder_is_relative_to_the_file(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     settings = load_settings(write_settings(folder, f"engine: {{model: {model}}}"))
     assert settings.engine.model == str(folder / "here")
-    assert settings.model_name == "here"
+    assert settings.all_models[0].name == "here"
 
 
 def test_a_relative_model_path_may_not_exist_yet(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_every_openai_voice_maps_to_a_speaker_of_the_shipped_checkpoint() -> Non
 
 def test_a_hub_name_is_kept_and_gives_the_served_name(tmp_path: Path) -> None:
     settings = load_settings(write_settings(tmp_path))
-    assert (settings.engine.model, settings.model_name) == ("org/model", "model")
+    assert (settings.engine.model, settings.all_models[0].name) == ("org/model", "model")
 
 
 def test_every_shipped_configuration_loads() -> None:

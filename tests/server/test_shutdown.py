@@ -107,7 +107,7 @@ def test_a_draining_server_refuses_requests_until_the_last_one_ends(pocket: Path
                 check(refused, 503, None, "draining")
                 assert int(refused.headers["retry-after"]) > 0
             assert client.get("/health").status_code == 200
-            assert "sonant_requests_running 1.0" in client.get("/metrics").text
+            assert 'sonant_requests_running{model="pocket"} 1.0' in client.get("/metrics").text
         assert server.process.wait(TIMEOUT) == 0
     server.wait_for(r"id=last status=499")
 

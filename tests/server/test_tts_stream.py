@@ -221,7 +221,7 @@ def test_sends_the_key_as_bearer_token(stand_in: StandIn, environment: dict[str,
     assert [headers.get("Authorization") for headers in stand_in.headers] == [None, 'Bearer se"cret\\key']
 
 
-@pytest.mark.parametrize("arguments", [["-x", "hello"], ["-v"], [""], []])
+@pytest.mark.parametrize("arguments", [["-x", "hello"], ["--voice", "ava"], ["-v"], [""], []])
 def test_wrong_usage_is_an_error(stand_in: StandIn, environment: dict[str, str], arguments: list[str]) -> None:
     result = run(environment, *arguments)
     assert result.returncode == 2
@@ -229,9 +229,10 @@ def test_wrong_usage_is_an_error(stand_in: StandIn, environment: dict[str, str],
     assert stand_in.requests == []
 
 
-def test_help_needs_no_server(environment: dict[str, str]) -> None:
-    result = run(environment, "-h")
-    assert result.returncode == 0
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_needs_no_server(environment: dict[str, str], option: str) -> None:
+    result = run(environment, option)
+    assert (result.returncode, result.stderr) == (0, b"")
     assert b"Usage: tts-stream" in result.stdout
 
 
@@ -255,3 +256,11 @@ def test_stopping_the_script_stops_the_player_and_the_request(
         with suppress(ProcessLookupError):
             os.killpg(script.pid, signal.SIGKILL)
         script.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize(("voice", "header"), [("emma", "emma"), ('O"Brien', None), ("a\nb: c", None)])
+def test_sends_the_name_of_the_voice_for_load_balancers(
+    stand_in: StandIn, environment: dict[str, str], voice: str, header: str | None
+) -> None:
+    run(environment, "-v", voice, "hello")
+    assert stand_in.headers[0].get("X-Sonant-Voice") == header

@@ -155,9 +155,9 @@ def test_an_unknown_voice_is_a_404_that_lists_the_voices(client: httpx.Client) -
 BAD_FORMS: dict[str, tuple[dict[str, Any], tuple[int, str | None, str]]] = {
     "no name": ({"sample": SAMPLE}, (400, "name", "missing_required_parameter")),
     "blank name": ({"sample": SAMPLE, "name": " "}, (400, "name", "missing_required_parameter")),
-    "path": ({"sample": SAMPLE, "name": "../anna"}, (400, "name", "invalid_value")),
-    "capitals": ({"sample": SAMPLE, "name": "Anna"}, (400, "name", "invalid_value")),
-    "name too long": ({"sample": SAMPLE, "name": "a" * 65}, (400, "name", "invalid_value")),
+    "blend name": ({"sample": SAMPLE, "name": "anna+emma"}, (400, "name", "invalid_value")),
+    "control character": ({"sample": SAMPLE, "name": "an\x07na"}, (400, "name", "invalid_value")),
+    "name too long": ({"sample": SAMPLE, "name": "a" * 101}, (400, "name", "string_above_max_length")),
     "no recording": ({"name": "anna"}, (400, "audio_sample", "missing_required_parameter")),
     "recording and embedding": (
         {"sample": SAMPLE, "name": "anna", "speaker_embedding": "[1]"},
@@ -291,7 +291,7 @@ def test_a_blend_is_stored_or_returned(client: httpx.Client) -> None:
         ({}, (400, "voices", "missing_required_parameter")),
         ({"voices": [{"voice": "nobody"}]}, (404, "voices", "voice_not_found")),
         ({"voices": [{"voice": "ryan", "weight": 0}]}, (400, "voices", "invalid_value")),
-        ({"voices": [{"voice": "ryan"}], "name": "Mixed"}, (400, "name", "invalid_value")),
+        ({"voices": [{"voice": "ryan"}], "name": "Mixed+"}, (400, "name", "invalid_value")),
         ({"voices": [{"voice": "ryan"}], "name": "serena"}, (409, "name", "voice_exists")),
         ({"voices": [{"voice": "ryan"}], "loud": True}, (400, "loud", "unknown_parameter")),
         ({"voices": [{"speaker_embedding": [0.5]}]}, (400, "voices", "invalid_value")),

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import RequestError
+from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.request import (
     CODEBOOKS,
     SAMPLES_PER_FRAME,
@@ -154,6 +156,14 @@ class ScriptedEngine:
         self.scripts = list(scripts)
 
     @property
+    def engines(self) -> Mapping[str, ScriptedEngine]:
+        return {"0": self}
+
+    @property
+    def loaded(self) -> bool:
+        return True
+
+    @property
     def restarts(self) -> Mapping[str, int]:
         return {}
 
@@ -173,10 +183,14 @@ class ScriptedEngine:
     def check_health(self) -> None:
         pass
 
+    def check_accepting(self) -> None:
+        pass
+
     async def stats(self, timeout: float) -> dict[str, int]:
         raise TimeoutError
 
-    def submit(self, request: SpeechRequest) -> ScriptedStream:
+    def submit(self, request: SpeechRequest, *, on_engine: OnEngine = ignore_engine) -> ScriptedStream:
+        on_engine("0", False)
         script = self.scripts.pop(0) if self.scripts else good
         self.streams.append(ScriptedStream(request, script(request.text)))
         return self.streams[-1]
@@ -184,7 +198,11 @@ class ScriptedEngine:
     async def encode_reference(
         self, samples: NDArray[np.float32], sample_rate: int, *, codes: bool, transcript: str | None = None
     ) -> Voice:
-        raise NotImplementedError
+        raise RequestError("the scripted checkpoint cannot clone voices")
 
     async def speaker_voice(self, speaker: str) -> Voice:
-        raise NotImplementedError
+        """An embedding that points along an axis of its own for each speaker. It needs an ``embedding_width``."""
+        assert self.info.embedding_width is not None
+        embedding = np.zeros(self.info.embedding_width, np.float32)
+        embedding[self.info.speakers.index(speaker)] = 1
+        return Voice(embedding)

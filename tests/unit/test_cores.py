@@ -44,7 +44,7 @@ async def test_the_server_has_one_audio_thread_per_core(
     quota: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quota.write_text("300000 100000")
-    monkeypatch.setattr(application, "EngineClient", Idle)
+    monkeypatch.setattr(application, "engine_pool", Idle)
     app = application.create_app(load_settings(write_config(tmp_path, tmp_path)))
     async with app.router.lifespan_context(app):
         assert app.state.services.audio_threads._max_workers == 3

@@ -1,4 +1,4 @@
-"""Faulty pieces of speech are made again, as long as nobody has heard them."""
+"""Faulty pieces of speech are generated again unless audio was already sent."""
 
 from __future__ import annotations
 
@@ -115,6 +115,18 @@ async def test_a_clone_in_context_that_fails_is_told_to_check_its_transcript() -
     voice = Voice(np.zeros(4, np.float32), np.zeros((40, 16), np.int64), "What is said in it.")
     with pytest.raises(ApiError, match="check that ref_text is the exact transcript"):
         await read(Guard(ScriptedEngine([silent] * 3), RequestRecord("r")).submit(request(speaker=None, voice=voice)))
+
+
+async def test_the_last_attempt_of_a_clone_in_context_uses_its_x_vector_only() -> None:
+    voice = Voice(np.ones(4, np.float32), np.zeros((40, 16), np.int64), "What is said in it.")
+    record, engine = RequestRecord("r", reference="stop added"), ScriptedEngine([truncated, truncated, good])
+    await read(Guard(engine, record).submit(request(speaker=None, voice=voice)))
+    used = [each.request.voice for each in engine.streams]
+    assert [each is not None and each.codes is not None for each in used] == [True, True, False]
+    assert used[2] is not None and np.array_equal(used[2].embedding, voice.embedding)
+    assert used[2].transcript is None
+    assert record.reference == "stop added, x-vector only (speech_failed)"
+    assert record.retries == {"truncated": 2}
 
 
 async def test_a_text_beyond_the_length_limit_is_not_made_again() -> None:

@@ -11,12 +11,17 @@ import zipfile
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 
 from server.settings import load_settings
+from tests.server.audio_decoding import decode_audio
 
 ROOT = Path(__file__).parents[2]
 BUILD_FILES = (".ci/run", ".dockerignore", "Dockerfile", "Makefile", "pyproject.toml")
+INDEX_LIMIT_BYTES = 100 * 10**6
+"""PyPI's limit for one file."""
 NEEDS_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "scheduler", "state")}
 """Modules that need the vllm extra to be imported; tested in tests/vllm."""
 NEEDS_TRITON = {
@@ -55,6 +60,43 @@ def modules(root: Path) -> list[str]:
 
 def test_the_wheel_contains_every_module(wheel: Path) -> None:
     assert modules(wheel) == modules(ROOT)
+
+
+def test_the_wheel_contains_the_configurations_and_the_checkpoint(wheel: Path) -> None:
+    data = wheel / "server" / "data"
+    for folder in ("configs", "models/pocket"):
+        expected = {path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()}
+        assert {path.relative_to(data) for path in (data / folder).rglob("*") if path.is_file()} == expected
+
+
+def test_the_wheel_fits_a_package_index(wheel: Path) -> None:
+    (archive,) = wheel.parent.glob("*.whl")
+    assert archive.stat().st_size < INDEX_LIMIT_BYTES
+
+
+def test_the_installed_wheel_speaks_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SONANT_")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "server.cli", "say", "Hello.", "-o", "hello.wav"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(wheel)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    samples, rate = decode_audio((tmp_path / "hello.wav").read_bytes(), "wav")
+    assert len(samples) > rate / 5
+    assert np.abs(samples).max() > 0.1
+
+
+def test_the_source_distribution_contains_the_repository() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("this folder is no git repository to compare with")
+    files = {Path(name) for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
+    packed = {Path(file.distribution_path) for file in SdistBuilder(str(ROOT)).recurse_included_files()}
+    assert files - packed == set()
 
 
 def test_the_wheel_contains_type_information(wheel: Path) -> None:
@@ -108,7 +150,7 @@ def test_the_image_copies_only_existing_files() -> None:
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_configuration_is_valid(config: Path) -> None:
-    assert load_settings(config).model_name
+    assert load_settings(config).all_models[0].name
 
 
 @pytest.mark.parametrize("name", BUILD_FILES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from scripts.train_pocket.codec.model import Codec
 _SAMPLES = 1920
 _BATCH_FRAMES = 6_000
 """Maximum frames of a batch with padding: 8 minutes of audio."""
+_GROUP = 40
+"""Shards that are read at once. Their utterances are batched by length."""
 
 ShardUtterance = tuple[int, NDArray[np.int16]]
 
@@ -47,6 +50,20 @@ def batches(clips: list[ShardUtterance]) -> Iterator[list[ShardUtterance]]:
         batch.append(each)
     if batch:
         yield batch
+
+
+def groups(files: Sequence[Path]) -> Iterator[list[ShardUtterance]]:
+    """Yield the utterances of some shards at a time. The next ones are read in a thread."""
+
+    def read(first: int) -> list[ShardUtterance]:
+        return list(utterances(files[first : first + _GROUP]))
+
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(read, 0)
+        for first in range(0, len(files), _GROUP):
+            clips = coming.result()
+            coming = reader.submit(read, first + _GROUP)
+            yield clips
 
 
 @torch.inference_mode()
@@ -77,13 +94,19 @@ def main() -> None:
     codec = Codec(folder.codec_architecture(config.load()))
     codec.load_published(load_file(options.codec))
     codec.to(device).eval()
-    clips = list(utterances(shards(options.audio)[options.rank :: options.world]))
-    encoded = (pair for batch in batches(clips) for pair in encode(codec, batch, device))
-    files = codes.write(options.out, encoded, numbers=count(options.rank, options.world))
-    hours = sum(len(samples) for _, samples in clips) / 24000 / 3600
-    print(
-        f"{time.monotonic() - begin:.1f} s: {len(clips)} utterances, {hours:.2f} h, in {len(files)} files", flush=True
-    )
+    counted = samples = 0
+
+    def encoded() -> Iterator[tuple[int, NDArray[np.int64]]]:
+        nonlocal counted, samples
+        for clips in groups(shards(options.audio)[options.rank :: options.world]):
+            counted += len(clips)
+            samples += sum(len(clip) for _, clip in clips)
+            for batch in batches(clips):
+                yield from encode(codec, batch, device)
+
+    files = codes.write(options.out, encoded(), numbers=count(options.rank, options.world))
+    hours = samples / 24000 / 3600
+    print(f"{time.monotonic() - begin:.1f} s: {counted} utterances, {hours:.2f} h, in {len(files)} files", flush=True)
 
 
 if __name__ == "__main__":

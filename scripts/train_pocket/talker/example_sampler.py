@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from engine.protocol.request import SpeechRequest, TextLayout, Voice
 from scripts.train_pocket.config import TalkerDraws
 from scripts.train_pocket.talker.corpus import Corpus, TrainingUtterance
 from scripts.train_pocket.talker.examples import Example, build_example
+from scripts.train_pocket.talker.robustness import corrupt
 
 _MARKS = ".!?"
 _CANDIDATES = 12
@@ -42,25 +43,41 @@ class ExampleSampler:
             text, codes = f"{text} {following.text}", np.concatenate((codes, following.codes))
         if random.random() < self.shares.altered_text:
             text = _alter_text(text, random)
-        request, is_degraded = self._request(text, utterance, random)
-        return build_example(request, codes, self.model, self.tokenizer, learn_reference=not is_degraded)
+        request, is_clean = self._request(text, utterance, random)
+        return build_example(request, codes, self.model, self.tokenizer, learn_reference=is_clean)
 
     def _request(
         self, text: str, utterance: TrainingUtterance, random: np.random.Generator
     ) -> tuple[SpeechRequest, bool]:
-        """Return a random request, and whether its reference is degraded."""
+        """Return a random request, and whether its reference, if any, is as clean as speech to learn from."""
         layout, in_context = self._layout(random)
         language = self.english if random.random() < self.shares.english else "auto"
         named, vectors = utterance.speaker in self.model.talker.speakers, utterance.speaker in self.corpus.vectors
         if not vectors or (named and not in_context and random.random() < self.shares.by_id):
-            return SpeechRequest(text, speaker=utterance.speaker, language=language, text_layout=layout), False
+            return SpeechRequest(text, speaker=utterance.speaker, language=language, text_layout=layout), True
         is_degraded = in_context and random.random() < self.shares.degraded
         reference = self._reference(utterance, is_degraded, random) if in_context else None
         if reference is None:
-            voice, is_degraded = Voice(self._xvector(utterance, random)), False
+            voice, is_clean = Voice(self._xvector(utterance, random)), True
         else:
-            voice = Voice(self._xvector(utterance, random), *reference)
-        return SpeechRequest(text, voice=voice, language=language, text_layout=layout), is_degraded
+            voice, is_clean = self._in_context(utterance, *reference, random), not is_degraded
+            if random.random() < self.shares.corrupted:
+                voice, is_clean = replace(voice, codes=self._corrupted(reference[0], random)), False
+        return SpeechRequest(text, voice=voice, language=language, text_layout=layout), is_clean
+
+    def _in_context(
+        self, utterance: TrainingUtterance, codes: NDArray[np.int64], transcript: str, random: np.random.Generator
+    ) -> Voice:
+        """Return a voice with a reference, sometimes with the x-vector of another speaker."""
+        if random.random() < self.shares.other_xvector:
+            utterance = self.corpus.trained[int(random.integers(len(self.corpus.trained)))]
+        if utterance.speaker not in self.corpus.vectors:
+            return Voice(np.zeros(self.model.talker.transformer.hidden, np.float32), codes, transcript)
+        return Voice(self._xvector(utterance, random), codes, transcript)
+
+    def _corrupted(self, codes: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+        other = self.corpus.trained[int(random.integers(len(self.corpus.trained)))]
+        return corrupt(codes, other.codes, random)
 
     def _reference(
         self, utterance: TrainingUtterance, is_degraded: bool, random: np.random.Generator

@@ -17,12 +17,13 @@ from scripts.train_pocket.config import DEFAULT, Pocket, load
 from scripts.train_pocket.distributed import broadcast_weights, join_processes, rank, world_size
 from scripts.train_pocket.folder import model_architecture
 from scripts.train_pocket.talker.batches import LENGTHS
+from scripts.train_pocket.talker.best import BEST, Best
 from scripts.train_pocket.talker.corpus import read_corpus
-from scripts.train_pocket.talker.evaluate import evaluate
 from scripts.train_pocket.talker.example_sampler import ExampleSampler
 from scripts.train_pocket.talker.feed import Rows, Share, feed, held_back
 from scripts.train_pocket.talker.model import TrainableTalker
 from scripts.train_pocket.talker.progress import Log, Timetable
+from scripts.train_pocket.talker.robustness import DropoutTokenizer
 from scripts.train_pocket.talker.saving import check_names, resume, save
 from scripts.train_pocket.talker.trainer import Trainer
 
@@ -47,7 +48,7 @@ def main() -> None:
     timetable = Timetable(begin, args.minutes * 60, 0.0 if args.again else started, pocket.talker_training)
     positions, share, seed = pocket.talker_training.positions, Share(rank(), world_size()), pocket.seed + trainer.steps
     batches = feed(sampler, positions, share, seed=seed, workers=args.workers, device=device)
-    held_out = held_back(_without_augmentation(sampler), positions, _REPORT_UTTERANCES, pocket.seed, device)
+    held_out = held_back(_without_augmentation(sampler, args), positions, _REPORT_UTTERANCES, pocket.seed, device)
     run(trainer, batches, held_out, timetable, args.out)
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -56,7 +57,7 @@ def main() -> None:
 def run(trainer: Trainer, batches: Iterator[Rows], held_out: Sequence[Rows], timetable: Timetable, out: Path) -> None:
     """Train until the time is over. Rank 0 prints reports, and saves every 50 s and at the end."""
     is_first = rank() == 0
-    log = Log(timetable)
+    log, best = Log(timetable), Best(out)
     report_at, save_at = _REPORT_SECONDS, _SAVE_SECONDS
     while not timetable.is_over(trainer.steps):
         waited = time.monotonic()
@@ -66,7 +67,7 @@ def run(trainer: Trainer, batches: Iterator[Rows], held_out: Sequence[Rows], tim
         step_losses, norm = trainer.step(rows, rate)
         log.add(trainer.steps, rows, step_losses, norm, rate, waited)
         if is_first and held_out and timetable.elapsed > report_at:
-            log.print(f"held out: {evaluate(trainer.average, held_out)}")
+            log.print(f"held out: {best.compare(trainer, held_out, timetable.progress)}")
             report_at = timetable.elapsed + _REPORT_SECONDS
         if is_first and timetable.elapsed > save_at:
             save(trainer, out, timetable.progress)
@@ -75,7 +76,8 @@ def run(trainer: Trainer, batches: Iterator[Rows], held_out: Sequence[Rows], tim
         save(trainer, out, timetable.progress)
         log.print(f"saved after {trainer.steps} steps: {out}")
         if held_out:
-            log.print(f"held out: {evaluate(trainer.average, held_out)}")
+            log.print(f"held out: {best.compare(trainer, held_out, timetable.progress)}")
+            log.print(f"lowest loss after {best.steps} steps: {out / BEST}")
 
 
 def _configure_cuda() -> None:
@@ -105,14 +107,21 @@ def _sampler(pocket: Pocket, args: argparse.Namespace) -> ExampleSampler:
         frames = sum(len(each.codes) for each in corpus.trained)
         counts = f"{len(corpus.trained)} utterances, {frames} frames, {len(corpus.by_speaker)} speakers"
         print(f"{counts}; {len(corpus.held_back)} utterances held out", flush=True)
-    tokenizer = TextTokenizer(args.tokenizer or args.data / "tokenizer")
-    return ExampleSampler(corpus, model, tokenizer, pocket.talker_training.draws, pocket.talker.xvector_scale)
+    draws = pocket.talker_training.draws
+    tokenizer = DropoutTokenizer(_tokenizer_folder(args), draws.merge_dropout)
+    return ExampleSampler(corpus, model, tokenizer, draws, pocket.talker.xvector_scale)
 
 
-def _without_augmentation(sampler: ExampleSampler) -> ExampleSampler:
-    """Return a sampler without the random changes of texts and vectors."""
-    disabled = {"joined": 0.0, "altered_text": 0.0, "xvector_noise": 0.0}
-    return replace(sampler, shares=sampler.shares.model_copy(update=disabled))
+def _without_augmentation(sampler: ExampleSampler, args: argparse.Namespace) -> ExampleSampler:
+    """Return a sampler without the random changes of texts, references and vectors."""
+    disabled = dict.fromkeys(("joined", "altered_text", "xvector_noise", "corrupted", "other_xvector"), 0.0)
+    tokenizer = TextTokenizer(_tokenizer_folder(args))
+    return replace(sampler, shares=sampler.shares.model_copy(update=disabled), tokenizer=tokenizer)
+
+
+def _tokenizer_folder(args: argparse.Namespace) -> Path:
+    folder: Path = args.tokenizer or args.data / "tokenizer"
+    return folder
 
 
 def _trainer(pocket: Pocket, device: torch.device) -> Trainer:

@@ -37,6 +37,7 @@ def small_pocket() -> Pocket:
     settings["speaker_encoder"] = {"channels": [16, 16, 16, 16, 32], "attention": 8, "squeeze": 8}
     settings["talker_training"] |= {"dropout": 0.0, "warm_up": 20, "learning_rate": 4e-3, "average": 0.9}
     settings["talker_training"]["draws"] |= {"joined": 0.0, "altered_text": 0.0, "code_noise": 0.0}
+    settings["talker_training"]["draws"] |= {"corrupted": 0.0, "other_xvector": 0.0, "merge_dropout": 0.0}
     settings["talker_training"]["draws"] |= {"reference_frames": (6, 40)}
     return Pocket.model_validate(settings)
 

@@ -85,10 +85,35 @@ def raw(tmp_path):
     (tmp_path / "names").mkdir()
     for name in ("first_english", "first_other", "last_english", "last_other", "cities"):
         (tmp_path / "names" / f"{name}.txt").write_text("Marlow\nZoë\n")
+    (tmp_path / "lexicon").mkdir()
+    lists = {"words": "amphora\nlute", "proper": "Malta", "noun_readings": "desert<DEFAULT>"}
+    for name, entries in (lists | {"verb_readings": "desert<VERB>"}).items():
+        (tmp_path / "lexicon" / f"{name}.txt").write_text(f"{entries}\n")
     for part in PARTS.values():
-        (tmp_path / "wordnet" / "dict" / f"data.{part}").write_text(f'1 n | gloss; "a {part} example sentence"\n')
+        (tmp_path / "wordnet" / "dict" / f"data.{part}").write_text(
+            f'1 06 n 01 gloss 0 000 | gloss; "a {part} example sentence"\n'
+        )
         (tmp_path / "wordnet" / "dict" / f"index.{part}").write_text(f"{part}word n 1 1 @ 1 1 00001740\n")
     return tmp_path
+
+
+def test_the_known_words_of_a_dictionary_are_defined_in_sentences(tmp_path):
+    entries = {
+        "noun": '1 06 n 02 amphora 0 amphore 0 000 | an ancient jar (with two handles); "they found one"',
+        "verb": "1 29 v 01 saunter 0 000 | walk leisurely and with no apparent aim",
+        "adj": "1 00 a 01 iridescent 0 000 | varying in color when seen in different lights",
+        "adv": "1 02 r 01 gingerly 0 000 | with caution; timidly",
+    }
+    for part, entry in entries.items():
+        (tmp_path / f"data.{part}").write_text(f"  1 license\n{entry}\n")
+    known = ["amphora", "saunter", "iridescent", "gingerly"]
+    assert list(text_sources.definitions(tmp_path, known)) == [
+        "An amphora is an ancient jar.",
+        "To saunter is to walk leisurely and with no apparent aim.",
+        "Iridescent means varying in color when seen in different lights.",
+        "Gingerly means with caution.",
+    ]
+    assert not list(text_sources.definitions(tmp_path, ["other"]))
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Several engine processes of one model behind the Engine protocol: routing, failover, loading on demand. No torch."""

@@ -1,0 +1,29 @@
+"""The admissions of all models of a server together, for readiness and shutdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from server.synthesis.admission import Admission
+
+
+class AdmissionGroup:
+    """Closes several admissions together, and counts their requests."""
+
+    def __init__(self, admissions: Sequence[Admission]) -> None:
+        self._admissions = admissions
+
+    @property
+    def ticket_count(self) -> int:
+        """Number of requests that have a ticket, running or not."""
+        return sum(each.ticket_count for each in self._admissions)
+
+    def close(self) -> None:
+        """Refuse new requests because the server is draining; requests that have a ticket continue."""
+        for each in self._admissions:
+            each.close()
+
+    def check_open(self) -> None:
+        """Raise ApiError 503 if the server is draining."""
+        for each in self._admissions:
+            each.check_open()

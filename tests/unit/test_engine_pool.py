@@ -1,0 +1,169 @@
+"""The routing of an engine pool, and a pool whose engines can or cannot be loaded, with stand-ins for the engines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from engine.config import EngineConfig, TalkerConfig
+from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
+from engine.pool.pool import EnginePool
+from engine.pool.routing import in_order_of_preference
+from engine.protocol.request import EngineInfo, SpeechRequest, Voice
+
+INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, True, 64, "cpu")
+VOICES = [f"voice {number}" for number in range(200)]
+
+
+@dataclass
+class Candidate:
+    name: str
+    load: int = 0
+    slots: int = 1000
+
+
+def spoken(voice: str) -> SpeechRequest:
+    return SpeechRequest("Hello.", speaker=voice)
+
+
+def first(candidates: list[Candidate], request: SpeechRequest) -> str:
+    return in_order_of_preference(candidates, request)[0].name
+
+
+def test_voices_are_spread_and_keep_their_engine_when_another_is_lost() -> None:
+    engines = [Candidate(str(number)) for number in range(4)]
+    before = {voice: first(engines, spoken(voice)) for voice in VOICES}
+    counts = Counter(before.values())
+    assert min(counts.values()) > len(VOICES) / 4 / 2
+    after = {voice: first(engines[1:], spoken(voice)) for voice in VOICES}
+    assert all(after[voice] == engine for voice, engine in before.items() if engine != "0")
+    assert {after[voice] for voice, engine in before.items() if engine == "0"} == {"1", "2", "3"}
+
+
+def test_one_voice_loads_no_engine_with_much_more_than_the_mean() -> None:
+    engines = [Candidate(str(number)) for number in range(4)]
+    for _ in range(400):
+        in_order_of_preference(engines, spoken("the only voice"))[0].load += 1
+    assert max(each.load for each in engines) <= 126
+    assert sum(each.load for each in engines) == 400
+
+
+def test_a_full_engine_comes_last_and_requests_without_a_voice_get_the_least_loaded() -> None:
+    full, busy, idle = Candidate("0", 2, 2), Candidate("1", 3, 8), Candidate("2", 1, 8)
+    assert all(first([full, busy, idle], spoken(voice)) != "0" for voice in VOICES)
+    assert first([full, busy, idle], SpeechRequest("Hello.", instructions="A calm voice.")) == "2"
+
+
+def test_a_cloned_voice_is_known_by_its_embedding() -> None:
+    engines = [Candidate(str(number)) for number in range(8)]
+    voices = [Voice(np.full(4, number, np.float32)) for number in range(20)]
+    chosen = [first(engines, SpeechRequest(text, voice=voice)) for voice in voices for text in ("one", "two")]
+    assert chosen[::2] == chosen[1::2]
+    assert len(set(chosen)) > 3
+
+
+class Client:
+    """An engine client that becomes ready, or fails, when a test says so."""
+
+    def __init__(self, config: EngineConfig, name: str, on_change: object) -> None:
+        self.name, self.on_change = name, on_change
+        self.state, self.error = "starting", EngineUnavailable("the engine is starting; retry later")
+        self.restarts = {"crashed": 0, "stalled": 0, "failed": 0}
+        self.suspect = self.stalled = self.closed = False
+        self.open_streams, self.info, self.last_stats = 0, INFO, None
+        Client.started.append(self)
+
+    started: ClassVar[list[Client]] = []
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def check_accepting(self) -> None:
+        if self.state != "ready":
+            raise self.error
+
+    @property
+    def accepting(self) -> bool:
+        return self.state == "ready"
+
+    def become(self, state: str, error: EngineError | None = None) -> None:
+        self.state, self.error = state, error or self.error
+        self.on_change()  # type: ignore[operator]
+
+
+@pytest.fixture
+async def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
+    monkeypatch.setattr("engine.pool.member.EngineClient", Client)
+    monkeypatch.setattr("engine.pool.member._RELOAD_SECONDS", 0.0)
+    monkeypatch.setattr(Client, "started", [])
+    return Client.started
+
+
+async def pool_of(clients: list[Client], size: int, capacities: list[float] | None = None) -> EnginePool:
+    config = EngineConfig(model="m", talker=TalkerConfig(slots=4))
+    on_capacity = (lambda fraction: None) if capacities is None else capacities.append
+    pool = EnginePool([config] * size, load_seconds=0.1, on_capacity=on_capacity)
+    await pool.start()
+    async with asyncio.timeout(20):
+        while len(clients) < size:
+            await asyncio.sleep(0)
+    return pool
+
+
+async def test_an_engine_that_could_not_be_loaded_is_loaded_again_while_another_works(clients: list[Client]) -> None:
+    capacities: list[float] = []
+    pool = await pool_of(clients, 2, capacities)
+    clients[0].become("ready")
+    clients[1].become("failed", EngineFailed("the engine exited 3 times"))
+    assert await pool.wait_ready(1) is INFO
+    assert capacities[-1] == 0.5
+    async with asyncio.timeout(20):
+        while len(clients) < 3:
+            await asyncio.sleep(0)
+    assert clients[1].closed
+    clients[2].become("ready")
+    assert capacities[-1] == 1.0
+    await pool.close()
+
+
+@pytest.mark.parametrize(
+    ("errors", "reason"),
+    [
+        ([None, CheckpointError("gpu is 7, but torch finds no such GPU")], "gpu is 7"),
+        ([EngineFailed("the engine exited 3 times"), EngineFailed("the engine exited 3 times")], "3 times"),
+    ],
+)
+async def test_a_pool_does_not_start_without_engines_or_with_a_wrong_setting(
+    clients: list[Client], errors: list[EngineError | None], reason: str
+) -> None:
+    pool = await pool_of(clients, 2)
+    waiting = asyncio.create_task(pool.wait_ready(20))
+    for client, error in zip(clients, errors, strict=True):
+        client.become("ready" if error is None else "failed", error)
+    with pytest.raises(EngineError, match=reason):
+        await waiting
+    await pool.close()
+
+
+async def test_new_requests_are_refused_while_no_engine_accepts_them(clients: list[Client]) -> None:
+    pool = await pool_of(clients, 2)
+    with pytest.raises(EngineUnavailable, match="starting"):
+        _ = pool.info
+    for client in clients:
+        client.become("ready")
+    pool.check_accepting()
+    for client in clients:
+        client.become("starting", EngineUnavailable("the engine is restarting; retry later"))
+    assert pool.info is INFO
+    with pytest.raises(EngineUnavailable, match="restarting"):
+        pool.check_accepting()
+    with pytest.raises(EngineUnavailable, match=r"no engine was ready within 0\.1 s"):
+        await anext(pool.submit(spoken("ryan")))
+    await pool.close()
