@@ -6,46 +6,54 @@ import importlib.util
 import os
 import platform
 import shutil
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from engine.checkpoint.architecture import Transformer
 from engine.config import EngineConfig
 from engine.device.selection import prepare_torch
-from engine.kernels.linear import Linear
+from engine.kernels.quantized_linear import int4_runs, int8_runs
+from engine.protocol.request import FRAME_MS
 from engine.system.cores import available_cores
+from engine.talker.native.frame_cost import FrameShape
+from engine.talker.native.weight_formats import measure_formats
 
 _GIB = 1 << 30
-_FRAME_MS = 80.0
+_PREDICTOR = Transformer(
+    hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
+)
+_CODES = 2048
 
 
 @dataclass(frozen=True)
 class _Release:
-    """A published model.
-
-    weights_gb: GB of weights read for one frame, at 2 bytes per weight (SPEC 10).
-    memory_gib: memory of a server with a few streams.
-    """
+    """A published model. memory_gib: memory of a server with a few streams, with exact weights."""
 
     name: str
-    weights_gb: float
+    hidden: int
+    intermediate: int
     memory_gib: float
 
+    @property
+    def shape(self) -> FrameShape:
+        """The layers of the talker and the code predictor (SPEC 10)."""
+        talker = replace(_PREDICTOR, hidden=self.hidden, intermediate=self.intermediate, layers=28)
+        return FrameShape(talker, _PREDICTOR, _CODES)
 
-_RELEASES = (_Release("Qwen3-TTS 0.6B", 3.31, 5.0), _Release("Qwen3-TTS 1.7B", 5.32, 9.0))
+
+_RELEASES = (_Release("Qwen3-TTS 0.6B", 1024, 3072, 5.0), _Release("Qwen3-TTS 1.7B", 2048, 6144, 9.0))
 
 
 def main() -> None:
-    """Print the machine's hardware and software, its measured memory bandwidth, and which models run in real time."""
+    """Print the machine's hardware and software, and which models run in real time on the CPU."""
     prepare_torch(EngineConfig(model=""))
     for name, value in _machine().items():
         print(f"{name:<20}{value}")
-    speed = _weight_bandwidth()
-    print(f"{'weights read':<20}{speed:.1f} GB/s with {torch.get_num_threads()} threads")
-    print("\non the CPU, one utterance at a time:")
+    threads = torch.get_num_threads()
+    print(f"\non the CPU, one utterance at a time, measured with {threads} thread{'s' * (threads > 1)} for the talker:")
     for release in _RELEASES:
-        print(f"  {release.name}: {_verdict(release, speed)}")
+        print(f"  {release.name}: {_verdict(release)}")
 
 
 def _machine() -> dict[str, str]:
@@ -55,6 +63,7 @@ def _machine() -> dict[str, str]:
         "processor": f"{platform.machine()}, {available_cores()} cores for this process",
         "memory": f"{_memory_bytes() / _GIB:.1f} GiB",
         "packed linear": "FBGEMM" if "fbgemm" in torch.backends.quantized.supported_engines else "no: plain torch",
+        "quantized weights": ", ".join(_quantized_formats()) or "no: as slow as exact ones",
         "packed convolution": "oneDNN" if torch.backends.mkldnn.is_available() else "no: plain torch",
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
         "vllm": "installed" if importlib.util.find_spec("vllm") else "not installed",
@@ -62,33 +71,24 @@ def _machine() -> dict[str, str]:
     }
 
 
+def _quantized_formats() -> list[str]:
+    return [name for name, runs in (("int8", int8_runs), ("int4", int4_runs)) if runs()]
+
+
 def _memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-@torch.inference_mode()
-def _weight_bandwidth() -> float:
-    """Return the rate at which linear layers read their weights, in GB/s, as the best of three runs.
-
-    The layers together are too large for the CPU cache.
-    """
-    layers = [Linear(torch.randn(3072, 1024).bfloat16().float()) for _ in range(48)]
-    x = torch.randn(1, 1024)
-    best = float("inf")
-    for _ in range(3):
-        started = time.perf_counter()
-        for layer in layers:
-            layer(x)
-        best = min(best, time.perf_counter() - started)
-    return len(layers) * 3072 * 1024 * 2 / best / 1e9
-
-
-def _verdict(release: _Release, speed: float) -> str:
+def _verdict(release: _Release) -> str:
     if _memory_bytes() < release.memory_gib * _GIB:
         return f"needs about {release.memory_gib:.0f} GiB of memory"
-    milliseconds = release.weights_gb / speed * 1000
-    pace = "faster" if milliseconds < _FRAME_MS else "slower"
-    return f"about {milliseconds:.0f} ms for a frame of 80 ms of audio: {pace} than real time"
+    measured = measure_formats(release.shape, every=True)
+    factor = measured.frame_ms[measured.selected] / FRAME_MS
+    pace = "faster" if factor < 1 else "slower"
+    return (
+        f"{measured} per frame of {FRAME_MS:.0f} ms.\n    engine.talker.weights: auto selects {measured.selected}, "
+        f"with a real-time factor of {factor:.2f}, {pace} than real time. Set it to exact, int8 or int4 to force one"
+    )
 
 
 if __name__ == "__main__":

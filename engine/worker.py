@@ -24,7 +24,7 @@ from engine.errors import EngineError, EngineFailed, SetupError
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
-from engine.system.process import freeze_gc, prepare_process
+from engine.system.process import freeze_gc, prepare_process, release_free_memory
 from engine.talker.loading import import_ahead, load_talker, warm_up
 from engine.talker.native.weight_formats import choose_format
 from engine.talker.requests import RequestReader, resolve
@@ -78,6 +78,7 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         requests.fail(READY, EngineFailed(f"loading the engine failed: {error}").to_bytes())
     else:
         freeze_gc()
+        release_free_memory()
         requests.end(READY, info.to_bytes())
         _run_until_disconnected(stage)
     finally:

@@ -1,4 +1,6 @@
-"""Measures the cost of a frame in each stage, on one thread: ``python -m benchmarks.cpu.parts FOLDER``.
+"""Measures the cost of a frame in each stage, on one thread.
+
+    python -m benchmarks.cpu.parts FOLDER [--weights exact int8 int4]
 
 Measures CPU time of the thread, not wall-clock time, so that other load on the machine matters less. For the talker
 with its code predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and the same
@@ -11,7 +13,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 from unittest import mock
 
 import numpy as np
@@ -23,25 +28,25 @@ from engine.code2wav.base import Decoder
 from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig
 from engine.device.selection import prepare_torch
-from engine.kernels.linear import Linear
+from engine.kernels.linear import Linear, LinearLayer
+from engine.kernels.quantized_linear import Int4Linear, Int8Linear
 from engine.prompt.builder import build_prompt
-from engine.protocol.request import CODEBOOKS, SamplingParams, SpeechRequest
+from engine.protocol.request import CODEBOOKS, SamplingParams, SpeechRequest, WeightFormat
 from engine.talker.loading import load_native_talker
 from engine.talker.native.talker import NativeTalker
 from engine.talker.requests import resolve
 
 TEXT = "The quick brown fox jumps over the lazy dog, and nobody is surprised."
-FRAMES = 40
 ROWS = (1, 2, 4, 8)
 BATCHES = ((1, 1), (1, 2), (1, 6), (1, 12), (2, 1), (2, 4), (4, 1), (4, 2))
 REPEATS = 12
 
 
-def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int) -> float:
+def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int, frames: int) -> float:
     """Return the median milliseconds of a step of ``rows`` utterances that start together, without prefill steps."""
     speaker = next(iter(checkpoint.model.talker.speakers))
     for seed in range(rows):
-        request = SpeechRequest(TEXT, speaker=speaker, sampling=SamplingParams(seed=seed, max_new_tokens=FRAMES + 1))
+        request = SpeechRequest(TEXT, speaker=speaker, sampling=SamplingParams(seed=seed, max_new_tokens=frames + 1))
         prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer)
         talker.admit(seed, prompt, resolve(request.sampling, checkpoint.generation))
     times = []
@@ -59,11 +64,29 @@ class _Constants:
     def __init__(self) -> None:
         self._constants: dict[tuple[int, int], Tensor] = {}
 
-    def __call__(self, linear: Linear, x: Tensor) -> Tensor:
+    def __call__(self, linear: LinearLayer, x: Tensor) -> Tensor:
         size = (len(x), linear.out_features)
         if size not in self._constants:
             self._constants[size] = torch.randn(size)
         return self._constants[size].clone()
+
+
+def measure_talker(
+    checkpoint: Checkpoint, config: EngineConfig, rounds: int, at_once: Sequence[int], frames: int
+) -> None:
+    """Print the time of a step with the configured weights, with and without matrix products."""
+    talker = load_native_talker(checkpoint, config, torch.device("cpu"))
+    constants = _Constants()
+    for rows in at_once:
+        step = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
+        with ExitStack() as patches:
+            for layer in (Linear, Int8Linear, Int4Linear):
+                patches.enter_context(mock.patch.object(layer, "__call__", lambda linear, x: constants(linear, x)))
+            without_products = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
+        print(
+            f"talker, {config.talker.weights}, {rows} at once: {step:5.2f} ms per step, {without_products:5.2f} ms "
+            "without matrix products"
+        )
 
 
 def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:
@@ -89,17 +112,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a checkpoint with named voices")
     parser.add_argument("--rounds", type=int, default=4, help="repetitions, of which the best counts")
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="utterances at once")
+    parser.add_argument("--frames", type=int, default=40, help="frames of an utterance")
+    parser.add_argument("--weights", choices=get_args(WeightFormat), nargs="+", default=["exact"])
     args = parser.parse_args()
     config = EngineConfig(model=str(args.folder), device="cpu", threads=1)
     prepare_torch(config)
     checkpoint = open_checkpoint(config.model)
-    talker = load_native_talker(checkpoint, config, torch.device("cpu"))
-    constants = _Constants()
-    for rows in ROWS:
-        step = min(step_ms(talker, checkpoint, rows) for _ in range(args.rounds))
-        with mock.patch.object(Linear, "__call__", lambda linear, x: constants(linear, x)):
-            without_products = min(step_ms(talker, checkpoint, rows) for _ in range(args.rounds))
-        print(f"talker, {rows} at once: {step:5.2f} ms per step, {without_products:5.2f} ms without matrix products")
+    for weights in args.weights:
+        talker_config = config.talker.model_copy(update={"weights": weights})
+        measure_talker(
+            checkpoint, config.model_copy(update={"talker": talker_config}), args.rounds, args.rows, args.frames
+        )
     decoder = load_decoder(config)
     for streams, frames in BATCHES:
         chunk = chunk_ms(decoder, checkpoint.codec.decoder.codebook_size, streams, frames)

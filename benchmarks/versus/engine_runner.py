@@ -14,7 +14,7 @@ from benchmarks.versus.turns import Job, Load, Turn, serve
 from engine.checkpoint.folder import open_checkpoint
 from engine.client.client import EngineClient
 from engine.code2wav.loading import load_decoder
-from engine.config import EngineConfig
+from engine.config import EngineConfig, TalkerConfig
 from engine.device.selection import prepare_torch
 from engine.prompt.builder import build_prompt
 from engine.protocol.request import CODEBOOKS, SamplingParams, SpeechRequest
@@ -36,8 +36,13 @@ def request_of(job: Job, frames: int) -> SpeechRequest:
 
 
 def config_of(job: Job) -> EngineConfig:
-    """Return the default configuration on a CPU, with the job's number of threads."""
-    return EngineConfig(model=job.folder, device="cpu", threads=job.threads)
+    """Return the default configuration on a CPU, with the job's number of threads and weight format."""
+    return EngineConfig(
+        model=job.folder,
+        device="cpu",
+        threads=job.threads,
+        talker=TalkerConfig.model_validate({"weights": job.weights}),
+    )
 
 
 @contextmanager

@@ -4,7 +4,7 @@ python benchmarks/versus/reference.py [--threads 1,2] [--rounds 3] [--only small
 
 Each model is loaded in its own process. The processes are timed in turn (A B A B), so that other load on the machine
 affects all of them equally. The first run creates an environment for the reference and a random full-size checkpoint
-in .benchmark/ (4 GB, or more if torch includes CUDA). The full-size models together need 14 GB of memory. The whole
+in .benchmark/ (4 GB, or more if torch includes CUDA). The full-size models together need 20 GB of memory. The whole
 comparison takes six minutes on two cores.
 """
 
@@ -45,7 +45,11 @@ def full(frames: int) -> list[Contender]:
     job = Job("", checkpoint("full-size"), 0, frames=frames, **UTTERANCE)
     return [
         Contender("Sonant talker", ENGINE, replace(job, kind="talker")),
+        Contender("Sonant talker int8", ENGINE, replace(job, kind="talker", weights="int8")),
+        Contender("Sonant talker int4", ENGINE, replace(job, kind="talker", weights="int4")),
         Contender("Sonant engine", ENGINE, replace(job, kind="engine")),
+        Contender("Sonant engine int8", ENGINE, replace(job, kind="engine", weights="int8")),
+        Contender("Sonant engine int4", ENGINE, replace(job, kind="engine", weights="int4")),
         Contender("reference fp32", REFERENCE, replace(job, kind="reference")),
         Contender("reference bf16", REFERENCE, replace(job, kind="reference", dtype="bfloat16")),
     ]

@@ -30,6 +30,7 @@ class Job:
     """The model that a process loads, and its work in each turn.
 
     kind: "talker", "engine", "reference" or "code2wav". folder: a checkpoint. dtype: of the reference.
+    weights: format of this engine's weights.
     text, speaker, language, frames: the utterance, synthesized greedily and limited to ``frames`` frames.
     """
 
@@ -37,6 +38,7 @@ class Job:
     folder: str
     threads: int
     dtype: str = "float32"
+    weights: str = "exact"
     text: str = ""
     speaker: str = ""
     language: str = ""

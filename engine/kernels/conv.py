@@ -19,7 +19,10 @@ _WIDE = 128
 
 
 class Conv1d:
-    """Valid convolution of x [batch, in, time] with W [out, in / groups, kernel] and b [out] or None, stride 1.
+    """Valid convolution of x [batch, time, in] with W [out, in / groups, kernel] and b [out] or None, stride 1.
+
+    A column's channels are contiguous in memory, which is oneDNN's order for packed weights. In the other order it
+    would transpose its input and output at every call.
 
     columns: the output's usual width, or a small multiple of it. When oneDNN is available on a CPU, it runs every size.
     The weights are then packed, except for pointwise layers of few columns, whose layout changes with the width.
@@ -46,18 +49,21 @@ class Conv1d:
         return packed
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[batch, in, time] -> [batch, out, time - history]."""
+        """[batch, time, in] -> [batch, time - history, out]."""
         if not self._onednn:
-            return F.conv1d(x, self._weight.squeeze(2), self._bias, dilation=self._dilation, groups=self._groups)
-        width = x.shape[-1] - self.history
+            channels = x.transpose(1, 2)
+            y = F.conv1d(channels, self._weight.squeeze(2), self._bias, dilation=self._dilation, groups=self._groups)
+            return y.transpose(1, 2)
+        width = x.shape[1] - self.history
         if width < _NARROW:
-            x = F.pad(x, (0, _NARROW - width))
-        y = self._convolve(x.contiguous().unsqueeze(2)).squeeze(2)
-        return y[..., :width] if width < _NARROW else y
+            x = F.pad(x, (0, 0, 0, _NARROW - width))
+        y = self._convolve(x.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
+        return y[:, :width] if width < _NARROW else y
 
     def _convolve(self, x: Tensor) -> Tensor:
         geometry = ([0, 0], [1, 1], [1, self._dilation], self._groups)
         if not self._packed:
-            return torch.mkldnn_convolution(x, self._weight, self._bias, *geometry)
+            return torch.mkldnn_convolution(x.contiguous(), self._weight, self._bias, *geometry)
+        x = x.contiguous(memory_format=torch.channels_last)
         y: Tensor = torch.ops.mkldnn._convolution_pointwise(x, self._weight, self._bias, *geometry, "none", [], "")
         return y

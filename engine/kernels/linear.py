@@ -33,6 +33,8 @@ _LOW_SCALE = 2.0**11
 class LinearLayer(Protocol):
     """``y = x W^T`` for x [rows, in] and W [out, in]."""
 
+    out_features: int
+
     def __call__(self, x: Tensor) -> Tensor:
         """[rows, in] -> [rows, out]."""
 

@@ -47,6 +47,7 @@ class Int8Linear:
     """
 
     def __init__(self, weight: RowCodes) -> None:
+        self.out_features = len(weight.scales)
         scales = weight.scales.double() / _HALF_RANGE
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch announces that quantized tensors will be removed
@@ -54,7 +55,7 @@ class Int8Linear:
             torch.backends.quantized.engine = "fbgemm"
             try:
                 quantized = torch._make_per_channel_quantized_tensor(
-                    weight.codes, scales, torch.zeros(len(scales), dtype=torch.int64), 0
+                    weight.codes, scales, torch.zeros(self.out_features, dtype=torch.int64), 0
                 )
                 self._packed = torch.ops.quantized.linear_prepack(quantized, None)
             finally:
@@ -78,6 +79,7 @@ class Int4Linear:
     """A product with weights of 4 bits and bfloat16 activations, by torch's CPU kernels."""
 
     def __init__(self, weight: GroupCodes) -> None:
+        self.out_features = len(weight.scales)
         codes = weight.codes.int().add_(8)
         self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
         self._scales = torch.stack((weight.scales, weight.offsets), -1).transpose(0, 1).contiguous()

@@ -150,18 +150,18 @@ class Code2WavModel:
         """
         stream_state = StreamState(state)
         latents = self._to_latents(codes, stream_state)
-        self._to_samples(latents[..., -self.history_frames :], stream_state)
+        self._to_samples(latents[:, -self.history_frames :], stream_state)
         return stream_state.next
 
     def _to_latents(self, codes: Tensor, state: StreamState) -> Tensor:
-        """Map codes [streams, frames, 16] to latents [streams, latent, frames]."""
-        quantized = self._latents[codes + self._offsets].sum(2).transpose(1, 2)
-        return self._transformer(self._pre_conv(quantized, state).transpose(1, 2), state).transpose(1, 2)
+        """Map codes [streams, frames, 16] to latents [streams, frames, latent]."""
+        quantized = self._latents[codes + self._offsets].sum(2)
+        return self._transformer(self._pre_conv(quantized, state), state)
 
     def _to_samples(self, x: Tensor, state: StreamState) -> Tensor:
         for stage in self._stages:
             x = stage(x, state)
-        return x.squeeze(1).clamp_(-1, 1)
+        return x.squeeze(2).clamp_(-1, 1)
 
 
 def _stages(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> list[Stage]:

@@ -33,7 +33,7 @@ class StreamState:
         self._state = iter(state)
         self.next: list[Tensor] = []
 
-    def extend(self, x: Tensor, dim: int = -1) -> Tensor:
+    def extend(self, x: Tensor, dim: int = 1) -> Tensor:
         """Prepend the layer's state to x along ``dim``. The end of the result becomes the next state."""
         history = next(self._state)
         joined = torch.cat((history, x), dim)
@@ -49,7 +49,7 @@ class StreamState:
 
 
 class Stage(ABC):
-    """A step of the decoder: [streams, in, n] -> [streams, out, n * rate].
+    """A step of the decoder: [streams, n, in] -> [streams, n * rate, out].
 
     history: input columns that it keeps per stream. rate: output columns per input column. states: its state tensors.
     """
@@ -72,7 +72,7 @@ class StreamConv(Stage):
         self._conv = Conv1d(weight, bias, columns=columns, dilation=dilation, groups=groups)
         self.history = self._conv.history
         self.inputs = weight.shape[1] * groups
-        self.states = [StateShape((self.inputs, self.history))] if self.history else []
+        self.states = [StateShape((self.history, self.inputs))] if self.history else []
 
     @staticmethod
     def load(
@@ -87,17 +87,6 @@ class StreamConv(Stage):
         return self._conv(state.extend(x) if self.history else x)
 
 
-class Pointwise:
-    """A linear layer on each column, computed as a row product: efficient for few columns and many weights."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self._linear = Linear(weight, bias)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """[streams, in, n] -> [streams, out, n]."""
-        return self._linear(x.transpose(1, 2)).transpose(1, 2)
-
-
 class Upsample(Stage):
     """A transposed convolution with stride r and kernel 2r, as a convolution that makes r columns at once.
 
@@ -108,40 +97,40 @@ class Upsample(Stage):
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int, columns: int) -> None:
         weight = weights[f"{name}.weight"]
         inputs, outputs, _ = weight.shape
-        taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(1, 3, 0, 2)
-        bias = weights[f"{name}.bias"].repeat_interleave(rate)
+        taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(3, 1, 0, 2)
+        bias = weights[f"{name}.bias"].repeat(rate)
         self._conv = StreamConv(taps.reshape(outputs * rate, inputs, 2), bias, columns=columns)
         self.rate, self.history, self.states = rate, self._conv.history, self._conv.states
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        return _interleave(self._conv(x, state), self.rate)
+        return _split(self._conv(x, state), self.rate)
 
 
 class Repeat(Stage):
     """A transposed convolution with stride r and kernel r: each input column becomes r output columns."""
 
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int) -> None:
-        taps = weights[f"{name}.weight"].permute(1, 2, 0).flatten(0, 1)
-        self._pointwise = Pointwise(taps, weights[f"{name}.bias"].repeat_interleave(rate))
+        taps = weights[f"{name}.weight"].permute(2, 1, 0).flatten(0, 1)
+        self._linear = Linear(taps, weights[f"{name}.bias"].repeat(rate))
         self.rate = rate
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        return _interleave(self._pointwise(x), self.rate)
+        return _split(self._linear(x), self.rate)
 
 
-def _interleave(x: Tensor, rate: int) -> Tensor:
-    """[streams, channels * rate, n] -> [streams, channels, n * rate]."""
-    return x.unflatten(1, (-1, rate)).transpose(2, 3).flatten(2)
+def _split(x: Tensor, rate: int) -> Tensor:
+    """[streams, n, rate * channels] -> [streams, n * rate, channels]."""
+    return x.reshape(len(x), x.shape[1] * rate, -1)
 
 
 class SnakeBeta(Stage):
     """x + sin(x * exp(alpha))^2 / (exp(beta) + 1e-9), per channel (BigVGAN; SPEC 9)."""
 
     def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
-        self._frequency = weights[f"{name}.alpha"].exp()[:, None]
-        self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()[:, None]
+        self._frequency = weights[f"{name}.alpha"].exp()
+        self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
@@ -168,7 +157,7 @@ class ConvNeXt(Stage):
 
     def __init__(self, weights: Mapping[str, Tensor], name: str, *, columns: int) -> None:
         self._norm = weights[f"{name}.norm.weight"], weights[f"{name}.norm.bias"]
-        self._gamma = weights[f"{name}.gamma"][:, None]
+        self._gamma = weights[f"{name}.gamma"]
         channels = len(self._gamma)
         self._depthwise = StreamConv.load(weights, f"{name}.dwconv.conv", columns=columns, groups=channels)
         self._widen = Linear(weights[f"{name}.pwconv1.weight"], weights[f"{name}.pwconv1.bias"])
@@ -177,6 +166,6 @@ class ConvNeXt(Stage):
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        y = self._depthwise(x, state).transpose(1, 2)
+        y = self._depthwise(x, state)
         y = F.layer_norm(y, y.shape[-1:], *self._norm, eps=1e-6)
-        return torch.addcmul(x, self._narrow(F.gelu(self._widen(y))).transpose(1, 2), self._gamma)
+        return torch.addcmul(x, self._narrow(F.gelu(self._widen(y))), self._gamma)

@@ -69,3 +69,13 @@ def freeze_gc() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def release_free_memory() -> None:
+    """Return the memory that loading has freed to the system. No-op without glibc.
+
+    The allocator keeps it otherwise: half a gigabyte after the conversion of a 0.6B checkpoint.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)

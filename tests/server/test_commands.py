@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -203,6 +204,8 @@ def test_doctor_reports_on_this_machine() -> None:
     done = run_sonant("doctor")
     assert done.returncode == 0, done.stderr
     assert "torch" in done.stdout
+    assert re.search(r"0\.6B: exact \d+ ms.* per frame of 80 ms", done.stdout)
+    assert "engine.talker.weights: auto selects" in done.stdout
 
 
 def test_doctor_exits_quietly_when_interrupted() -> None:

@@ -61,18 +61,19 @@ CONVOLUTIONS = [
 def test_convolution_matches_plain_torch(shape, dilation, groups):
     weight, bias = weights(*shape), weights(shape[0])
     conv = Conv1d(weight, bias, columns=32, dilation=dilation, groups=groups)
-    x = weights(2, shape[1] * groups, 60)
-    exact = F.conv1d(x.double(), weight.double(), bias.double(), dilation=dilation, groups=groups)
+    x = weights(2, 60, shape[1] * groups)
+    columns = x.double().transpose(1, 2)
+    exact = F.conv1d(columns, weight.double(), bias.double(), dilation=dilation, groups=groups).transpose(1, 2)
     assert (conv(x) - exact).abs().max() < 2e-5
-    assert conv(x).shape[-1] == 60 - conv.history
+    assert conv(x).shape == (2, 60 - conv.history, shape[0])
 
 
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
 def test_a_column_of_a_convolution_is_independent_of_the_width(shape, dilation, groups):
     conv = Conv1d(weights(*shape), weights(shape[0]), columns=32, dilation=dilation, groups=groups)
-    x = weights(3, shape[1] * groups, 100 + conv.history)
+    x = weights(3, 100 + conv.history, shape[1] * groups)
     whole = conv(x)
     for width in (1, 2, 4, 15, 16, 40):
         for start in range(0, 100 - width, 17):
-            piece = x[:1, :, start : start + width + conv.history]
-            assert torch.equal(conv(piece)[0], whole[0, :, start : start + width]), width
+            piece = x[:1, start : start + width + conv.history]
+            assert torch.equal(conv(piece)[0], whole[0, start : start + width]), width

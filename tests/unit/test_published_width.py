@@ -65,7 +65,7 @@ LAYERS = {
 }
 
 
-def run(layer, pieces, dim):
+def run(layer, pieces):
     """Run the layer over the pieces of a new stream."""
     state = [torch.zeros((len(pieces[0]), *each.shape), dtype=each.dtype) for each in layer.states]
     outputs = []
@@ -73,7 +73,7 @@ def run(layer, pieces, dim):
         stream = StreamState(state)
         outputs.append(layer(piece, stream))
         state = stream.next or state
-    return torch.cat(outputs, dim)
+    return torch.cat(outputs, 1)
 
 
 @pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
@@ -87,18 +87,18 @@ def threads(request):
 @torch.inference_mode()
 def test_the_output_of_a_layer_does_not_depend_on_the_chunks(name, threads):
     make, channels, columns = LAYERS[name]
-    layer, x = make(), random(2, channels, columns * FRAMES)
-    whole = run(layer, [x], -1)
+    layer, x = make(), random(2, columns * FRAMES, channels)
+    whole = run(layer, [x])
     for frames in CHUNKINGS:
         sizes = [columns * count for count in frames]
-        assert torch.equal(run(layer, x.split(sizes, -1), -1), whole), frames
-        assert torch.equal(run(layer, x[:1].split(sizes, -1), -1), whole[:1]), frames
+        assert torch.equal(run(layer, x.split(sizes, 1)), whole), frames
+        assert torch.equal(run(layer, x[:1].split(sizes, 1)), whole[:1]), frames
 
 
 @torch.inference_mode()
 def test_the_output_of_the_transformer_does_not_depend_on_the_chunks(threads):
     layer, x = transformer(), random(2, 90, 1024)
-    whole = run(layer, [x], 1)
+    whole = run(layer, [x])
     for sizes in ([1] * 90, [5] * 18, [1, 2, 4, 8, 16, 32, 27]):
-        assert torch.equal(run(layer, x.split(sizes, 1), 1), whole), sizes
-        assert torch.equal(run(layer, x[:1].split(sizes, 1), 1), whole[:1]), sizes
+        assert torch.equal(run(layer, x.split(sizes, 1)), whole), sizes
+        assert torch.equal(run(layer, x[:1].split(sizes, 1)), whole[:1]), sizes

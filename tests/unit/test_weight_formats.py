@@ -6,17 +6,20 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.checkpoint.architecture import Transformer
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import SetupError
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker.native import weight_formats
-from engine.talker.native.frame_cost import frame_seconds
+from engine.talker.native.frame_cost import FrameShape, frame_seconds
 from engine.talker.native.weight_formats import choose_format, measure_formats
 from tests.support.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
 
 REQUESTS = 5
 CPU = torch.device("cpu")
 AUTO = EngineConfig(model="")
+LAYERS = Transformer(hidden=64, intermediate=96, layers=2, heads=2, kv_heads=1, head_dim=32, rope_theta=1e6, eps=1e-6)
+SHAPE = FrameShape(LAYERS, LAYERS, vocab=32)
 
 
 @pytest.fixture(scope="module", params=["int8", "int4"])
@@ -81,11 +84,11 @@ def test_auto_is_the_most_accurate_format_that_holds_real_time(exact, int8, int4
     assert f"exact {exact} ms" in caplog.text
 
 
-def test_formats_without_kernels_are_not_selected(frame_ms, opened, monkeypatch):
+def test_formats_without_kernels_are_not_selected(frame_ms, monkeypatch):
     frame_ms.update(exact=300)
     monkeypatch.setattr(weight_formats, "int8_runs", lambda: False)
     monkeypatch.setattr(weight_formats, "int4_runs", lambda: False)
-    assert measure_formats(opened["0b6-custom_voice"].model.talker, every=True).frame_ms == {"exact": 300}
+    assert measure_formats(SHAPE, every=True).frame_ms == {"exact": 300}
 
 
 @pytest.mark.parametrize("weights", ["exact", "int8", "int4"])
@@ -105,6 +108,5 @@ def test_quantized_weights_are_refused_on_a_gpu_and_in_bfloat16(opened):
 
 
 @pytest.mark.parametrize("weights", ["exact", "int8", "int4"])
-def test_every_format_is_measured(weights, opened):
-    shape = opened["0b6-custom_voice"].model.talker
-    assert 0 < frame_seconds(shape, weights) < 1
+def test_every_format_is_measured(weights):
+    assert 0 < frame_seconds(SHAPE, weights) < 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
 from types import MappingProxyType
 
@@ -18,7 +19,7 @@ from engine.kernels.quantized_linear import Int4Linear, Int8Linear, supports_int
 from engine.models.code_predictor import FrameCache
 from engine.models.qwen3 import MakeLinear, Qwen3Stack
 from engine.models.weights import Weights
-from engine.protocol.request import WeightFormat
+from engine.protocol.request import CODEBOOKS, WeightFormat
 
 _BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, "int4": 0.625})
 _CACHE_BYTES = 64 << 20
@@ -28,21 +29,43 @@ _SECONDS = 0.06
 _CPU = torch.device("cpu")
 
 
+@dataclass(frozen=True, slots=True)
+class FrameShape:
+    """The layers that a frame passes: the talker's once, the code predictor's once for each codebook after the first.
+
+    vocab: of the code predictor's heads.
+    """
+
+    talker: Transformer
+    predictor: Transformer
+    vocab: int
+
+    @staticmethod
+    def of(model: TalkerArchitecture) -> FrameShape:
+        """Return the shape of a checkpoint."""
+        return FrameShape(model.transformer, model.predictor.transformer, model.predictor.vocab)
+
+
 @torch.inference_mode()
-def frame_seconds(shape: TalkerArchitecture, name: WeightFormat) -> float:
+def frame_seconds(shape: FrameShape, name: WeightFormat) -> float:
     """Return the time that talker and code predictor take for a frame of one utterance, without sampling.
 
     Runs layers of the model's shape with weights of zero. The values of weights have no influence on the time.
     """
-    predictor = shape.predictor.transformer
-    steps = shape.codebooks - 1
-    heads = [Linear(torch.zeros(shape.predictor.vocab, predictor.hidden)) for _ in range(steps)]
-    x = torch.ones(1, predictor.hidden)
-    heads_seconds = _fastest(lambda: [head(x) for head in heads])
     # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
-    return _stack_seconds(shape.transformer, name) + steps * _stack_seconds(predictor, name) + heads_seconds
+    steps = CODEBOOKS - 1
+    predictor = _stack_seconds(shape.predictor, name) + _head_seconds(shape.predictor.hidden, shape.vocab)
+    return _stack_seconds(shape.talker, name) + steps * predictor
 
 
+@cache
+def _head_seconds(hidden: int, vocab: int) -> float:
+    heads = [Linear(torch.zeros(vocab, hidden)) for _ in range(CODEBOOKS - 1)]
+    x = torch.ones(1, hidden)
+    return _fastest(lambda: [head(x) for head in heads]) / len(heads)
+
+
+@cache
 def _stack_seconds(shape: Transformer, name: WeightFormat) -> float:
     """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
     tensors = _zero_layer(shape)

@@ -16,7 +16,7 @@ from engine.kernels.linear import Linear
 from engine.kernels.quantized_linear import int4_linear, int4_runs, int8_linear, int8_runs
 from engine.models.qwen3 import MakeLinear
 from engine.protocol.request import FRAME_MS, WeightFormat
-from engine.talker.native.frame_cost import frame_seconds
+from engine.talker.native.frame_cost import FrameShape, frame_seconds
 
 LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
     {"exact": Linear, "int8": int8_linear, "int4": int4_linear}
@@ -54,7 +54,7 @@ def choose_format(config: EngineConfig, shape: TalkerArchitecture, device: torch
         return wanted
     if not in_float32:
         return "exact"
-    measured = measure_formats(shape)
+    measured = measure_formats(FrameShape.of(shape))
     _log.info(
         "talker.weights: auto selects %s; measured per frame of %.0f ms: %s. Set engine.talker.weights to exact, int8 "
         "or int4 to force one",
@@ -65,7 +65,7 @@ def choose_format(config: EngineConfig, shape: TalkerArchitecture, device: torch
     return measured.selected
 
 
-def measure_formats(shape: TalkerArchitecture, *, every: bool = False) -> MeasuredFormats:
+def measure_formats(shape: FrameShape, *, every: bool = False) -> MeasuredFormats:
     """Measure exact, int8 and int4 until one holds real time, which is selected. If none does, it is the fastest.
 
     every: measure all formats that have kernels here. This takes under two seconds for the published models.
