@@ -1,8 +1,8 @@
 # Two targets that differ in the torch they carry; the one for GPUs has vLLM, too:
 #   docker build --target cpu  -t sonant:cpu  .
 #   docker build --target cuda -t sonant:cuda .   then: docker run --gpus all ...
-# torch comes from the index that pip is told of. The default index gives CUDA builds on x86-64 Linux, so the cpu
-# target needs --build-arg PIP_EXTRA_INDEX_URL=..., the CPU index that PyTorch's installation page names.
+# The final layers are dependencies, checkpoint and code, in this order. A release without new dependencies changes the
+# last one only: a few MB to pull, if it is built with the cache of the release before (docker build --cache-from).
 
 ARG PYTHON_IMAGE=python:3.12-slim
 
@@ -10,44 +10,68 @@ FROM ${PYTHON_IMAGE} AS base
 ENV PATH=/opt/sonant/bin:$PATH PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
 
-# The dependencies alone, against empty packages: this layer is built anew only when pyproject.toml changes.
-FROM base AS dependencies
+# Only the requirements, so that the layers of the dependencies do not depend on the rest of pyproject.toml.
+FROM base AS requirements
+COPY pyproject.toml ./
+RUN python3 -c "import pathlib, tomllib; \
+project = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
+needed = project['dependencies']; \
+write = lambda name, lines: pathlib.Path(name).write_text('\n'.join(lines) + '\n'); \
+write('torch.txt', [each for each in needed if each.startswith('torch')]); \
+write('requirements.txt', needed); \
+write('requirements-vllm.txt', needed + project['optional-dependencies']['vllm'])"
+
+# The script installs the CPU build of torch, from pip's index if that has it, else from PyTorch's.
+FROM base AS dependencies-cpu
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
-RUN python -m venv /opt/sonant
-COPY pyproject.toml ./
-RUN mkdir engine server && touch README.md LICENSE engine/__init__.py server/__init__.py && pip install .
+ARG PIP_FIND_LINKS
+COPY --from=requirements /app/*.txt ./
+COPY scripts/install_torch.py ./
+RUN python3 -m venv /opt/sonant \
+ && python install_torch.py --build cpu --requirement "$(cat torch.txt)" \
+ && pip install -r requirements.txt \
+ && python -c "import torch; assert not torch.version.cuda, 'this is a CUDA build of torch: see the output above'" \
+ && rm -rf /opt/sonant/lib/python3*/site-packages/torch/bin /opt/sonant/lib/python3*/site-packages/torch/include \
+      /opt/sonant/lib/python3*/site-packages/torch/test
 
-# vLLM names the torch that it was built with.
-FROM dependencies AS dependencies-cuda
-RUN pip install '.[vllm]'
+# vLLM names the torch that it was built with, and may compile with torch's headers.
+FROM base AS dependencies-cuda
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_FIND_LINKS
+COPY --from=requirements /app/*.txt ./
+RUN python3 -m venv /opt/sonant \
+ && pip install -r requirements-vllm.txt \
+ && python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'" \
+ && rm -rf /opt/sonant/lib/python3*/site-packages/torch/test
 
-FROM dependencies AS installed-cpu
-COPY README.md LICENSE ./
+# The code, in a folder of its own. The environment here is empty: it is the one that runs the sonant command.
+FROM base AS code
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_FIND_LINKS
+RUN python3 -m venv /opt/sonant
+COPY pyproject.toml README.md LICENSE ./
 COPY engine engine
 COPY server server
-RUN pip install --no-deps --force-reinstall .
-RUN python -c "import torch; assert not torch.version.cuda, \
-'this is a CUDA build of torch; give --build-arg PIP_EXTRA_INDEX_URL= the CPU index'"
-
-FROM dependencies-cuda AS installed-cuda
-COPY README.md LICENSE ./
-COPY engine engine
-COPY server server
-RUN pip install --no-deps --force-reinstall .
-RUN python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'"
+COPY configs configs
+RUN pip install --no-deps --target /opt/code .
 
 FROM base AS runtime
-RUN useradd --create-home --uid 10001 sonant && install -d -m 700 -o sonant /var/lib/sonant/voices
-ENV SONANT_VOICES__FOLDER=/var/lib/sonant/voices
-VOLUME /var/lib/sonant/voices
-COPY models models
-COPY configs configs
+RUN useradd --create-home --uid 10001 sonant \
+ && install -d -m 700 -o sonant /var/lib/sonant /var/lib/sonant/voices /var/cache/sonant
+# docker stop kills the container after 10 s, so requests in flight get 8 s: docs/guides/deploy.md
+ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code SONANT_HOST=0.0.0.0 SONANT_LIMITS__DRAIN_SECONDS=8 \
+    SONANT_ADDRESS_FILE=/dev/shm/sonant.address SONANT_VOICES__FOLDER=/var/lib/sonant/voices HF_HOME=/var/cache/sonant
+VOLUME /var/lib/sonant/voices /var/cache/sonant
+WORKDIR /var/lib/sonant
 USER 10001
 EXPOSE 8000
+STOPSIGNAL SIGTERM
 HEALTHCHECK --start-period=120s --interval=15s --timeout=5s \
-  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
-CMD ["sonant", "serve", "--config", "configs/pocket.yaml", "--host", "0.0.0.0"]
+  CMD ["python", "-m", "server.cli.health_check"]
+CMD ["sonant", "serve"]
 
 # Triton builds the host's side of its kernels with a C compiler.
 FROM runtime AS cuda
@@ -55,7 +79,11 @@ USER root
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 USER 10001
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-COPY --from=installed-cuda /opt/sonant /opt/sonant
+COPY --from=dependencies-cuda /opt/sonant /opt/sonant
+COPY models/pocket /opt/code/server/data/models/pocket
+COPY --from=code /opt/code /opt/code
 
 FROM runtime AS cpu
-COPY --from=installed-cpu /opt/sonant /opt/sonant
+COPY --from=dependencies-cpu /opt/sonant /opt/sonant
+COPY models/pocket /opt/code/server/data/models/pocket
+COPY --from=code /opt/code /opt/code

@@ -1,9 +1,11 @@
 # One virtual environment, made and brought up to date as needed: it is installed anew when pyproject.toml
 # is newer than its stamp. pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, ...) and PIP_ARGS pass through.
+# TORCH is the build of torch: cpu, cuda, or auto, which is cuda on a machine with an NVIDIA GPU.
 
 PYTHON ?= python3
 VENV ?= .venv
 PIP_ARGS ?=
+TORCH ?= auto
 CONFIG ?= configs/pocket.yaml
 CHECKPOINT ?= models/pocket
 ARGS ?=
@@ -20,7 +22,7 @@ JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-
 SHELL_SCRIPTS := scripts/tts-stream scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest test-vllm judge docs install clean
+.PHONY: help serve test lint format pytest test-vllm test-clients judge docs install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
@@ -28,12 +30,14 @@ help:
 	@echo "make lint     ruff, mypy, import contracts, shellcheck"
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
+	@echo "make test-clients  real client packages against a server (their environments: .clients/, 3 GB; needs npm)"
 	@echo "make judge    how well CHECKPOINT=$(CHECKPOINT) speaks, and how fast (ARGS=--quick; weights: .judge/)"
 	@echo "make docs     the site of docs/, into build/docs"
 	@echo "make format   let ruff mend and format the code"
 	@echo "make install  only make $(VENV)"
 	@echo "make clean    remove $(VENV) and every cache"
 	@echo "PYTHON=python3.12 picks the Python (3.11 or newer), PIP_ARGS=... goes to pip install."
+	@echo "TORCH=cpu or TORCH=cuda picks the build of torch, which is otherwise chosen by the machine."
 
 serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
@@ -55,6 +59,9 @@ pytest: $(INSTALLED_TEST)
 test-vllm: $(INSTALLED_VLLM)
 	$(VLLM_VENV)/bin/python -m pytest tests/vllm $(ARGS)
 
+test-clients: $(INSTALLED_TEST)
+	$(BIN)/python -m scripts.clients $(ARGS)
+
 judge: $(INSTALLED) $(INSTALLED_JUDGE)
 	$(BIN)/python -m scripts.judge --checkpoint $(CHECKPOINT) $(ARGS)
 
@@ -69,7 +76,7 @@ format: $(INSTALLED_TEST)
 install: $(INSTALLED)
 
 clean:
-	rm -rf $(VENV) $(JUDGE_VENV) $(VLLM_VENV) .judge .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .browser build dist
+	rm -rf $(VENV) $(JUDGE_VENV) $(VLLM_VENV) .judge .clients .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .browser build dist
 	find engine server tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv puts in place, so a half-made environment is made again.
@@ -81,6 +88,7 @@ $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): pyproject.toml | $(BIN)/pip
+	$(BIN)/python scripts/install_torch.py --build $(TORCH) $(PIP_ARGS)
 	$(BIN)/python -m pip install $(PIP_ARGS) -e .
 	@touch $@
 

@@ -63,6 +63,12 @@ class TalkerConfig(_StrictModel):
         description="Maximum positions of one request: prompt and frames. The KV cache grows with it, for every slot. "
         "An utterance that reaches it ends with `finish_reason` `length`; a prompt that exceeds it gets a 400.",
     )
+    weights: Literal["auto", "exact", "int8", "int4"] = Field(
+        "auto",
+        description="Weights of the decoder layers on a CPU: `exact` as in the checkpoint, or quantized to 8 or 4 "
+        "bits, which is less memory and usually less time, but other codes. `auto` measures at startup, and takes the "
+        "first of exact, int8 and int4 that holds real time, else the fastest. On a GPU it is exact.",
+    )
     prefill_chunk: int | None = Field(
         None,
         ge=1,

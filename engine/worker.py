@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -25,6 +26,7 @@ from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
 from engine.system.process import freeze_gc, prepare_process
 from engine.talker.loading import import_ahead, load_talker, warm_up
+from engine.talker.native.weight_formats import choose_format
 from engine.talker.requests import RequestReader, resolve
 from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
@@ -117,15 +119,21 @@ def _load(
     checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
     checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
+    weights = choose_format(config, checkpoint.model.talker, device)
+    config = config.model_copy(update={"talker": config.talker.model_copy(update={"weights": weights})})
     talker = load_talker(checkpoint, config, device, memory)
     defaults = resolve(SamplingParams(), checkpoint.generation)
-    warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=defaults)
+    factor = warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=defaults)
     if memory is not None:
         memory.log_usage()
     voice_encoder = CloningWorker(encoder, requests)
     reader = RequestReader(requests, checkpoint, talker.context, voice_encoder)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
-    return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), describe(checkpoint, config, device)
+    info = describe(checkpoint, config, device)
+    if device.type == "cpu":
+        info = replace(info, weights=weights, real_time_factor=round(factor, 3))
+        _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", weights, factor)
+    return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), info
 
 
 def _load_encoder(

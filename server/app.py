@@ -20,7 +20,7 @@ from engine.pool.pool import EnginePool
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
 from server.alignment.worker import aligner_threads
-from server.api import batch, live, models, operations, speech, static_pages, unsupported, voices
+from server.api import batch, elevenlabs, kokoro, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
 from server.errors import ApiError, ClientDisconnected, failure_of
@@ -28,7 +28,7 @@ from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
 from server.http.keys import KeyCheck, load_keys
-from server.http.paths import CanonicalPaths
+from server.http.paths import SPEECH, CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
 from server.live.sessions import Sessions
@@ -146,9 +146,23 @@ def create_app(
     app.state.admission, app.state.sessions, app.state.bodies = admission, sessions, bodies
     for kind in (ApiError, ClientDisconnected, EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _error_response)
-    for routes in (speech, batch, live, voices, models, operations, outcomes_api, static_pages, unsupported):
+    for routes in (
+        speech,
+        batch,
+        live,
+        voices,
+        models,
+        operations,
+        outcomes_api,
+        kokoro,
+        elevenlabs,
+        static_pages,
+        unsupported,
+    ):
         app.include_router(routes.router, responses=errors(401, 403, 500))
     app.router.routes.insert(0, speech.direct)
+    if settings.get_speech:
+        app.router.routes.insert(1, speech.by_url)
     return app
 
 
@@ -167,6 +181,8 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
     if isinstance(error, HTTPException) and error.status_code == 405:
         error.headers = {"Allow": allowed_methods(request)}
+        if request.url.path == SPEECH and request.method == "GET":
+            error.detail = "Method Not Allowed: send POST, or let this server accept GET (get_speech: true)"
     return failure_of(error).response()
 
 

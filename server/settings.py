@@ -68,6 +68,11 @@ class Settings(BaseSettings):
         "127.0.0.1", description="Address to listen on. The default accepts connections from this machine only."
     )
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.")
+    address_file: Path | None = Field(
+        None,
+        description="File to which the server writes its URL while it runs, for the health check of the container "
+        "image and for scripts that use port 0.",
+    )
     served_name: str | None = Field(
         None,
         min_length=1,
@@ -96,6 +101,11 @@ class Settings(BaseSettings):
         "error",
         description="What to do with other unknown fields of speech requests. `error`: refuse the request, so that no "
         "typing error goes unnoticed. `ignore`: ignore them, and name them in the header `X-Ignored-Fields`.",
+    )
+    get_speech: bool = Field(
+        False,
+        description="Also accept `GET /v1/audio/speech?input=...`, so that a page can play speech with `<audio src>`. "
+        "The text is then in the URL, which proxies and browsers keep in logs and histories.",
     )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
@@ -188,8 +198,9 @@ class _YamlSource(YamlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         values = super().__call__()
         folder = Path(str(self.yaml_file_path)).resolve().parent
-        if isinstance(keys_file := values.get("keys_file"), str):
-            values["keys_file"] = os.path.normpath(folder / Path(keys_file).expanduser())
+        for name in ("keys_file", "address_file"):
+            if isinstance(file := values.get(name), str):
+                values[name] = os.path.normpath(folder / Path(file).expanduser())
         voices = values.get("voices")
         if isinstance(voices, dict) and isinstance(voice_folder := voices.get("folder"), str):
             values["voices"] = voices | {"folder": os.path.normpath(folder / Path(voice_folder).expanduser())}

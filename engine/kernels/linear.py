@@ -4,11 +4,16 @@ On a CPU one decode step reads every weight once, so its time is proportional to
 talker weights are bfloat16. Stored as float16 and widened inside FBGEMM's kernel, they give the float32 result at half
 the memory traffic of a float32 product.
 
-FBGEMM also computes each row separately: a row is bit-identical in a batch of 1 and a batch of 32. With MKL's float32
-product it is not. So the codes of a request do not depend on the other requests in its batch.
+A row is bit-identical in a batch of 1 and a batch of 32. With MKL's float32 product it is not. So the codes of a
+request do not depend on the other requests in its batch. With AVX-512, FBGEMM adds the products of
+a row in the same order for any number of rows. With AVX2 the order is another one where its block of rows has one or
+two, so such products get rows of padding.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +24,17 @@ _fbgemm = torch.ops._quantized
 _LARGEST_HALF = 65_504.0
 _HALF_ROUNDING = 2.0**-25
 """Half the spacing of float16 subnormals: the most that a bfloat16 weight can lose when stored as float16."""
+_BLOCK_ROWS = 120
+"""FBGEMM divides larger batches into blocks of this many rows."""
 _LOW_SCALE = 2.0**11
 """float16 has 11 significant bits. The next 11 are scaled by this factor, so that they are not subnormal."""
+
+
+class LinearLayer(Protocol):
+    """``y = x W^T`` for x [rows, in] and W [out, in]."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[rows, in] -> [rows, out]."""
 
 
 class Linear:
@@ -35,8 +49,10 @@ class Linear:
         self._weight, self._bias = weight, bias
         self._low: Tensor | None = None
         self._packs = _fbgemm_runs(weight)
+        self._row_counts: tuple[int, ...] = ()
         if self._packs:
             self._pack(weight)
+            self._row_counts = _batch_invariant_row_counts()
 
     def _pack(self, weight: Tensor) -> None:
         high = weight.half().float()
@@ -50,11 +66,42 @@ class Linear:
         """[rows, in] -> [rows, out]."""
         if not self._packs:
             return F.linear(x, self._weight, self._bias)
+        if self._row_counts:
+            rows = x.numel() // x.shape[-1]
+            padding = self._row_counts[rows % _BLOCK_ROWS] - rows % _BLOCK_ROWS
+            if padding:
+                flat = x.reshape(rows, -1)
+                # A single row is repeated, which is cheaper than padding.
+                padded = flat.expand(1 + padding, -1) if rows == 1 else F.pad(flat, (0, 0, 0, padding))
+                return self._multiply(padded)[:rows].view(*x.shape[:-1], -1)
+        return self._multiply(x)
+
+    def _multiply(self, x: Tensor) -> Tensor:
         y: Tensor = _fbgemm.wrapped_fbgemm_linear_fp16_weight(x, self._weight, self._bias, self.out_features)
         if self._low is not None:
             low = _fbgemm.wrapped_fbgemm_linear_fp16_weight(x, self._low, None, self.out_features)
             y.add_(low, alpha=1 / _LOW_SCALE)
         return y
+
+
+@cache
+def _batch_invariant_row_counts() -> tuple[int, ...]:
+    """Return for each number of rows below ``_BLOCK_ROWS`` the next one whose sums have the same order as most.
+
+    Empty if all have. Measured with a row that is repeated: its results must all be equal.
+    """
+    inputs = 256
+    weight = torch.linspace(-1, 1, inputs * inputs).sin_().view(inputs, inputs)[:16]
+    packed = _fbgemm.wrapped_fbgemm_pack_gemm_matrix_fp16(weight)
+    x = torch.linspace(-1, 1, inputs).cos_().expand(_BLOCK_ROWS, inputs).contiguous()
+    whole = _fbgemm.wrapped_fbgemm_linear_fp16_weight(x, packed, None, 16)
+    counts = [_BLOCK_ROWS]
+    for rows in range(_BLOCK_ROWS - 1, 0, -1):
+        y = _fbgemm.wrapped_fbgemm_linear_fp16_weight(x[:rows], packed, None, 16)
+        counts.append(rows if torch.equal(y, whole[:1].expand_as(y)) else counts[-1])
+    counts.append(0)
+    counts.reverse()
+    return () if counts == list(range(_BLOCK_ROWS + 1)) else tuple(counts)
 
 
 def _fbgemm_runs(weight: Tensor) -> bool:

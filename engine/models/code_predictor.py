@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, Qwen3Stack, attend, causal_mask
+from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack, attend, causal_mask
 from engine.models.weights import Weights
 
 
@@ -95,16 +95,23 @@ class CodePredictor:
     width once, at load.
 
     weights: the checkpoint's ``talker.code_predictor.``. code_tables: the talker's. rows: maximum frames per call.
+    linear: makes the matrix products of the layers.
     """
 
     def __init__(
-        self, weights: Weights, architecture: TalkerArchitecture, *, code_tables: Sequence[Tensor], rows: int
+        self,
+        weights: Weights,
+        architecture: TalkerArchitecture,
+        *,
+        code_tables: Sequence[Tensor],
+        rows: int,
+        linear: MakeLinear = Linear,
     ) -> None:
         shape, books = architecture.predictor.transformer, architecture.codebooks
         self._project = _projection(weights)
         self._heads = [Linear(weights[f"lm_head.{book}.weight"]) for book in range(books - 1)]
         self._inputs = [self._project(table) for table in code_tables[:-1]]
-        self._stack = Qwen3Stack(weights.under("model."), shape, books)
+        self._stack = Qwen3Stack(weights.under("model."), shape, books, linear)
         self._cache = FrameCache(shape, rows, books, weights.device, weights.dtype)
 
     def __call__(self, hidden: Tensor, first: Tensor, sample: SampleCodes) -> Tensor:

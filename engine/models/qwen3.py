@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
-from engine.kernels.linear import Linear
+from engine.kernels.linear import Linear, LinearLayer
 from engine.models.weights import Weights
 
 _ZERO = torch.zeros(())
@@ -84,10 +84,14 @@ Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 The caller of the layers supplies this function, and so decides where keys and values are stored."""
 
 
+MakeLinear = Callable[[Tensor], LinearLayer]
+"""Makes the product with a matrix [out, in]: ``Linear``, or with quantized weights."""
+
+
 class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalized queries and keys, then SwiGLU."""
 
-    def __init__(self, weights: Weights, shape: Transformer) -> None:
+    def __init__(self, weights: Weights, shape: Transformer, linear: MakeLinear) -> None:
         self._head_dim = shape.head_dim
         self._qk_and_value_heads = (shape.heads + shape.kv_heads, shape.kv_heads)
         self._query_and_key_heads = (shape.heads, shape.kv_heads)
@@ -96,10 +100,10 @@ class Qwen3Layer:
         query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
         key_norms = weights["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
         self._qk_norm = RMSNorm(torch.cat((query_norms, key_norms)), shape.eps)
-        self._qkv = Linear(torch.cat([weights[f"self_attn.{part}_proj.weight"] for part in "qkv"]))
-        self._out = Linear(weights["self_attn.o_proj.weight"])
-        self._gate_up = Linear(torch.cat([weights["mlp.gate_proj.weight"], weights["mlp.up_proj.weight"]]))
-        self._down = Linear(weights["mlp.down_proj.weight"])
+        self._qkv = linear(torch.cat([weights[f"self_attn.{part}_proj.weight"] for part in "qkv"]))
+        self._out = linear(weights["self_attn.o_proj.weight"])
+        self._gate_up = linear(torch.cat([weights["mlp.gate_proj.weight"], weights["mlp.up_proj.weight"]]))
+        self._down = linear(weights["mlp.down_proj.weight"])
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """Run x [rows, hidden] through the layer. index: the layer's number, passed to ``attention``."""
@@ -113,11 +117,14 @@ class Qwen3Layer:
 
 
 class Qwen3Stack:
-    """All layers and the final norm; the caller supplies positions and attention."""
+    """All layers and the final norm; the caller supplies positions and attention.
 
-    def __init__(self, weights: Weights, shape: Transformer, positions: int) -> None:
+    linear: makes the layers' matrix products.
+    """
+
+    def __init__(self, weights: Weights, shape: Transformer, positions: int, linear: MakeLinear = Linear) -> None:
         self.shape = shape
-        self._layers = [Qwen3Layer(weights.under(f"layers.{index}."), shape) for index in range(shape.layers)]
+        self._layers = [Qwen3Layer(weights.under(f"layers.{index}."), shape, linear) for index in range(shape.layers)]
         self._norm = RMSNorm(weights["norm.weight"], shape.eps)
         self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, weights.device, weights.dtype)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, Qwen3Stack
+from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack
 from engine.models.weights import Weights
 from engine.prompt.builder import Prompt
 
@@ -64,16 +64,19 @@ class TalkerModel:
     """Text and codec embeddings, the decoder layers, and the head of codebook 0.
 
     weights: the checkpoint's ``talker.``. positions: maximum length of an utterance, prompt and frames together.
-    code_tables: the embeddings of codebooks 0 to 15, [codes, hidden] each.
+    linear: makes the matrix products of the decoder layers. code_tables: the embeddings of codebooks 0 to 15,
+    [codes, hidden] each.
     """
 
-    def __init__(self, weights: Weights, architecture: TalkerArchitecture, *, positions: int) -> None:
+    def __init__(
+        self, weights: Weights, architecture: TalkerArchitecture, *, positions: int, linear: MakeLinear = Linear
+    ) -> None:
         self.architecture = architecture
         self.device, self.dtype = weights.device, weights.dtype
         self._text = TextSide(weights)
         self._codec = CodecSide(weights, architecture)
         self.code_tables = self._codec.tables
-        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions)
+        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions, linear)
         self._head = Linear(weights["codec_head.weight"])
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:

@@ -17,6 +17,8 @@ SAMPLE_RATE = 24_000
 """Sample rate in Hz of Code2Wav's output and of the reference encoders' input."""
 SAMPLES_PER_FRAME = 1_920
 """Samples per codec frame (80 ms; 12.5 frames per second)."""
+FRAME_MS = 1000 * SAMPLES_PER_FRAME / SAMPLE_RATE
+"""Milliseconds of audio per codec frame: 80."""
 CODEBOOKS = 16
 """Codes per codec frame."""
 MAX_CHUNK_FRAMES = 24
@@ -24,6 +26,8 @@ MAX_CHUNK_FRAMES = 24
 
 _WIRE_DTYPE = np.dtype("<i2")
 
+WeightFormat = Literal["exact", "int8", "int4"]
+"""Format of the talker's weights: as in the checkpoint, or quantized to 8 or 4 bits."""
 TextLayout = Literal["streaming", "full"]
 """Where the text is in the prompt: one token added to each frame, or all of it before the first frame."""
 
@@ -179,6 +183,8 @@ class EngineInfo:
     trained: False for random weights, which produce noise.
     context: positions per utterance, as configured.
     profile: what text and what recordings the checkpoint was trained for.
+    weights: format of the talker's weights. real_time_factor: seconds that the talker is expected to take for a second
+    of speech of one utterance. Both are None on a GPU.
     """
 
     model: str
@@ -191,6 +197,8 @@ class EngineInfo:
     context: int
     device: str
     profile: SpeechProfile = field(default_factory=SpeechProfile)
+    weights: WeightFormat | None = None
+    real_time_factor: float | None = None
 
     @property
     def readable_languages(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +19,10 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.models.weights import Weights
 from engine.prompt.builder import NO_TOKEN, Prompt
+from engine.protocol.request import FRAME_MS
 from engine.talker.base import Sampling, Talker
 from engine.talker.native.talker import NativeTalker
+from engine.talker.native.weight_formats import LINEARS
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
 
@@ -28,8 +31,12 @@ _WARM_UP_FRAMES = 3
 _log = logging.getLogger(__name__)
 
 
-def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
-    """Run a prompt of padding and a few frames, sampled with ``sampling``, on ``talker``, which must be idle."""
+def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> float:
+    """Run a prompt of padding and a few frames, sampled with ``sampling``, on ``talker``, which must be idle.
+
+    Return the real-time factor of the fastest step: its time, without the time in which other processes had the core,
+    by the time of a frame.
+    """
     prompt = Prompt(
         text=np.full(_WARM_UP_ROWS, text_pad, np.int64),
         codec=np.full(_WARM_UP_ROWS, NO_TOKEN, np.int64),
@@ -41,8 +48,12 @@ def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> None:
         input_tokens=0,
     )
     talker.admit(0, prompt, replace(sampling, max_new_tokens=_WARM_UP_FRAMES + 1))
+    seconds = []
     while talker.runnable(()):
+        began = time.thread_time()
         talker.step(())
+        seconds.append(time.thread_time() - began)
+    return 1000 * min(seconds[1:], default=seconds[0]) / FRAME_MS
 
 
 def load_talker(
@@ -96,10 +107,14 @@ def _check_vllm_options(config: EngineConfig, on_gpu: bool) -> None:
 
 @torch.inference_mode()
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
-    """Load the checkpoint's talker and code predictor in plain PyTorch."""
+    """Load the checkpoint's talker and code predictor in plain PyTorch.
+
+    ``talker.weights`` must be a format that ``choose_format`` returned; ``auto`` is exact here.
+    """
     weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device), release=True)
     shape = checkpoint.model.talker
-    model = TalkerModel(weights, shape, positions=config.talker.context)
+    linear = LINEARS["exact" if config.talker.weights == "auto" else config.talker.weights]
+    model = TalkerModel(weights, shape, positions=config.talker.context, linear=linear)
     residual = weights.under("code_predictor.")
-    predictor = CodePredictor(residual, shape, code_tables=model.code_tables, rows=config.talker.slots)
+    predictor = CodePredictor(residual, shape, code_tables=model.code_tables, rows=config.talker.slots, linear=linear)
     return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)

@@ -27,6 +27,8 @@ from scripts.judge.paths import CACHE, ROOT
 from scripts.judge.recordings import Recording, Row, run_judges
 from scripts.judge.sound import Samples, read
 from scripts.judge.synthesis import ExamUtterance, SpokenUtterance, synthesize
+from server.references.transcript import with_stop
+from server.text.frontend import spoken
 
 _NOISY_LENGTH = 10
 _BABBLE_VOICES = 6
@@ -132,7 +134,7 @@ def _cases(recording: HumanRecording, transcript: str, texts: Sequence[str]) -> 
     files: dict[str, Path] = {_CLEAN: recording.file}
     if recording.seconds == _NOISY_LENGTH:
         files |= {background: _noisy(recording, background) for background in BACKGROUNDS}
-    modes = (False, True) if recording.english else (False,)
+    modes = (False, True) if recording.english and transcript else (False,)
     return [
         Case(
             recording,
@@ -160,9 +162,10 @@ def _babble_voices() -> list[Samples]:
     return [resample(samples, rate, RATE) for samples, rate in voices]
 
 
-def _sentence(transcript: str) -> str:
-    """Return the transcript with a final mark, as the server completes it."""
-    return transcript if transcript.endswith((".", "!", "?")) else f"{transcript}."
+def _sentence(heard: str) -> str:
+    """Return a transcript as the server prepares it: in spoken words, with a final mark. Empty without words."""
+    words = spoken(heard, "english").text.strip()
+    return with_stop(words) if any(map(str.isalnum, words)) else ""
 
 
 def _details(each: JudgedCase) -> dict[str, object]:

@@ -50,5 +50,6 @@ class GraphedCallable(Generic[Result]):
                 self._work()
         torch.cuda.current_stream().wait_stream(side_stream)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=self._pool):
+        # Other threads, such as the watchdog of NCCL, may call CUDA meanwhile.
+        with torch.cuda.graph(self._graph, pool=self._pool, capture_error_mode="thread_local"):
             self._result = self._work()

@@ -91,18 +91,19 @@ minutes_left() { # minutes for the talker from now on
   python3 -c "print(max(0.5, (${UNTIL:-0} - $(date +%s)) / 60) if ${UNTIL:-0} else ${TALKER:-11})"
 }
 
-continue_talker() { # until the minutes are over; a crashed run continues from its last state
-  local end from=(--resume "$data/first" --again) left degraded=()
+continue_talker() { # until the minutes are over; a crashed run continues from its last state, on one GPU
+  local end from=(--resume "$data/first" --again) left to=$last degraded=()
   end=$(python3 -c "print($(date +%s) + round(60 * $(minutes_left)))")
   if [ -e "$out/done/degrade" ]; then degraded=(--degraded-codes "$out/reference_codes"); fi
   for _ in 1 2 3; do
     left=$((end - $(date +%s)))
     if [ -e "$out/talker/state.pt" ]; then from=(--resume "$out/talker"); fi
     if [ "$left" -lt 30 ]; then return 1; fi
-    if several 0 "$last" scripts.train_pocket.talker.train --data "$data" --codes "$out/codes" "${degraded[@]}" \
+    if several 0 "$to" scripts.train_pocket.talker.train --data "$data" --codes "$out/codes" "${degraded[@]}" \
       --xvectors "$out/xvectors.npz" --out "$out/talker" --minutes "$(python3 -c "print($left / 60)")" "${from[@]}"; then
       return 0
     fi
+    to=0
   done
   return 1
 }

@@ -54,4 +54,6 @@ def _card(model: ServedModel, created: int) -> dict[str, Any]:
         "sample_rate": SAMPLE_RATE,
         "trained": info.trained,
         "description": None if info.trained else UNTRAINED,
+        "weights": info.weights,
+        "real_time_factor": info.real_time_factor,
     }

@@ -50,6 +50,13 @@ class ModelCard(_ResponseModel):
     sample_rate: int
     trained: bool
     description: str | None
+    weights: Literal["exact", "int8", "int4"] | None = Field(
+        description="format of the talker's weights, see `engine.talker.weights`; null on a GPU"
+    )
+    real_time_factor: float | None = Field(
+        description="seconds that the talker is expected to take for a second of speech, for one utterance at a time; "
+        "measured at startup; null on a GPU"
+    )
 
 
 class ModelList(_ResponseModel):

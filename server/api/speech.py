@@ -1,4 +1,4 @@
-"""``POST /v1/audio/speech``: speech for a text."""
+"""``/v1/audio/speech``: speech for a text, requested with a JSON body, or with a URL."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from starlette.routing import Route
 
 from server.api.json_body import json_bytes
 from server.api.openapi import BODY_ERRORS, SPEECH_RESPONSE, body_of, errors
+from server.errors import ApiError, shown
+from server.http.paths import SPEECH
 from server.request_models.field_names import unknown_fields
 from server.request_models.json_object import parse_body, parse_json_object
 from server.request_models.speech import SpeechBody, parse_speech
@@ -17,12 +19,11 @@ from server.telemetry.record import RequestRecord
 
 router = APIRouter()
 
-_PATH = "/v1/audio/speech"
 _EXAMPLE = {"input": "Hello there.", "response_format": "mp3"}
 
 
 @router.post(
-    _PATH,
+    SPEECH,
     response_class=Response,
     responses=SPEECH_RESPONSE | errors(*BODY_ERRORS, 404, 429, 503, 504),
     openapi_extra=body_of(SpeechBody, _EXAMPLE),
@@ -45,6 +46,24 @@ async def create_speech(request: Request) -> Response:
     return SpeechResponse(body, services.model(body.model), services, record)
 
 
-direct = Route(_PATH, create_speech, methods=["POST"], include_in_schema=False)
+async def get_speech(request: Request) -> Response:
+    """Synthesize speech for the fields in the query, so that a page can play it as ``<audio src>``."""
+    services = await services_of(request)
+    settings = services.settings
+    record: RequestRecord = request.state.record
+    services.outcomes.add_running(record)
+    fields = dict(request.query_params)
+    for name in fields:
+        if len(values := request.query_params.getlist(name)) > 1:
+            message = f"{shown(name)} must be given once, got {len(values)} values"
+            raise ApiError(message, param=shown(name))
+    body = parse_speech(fields, settings.limits, unknown_fields(settings))
+    return SpeechResponse(body, services.model(body.model), services, record)
+
+
+direct = Route(SPEECH, create_speech, methods=["POST"], include_in_schema=False)
 """The same route without FastAPI's dependency injection, which this function does not need: its only parameter is the
 request. It must come before all other routes. The router's own route documents it in OpenAPI."""
+
+by_url = Route(SPEECH, get_speech, methods=["GET"], include_in_schema=False)
+"""The route of speech that is requested with a URL, for the setting ``get_speech``."""

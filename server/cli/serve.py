@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ import uvicorn
 from engine.system.logs import set_up_logging
 from server.app import create_app
 from server.cli.console import note, plain_errors
+from server.http.address_file import address_file, url_of
 from server.http.connection_table import ConnectionTable
 from server.http.connections import http_protocol_class
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
@@ -26,6 +28,7 @@ from server.http.supervisor import Heartbeat, Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
 from server.http.websockets import websocket_protocol_class
 from server.settings import Settings, SettingsError, load_settings
+from server.voices.folder_access import folder_warning
 
 log = logging.getLogger("sonant")
 
@@ -73,15 +76,21 @@ def serve(
         _check_exposure(listener, settings, protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Loading {_names(settings)}; listening on {_address(listener)}")
+    report(f"Loading {_names(settings)}; listening on {url_of(listener)}")
     if not protected and not _is_loopback(listener):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
+    if warning := folder_warning(settings.voices):
+        report(f"Warning: {warning}")
     supervisor = Supervisor(
         partial(_run, settings, listener, report),
         stall_seconds=settings.limits.http_stall_seconds,
         drain_seconds=settings.limits.drain_seconds,
     )
-    raise typer.Exit(supervisor.run())
+    with ExitStack() as files:
+        with plain_errors("sonant serve"):
+            files.enter_context(address_file(settings.address_file, listener))
+        code = supervisor.run()
+    raise typer.Exit(code)
 
 
 def _set_up_logging(settings: Settings) -> None:
@@ -101,7 +110,7 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
 
     def ready() -> None:
         heartbeat.engine_ready()
-        report(f"Sonant serves {_names(settings)} on {_address(listener)}")
+        report(f"Sonant serves {_names(settings)} on {url_of(listener)}")
 
     try:
         with plain_errors("sonant serve"):
@@ -170,11 +179,6 @@ def _check_exposure(listener: socket.socket, settings: Settings, protected: bool
 
 def _names(settings: Settings) -> str:
     return ", ".join(model.name for model in settings.all_models)
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _is_loopback(listener: socket.socket) -> bool:

@@ -134,5 +134,8 @@ class KeyCheck:
         await failure_of(error).response()(scope, receive, send)
 
     def _key_id(self, scope: Scope) -> str | None:
-        bearer = _BEARER.fullmatch(Headers(scope=scope).get("authorization", "").strip())
+        headers = Headers(scope=scope)
+        if "authorization" not in headers and (key := headers.get("xi-api-key")) is not None:  # ElevenLabs' clients
+            return self._keys.identify(key.strip())
+        bearer = _BEARER.fullmatch(headers.get("authorization", "").strip())
         return None if bearer is None else self._keys.identify(bearer.group(1))

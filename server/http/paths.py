@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+SPEECH = "/v1/audio/speech"
+
 _SLASHES = re.compile(r"/{2,}")
 _WITHOUT_VERSION = re.compile(r"/(?:audio/|models(?:/|$))")
 """How a path begins when a client was given the server's address without ``/v1``."""

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.errors import ApiError, failure_of, shown
 from server.http.cross_origin import foreign_origin_error, is_preflight
+from server.http.paths import SPEECH
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(?:\[(?P<v6>[^\s\[\]]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(?::\d*)?")
@@ -23,7 +24,7 @@ class SameOriginOnly:
 
     It checks Host on every request, because of DNS rebinding: a page whose host name is changed to point at this
     server after it was loaded can read every response. It checks Origin on WebSocket handshakes and on unsafe methods,
-    because browsers send handshakes and forms of any page without a preflight request.
+    because browsers send handshakes and forms of any page without a preflight request. GET of speech counts as unsafe.
 
     Args:
         app: the wrapped ASGI application.
@@ -51,9 +52,13 @@ class SameOriginOnly:
         """Return the error for a request that must be refused, else None."""
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
+        speaks = scope["type"] == "http" and scope["path"] == SPEECH and scope["method"] == "GET"
+        if speaks and origin is None:
+            origin = _embedding_page(headers)
         if host and not self._is_own_host(host):  # HTTP/1.0 needs no Host; browsers always send one
             return _foreign_host_error(host)
-        if origin is None or (scope["type"] == "http" and scope["method"] in _SAFE_METHODS and not is_preflight(scope)):
+        safe = scope["type"] == "http" and scope["method"] in _SAFE_METHODS and not is_preflight(scope) and not speaks
+        if origin is None or safe:
             return None
         if self._origins.fullmatch(origin.lower()) or self._is_own_origin(origin, host):
             return None
@@ -78,6 +83,20 @@ class SameOriginOnly:
             return True
         name = name.removesuffix(".")
         return name in self._names or name.endswith(".localhost") or _is_address(name)
+
+
+def _embedding_page(headers: Headers) -> str | None:
+    """Return the origin of the page of another site that contains the requested audio; None for pages of this server.
+
+    Browsers send no Origin for ``<audio src>``. Without a Referer the origin is "null".
+    """
+    if headers.get("sec-fetch-site") not in ("cross-site", "same-site"):
+        return None
+    try:
+        page = urlsplit(headers.get("referer", ""))
+    except ValueError:
+        return "null"
+    return f"{page.scheme}://{page.netloc}" if page.netloc else "null"
 
 
 def _foreign_host_error(host: str) -> ApiError:

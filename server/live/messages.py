@@ -41,13 +41,19 @@ def _continues_word(character: str) -> bool:
 
 _NOT_LIVE = ("input", "stream", "stream_format", "split", "non_streaming_mode")
 """Speech request fields that a live session sets itself and therefore refuses."""
+_PEER_FIELDS = frozenset({"stream_audio", "split_granularity"})
+"""Fields that only clients of vllm-omni send."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """``session.config``: the fields of a speech request, except its text."""
+    """``session.config``: the fields of a speech request, except its text.
+
+    announces_end: whether ``session.done`` follows each utterance, as clients of vllm-omni expect.
+    """
 
     body: SpeechBody
+    announces_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,12 @@ class Cancel:
     """``cancel``: stop the current utterance."""
 
 
-Message = Configure | Text | Done | Cancel
+@dataclass(frozen=True, slots=True)
+class Close:
+    """``session.close``: end the session after the current utterance."""
+
+
+Message = Configure | Text | Done | Cancel | Close
 
 
 def parse_message(raw: bytes, settings: Settings) -> Message:
@@ -76,7 +87,7 @@ def parse_message(raw: bytes, settings: Settings) -> Message:
     kind = fields.pop("type", None)
     match kind:
         case "session.config":
-            return Configure(_speech_body(fields, settings))
+            return Configure(_speech_body(fields, settings), announces_end=not _PEER_FIELDS.isdisjoint(fields))
         case "input.text":
             return Text(_text(fields))
         case "input.done":
@@ -85,12 +96,15 @@ def parse_message(raw: bytes, settings: Settings) -> Message:
         case "cancel":
             _refuse_fields(fields)
             return Cancel()
-    message = f"type must be session.config, input.text, input.done or cancel, got {shown_value(kind)}"
+        case "session.close":
+            _refuse_fields(fields)
+            return Close()
+    message = f"type must be session.config, input.text, input.done, cancel or session.close, got {shown_value(kind)}"
     raise ApiError(message, param="type")
 
 
 def _speech_body(fields: dict[str, Any], settings: Settings) -> SpeechBody:
-    refused = next((name for name in _NOT_LIVE if name in fields), None)
+    refused = next((name for name in _NOT_LIVE if fields.get(name) not in (None, "")), None)
     if refused is not None:
         message = f"unknown parameter '{refused}': a live session does not accept it"
         raise ApiError(message, param=refused, code="unknown_parameter")

@@ -11,19 +11,22 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from server.errors import ApiError, ClientDisconnected
-from server.live.messages import Cancel, Configure, Done, Message, Text, parse_message
+from server.live.messages import Cancel, Close, Configure, Done, Message, Text, parse_message
 from server.live.utterance import LiveUtterance
 from server.request_models.json_object import parse_body
 from server.request_models.speech import SpeechBody
 from server.services import Services
 from server.telemetry.record import RequestRecord
 
+_NORMAL = 1000
+"""WebSocket close code (RFC 6455, 7.4.1) of a session that its client ended."""
+
 
 class Session:
     """A live session on one WebSocket.
 
-    It ends when the client disconnects, sends an invalid message or sends no text for too long, when an utterance
-    fails, or when the session reaches its maximum duration.
+    It ends when the client disconnects or asks for it, sends an invalid message or sends no text for too long, when an
+    utterance fails, or when the session reaches its maximum duration.
     """
 
     def __init__(self, socket: WebSocket, services: Services, record: RequestRecord, client: str) -> None:
@@ -36,6 +39,8 @@ class Session:
         """The last utterance ended before its text was complete: the rest of its text is ignored."""
         self._cancelled = False
         """An utterance was cancelled before its text was complete: its ``input.done`` may still arrive."""
+        self._announces_end = False
+        self._closing = False
 
     async def accept(self) -> None:
         """Accept the WebSocket. Raises ClientDisconnected."""
@@ -68,11 +73,12 @@ class Session:
         receiving: asyncio.Task[Message] | None = None
         try:
             async with asyncio.timeout(self._limits.live_seconds) as end:
-                while True:
+                while not (self._closing and self._current is None):
                     receiving = receiving or asyncio.create_task(self._receive())
                     if await self._wait(receiving):
                         message, receiving = receiving.result(), None
                         await self._handle(message)
+            await self.close(_NORMAL)
         except TimeoutError:
             if not end.expired():
                 raise
@@ -99,24 +105,32 @@ class Session:
         if current is not None and current.task in done:
             current.task.result()
             self._current, self._ended_early = None, not current.complete
+            if current.complete:
+                await self._announce_end(current.number)
         return receiving in done
 
     async def _handle(self, message: Message) -> None:
         match message:
-            case Configure(body):
+            case Configure(body, announces_end):
                 if self._current is not None:
                     text = (
                         "session.config is not allowed during an utterance: wait for audio.done, or send cancel first"
                     )
                     raise ApiError(text, param="type")
                 self._services.model(body.model)
-                self._body = body
+                self._body, self._announces_end = body, announces_end
             case Text(piece):
                 self._cancelled = False
                 if not self._ended_early:
                     self._utterance().add(piece)
             case Done():
+                if self._ended_early:
+                    await self._announce_end(self._utterance_count - 1)
                 self._finish()
+            case Close():
+                self._closing = True
+                if self._current is not None and not self._current.complete:
+                    self._finish()
             case Cancel():
                 await self._cancel_current()
 
@@ -148,7 +162,12 @@ class Session:
         current, self._current = self._current, None
         self._cancelled = not current.complete
         await current.cancel()
-        await self.send_event({"type": "audio.done", "finish_reason": "cancelled", "usage": None})
+        await self.send_event({"type": "audio.done", **current.index, "finish_reason": "cancelled", "usage": None})
+
+    async def _announce_end(self, number: int) -> None:
+        """Tell a client of vllm-omni that all audio of an utterance was sent."""
+        if self._announces_end:
+            await self.send_event({"type": "session.done", "utterance_index": number, "total_sentences": 1})
 
     async def _receive(self) -> Message:
         incoming = await self._socket.receive()

@@ -88,7 +88,10 @@ class Receiver(Protocol):
 
 
 class LiveUtterance:
-    """Synthesizes speech while text is added. It ends when ``task`` is done; ``task`` raises its failures."""
+    """Synthesizes speech while text is added. It ends when ``task`` is done; ``task`` raises its failures.
+
+    number: its position in the session, from 0.
+    """
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class LiveUtterance:
     ) -> None:
         self._body, self._model, self._services = body, model, services
         self._session, self._receiver, self._client = session, receiver, client
+        self.number = number
         self._record = session.part_record(number)
         self._record.characters, self._record.speed = 0, body.speed
         self._input = LiveInput(body, model.info, model.text, model.limits.max_input_chars, self._record)
@@ -115,6 +119,11 @@ class LiveUtterance:
         self._live_stream: LiveStream | None = None
         self.task = asyncio.create_task(self._synthesize())
         self.task.add_done_callback(self._record_outcome)
+
+    @property
+    def index(self) -> dict[str, int]:
+        """Its number in the session, as fields of events. vllm-omni counts sentences, too; here each has one."""
+        return {"utterance_index": self.number, "sentence_index": 0}
 
     @property
     def complete(self) -> bool:
@@ -186,8 +195,10 @@ class LiveUtterance:
 
     async def _send(self, utterance: Utterance, ticket: AdmissionTicket) -> None:
         start: dict[str, Any] = {
+            **self.index,
             "format": self._body.response_format,
             "sample_rate": utterance.sample_rate,
+            "channels": 1,
             "request_id": self._record.id,
         }
         if self._body.ignored:
@@ -201,4 +212,4 @@ class LiveUtterance:
                 await self._receiver.send_event(words_event(words))
         async for words in utterance.remaining_words():
             await self._receiver.send_event(words_event(words))
-        await self._receiver.send_event({"type": "audio.done", **utterance.completion_fields()})
+        await self._receiver.send_event({"type": "audio.done", **self.index, **utterance.completion_fields()})

@@ -35,6 +35,7 @@ CLIENT_FIELDS = frozenset(
         "streaming_quality",
         "streaming_strategy",
         # vllm-omni, sglang-omni and mlx-audio
+        "split_granularity",
         "stage_params",
         "stream_audio",
         "stream_codec_output",
@@ -98,6 +99,11 @@ def own_names(fields: dict[str, Any]) -> dict[str, Any]:
             raise ApiError(message + shown_value(references), param="references", code="invalid_type")
         _set(renamed, "ref_audio", reference.get("audio_path"), "references")
         _set(renamed, "ref_text", reference.get("text"), "references")
+    if renamed.get("word_timestamps", False) in (None, "", False):
+        renamed.pop("word_timestamps", None)
+    elif "word_timestamps" in renamed:
+        message = "word_timestamps is not supported: send timestamp_granularities: ['word']"
+        raise ApiError(message, param="word_timestamps", code="not_supported")
     return renamed
 
 

@@ -71,10 +71,10 @@ class SpeechResponse(Response):
             if not body.stream:
                 return await _whole_response(utterance, body)
             if body.stream_format == "sse":
-                headers = _raw({"Content-Type": CONTENT_TYPE, **_headers(utterance, body)})
+                headers = raw_headers({"Content-Type": CONTENT_TYPE, **audio_headers(utterance, body)})
                 await writer.write(headers, with_pings(speech_events(utterance, record)))
             else:
-                headers = _raw({"Content-Type": utterance.media_type, **_headers(utterance, body)})
+                headers = raw_headers({"Content-Type": utterance.media_type, **audio_headers(utterance, body)})
                 trailer = (FINISH_REASON, lambda: _finish_reason(utterance))
                 await writer.write(headers, utterance.encoded_and_timed(), trailer if accepts_trailers else None)
             return None
@@ -83,11 +83,12 @@ class SpeechResponse(Response):
 async def _whole_response(utterance: Utterance, body: SpeechBody) -> Response:
     """Return a response with the complete audio file, Content-Length and X-Finish-Reason."""
     audio = b"".join([piece async for piece in utterance.encoded_and_timed()])
-    headers = {**_headers(utterance, body), FINISH_REASON: _finish_reason(utterance)}
+    headers = {**audio_headers(utterance, body), FINISH_REASON: _finish_reason(utterance)}
     return Response(audio, media_type=utterance.media_type, headers=headers)
 
 
-def _headers(utterance: Utterance, body: SpeechBody) -> dict[str, str]:
+def audio_headers(utterance: Utterance, body: SpeechBody) -> dict[str, str]:
+    """Return the headers that every response with audio has."""
     return {
         "X-Sample-Rate": str(utterance.sample_rate),
         "X-Channels": "1",
@@ -97,7 +98,8 @@ def _headers(utterance: Utterance, body: SpeechBody) -> dict[str, str]:
     }
 
 
-def _raw(headers: dict[str, str]) -> Headers:
+def raw_headers(headers: dict[str, str]) -> Headers:
+    """Return ``headers`` as ASGI has them."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 

@@ -29,9 +29,11 @@ def serving(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """
     stub = tmp_path_factory.mktemp("uvloop")
     (stub / "uvloop.py").write_text("raise RuntimeError('uvloop is not supported')\n")
+    folder = tmp_path_factory.mktemp("config")
     config = write_config(
-        tmp_path_factory.mktemp("config"),
+        folder,
         pocket,
+        address_file=str(folder / "address"),
         voice_aliases={"alloy": "vivian", "nova": "Ryan", "echo": "speaker of another checkpoint"},
         default_voice="serena",
         own_names=["voice.intranet"],

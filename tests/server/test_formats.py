@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
+import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,6 +95,17 @@ def test_a_complete_wav_declares_its_sizes_and_a_streamed_one_does_not() -> None
     assert struct.unpack_from("<I", whole, 4) == (len(whole) - 8,)
     assert struct.unpack_from("<I", whole, 40) == (len(whole) - 44,)
     assert streamed[44:] == whole[44:] == samples.tobytes()
+
+
+@pytest.mark.parametrize(("kind", "streaming"), [("wav", True), ("wav", False), ("flac", False)])
+def test_soundfile_and_wave_read_a_saved_file_to_its_end(kind: str, streaming: bool, tmp_path: Path) -> None:
+    """They refuse a FLAC file of unknown length, so FLAC is to be requested whole."""
+    samples, path = voice(1), tmp_path / f"saved.{kind}"
+    path.write_bytes(encode(kind, samples, streaming=streaming))
+    np.testing.assert_array_equal(sf.read(path, dtype="int16")[0], samples)
+    if kind == "wav":
+        with wave.open(str(path)) as file:
+            assert file.readframes(2**20) == samples.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def test_the_model_lists_its_capabilities_and_that_it_is_untrained(client: httpx
     assert model["in_context"] is True
     assert model["trained"] is False
     assert "noise" in model["description"]
+    assert model["weights"] in ("exact", "int8", "int4")
+    assert model["real_time_factor"] > 0
     assert client.get("/v1/models/pocket").json() == model
 
 
@@ -55,6 +57,11 @@ def test_the_server_says_that_it_serves_only_once_it_does(serving: Serving) -> N
 
 def test_the_log_says_that_the_checkpoint_is_untrained(serving: Serving) -> None:
     serving.wait_for(r"pocket: .*untrained.*noise")
+
+
+def test_the_log_says_which_weights_were_selected_and_how_to_force_others(serving: Serving) -> None:
+    serving.wait_for(r"auto selects \w+; measured per frame of 80 ms: exact \d+ ms.* Set engine.talker.weights to")
+    serving.wait_for(r"talker.weights: \w+; expected real-time factor of one utterance: \d")
 
 
 @pytest.mark.parametrize("path", ["/health", "/nothing", "/v1/models"])

@@ -14,7 +14,7 @@ import torch
 from engine.checkpoint.folder import Checkpoint
 from engine.config import EngineConfig, TalkerConfig
 from engine.prompt.builder import Prompt, build_prompt
-from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
+from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, WeightFormat
 from engine.talker.base import Sampling, Talker
 from engine.talker.loading import load_native_talker
 from engine.talker.native.talker import NativeTalker
@@ -26,11 +26,13 @@ DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
 bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="results are bit-identical only on a CPU")
 
 
-def native_talker(checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 64) -> NativeTalker:
+def native_talker(
+    checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 64, weights: WeightFormat = "exact"
+) -> NativeTalker:
     config = EngineConfig(
         model=str(checkpoint.folder),
         dtype="float32",
-        talker=TalkerConfig(slots=slots, context=1024, prefill_chunk=prefill_chunk),
+        talker=TalkerConfig(slots=slots, context=1024, prefill_chunk=prefill_chunk, weights=weights),
     )
     return load_native_talker(checkpoint, config, DEVICE)
 

@@ -28,11 +28,17 @@ def test_linear_is_exact_to_float32(half, bias):
 def test_a_row_of_a_linear_is_independent_of_the_others(half):
     weight = weights(160, 64)
     linear = Linear(weight.bfloat16().float() if half else weight)
-    x = weights(33, 64)
+    x = weights(135, 64)
     together = linear(x)
-    for rows in (1, 2, 5, 16):
-        for start in range(0, 33 - rows, rows):
+    for rows in (1, 2, 3, 5, 7, 14, 16, 31, 121, 127):
+        for start in range(0, 136 - rows, rows):
             assert torch.equal(linear(x[start : start + rows]), together[start : start + rows])
+
+
+def test_a_linear_keeps_the_shape_of_its_input():
+    linear = Linear(weights(48, 64))
+    for shape in ((1,), (1, 1), (1, 2), (2, 1), (7,), (0,)):
+        assert linear(torch.ones(*shape, 64)).shape == (*shape, 48)
 
 
 def test_weights_too_large_for_half_precision_are_not_packed():

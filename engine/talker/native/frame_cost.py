@@ -1,0 +1,105 @@
+"""Measures the time of a frame for a model and a weight format, without the model's weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import ceil
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from engine.checkpoint.architecture import TalkerArchitecture, Transformer
+from engine.kernels.linear import Linear, LinearLayer
+from engine.kernels.quantization import GROUP, GroupCodes, RowCodes
+from engine.kernels.quantized_linear import Int4Linear, Int8Linear, supports_int4
+from engine.models.code_predictor import FrameCache
+from engine.models.qwen3 import MakeLinear, Qwen3Stack
+from engine.models.weights import Weights
+from engine.protocol.request import WeightFormat
+
+_BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, "int4": 0.625})
+_CACHE_BYTES = 64 << 20
+"""Bytes of weights to measure, if the model has as many, so that they do not stay in the CPU cache."""
+_SECONDS = 0.06
+"""Minimum time of each measurement."""
+_CPU = torch.device("cpu")
+
+
+@torch.inference_mode()
+def frame_seconds(shape: TalkerArchitecture, name: WeightFormat) -> float:
+    """Return the time that talker and code predictor take for a frame of one utterance, without sampling.
+
+    Runs layers of the model's shape with weights of zero. The values of weights have no influence on the time.
+    """
+    predictor = shape.predictor.transformer
+    steps = shape.codebooks - 1
+    heads = [Linear(torch.zeros(shape.predictor.vocab, predictor.hidden)) for _ in range(steps)]
+    x = torch.ones(1, predictor.hidden)
+    heads_seconds = _fastest(lambda: [head(x) for head in heads])
+    # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
+    return _stack_seconds(shape.transformer, name) + steps * _stack_seconds(predictor, name) + heads_seconds
+
+
+def _stack_seconds(shape: Transformer, name: WeightFormat) -> float:
+    """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
+    tensors = _zero_layer(shape)
+    layer_bytes = sum(tensor.numel() for tensor in tensors.values()) * _BYTES[name]
+    layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
+    measured = replace(shape, layers=layers)
+    names = {f"layers.{index}.{part}": tensor for index in range(layers) for part, tensor in tensors.items()}
+    weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
+    stack = Qwen3Stack(weights, measured, 2, _ZERO_LINEARS[name])
+    attention = FrameCache(measured, 1, 2, _CPU, torch.float32).single(1, 1)
+    x = torch.ones(1, shape.hidden)
+    return _fastest(lambda: stack(x, slice(1, 2), attention)) * shape.layers / layers
+
+
+def _zero_layer(shape: Transformer) -> dict[str, Tensor]:
+    """Return the tensors of a layer. Zeros of such sizes use no memory until they are packed."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    sizes = {
+        "input_layernorm": (shape.hidden,),
+        "post_attention_layernorm": (shape.hidden,),
+        "self_attn.q_norm": (shape.head_dim,),
+        "self_attn.k_norm": (shape.head_dim,),
+        "self_attn.q_proj": (queries, shape.hidden),
+        "self_attn.k_proj": (keys, shape.hidden),
+        "self_attn.v_proj": (keys, shape.hidden),
+        "self_attn.o_proj": (shape.hidden, queries),
+        "mlp.gate_proj": (shape.intermediate, shape.hidden),
+        "mlp.up_proj": (shape.intermediate, shape.hidden),
+        "mlp.down_proj": (shape.hidden, shape.intermediate),
+    }
+    return {f"{name}.weight": torch.zeros(size) for name, size in sizes.items()}
+
+
+def _zero_int8(weight: Tensor) -> LinearLayer:
+    return Int8Linear(RowCodes(torch.zeros(weight.shape, dtype=torch.int8), torch.ones(len(weight))))
+
+
+def _zero_int4(weight: Tensor) -> LinearLayer:
+    if not supports_int4(weight):
+        return Linear(weight)
+    scales = torch.ones(len(weight), weight.shape[1] // GROUP, dtype=torch.bfloat16)
+    return Int4Linear(GroupCodes(torch.zeros(weight.shape, dtype=torch.int8), scales, torch.zeros_like(scales)))
+
+
+_ZERO_LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
+    {"exact": Linear, "int8": _zero_int8, "int4": _zero_int4}
+)
+"""Makes products with zeros, without the time that quantization takes."""
+
+
+def _fastest(call: Callable[[], object]) -> float:
+    """Return the shortest time of a call in this thread, without the time in which other processes had its core."""
+    call()
+    shortest, total = float("inf"), 0.0
+    while total < _SECONDS:
+        began = time.thread_time()
+        call()
+        seconds = time.thread_time() - began
+        shortest, total = min(shortest, seconds), total + seconds
+    return shortest

@@ -1,0 +1,83 @@
+"""Weight formats of the native talker's layers, and the choice of one for ``talker.weights: auto``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+
+from engine.checkpoint.architecture import TalkerArchitecture
+from engine.config import EngineConfig
+from engine.errors import SetupError
+from engine.kernels.linear import Linear
+from engine.kernels.quantized_linear import int4_linear, int4_runs, int8_linear, int8_runs
+from engine.models.qwen3 import MakeLinear
+from engine.protocol.request import FRAME_MS, WeightFormat
+from engine.talker.native.frame_cost import frame_seconds
+
+LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
+    {"exact": Linear, "int8": int8_linear, "int4": int4_linear}
+)
+"""Makes the matrix products of the layers in each format. Heads and projections are always exact."""
+_REAL_TIME = 0.9
+"""Maximum real-time factor with which a format holds real time. The rest is for the HTTP process."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFormats:
+    """The format that ``auto`` selects, and the milliseconds per frame of each format that was measured."""
+
+    selected: WeightFormat
+    frame_ms: Mapping[WeightFormat, float]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.frame_ms.items())
+
+
+def choose_format(config: EngineConfig, shape: TalkerArchitecture, device: torch.device) -> WeightFormat:
+    """Return the format of the configuration. ``auto`` is measured on a CPU, and exact elsewhere.
+
+    Raises SetupError if the configured format needs a CPU or another dtype.
+    """
+    wanted = config.talker.weights
+    in_float32 = device.type == "cpu" and config.dtype != "bfloat16"
+    if wanted in ("int8", "int4") and not in_float32:
+        raise SetupError(
+            f"engine.talker.weights: {wanted} needs a CPU and engine.dtype float32 or auto, but the device is "
+            f"{device.type} and engine.dtype is {config.dtype}: set engine.talker.weights to auto or exact"
+        )
+    if wanted != "auto":
+        return wanted
+    if not in_float32:
+        return "exact"
+    measured = measure_formats(shape)
+    _log.info(
+        "talker.weights: auto selects %s; measured per frame of %.0f ms: %s. Set engine.talker.weights to exact, int8 "
+        "or int4 to force one",
+        measured.selected,
+        FRAME_MS,
+        measured,
+    )
+    return measured.selected
+
+
+def measure_formats(shape: TalkerArchitecture, *, every: bool = False) -> MeasuredFormats:
+    """Measure exact, int8 and int4 until one holds real time, which is selected. If none does, it is the fastest.
+
+    every: measure all formats that have kernels here. This takes under two seconds for the published models.
+    """
+    runs: dict[WeightFormat, bool] = {"exact": True, "int8": int8_runs(), "int4": int4_runs()}
+    measured: dict[WeightFormat, float] = {}
+    selected: WeightFormat | None = None
+    for name in (name for name, available in runs.items() if available):
+        measured[name] = 1000 * frame_seconds(shape, name)
+        if selected is None and measured[name] <= _REAL_TIME * FRAME_MS:
+            selected = name
+        if selected is not None and not every:
+            break
+    fastest: WeightFormat = min(measured, key=lambda name: measured[name])
+    return MeasuredFormats(fastest if selected is None else selected, measured)

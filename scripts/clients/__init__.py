@@ -1,0 +1,1 @@
+"""Runs real client packages against a server: ``make test-clients``."""

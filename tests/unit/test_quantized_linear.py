@@ -1,0 +1,104 @@
+"""Quantized products are close to the exact ones, and each row is independent of the rest of the call."""
+
+import pytest
+import torch
+
+from engine.kernels import quantized_linear
+from engine.kernels.linear import Linear
+from engine.kernels.quantization import quantize_groups, quantize_rows
+from engine.kernels.quantized_linear import int4_linear, int8_linear
+
+MAKE = {"int8": int8_linear, "int4": int4_linear}
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def relative_error(approximate, exact):
+    return ((approximate - exact).norm() / exact.norm()).item()
+
+
+@pytest.fixture
+def without_kernels(monkeypatch):
+    """The operators of quantized products are missing, as on other CPUs and in later versions of torch."""
+    monkeypatch.setattr(quantized_linear, "int8_runs", lambda: False)
+    monkeypatch.setattr(quantized_linear, "int4_runs", lambda: False)
+
+
+@pytest.mark.parametrize(("quantize", "error"), [(quantize_rows, 0.009), (quantize_groups, 0.075)])
+def test_quantized_weights_have_the_documented_error(quantize, error):
+    weight = normal(300, 1024)
+    assert relative_error(quantize(weight).dequantize(), weight) < error
+
+
+@pytest.mark.parametrize("quantize", [quantize_rows, quantize_groups])
+@pytest.mark.parametrize("value", [0.0, 0.375, -2.0])
+def test_equal_weights_are_quantized_without_error(quantize, value):
+    weight = torch.full((4, 64), value)
+    assert torch.allclose(quantize(weight).dequantize(), weight, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("bits", "error"), [("int8", 0.011), ("int4", 0.08)])
+@pytest.mark.parametrize("shape", [(96, 160), (1024, 352)])
+def test_a_product_is_close_to_the_exact_one(bits, error, shape):
+    weight, x = normal(*shape), normal(7, shape[1], seed=1)
+    assert relative_error(MAKE[bits](weight)(x), x @ weight.T) < error
+
+
+def test_an_activation_far_above_the_others_does_not_hide_them():
+    weight, x = normal(64, 512), normal(1, 512, seed=1)
+    x[0, 0] = 1000.0
+    weight[:, 0] = 0.0
+    exact = x.double() @ quantize_rows(weight).dequantize().double().T
+    assert relative_error(int8_linear(weight)(x), exact) < 0.05
+
+
+@pytest.mark.parametrize("bits", MAKE)
+def test_rows_of_zeros_give_zeros(bits):
+    x = torch.stack((torch.zeros(64), torch.ones(64)))
+    y = MAKE[bits](normal(32, 64))(x)
+    assert torch.equal(y[0], torch.zeros(32))
+    assert y[1].abs().min() > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("bits", MAKE)
+def test_a_row_is_independent_of_the_others(bits, threads):
+    linear = MAKE[bits](normal(160, 96))
+    x = normal(33, 96, seed=1) * torch.logspace(-3, 3, 33)[:, None]
+    previous = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        together = linear(x)
+        for rows in (1, 2, 3, 5, 16):
+            for start in range(0, 33 - rows, rows):
+                assert torch.equal(linear(x[start : start + rows]), together[start : start + rows])
+    finally:
+        torch.set_num_threads(previous)
+
+
+@pytest.mark.parametrize("bits", MAKE)
+def test_without_kernels_the_result_is_the_same_except_for_rounding(bits, without_kernels, request):
+    weight, x = normal(48, 64), normal(5, 64, seed=1)
+    fallback = MAKE[bits](weight)
+    assert isinstance(fallback, Linear)
+    request.getfixturevalue("monkeypatch").undo()
+    assert relative_error(fallback(x), MAKE[bits](weight)(x)) < 0.01
+
+
+@pytest.mark.parametrize("shape", [(32, 40), (40, 64)])
+def test_matrices_of_other_shapes_stay_exact_in_four_bits(shape):
+    weight, x = normal(*shape).bfloat16().float(), normal(3, shape[1], seed=1)
+    assert torch.equal(int4_linear(weight)(x), Linear(weight)(x))
+
+
+@pytest.mark.parametrize("runs", [quantized_linear.int8_runs, quantized_linear.int4_runs])
+def test_an_operator_that_fails_is_reported_and_not_used(runs, monkeypatch, caplog):
+    def failing(codes):
+        raise RuntimeError("this operator was removed")
+
+    monkeypatch.setattr(quantized_linear, "Int8Linear", failing)
+    monkeypatch.setattr(quantized_linear, "Int4Linear", failing)
+    assert runs.__wrapped__() is False
+    assert "this operator was removed" in caplog.text
