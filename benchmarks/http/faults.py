@@ -6,8 +6,8 @@ For each number of engines it starts one server. A round injects one fault into 
 requests one after another, and lasts until all engines accept requests again. The faults: SIGKILL, SIGSTOP, and an
 exception at every batch of Code2Wav until the engine is replaced. Prints for each: the requests during the faults, and
 of them those that failed before and after their first audio; requests that were refused (503) because no engine was
-ready; the median and the maximum of the seconds until all engines were ready again; and the file descriptors and
-processes that the server has more than before.
+ready; the median and the maximum of the seconds until all engines were ready again; what the server has more than
+before, such as file descriptors; and the errors by code.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from benchmarks.lib.serving import ROOT, running_server, supervisor_process
 _TIMEOUT_S = 300.0
 _POLL_S = 0.05
 _SPEECH = "/v1/audio/speech"
-_STALL_S = 8.0
 _TEXTS = ("Good morning.", "The train is late again.", "We will meet at noon, as we do every day.")
+_HEADER = """\
+| engines | fault | rounds | requests | lost before audio | cut | refused | recovery, s: median / max | left | errors |
+|---|---|---|---|---|---|---|---|---|---|"""
 _PROGRAM = ("tests.faults.breakable",)
 
 
@@ -54,6 +56,8 @@ class Outcomes:
     refused: int = 0
     recovery_s: list[float] = field(default_factory=list)
     left_behind: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    """Number of failed requests, by error code."""
 
     def row(self) -> str:
         """Return the row of the table."""
@@ -61,7 +65,8 @@ class Outcomes:
         times = f"{statistics.median(self.recovery_s):.1f} / {max(self.recovery_s):.1f}"
         left = ", ".join(f"{count:+d} {name}" for name, count in self.left_behind.items() if count) or "nothing"
         cells = (self.engines, self.fault, len(self.recovery_s), sent, self.lost_before_audio, self.cut, self.refused)
-        return f"| {' | '.join(map(str, cells))} | {times} | {left} |"
+        errors = ", ".join(f"{code}: {count}" for code, count in sorted(self.errors.items())) or "none"
+        return f"| {' | '.join(map(str, cells))} | {times} | {left} | {errors} |"
 
 
 class Load:
@@ -73,6 +78,7 @@ class Load:
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(clients)]
         self.counts: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
 
     def __enter__(self) -> Load:
         for thread in self._threads:
@@ -92,28 +98,29 @@ class Load:
     def _run(self, number: int) -> None:
         with httpx.Client(base_url=self._address, timeout=_TIMEOUT_S) as client:
             while not self._stop.is_set():
-                outcome = _outcome(client, _TEXTS[number % len(_TEXTS)])
+                outcome, code = _outcome(client, _TEXTS[number % len(_TEXTS)])
                 with self._lock:
                     self.counts[outcome] += 1
+                    self.errors.update([code] if code else [])
                 if outcome == "refused":
                     time.sleep(_POLL_S)
                 number += 1
 
 
-def _outcome(client: httpx.Client, text: str) -> str:
-    """Stream one request. Return what became of it, as the name of a field of ``Outcomes``."""
+def _outcome(client: httpx.Client, text: str) -> tuple[str, str | None]:
+    """Stream one request. Return what became of it, as the name of a field of ``Outcomes``, and its error code."""
     begun = False
     try:
         with client.stream("POST", _SPEECH, json={"input": text, "response_format": "pcm"}) as response:
             if response.status_code != 200:
                 code = json.loads(response.read())["error"]["code"]
                 refused = response.status_code == 503 and code != "engine_lost"
-                return "refused" if refused else "lost_before_audio"
+                return ("refused" if refused else "lost_before_audio"), code
             for _ in response.iter_raw():
                 begun = True
-    except httpx.HTTPError:
-        return "cut" if begun else "lost_before_audio"
-    return "completed"
+    except httpx.HTTPError as error:
+        return ("cut" if begun else "lost_before_audio"), type(error).__name__
+    return "completed", None
 
 
 def _kill(engine: psutil.Process, broken: Path) -> None:
@@ -152,6 +159,7 @@ def measure(address: str, engines: int, fault: str, clients: int, rounds: int, b
         load.wait_for_requests(clients)
     for name, count in load.counts.items():
         setattr(outcomes, name, count)
+    outcomes.errors = dict(load.errors)
     after = _resources(http)
     outcomes.left_behind = {name: after[name] - count for name, count in before.items()}
     return outcomes
@@ -190,8 +198,8 @@ def _wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(_POLL_S)
 
 
-def _write_config(folder: Path, model: Path, engines: int) -> Path:
-    engine = {"model": str(model), "device": "cpu", "threads": 1, "stall_seconds": _STALL_S}
+def _write_config(folder: Path, model: Path, engines: int, stall_seconds: float) -> Path:
+    engine = {"model": str(model), "device": "cpu", "threads": 1, "stall_seconds": stall_seconds}
     config = folder / f"{engines}.yaml"
     models = [{"name": "faults", "replicas": engines, "engine": engine}]
     config.write_text(yaml.safe_dump({"models": models}))
@@ -206,19 +214,17 @@ def main() -> None:
     parser.add_argument("--faults", nargs="+", choices=list(FAULTS), default=list(FAULTS))
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=20, help="number of times that each fault is injected")
+    parser.add_argument("--stall-seconds", type=float, default=20.0, help="engine.stall_seconds of the servers")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     args = parser.parse_args()
     print("{cpu}; Python {python}, torch {torch}".format(**machine()))
-    print(
-        "| engines | fault | rounds | requests | lost before audio | cut | refused | recovery, s: median / max | left |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    print(_HEADER, flush=True)
     results: list[Outcomes] = []
     for engines in args.engines:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             os.environ["BROKEN_PARTS"] = name
-            config = _write_config(folder, args.model.resolve(), engines)
+            config = _write_config(folder, args.model.resolve(), engines, args.stall_seconds)
             with running_server(config, folder / "log", program=_PROGRAM) as (address, _):
                 _wait_until_up(address, engines)
                 for fault in args.faults:
