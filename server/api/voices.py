@@ -40,9 +40,7 @@ _FIELDS = {
     "model": "the model that makes the voice; default: the first one that clones voices",
     "shared": "with several API keys: true stores the voice for all keys, false (default) for this key only",
 }
-ModelName = Annotated[
-    str | None, Query(alias="model", max_length=256, description="name of a model; default: the first one")
-]
+ModelName = Annotated[str | None, Query(alias="model", description="name of a model; default: the first one")]
 _EXAMPLE = {"voices": [{"voice": "ava", "weight": 0.7}, {"voice": "emma", "weight": 0.3}], "name": "ava-emma"}
 _CREATION_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
@@ -76,7 +74,7 @@ async def list_voices(request: Request, services: ServicesOf, model_name: ModelN
 @router.post(
     "",
     response_model=StoredVoiceCard,
-    responses=errors(*_CREATION_ERRORS, 409, 507),
+    responses=errors(*_CREATION_ERRORS, 404, 409, 507),
     openapi_extra=form_of(_FIELDS, required=["name"]),
 )
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:
@@ -111,7 +109,7 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
 @router.post(
     "/embedding",
     response_model=VoiceEmbedding,
-    responses=errors(*_CREATION_ERRORS),
+    responses=errors(*_CREATION_ERRORS, 404),
     openapi_extra=form_of({"model": _FIELDS["model"]}, required=["audio_sample"]),
 )
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
