@@ -41,9 +41,7 @@ _FIELDS = {
     "model": "the model that makes the voice; default: the first one that clones voices",
     "shared": "with several API keys: true stores the voice for all keys, false (default) for this key only",
 }
-ModelName = Annotated[
-    str | None, Query(alias="model", max_length=256, description="name of a model; default: the first one")
-]
+ModelName = Annotated[str | None, Query(alias="model", description="name of a model; default: the first one")]
 _EXAMPLE = {"voices": [{"voice": "ava", "weight": 0.7}, {"voice": "emma", "weight": 0.3}], "name": "ava-emma"}
 _CREATION_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
