@@ -87,7 +87,7 @@ def _require(module: str, extra: str) -> None:
 def create_listeners(settings: Settings, sockets: Sockets, connections: ConnectionTable) -> list[Listener]:
     """Return the listeners beside HTTP. connections: the open connections of the server.
 
-    Call it in the HTTP process: gRPC does not survive a fork. 
+    Call it in the HTTP process: gRPC does not survive a fork.
     """
     listeners: list[Listener] = []
     if sockets.grpc is not None:
