@@ -22,9 +22,9 @@ from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 
 _BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, "int4": 0.625})
-_CACHE_BYTES = 64 << 20
+_CACHE_BYTES = 40 << 20
 """Bytes of weights to measure, if the model has as many, so that they do not stay in the CPU cache."""
-_SECONDS = 0.06
+_SECONDS = 0.03
 """Minimum time of each measurement."""
 _CPU = torch.device("cpu")
 

@@ -68,7 +68,7 @@ def choose_format(config: EngineConfig, shape: TalkerArchitecture, device: torch
 def measure_formats(shape: FrameShape, *, every: bool = False) -> MeasuredFormats:
     """Measure exact, int8 and int4 until one holds real time, which is selected. If none does, it is the fastest.
 
-    every: measure all formats that have kernels here. This takes under two seconds for the published models.
+    every: measure all formats that have kernels here. For the published models this takes two to four seconds.
     """
     runs: dict[WeightFormat, bool] = {"exact": True, "int8": int8_runs(), "int4": int4_runs()}
     measured: dict[WeightFormat, float] = {}
