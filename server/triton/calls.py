@@ -50,7 +50,7 @@ def caller_of(context: ServicerContext, keys: Keys) -> Caller:
     metadata = {str(name): value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
     peer = _PEER.fullmatch(unquote(context.peer()))
     client = address_key(peer["host"].strip("[]")) if peer else "local"
-    if not len(keys):
+    if not keys.required:
         return Caller(client, None, None, metadata)
     sent = bearer_key(metadata.get("authorization", ""))
     key = None if sent is None else keys.identify(sent)
