@@ -495,3 +495,13 @@ async def test_a_value_that_its_type_cannot_hold_is_refused() -> None:
     described.contents.int_contents.append(300)
     with pytest.raises(ApiError, match="INT8 cannot hold"):
         input_tensors(sent)
+
+
+async def test_the_message_of_a_caller_without_a_key_is_not_read(server: ListeningServer) -> None:
+    """A message that is too large has another status once it is read."""
+    too_large = bytes(17 * 1024 * 1024)
+    async with asyncio.timeout(TIMEOUT), grpc.aio.insecure_channel(address_of(server)) as channel:
+        for status, metadata in (("UNAUTHENTICATED", ()), ("RESOURCE_EXHAUSTED", (*AUTHORIZED.items(),))):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(too_large, metadata=metadata)
+            assert refused.value.code().name == status
