@@ -108,10 +108,12 @@ async def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     return Client.started
 
 
-async def pool_of(clients: list[Client], size: int, capacities: list[float] | None = None) -> EnginePool:
+async def pool_of(
+    clients: list[Client], size: int, capacities: list[float] | None = None, keep_alive: float = -1
+) -> EnginePool:
     config = EngineConfig(model="m", talker=TalkerConfig(slots=4))
     on_capacity = (lambda fraction: None) if capacities is None else capacities.append
-    pool = EnginePool([config] * size, load_seconds=0.1, on_capacity=on_capacity)
+    pool = EnginePool([config] * size, load_seconds=0.1, keep_alive=keep_alive, on_capacity=on_capacity)
     await pool.start()
     async with asyncio.timeout(20):
         while len(clients) < size:
@@ -168,6 +170,32 @@ async def test_new_requests_are_refused_while_no_engine_accepts_them(clients: li
         pool.check_accepting()
     with pytest.raises(EngineUnavailable, match=r"no engine was ready within 0\.1 s"):
         await anext(pool.submit(spoken("ryan")))
+    await pool.close()
+
+
+async def test_engines_are_not_unloaded_while_one_prepares_a_recording(
+    clients: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording is resampled before it is a request of its engine."""
+    voice = Voice(np.ones(4, np.float32))
+    resampled = asyncio.Event()
+
+    async def encode(client: Client, *_: object, **__: object) -> Voice:
+        await resampled.wait()
+        assert not client.closed
+        return voice
+
+    monkeypatch.setattr(Client, "encode_reference", encode, raising=False)
+    pool = await pool_of(clients, 1, keep_alive=0)
+    clients[0].become("ready")
+    encoding = asyncio.create_task(pool.encode_reference(np.zeros(8, np.float32), 16_000, codes=False))
+    await asyncio.sleep(0)
+    pool._watch_idle()
+    await asyncio.sleep(0)
+    resampled.set()
+    assert await encoding is voice
+    pool._watch_idle()
+    assert pool.engines["0"].state is None
     await pool.close()
 
 
