@@ -16,7 +16,7 @@ _OPEN_CALLS = ("/ServerLive", "/ServerReady")
 """Calls that need no key, as ``/health`` and ``/ready``. Their messages are empty."""
 
 
-class KeyInterceptor(ServerInterceptor):  # type: ignore[misc]
+class KeyInterceptor(ServerInterceptor):
     """Ends calls that send none of ``keys``. Otherwise callers without a key could fill the memory with messages."""
 
     def __init__(self, keys: Keys) -> None:
