@@ -153,6 +153,7 @@ def failed_runs(
     return output, run_all({arguments: [*common, *arguments.split()] for arguments in FAILING_ARGUMENTS})
 
 
+@pytest.mark.timeout(300)  # the fixture runs all commands
 @pytest.mark.parametrize("arguments", FAILING_ARGUMENTS)
 def test_a_failing_say_prints_one_line_and_exits_with_1(
     failed_runs: tuple[Path, dict[str, subprocess.CompletedProcess[str]]], arguments: str

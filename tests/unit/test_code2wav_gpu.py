@@ -31,8 +31,8 @@ TIMEOUT = 20
 FRAMES = 40
 ROWS = 5
 SIZES = captured_sizes(ROWS, max_chunk_frames=6, max_batch_frames=24)
-EXACT = 1e-5
-"""Tolerance for another order of sums."""
+EXACT = 2e-5
+"""Tolerance for another order of float32 sums: 1.1e-5 on a CPU without AVX-512."""
 STEP = 1 / 32767
 
 
