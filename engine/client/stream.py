@@ -12,11 +12,14 @@ from engine.protocol.messages import pack_text_delta
 from engine.protocol.request import AudioChunk, Completion
 from engine.transfer import Kind, LinkFull, Record, TransferError
 
+BUSY = "engine_busy"
+"""Error code of requests that do not fit in the engine's request queue."""
+
 
 def unreachable_error(error: TransferError) -> EngineUnavailable:
     """Return the error for a caller whose record could not be sent to the engine."""
     if isinstance(error, LinkFull):
-        return EngineUnavailable(f"the engine's request queue is full: {error}; retry later", code="engine_busy")
+        return EngineUnavailable(f"the engine's request queue is full: {error}; retry later", code=BUSY)
     return EngineUnavailable(f"the engine cannot be reached: {error}; retry later")
 
 

@@ -57,7 +57,7 @@ class EnginePool:
         self._unheard: dict[PoolMember, set[PooledStream]] = {member: set() for member in self._members}
         self._changed = asyncio.Event()
         self._info: EngineInfo | None = None
-        self._waiting = 0
+        self._waiting = self._calls = 0
         self._used_at = time.monotonic()
         self._unload_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -219,10 +219,13 @@ class EnginePool:
 
     async def _call(self, call: Callable[[EngineClient], Awaitable[T]]) -> T:
         """Return the result of ``call`` for the engine with the fewest requests, or of another one if that is lost."""
+        self._calls += 1
         try:
             return await call(await self._available_client(moved=False))
         except EngineFailed:
             return await call(await self._available_client(moved=True))
+        finally:
+            self._calls -= 1
 
     async def _available_client(self, *, moved: bool) -> EngineClient:
         def available() -> EngineClient | None:
@@ -289,7 +292,11 @@ class EnginePool:
         if self._keep_alive < 0 or self._closed:
             return
         now = time.monotonic()
-        if self._waiting or any(each.load or each.state not in (None, "ready") for each in self._members):
+        if (
+            self._waiting
+            or self._calls
+            or any(each.load or each.state not in (None, "ready") for each in self._members)
+        ):
             self._used_at = now
         elif now - self._used_at >= self._keep_alive:
             for member in self._members:

@@ -6,8 +6,8 @@ import logging
 from collections import deque
 from typing import NamedTuple, Protocol, Self
 
-from engine.client.stream import SpeechStream
-from engine.errors import EngineError, EngineFailed, PoisonRequest
+from engine.client.stream import BUSY, SpeechStream
+from engine.errors import EngineError, EngineFailed, EngineUnavailable, PoisonRequest
 from engine.pool.member import PoolMember
 from engine.protocol.engine import OnEngine
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SpeechRequest
@@ -97,8 +97,13 @@ class PooledStream:
         """Append text to a live request; ``last`` ends the text. Never waits. Raises EngineUnavailable."""
         if not self._heard:
             self._texts.append((piece, last))
-        if self._stream is not None:
-            self._stream.append(piece, last=last)
+        try:
+            if self._stream is not None:
+                self._stream.append(piece, last=last)
+        except EngineUnavailable as error:
+            if self._heard or error.code == BUSY:
+                raise
+            # The engine process has ended, and the stream is about to move with all text.
 
     def cancel(self) -> None:
         """Abort the utterance. No-op once it has ended."""
@@ -113,8 +118,12 @@ class PooledStream:
         """Submit the request to an engine, with the appended text. Return None when no engine can take it now."""
         placement = self._dispatcher.place(self._request, moved=self._failures > 0)
         if placement is not None:
-            for piece, last in self._texts:
-                placement.stream.append(piece, last=last)
+            try:
+                for piece, last in self._texts:
+                    placement.stream.append(piece, last=last)
+            except EngineUnavailable:
+                placement.stream.cancel()
+                raise
         return placement
 
     def move(self) -> None:

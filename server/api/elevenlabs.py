@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from server.api.json_body import JsonBytes
-from server.errors import ApiError, shown
+from server.errors import ApiError, shown, shown_value
 from server.http.clients import client_of
 from server.http.disconnect import cancel_on_disconnect
 from server.request_models.base import unknown_parameter
@@ -121,8 +121,8 @@ def _speech_fields(given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(settings := given.get("voice_settings"), dict) and "speed" in settings:
         fields["speed"] = settings["speed"]
     normalization = given.get("apply_text_normalization") or "auto"
-    if normalization not in _NORMALIZATION:
-        message = f"apply_text_normalization must be 'auto', 'on' or 'off', got '{shown(str(normalization))}'"
+    if not isinstance(normalization, str) or normalization not in _NORMALIZATION:
+        message = f"apply_text_normalization must be 'auto', 'on' or 'off', got {shown_value(normalization)}"
         raise ApiError(message, param="apply_text_normalization")
     return {**fields, "normalize": _NORMALIZATION[normalization]}
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from server.api.json_body import JsonBytes
+from server.errors import ApiError, shown_value
 from server.request_models.base import unknown_parameter
 from server.request_models.field_names import unknown_fields
 from server.request_models.json_object import parse_body, parse_json_object
@@ -32,6 +33,14 @@ def _parse(raw: bytes, settings: Settings) -> SpeechBody:
     for name in ("stream_format", "timestamp_granularities"):
         if name in fields:
             raise unknown_parameter(name, ())
-    if fields.pop("return_timestamps", None) in (None, "", True, "true"):
+    if _returns_timestamps(fields.pop("return_timestamps", None)):
         fields["timestamp_granularities"] = ["word"]
     return parse_speech(fields, settings.limits, unknown_fields(settings))
+
+
+def _returns_timestamps(value: object) -> bool:
+    for answer, spellings in ((True, (None, "", True, "true")), (False, (False, "false"))):
+        if value in spellings:
+            return answer
+    message = f"return_timestamps must be true or false, got {shown_value(value)}"
+    raise ApiError(message, param="return_timestamps", code="invalid_type")

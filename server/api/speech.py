@@ -67,3 +67,4 @@ request. It must come before all other routes. The router's own route documents 
 
 by_url = Route(SPEECH, get_speech, methods=["GET"], include_in_schema=False)
 """The route of speech that is requested with a URL, for the setting ``get_speech``."""
+by_url.methods = {"GET"}  # Starlette adds HEAD, which would synthesize speech that no client receives

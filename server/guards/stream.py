@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from engine.errors import EngineFailed
+from engine.errors import EngineFailed, PoisonRequest
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.protocol.samples import has_audible
@@ -119,8 +119,8 @@ class GuardedStream:
                 raise
             self._released = True
             return
-        except EngineFailed:
-            if self._released or self._resubmitted:
+        except EngineFailed as error:
+            if self._released or self._resubmitted or isinstance(error, PoisonRequest):
                 raise
             self._resubmitted = True
             self._record.moves += 1

@@ -15,16 +15,23 @@ log = logging.getLogger("sonant")
 
 _POLL_SECONDS = 0.5
 """Interval at which the key file is checked. A change is used once the file has been the same for this long."""
-_FileState = tuple[int, int, int, int] | None
+FileState = tuple[int, int, int, int] | None
+"""What changes when the key file does; None if it does not exist."""
 
 
 class Keys:
-    """The valid API keys of one server. ``replace`` changes them at runtime."""
+    """The valid API keys of one server. ``replace`` changes them at runtime.
 
-    def __init__(self, keys: Iterable[ApiKey] = ()) -> None:
+    required: whether requests need a key, because there were keys at the start. Revoking all of them changes nothing.
+    file_state: the state of the key file just before it was read.
+    """
+
+    def __init__(self, keys: Iterable[ApiKey] = (), file_state: FileState = None) -> None:
         self._keys: dict[bytes, ApiKey] = {}
         self._owners: dict[str, ApiKey] = {}
         self.replace(keys)
+        self.required = bool(self._keys)
+        self.file_state = file_state
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -57,10 +64,11 @@ def load_keys(settings: Settings) -> Keys:
 
     Raises SettingsError or OSError; their messages contain no key.
     """
+    state = None if settings.keys_file is None else _state(settings.keys_file)
     keys = _read_keys(settings)
     if settings.keys_file is not None and len(keys) == int(bool(_api_key(settings))):
         raise SettingsError(f"keys_file: {settings.keys_file} contains no key; add one with 'sonant keys add'")
-    return Keys(keys)
+    return Keys(keys, state)
 
 
 def _read_keys(settings: Settings) -> list[ApiKey]:
@@ -84,7 +92,7 @@ async def follow_key_file(keys: Keys, settings: Settings) -> None:
     path = settings.keys_file
     if path is None:
         return
-    used = previous = await asyncio.to_thread(_state, path)
+    used = previous = keys.file_state
     while True:
         await asyncio.sleep(_POLL_SECONDS)
         state = await asyncio.to_thread(_state, path)
@@ -103,8 +111,7 @@ async def _reload(keys: Keys, settings: Settings) -> None:
         log.info("the key file has changed: %d API keys are valid", len(keys))
 
 
-def _state(path: Path) -> _FileState:
-    """Return what changes when the file does, or None if it does not exist."""
+def _state(path: Path) -> FileState:
     try:
         found = path.stat()
     except OSError:

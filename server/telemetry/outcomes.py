@@ -38,7 +38,11 @@ class Outcomes:
         self._words = 0
 
     def add_running(self, record: RequestRecord) -> None:
-        """Add a request that has arrived. It replaces a running request with the same owner and id."""
+        """Add a speech request that has arrived. It replaces a running request with the same owner and id.
+
+        Marks it as a speech request, so that the observers are notified of its end and it is removed here.
+        """
+        record.speech = True
         self._running[record.owner, record.id] = record
 
     def ended(self, record: RequestRecord) -> None:

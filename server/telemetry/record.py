@@ -97,7 +97,7 @@ class RequestRecord:
     retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
     turns: number of turns of several speakers, if ``input`` was a list.
     live: whether this is a live session, or an utterance of one.
-    other_protocol: whether a speech request came through a listener that does not speak HTTP.
+    speech: whether a route or a listener has accepted it as a speech request, whatever its method and path are.
     model: the name of the served model. engines: the names of its engines that processed the request, in order.
     moves: how often it was submitted again because an engine was lost or failed before its audio was audible.
     """
@@ -135,7 +135,7 @@ class RequestRecord:
     fault: str | None = None
     turns: int | None = None
     live: bool = False
-    other_protocol: bool = False
+    speech: bool = False
     model: str | None = None
     engines: tuple[str, ...] = ()
     moves: int = 0
@@ -158,13 +158,13 @@ class RequestRecord:
             self.key,
             part=True,
             live=self.live,
-            other_protocol=self.other_protocol,
+            speech=self.speech,
         )
 
     @property
     def is_speech(self) -> bool:
         """Whether this is a speech request: single, batch or live session."""
-        return self.other_protocol or (self.method, self.path) in _SPEECH_REQUESTS
+        return self.speech or (self.method, self.path) in _SPEECH_REQUESTS
 
     @property
     def is_session(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import unquote
@@ -13,6 +14,7 @@ from grpc.aio import ServicerContext
 from server.errors import ApiError, Failure
 from server.http.clients import address_key
 from server.http.keys import bearer_key
+from server.keys.key_file import ApiKey
 from server.keys.valid_keys import Keys
 
 _PEER = re.compile(r"ipv[46]:(?P<host>.*):\d+")
@@ -47,17 +49,30 @@ class Caller:
 
 def caller_of(context: ServicerContext, keys: Keys) -> Caller:
     """Return the caller. Raises ApiError 401 if the server has keys, and the call has none of them."""
-    metadata = {str(name): value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+    metadata = text_metadata(context.invocation_metadata())
     peer = _PEER.fullmatch(unquote(context.peer()))
     client = address_key(peer["host"].strip("[]")) if peer else "local"
-    if not len(keys):
+    key = key_of(metadata, keys)
+    if key is None:
         return Caller(client, None, None, metadata)
+    return Caller(key.owner if keys.several else client, key.owner, key.name, metadata)
+
+
+def text_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, str]:
+    """Return the metadata of a call whose values are text."""
+    return {str(name): value for name, value in metadata or () if isinstance(value, str)}
+
+
+def key_of(metadata: Mapping[str, str], keys: Keys) -> ApiKey | None:
+    """Return the key of a call; None on a server without keys. Raises ApiError 401."""
+    if not keys.required:
+        return None
     sent = bearer_key(metadata.get("authorization", ""))
     key = None if sent is None else keys.identify(sent)
     if key is None:
         message = "The API key is missing or not valid: send a valid key as metadata authorization: Bearer KEY."
         raise ApiError(message, status=401, code="invalid_api_key")
-    return Caller(key.owner if keys.several else client, key.owner, key.name, metadata)
+    return key
 
 
 async def abort(context: ServicerContext, failure: Failure) -> NoReturn:

@@ -40,7 +40,7 @@ class Inference:
             caller.client,
             caller.owner,
             caller.key,
-            other_protocol=True,
+            speech=True,
         )
         self.responses = Responses(request.model_name, request.id, ())
 

@@ -9,6 +9,7 @@ from tritonclient.grpc.service_pb2_grpc import add_GRPCInferenceServiceServicer_
 
 from server.listeners.sockets import authority
 from server.services import Services
+from server.triton.authentication import KeyInterceptor
 from server.triton.service import InferenceService
 
 _CLOSE_SECONDS = 1.0
@@ -45,7 +46,11 @@ class TritonListener:
             "grpc.http2.min_ping_interval_without_data_ms": 5_000,
         }
         self._service = InferenceService(services)
-        self._server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=self._max_calls)
+        self._server = grpc.aio.server(
+            interceptors=[KeyInterceptor(services.keys)],
+            options=list(options.items()),
+            maximum_concurrent_rpcs=self._max_calls,
+        )
         add_GRPCInferenceServiceServicer_to_server(self._service, self._server)
         address = authority(self._reserved)
         try:

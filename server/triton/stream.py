@@ -11,6 +11,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse,
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, failure_of
 from server.services import Services
+from server.synthesis.delivery import within
 from server.triton.calls import Caller
 from server.triton.inference import Inference
 
@@ -75,12 +76,15 @@ class InferStream:
         except Exception as error:
             if self._errors_end_stream or not isinstance(error, ApiError | EngineError):
                 raise
-            async with self._writing:
-                await self._context.write(inference.responses.error(failure_of(error)))
+            failed = self._write(inference.responses.error(failure_of(error)))
+            await within(self._services.settings.limits.stalled_seconds, failed)
 
     async def _send(self, response: ModelInferResponse) -> None:
+        await self._write(ModelStreamInferResponse(infer_response=response))
+
+    async def _write(self, response: ModelStreamInferResponse) -> None:
         async with self._writing:
-            await self._context.write(ModelStreamInferResponse(infer_response=response))
+            await self._context.write(response)
 
 
 async def _next(requests: AsyncIterator[ModelInferRequest]) -> ModelInferRequest | None:

@@ -72,7 +72,13 @@ def input_tensors(request: ModelInferRequest) -> dict[str, Tensor]:
 def _from_contents(described: ModelInferRequest.InferInputTensor) -> Tensor:
     contents: InferTensorContents = described.contents
     values = list(getattr(contents, _CONTENTS[described.datatype]))
-    return values if described.datatype == "BYTES" else np.array(values, _DTYPES[described.datatype])
+    if described.datatype == "BYTES":
+        return values
+    try:
+        return np.array(values, _DTYPES[described.datatype])
+    except OverflowError:
+        name = shown(described.name)
+        raise ApiError(f"input {name} has a value that {described.datatype} cannot hold", param=name) from None
 
 
 def _from_raw(name: str, datatype: str, raw: bytes) -> Tensor:

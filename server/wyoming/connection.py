@@ -114,4 +114,4 @@ class Connection:
 
     def _record(self, event: Event, *, live: bool = False) -> RequestRecord:
         request_id = new_request_id()
-        return RequestRecord(request_id, _METHOD, event.type, client=self._client, live=live, other_protocol=True)
+        return RequestRecord(request_id, _METHOD, event.type, client=self._client, live=live, speech=True)

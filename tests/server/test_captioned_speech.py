@@ -52,6 +52,8 @@ def test_a_whole_response_is_one_object(client: httpx.Client, fields: dict[str, 
 def test_refuses_what_the_speech_endpoint_refuses(client: httpx.Client) -> None:
     check(client.post(CAPTIONED, json={**REQUEST, "voice": "af_heart"}), 404, "voice", "voice_not_found")
     check(client.post(CAPTIONED, json={**REQUEST, "stream_format": "sse"}), 400, "stream_format", "unknown_parameter")
+    answer = client.post(CAPTIONED, json={**REQUEST, "return_timestamps": "yes"})
+    check(answer, 400, "return_timestamps", "invalid_type")
     check(client.post(CAPTIONED, json={"voice": "ryan"}), 400, "input", "missing_required_parameter")
 
 

@@ -67,6 +67,11 @@ def test_mp3_is_the_default_format(server: ScriptedServer) -> None:
             "mp3_44100_128",
             (400, "apply_text_normalization", "invalid_value"),
         ),
+        (
+            {"text": TEXT, "apply_text_normalization": ["on"]},
+            "mp3_44100_128",
+            (400, "apply_text_normalization", "invalid_value"),
+        ),
         ({"text": TEXT, "model_id": "other"}, "mp3_44100_128", (404, "model_id", "model_not_found")),
         ({"text": TEXT}, "ulaw_8000", (400, "output_format", "invalid_value")),
         ({"text": TEXT}, "pcm_96000", (400, "output_format", "invalid_value")),

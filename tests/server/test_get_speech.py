@@ -85,3 +85,8 @@ def test_without_the_setting_get_is_a_405_that_names_it(client: httpx.Client) ->
     error = check(answer, 405, None, "method_not_allowed")
     assert "get_speech: true" in error["message"]
     assert answer.headers["allow"] == "POST"
+
+
+def test_head_synthesizes_nothing(server: ScriptedServer) -> None:
+    answer = server.client.head(SPEECH, params={"input": "Hello."})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")

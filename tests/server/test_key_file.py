@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from server.cli.main import app
 from server.errors import ApiError
 from server.keys.key_file import digest_of, key_id, parse_lines
 from server.keys.usage import KeyUsage
-from server.keys.valid_keys import Keys
-from server.settings import SettingsError
+from server.keys.valid_keys import Keys, follow_key_file, load_keys
+from server.settings import SettingsError, load_settings
 from server.telemetry.record import RequestRecord
 
 HASH = "sha256:" + "0" * 64
@@ -114,3 +115,22 @@ def test_a_quota_starts_anew_each_day(file: Path) -> None:
     now += DAY
     with usage.request(owner):
         pass
+
+
+async def test_a_change_between_loading_and_following_the_file_is_used(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.keys.valid_keys._POLL_SECONDS", 0.01)
+    (config := tmp_path / "sonant.yaml").write_text("{}")
+    file.write_text("old-key\n")
+    settings = load_settings(config, {"engine": {"model": "org/model"}, "keys_file": str(file)})
+    keys = load_keys(settings)
+    file.write_text("another-key\n")
+    following = asyncio.create_task(follow_key_file(keys, settings))
+    try:
+        async with asyncio.timeout(20):
+            while keys.identify("another-key") is None:
+                await asyncio.sleep(0.01)
+        assert keys.identify("old-key") is None
+    finally:
+        following.cancel()

@@ -57,7 +57,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
         "single": add(file, "single", "--max-requests", 1),
         "metered": add(file, "metered", "--audio-seconds-per-day", 3),
     }
-    with Scripted(write_config(folder, Path("org/model"), keys_file="keys")) as server:
+    with Scripted(write_config(folder, Path("org/model"), keys_file="keys", get_speech=True)) as server:
         yield Keyed(server.ready(), file, keys)
 
 
@@ -87,6 +87,30 @@ def test_a_key_has_its_seconds_of_audio_a_day_and_no_more(keyed: Keyed) -> None:
         check(refused, 429, None, "insufficient_quota")
         assert 0 < int(refused.headers["Retry-After"]) <= 86_401
         assert other.post(SPEECH, json=speech()).status_code == 200
+
+
+def test_every_route_of_speech_counts_the_audio_and_has_an_outcome(keyed: Keyed) -> None:
+    routes = {
+        "short": "/audio/speech",
+        "eleven": "/v1/text-to-speech/ava",
+        "kokoro": "/dev/captioned_speech",
+        "url": "",
+    }
+    for name in routes:
+        keyed.add(name, "--audio-seconds-per-day", 1)
+    keyed.until_status("url", 200)
+    for name, path in routes.items():
+        with keyed.client(name) as client:
+            for status in (200, 429):
+                headers = {"X-Request-Id": f"{name}-{status}"}
+                if path:
+                    fields = {"text" if name == "eleven" else "input": LONG[:100]}
+                    answer = client.post(path, json=fields, headers=headers)
+                else:
+                    answer = client.get(SPEECH, params={"input": LONG[:100]}, headers=headers)
+                assert answer.status_code == status, answer.text
+                keyed.server.wait_for(f"id={name}-{status} ")
+                assert client.get(f"{SPEECH}/{name}-{status}").json()["status"] == status
 
 
 def test_the_log_and_the_outcome_name_the_key(keyed: Keyed) -> None:

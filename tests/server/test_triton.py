@@ -7,7 +7,8 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import numpy as np
@@ -20,7 +21,14 @@ from tritonclient.utils import InferenceServerException
 
 from engine.errors import EngineUnavailable
 from engine.protocol.request import Voice
+from server.errors import ApiError, ClientDisconnected
+from server.keys.key_file import key_id, plain_key
+from server.keys.valid_keys import Keys
 from server.settings import SettingsError
+from server.triton.calls import Caller, caller_of
+from server.triton.responses import Responses
+from server.triton.stream import InferStream
+from server.triton.tensors import input_tensors
 from tests.server.scripted_listeners import TIMEOUT, ListeningServer, listening_server
 from tests.server.serving import SPEECH
 from tests.support.scripted_engine import ScriptedEngine, Take, info
@@ -438,3 +446,62 @@ async def test_a_port_in_use_is_an_error(
     with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
         async with listening_server(tmp_path, monkeypatch, grpc={"port": port}):
             pass
+
+
+async def test_a_server_whose_keys_are_all_revoked_refuses_every_call() -> None:
+    class Context:
+        def peer(self) -> str:
+            return "ipv4:127.0.0.1:1234"
+
+        def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+            return (("authorization", "Bearer the-key"),)
+
+    keys = Keys([plain_key("the-key")])
+    assert caller_of(cast(Any, Context()), keys).owner == key_id("the-key")
+    keys.replace([])
+    with pytest.raises(ApiError) as refused:
+        caller_of(cast(Any, Context()), keys)
+    assert refused.value.status == 401
+
+
+async def test_a_client_that_does_not_read_an_error_loses_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        responses = Responses("model", "1", ())
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        async def run(self, *_: object) -> None:
+            raise ApiError("the request is invalid")
+
+    class Context:
+        async def write(self, response: object) -> None:
+            await asyncio.Event().wait()
+
+    async def requests() -> AsyncIterator[service_pb2.ModelInferRequest]:
+        yield service_pb2.ModelInferRequest()
+
+    monkeypatch.setattr("server.triton.stream.Inference", Failing)
+    limits = SimpleNamespace(stalled_seconds=0.01, live_idle_seconds=60)
+    services = SimpleNamespace(settings=SimpleNamespace(limits=limits))
+    stream = InferStream(cast(Any, Context()), Caller("c", None, None, {}), cast(Any, services), lambda: False)
+    async with asyncio.timeout(TIMEOUT):
+        with pytest.raises(ClientDisconnected):
+            await stream.run(requests())
+
+
+async def test_a_value_that_its_type_cannot_hold_is_refused() -> None:
+    sent = service_pb2.ModelInferRequest()
+    described = sent.inputs.add(name="seed", datatype="INT8", shape=[1])
+    described.contents.int_contents.append(300)
+    with pytest.raises(ApiError, match="INT8 cannot hold"):
+        input_tensors(sent)
+
+
+async def test_the_message_of_a_caller_without_a_key_is_not_read(server: ListeningServer) -> None:
+    """A message that is too large has another status once it is read."""
+    too_large = bytes(17 * 1024 * 1024)
+    async with asyncio.timeout(TIMEOUT), grpc.aio.insecure_channel(address_of(server)) as channel:
+        for status, metadata in (("UNAUTHENTICATED", ()), ("RESOURCE_EXHAUSTED", (*AUTHORIZED.items(),))):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(too_large, metadata=metadata)
+            assert refused.value.code().name == status

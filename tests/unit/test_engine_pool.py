@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -14,7 +14,9 @@ from engine.config import EngineConfig, TalkerConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
 from engine.pool.pool import EnginePool
 from engine.pool.routing import in_order_of_preference
-from engine.protocol.request import EngineInfo, SpeechRequest, Voice
+from engine.pool.stream import Placement, PooledStream
+from engine.protocol.engine import ignore_engine
+from engine.protocol.request import AudioChunk, EngineInfo, SpeechRequest, Voice
 
 INFO = EngineInfo("m", ("CustomVoice",), ("ryan",), ("english",), None, False, True, 64, "cpu")
 VOICES = [f"voice {number}" for number in range(200)]
@@ -106,10 +108,12 @@ async def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     return Client.started
 
 
-async def pool_of(clients: list[Client], size: int, capacities: list[float] | None = None) -> EnginePool:
+async def pool_of(
+    clients: list[Client], size: int, capacities: list[float] | None = None, keep_alive: float = -1
+) -> EnginePool:
     config = EngineConfig(model="m", talker=TalkerConfig(slots=4))
     on_capacity = (lambda fraction: None) if capacities is None else capacities.append
-    pool = EnginePool([config] * size, load_seconds=0.1, on_capacity=on_capacity)
+    pool = EnginePool([config] * size, load_seconds=0.1, keep_alive=keep_alive, on_capacity=on_capacity)
     await pool.start()
     async with asyncio.timeout(20):
         while len(clients) < size:
@@ -167,3 +171,96 @@ async def test_new_requests_are_refused_while_no_engine_accepts_them(clients: li
     with pytest.raises(EngineUnavailable, match=r"no engine was ready within 0\.1 s"):
         await anext(pool.submit(spoken("ryan")))
     await pool.close()
+
+
+async def test_engines_are_not_unloaded_while_one_prepares_a_recording(
+    clients: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording is resampled before it is a request of its engine."""
+    voice = Voice(np.ones(4, np.float32))
+    resampled = asyncio.Event()
+
+    async def encode(client: Client, *_: object, **__: object) -> Voice:
+        await resampled.wait()
+        assert not client.closed
+        return voice
+
+    monkeypatch.setattr(Client, "encode_reference", encode, raising=False)
+    pool = await pool_of(clients, 1, keep_alive=0)
+    clients[0].become("ready")
+    encoding = asyncio.create_task(pool.encode_reference(np.zeros(8, np.float32), 16_000, codes=False))
+    await asyncio.sleep(0)
+    pool._watch_idle()
+    await asyncio.sleep(0)
+    resampled.set()
+    assert await encoding is voice
+    pool._watch_idle()
+    assert pool.engines["0"].state is None
+    await pool.close()
+
+
+class Engine:
+    """An engine of a ``PooledStream``, and its stream. It fails or ends when a test says so."""
+
+    name = "0"
+
+    def __init__(self, error: EngineUnavailable | None = None) -> None:
+        self.error = error
+        self.texts: list[str] = []
+        self.cancelled = False
+        self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def append(self, piece: str, *, last: bool = False) -> None:
+        if self.error is not None:
+            raise self.error
+        self.texts.append(piece)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    async def __anext__(self) -> AudioChunk:
+        await self.end
+        raise StopAsyncIteration
+
+
+class Engines:
+    """The dispatcher of a ``PooledStream``, with an engine for each time that it is submitted."""
+
+    def __init__(self, *engines: Engine) -> None:
+        self._engines = iter(engines)
+
+    def place(self, request: SpeechRequest, *, moved: bool) -> Placement:
+        engine = next(self._engines)
+        return Placement(cast(Any, engine), cast(Any, engine))
+
+    async def wait_to_place(self, stream: PooledStream) -> Placement | None:
+        return stream.place()
+
+    def add_unheard(self, member: object, stream: PooledStream) -> None: ...
+
+    def remove_unheard(self, member: object, stream: PooledStream) -> None: ...
+
+    def wake_waiting(self) -> None: ...
+
+
+async def test_text_that_arrives_while_an_engine_is_lost_moves_with_the_rest() -> None:
+    first, second = Engine(), Engine()
+    stream = PooledStream(Engines(first, second), spoken("ava"), ignore_engine)
+    stream.append("One, ")
+    first.error = EngineUnavailable("the engine cannot be reached")
+    stream.append("two.", last=True)
+    first.end.set_exception(EngineFailed("the engine process ended", code="engine_lost"))
+    second.end.set_result(None)
+    assert [chunk async for chunk in stream] == []
+    assert (first.texts, second.texts) == (["One, "], ["One, ", "two."])
+
+
+async def test_a_request_whose_text_does_not_fit_in_the_next_engine_leaves_it() -> None:
+    full = EngineUnavailable("the engine's request queue is full", code="engine_busy")
+    first, second = Engine(), Engine(full)
+    stream = PooledStream(Engines(first, second), spoken("ava"), ignore_engine)
+    stream.append("One.")
+    first.end.set_exception(EngineFailed("the engine process ended", code="engine_lost"))
+    with pytest.raises(EngineUnavailable, match="full"):
+        await anext(stream)
+    assert second.cancelled

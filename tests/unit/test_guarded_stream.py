@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import EngineFailed
+from engine.errors import EngineFailed, PoisonRequest
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest, Voice
 from server.errors import ApiError
@@ -258,3 +258,24 @@ async def test_a_piece_fails_with_its_engine_the_second_time_or_after_audio_has_
     with pytest.raises(EngineFailed, match="ended unexpectedly"):
         await read(Guard(engine, RequestRecord("r")).submit(request(realtime=realtime)))
     assert len(engine.streams) == len(scripts)
+
+
+async def test_a_request_that_two_engines_were_lost_with_is_not_submitted_again() -> None:
+    class PoisonedStream:
+        def __aiter__(self) -> PoisonedStream:
+            return self
+
+        async def __anext__(self) -> AudioChunk:
+            raise PoisonRequest("two engines were lost")
+
+    class PoisonedEngine(ScriptedEngine):
+        submitted = 0
+
+        def submit(self, request: SpeechRequest, **_: Any) -> Any:
+            self.submitted += 1
+            return PoisonedStream()
+
+    engine = PoisonedEngine()
+    with pytest.raises(PoisonRequest):
+        await read(Guard(engine, RequestRecord("r")).submit(request()))
+    assert engine.submitted == 1
