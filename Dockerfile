@@ -21,7 +21,8 @@ write('torch.txt', [each for each in needed if each.startswith('torch')]); \
 write('requirements.txt', needed); \
 write('requirements-vllm.txt', needed + project['optional-dependencies']['vllm'])"
 
-# The script installs the CPU build of torch, from pip's index if that has it, else from PyTorch's.
+# The script installs the CPU build of torch, from pip's index if that has it, else from PyTorch's. Its headers, tests
+# and test programs are removed.
 FROM base AS dependencies-cpu
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
@@ -31,9 +32,9 @@ COPY scripts/install_torch.py ./
 RUN python3 -m venv /opt/sonant \
  && python install_torch.py --build cpu --requirement "$(cat torch.txt)" \
  && pip install -r requirements.txt \
- && python -c "import torch; assert not torch.version.cuda, 'this is a CUDA build of torch: see the output above'" \
- && rm -rf /opt/sonant/lib/python3*/site-packages/torch/bin /opt/sonant/lib/python3*/site-packages/torch/include \
-      /opt/sonant/lib/python3*/site-packages/torch/test
+ && (cd /opt/sonant/lib/python3*/site-packages/torch && rm -rf include test \
+ && find bin -type f ! -name torch_shm_manager -delete) \
+ && python -c "import torch; assert not torch.version.cuda, 'this is a CUDA build of torch: see the output above'"
 
 # vLLM names the torch that it was built with, and may compile with torch's headers.
 FROM base AS dependencies-cuda
@@ -43,8 +44,8 @@ ARG PIP_FIND_LINKS
 COPY --from=requirements /app/*.txt ./
 RUN python3 -m venv /opt/sonant \
  && pip install -r requirements-vllm.txt \
- && python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'" \
- && rm -rf /opt/sonant/lib/python3*/site-packages/torch/test
+ && rm -rf /opt/sonant/lib/python3*/site-packages/torch/test \
+ && python -c "import torch; assert torch.version.cuda, 'this is a CPU build of torch'"
 
 # The code, in a folder of its own. The environment here is empty: it is the one that runs the sonant command.
 FROM base AS code
@@ -61,8 +62,8 @@ RUN pip install --no-deps --target /opt/code .
 FROM base AS runtime
 RUN useradd --create-home --uid 10001 sonant \
  && install -d -m 700 -o sonant /var/lib/sonant /var/lib/sonant/voices /var/cache/sonant
-# docker stop kills the container after 10 s, so requests in flight get 8 s: docs/guides/deploy.md
-ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code SONANT_HOST=0.0.0.0 SONANT_LIMITS__DRAIN_SECONDS=8 \
+# docker stop kills the container after 10 s, so requests in flight get 7 s: docs/guides/deploy.md
+ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code SONANT_HOST=0.0.0.0 SONANT_LIMITS__DRAIN_SECONDS=7 \
     SONANT_ADDRESS_FILE=/dev/shm/sonant.address SONANT_VOICES__FOLDER=/var/lib/sonant/voices HF_HOME=/var/cache/sonant
 VOLUME /var/lib/sonant/voices /var/cache/sonant
 WORKDIR /var/lib/sonant

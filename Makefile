@@ -19,10 +19,10 @@ VLLM_VENV ?= .venv-vllm
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 VLLM_REQUIREMENTS := tests/vllm/requirements.txt
 JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-bare.txt
-SHELL_SCRIPTS := scripts/tts-stream scripts/train_pocket/run.sh .ci/run
+SHELL_SCRIPTS := scripts/tts-stream scripts/image_check.sh scripts/install_check.sh scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest test-vllm test-clients judge docs install clean
+.PHONY: help serve test lint format pytest test-vllm install-check image-check test-clients judge docs install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
@@ -30,7 +30,9 @@ help:
 	@echo "make lint     ruff, mypy, import contracts, shellcheck"
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
-	@echo "make test-clients  real client packages against a server (their environments: .clients/, 3 GB; needs npm)"
+	@echo "make install-check  build the wheel, install it in an empty environment, and speak"
+	@echo "make image-check  build the CPU image, run it, and stop it while it speaks (needs buildah and podman)"
+	@echo "make test-clients  real client packages against a server (their environments: .clients/, 2 GB; needs npm)"
 	@echo "make judge    how well CHECKPOINT=$(CHECKPOINT) speaks, and how fast (ARGS=--quick; weights: .judge/)"
 	@echo "make docs     the site of docs/, into build/docs"
 	@echo "make format   let ruff mend and format the code"
@@ -58,6 +60,12 @@ pytest: $(INSTALLED_TEST)
 
 test-vllm: $(INSTALLED_VLLM)
 	$(VLLM_VENV)/bin/python -m pytest tests/vllm $(ARGS)
+
+install-check:
+	PYTHON=$(PYTHON) scripts/install_check.sh
+
+image-check:
+	scripts/image_check.sh
 
 test-clients: $(INSTALLED_TEST)
 	$(BIN)/python -m scripts.clients $(ARGS)

@@ -20,7 +20,7 @@ HEAD = """\
 
 This page lists every setting, for people who run a server.
 
-`sonant serve --config FILE` reads a YAML file. The default is `configs/pocket.yaml`. Environment variables override the file. Command line options (`sonant serve --help`) override both. Relative paths in the file are relative to the file's folder. An unknown key is an error, in the file and in the environment. `sonant doctor` reports what this machine can run.
+`sonant serve --config FILE` reads a YAML file, or an included one by its name (`qwen3-0.6b`). The default is `pocket`, `configs/pocket.yaml` in the repository. Environment variables override the file. Command line options (`sonant serve --help`) override both. Relative paths in the file are relative to the file's folder. An unknown key is an error, in the file and in the environment. `sonant doctor` reports what this machine can run.
 
 ```yaml
 host: 127.0.0.1

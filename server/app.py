@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
@@ -27,10 +27,13 @@ from server.errors import ApiError, ClientDisconnected, failure_of
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
-from server.http.keys import KeyCheck, load_keys
+from server.http.keys import KeyCheck
 from server.http.paths import SPEECH, CanonicalPaths
 from server.http.response_pacing import ResponsePacing
 from server.http.same_origin import SameOriginOnly
+from server.keys.usage import KeyUsage
+from server.keys.valid_keys import follow_key_file, load_keys
+from server.listeners.listener import Listener
 from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
 from server.references.decode import Decoder
@@ -46,6 +49,7 @@ from server.telemetry.outcomes import Outcomes
 from server.telemetry.request_log import RequestLog
 from server.text import frontend
 from server.version import version
+from server.voices.object_cache import open_bucket
 
 if TYPE_CHECKING:
     from server.telemetry.tracing import Tracing
@@ -57,6 +61,7 @@ def create_app(
     settings: Settings,
     on_engine_ready: Callable[[], None] = lambda: None,
     on_engine_failure: Callable[[], None] = lambda: None,
+    listeners: Sequence[Listener] = (),
 ) -> FastAPI:
     """Return the application for ``settings``.
 
@@ -64,6 +69,7 @@ def create_app(
         settings: the settings of the server.
         on_engine_ready: called when the engine is ready for the first time.
         on_engine_failure: called when the engine cannot start at all.
+        listeners: started and closed with the application.
 
     Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
     settings need is not installed.
@@ -74,9 +80,15 @@ def create_app(
         pools = [engine_pool(settings, model, admissions[model.name]) for model in settings.all_models]
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
         decoder = Decoder(settings.limits)
-        several_keys = len(keys) > 1
         served = [
-            served_model(settings, model, pool, decoder.decode, admissions[model.name], several_keys=several_keys)
+            served_model(
+                settings,
+                model,
+                pool,
+                decoder.decode,
+                admissions[model.name],
+                several_keys=lambda: keys.several,
+            )
             for model, pool in zip(settings.all_models, pools, strict=True)
         ]
         app.state.services = Services(
@@ -86,20 +98,28 @@ def create_app(
             voice_creation,
             voice_listing,
             sessions,
+            bodies,
             audio_threads,
             word_threads,
             outcomes,
             metrics,
             observers,
-            several_keys=several_keys,
+            keys,
+            key_usage,
         )
         for pool in pools:
             await pool.start()
+        key_file = asyncio.create_task(follow_key_file(keys, settings))
         startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
         try:
-            yield
+            async with AsyncExitStack() as started:
+                for listener in listeners:
+                    await listener.start(app.state.services)
+                    started.push_async_callback(listener.close)
+                yield
         finally:
             startup.cancel()
+            key_file.cancel()
             await decoder.close()
             await asyncio.gather(*(pool.close() for pool in pools))
             audio_threads.shutdown()
@@ -107,7 +127,10 @@ def create_app(
             for spans in tracing:
                 await asyncio.to_thread(spans.close)
 
+    if settings.voices.url is not None:
+        open_bucket(settings.voices.url)  # fails at startup if it cannot be used
     keys = load_keys(settings)
+    key_usage = KeyUsage(keys)
     limits = settings.limits
     admissions = {model.name: model_admission(settings, model) for model in settings.all_models}
     admission = AdmissionGroup([*admissions.values()])
@@ -118,7 +141,7 @@ def create_app(
     bodies = BodyBudget(limits.max_bodies_bytes, limits.client_share)
     metrics = Metrics(admissions, sessions, bodies)
     tracing = _tracing(settings)
-    observers = RequestObservers((metrics, outcomes, *tracing))
+    observers = RequestObservers((metrics, outcomes, key_usage, *tracing))
     app = DescribedApp(
         title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None
     )

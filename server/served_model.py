@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -87,6 +87,12 @@ class ServedModel:
         except TimeoutError:
             return self.engine.last_stats
 
+    def check_ready(self) -> None:
+        """Raise ApiError while the server drains, and EngineError if no engine was ready yet or none is healthy."""
+        self.admission.check_open()
+        _ = self.info
+        self.engine.check_health()
+
     def state(self) -> Literal["ready", "unloaded", "unavailable"]:
         """Return whether requests are accepted now, and whether they have to wait until the engines are loaded."""
         try:
@@ -143,11 +149,11 @@ def served_model(
     decode: Decode,
     admission: Admission,
     *,
-    several_keys: bool = False,
+    several_keys: Callable[[], bool] = lambda: False,
 ) -> ServedModel:
     """Return the model that ``model``, one of ``settings.all_models``, describes.
 
-    decode: decodes the files of reference recordings. several_keys: whether several API keys are configured.
+    decode: decodes the files of reference recordings. several_keys: returns whether keys of several owners are valid.
     """
     is_default = model.name == settings.all_models[0].name
     return ServedModel(

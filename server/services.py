@@ -10,7 +10,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from engine.errors import EngineError
 from server.errors import ApiError, shown
+from server.http.body_budget import BodyBudget
+from server.keys.usage import KeyUsage
+from server.keys.valid_keys import Keys
 from server.live.sessions import Sessions
 from server.served_model import ServedModel
 from server.settings import Settings
@@ -31,7 +35,7 @@ class Services:
     models: the served models; the first one is the default.
     admission: the admissions of all models.
     aligner_threads: time the words of speech.
-    several_keys: whether several API keys are configured; each key then has its own voices.
+    keys: the valid API keys. If they have several owners, each owner has its own voices.
     created: Unix time of the server's start.
     """
 
@@ -41,12 +45,14 @@ class Services:
     voice_creation: Admission
     voice_listing: Admission
     sessions: Sessions
+    bodies: BodyBudget
     audio_threads: Executor
     aligner_threads: Executor
     outcomes: Outcomes
     metrics: Metrics
     observers: RequestObservers
-    several_keys: bool = False
+    keys: Keys
+    key_usage: KeyUsage
     created: int = field(default_factory=lambda: int(time.time()))
 
     def model(self, name: str | None = None) -> ServedModel:
@@ -83,6 +89,19 @@ class Services:
     def models_with_speaker(self, speaker: str) -> list[str]:
         """Return the names of the models that have a built-in speaker with this name, in any case of letters."""
         return [model.name for model in self.models if model.voices.speaker(speaker) is not None]
+
+    def check_ready(self) -> None:
+        """Raise ApiError while the server drains, and EngineError if a model was never ready, or none is healthy."""
+        self.admission.check_open()
+        failures = []
+        for model in self.models:
+            _ = model.info
+            try:
+                model.engine.check_health()
+            except EngineError as error:
+                failures.append(error)
+        if len(failures) == len(self.models):
+            raise failures[0]
 
     def check_accepting(self, models: Iterable[ServedModel] = ()) -> None:
         """Raise EngineError if no engine of ``models``, by default of all models, accepts requests."""

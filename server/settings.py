@@ -20,6 +20,7 @@ from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
 from server.limits import Limits
+from server.listeners.config import GrpcSettings, WyomingSettings
 from server.model_settings import ModelSettings, check_names
 from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
@@ -119,7 +120,9 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(
         None, description="API key that requests must send. Prefer SONANT_API_KEY to a configuration file."
     )
-    keys_file: Path | None = Field(None, description="File of more API keys, one per line. Text after # is a comment.")
+    keys_file: Path | None = Field(
+        None, description="File of API keys, one per line: see `sonant keys`. The server follows its changes."
+    )
     open_lists: bool = Field(
         False,
         description="Let clients without a key read the lists of models and voices, because some clients send none. "
@@ -145,6 +148,8 @@ class Settings(BaseSettings):
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
     text: TextSettings = Field(default_factory=TextSettings)
+    grpc: GrpcSettings = Field(default_factory=GrpcSettings)
+    wyoming: WyomingSettings = Field(default_factory=WyomingSettings)
 
     @property
     def all_models(self) -> tuple[ModelSettings, ...]:

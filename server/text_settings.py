@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,5 +30,11 @@ class TextSettings(BaseModel):
         default_factory=dict,
         description="Words with their respellings, such as `{SQL: sequel}`, for all requests. An entry in lower case "
         "matches in any case. `pronunciations` of a request takes precedence.",
+    )
+    soundless: Literal["refuse", "silence"] = Field(
+        "refuse",
+        description="What a text gets of which only punctuation, markup, emoji or pauses are left. `refuse`: 400 "
+        "`nothing_to_speak`. `silence`: 0.2 s of silence, or its pauses, for voice agents, whose sentences may be an "
+        "emoji. A list of turns and live text are always refused.",
     )
     name_emoji: bool = Field(False, description="Speak the English names of emoji instead of dropping them.")

@@ -147,17 +147,21 @@ def main() -> None:
     print("{cpu}, {cores} cores; Python {python}".format(**machine()), flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        os.environ[PAUSES] = str(folder / "pauses")
-        np.memmap(folder / "pauses", np.float32, "w+", shape=(1 + MOST_PAUSES,))
         config = folder / "config.yaml"
-        config.write_text(yaml.safe_dump(_settings(folder, max([*args.at_once, *args.bursts, 1]))))
+        config.write_text(yaml.safe_dump(stand_in_settings(folder, max([*args.at_once, *args.bursts, 1]))))
         program = ("benchmarks.lib.stand_in_engine", "server.cli.main")
         with serving.running_server(config, folder / "log", program=program) as (address, _):
             server = processes(serving.supervisor_process().pid)
             measure(RequestSender(address), server, args)
 
 
-def _settings(folder: Path, most: int) -> dict[str, object]:
+def stand_in_settings(folder: Path, most: int) -> dict[str, object]:
+    """Return the settings of a server with ``most`` slots, for ``benchmarks.lib.stand_in_engine``.
+
+    Writes the files that it needs to ``folder``, and sets the environment variable that names one of them.
+    """
+    os.environ[PAUSES] = str(folder / "pauses")
+    np.memmap(folder / "pauses", np.float32, "w+", shape=(1 + MOST_PAUSES,))
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
     write_checkpoint(checkpoint, "0b6-custom_voice")

@@ -25,7 +25,7 @@ def word_errors(folder: Path) -> str:
         turns = Path(temporary) / "turns.tsv"
         lines = [f"{file}\t{' '.join(TURNS[int(file.stem)].split())}\n" for file in sorted(folder.iterdir())]
         turns.write_text("".join(lines), encoding="utf-8")
-        command = [JUDGE_PYTHON, "-m", "scripts.judge.score_files", turns, "--judges", "moonshine"]
+        command = [str(JUDGE_PYTHON), "-m", "scripts.judge.score_files", str(turns), "--judges", "moonshine"]
         printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=_SECONDS).stdout
     scores = [json.loads(line)["moonshine"] for line in printed.splitlines()[:-1]]
     return f"{sum(each['errors'] for each in scores)} of {sum(each['words'] for each in scores)}"

@@ -13,6 +13,8 @@ from starlette.responses import Response
 
 from server.api.json_body import JsonBytes
 from server.errors import ApiError, shown
+from server.http.clients import client_of
+from server.http.disconnect import cancel_on_disconnect
 from server.request_models.base import unknown_parameter
 from server.request_models.field_names import unknown_fields
 from server.request_models.json_object import parse_body, parse_json_object
@@ -20,6 +22,7 @@ from server.request_models.speech import SpeechBody, parse_speech
 from server.services import Services, ServicesOf
 from server.synthesis.speech_response import SpeechResponse
 from server.telemetry.record import RequestRecord
+from server.voices.stored_voice import VoiceHeader
 
 router = APIRouter(prefix="/v1", include_in_schema=False)
 
@@ -62,7 +65,14 @@ async def list_voices(request: Request, services: ServicesOf) -> dict[str, Any]:
     """List the voices of the default model."""
     model, owner = services.model(), request.state.record.owner
     speakers = [(speaker, speaker) for speaker in model.info.speakers]
-    headers = await asyncio.to_thread(model.voices.store(owner).headers)
+    store = model.voices.store(owner)
+    with services.voice_listing.ticket(client_of(request.scope)) as ticket:
+
+        async def read_in_turn() -> list[VoiceHeader]:
+            await ticket.wait_until_running()
+            return await asyncio.to_thread(store.headers)
+
+        headers = await cancel_on_disconnect(request.receive, read_in_turn())
     stored = [(header.name, header.display_name or header.name) for header in headers]
     return {
         "voices": [

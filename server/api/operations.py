@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -38,8 +37,7 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
 
     After a start it is 503 until every model is ready.
     """
-    services.admission.check_open()
-    _check_models(services.models)
+    services.check_ready()
     parts = await asyncio.gather(*(_known_stats(model) for model in services.models))
     known = [part for part in parts if part is not None]
     if not known:
@@ -52,19 +50,6 @@ async def ready(services: ServicesOf) -> dict[str, Any]:
         "engine": {name: sum(part.get(name, 0) for part in known) for name in names},
         "models": {model.name: model.state() for model in services.models},
     }
-
-
-def _check_models(models: Sequence[ServedModel]) -> None:
-    """Raise EngineError if a model was never ready, or if none can synthesize now."""
-    failures = []
-    for model in models:
-        _ = model.info
-        try:
-            model.engine.check_health()
-        except EngineError as error:
-            failures.append(error)
-    if len(failures) == len(models):
-        raise failures[0]
 
 
 async def _known_stats(model: ServedModel) -> dict[str, int] | None:

@@ -187,6 +187,7 @@ class Outcome(_ResponseModel):
     id: str
     status: int | None = None
     outcome: str
+    key: str | None = None
     model: str | None = Field(None, description="the served model")
     engine: str | None = Field(None, description="names of the engines that processed the request, with commas")
     moves: int | None = Field(

@@ -24,8 +24,9 @@ from server.synthesis.admission_ticket import AdmissionTicket
 from server.voices import cards
 from server.voices.create import origin_of, read_form, voice_from
 from server.voices.names import check_display_name, folded, voice_id
-from server.voices.store import VoiceStore, name_reserved
+from server.voices.store import name_reserved
 from server.voices.stored_voice import MAX_CONSENT, StoredVoice, VoiceHeader
+from server.voices.voice_storage import VoiceStorage
 
 router = APIRouter(prefix="/v1/audio/voices")
 
@@ -40,15 +41,13 @@ _FIELDS = {
     "model": "the model that makes the voice; default: the first one that clones voices",
     "shared": "with several API keys: true stores the voice for all keys, false (default) for this key only",
 }
-ModelName = Annotated[
-    str | None, Query(alias="model", max_length=256, description="name of a model; default: the first one")
-]
+ModelName = Annotated[str | None, Query(alias="model", description="name of a model; default: the first one")]
 _EXAMPLE = {"voices": [{"voice": "ava", "weight": 0.7}, {"voice": "emma", "weight": 0.3}], "name": "ava-emma"}
 _CREATION_ERRORS = (*BODY_ERRORS, 429, 503, 504)
 
 
 @router.head("", include_in_schema=False)
-@router.get("", response_model=VoiceList, responses=errors(404, 429, 503))
+@router.get("", response_model=VoiceList, responses=errors(400, 404, 429, 503))
 async def list_voices(request: Request, services: ServicesOf, model_name: ModelName = None) -> Response:
     """List the model's speakers, then the stored voices that this key may use, oldest first."""
     model = services.model(model_name)
@@ -76,7 +75,7 @@ async def list_voices(request: Request, services: ServicesOf, model_name: ModelN
 @router.post(
     "",
     response_model=StoredVoiceCard,
-    responses=errors(*_CREATION_ERRORS, 409, 507),
+    responses=errors(*_CREATION_ERRORS, 404, 409, 507),
     openapi_extra=form_of(_FIELDS, required=["name"]),
 )
 async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]:
@@ -111,7 +110,7 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
 @router.post(
     "/embedding",
     response_model=VoiceEmbedding,
-    responses=errors(*_CREATION_ERRORS),
+    responses=errors(*_CREATION_ERRORS, 404),
     openapi_extra=form_of({"model": _FIELDS["model"]}, required=["audio_sample"]),
 )
 async def embed(request: Request, services: ServicesOf) -> dict[str, Any]:
@@ -158,7 +157,7 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
 
 
 @router.head("/{name}", include_in_schema=False)
-@router.get("/{name}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(404, 503))
+@router.get("/{name}", response_model=BuiltInVoice | StoredVoiceCard, responses=errors(400, 404, 503))
 async def get_voice(name: str, request: Request, services: ServicesOf, model_name: ModelName = None) -> dict[str, Any]:
     """Return one voice, by its id or its name."""
     model, owner = services.model(model_name), _owner(request)
@@ -204,14 +203,14 @@ def _owner(request: Request) -> str | None:
 def _is_shared(shared: bool | None, request: Request, services: Services) -> bool:
     """Return whether a new voice is shared by all keys. Raises ApiError if it cannot be private."""
     if shared is None:
-        return not services.several_keys
+        return not services.keys.several
     if not shared and _owner(request) is None:
         message = "shared must be true on a server without API keys, got false; send true, or omit shared"
         raise ApiError(message, param="shared")
     return shared
 
 
-async def _check_free(name: str, store: VoiceStore, shared: bool, services: Services) -> None:
+async def _check_free(name: str, store: VoiceStorage, shared: bool, services: Services) -> None:
     """Raise ApiError if no voice can be stored under ``name``, before any work is done for the voice."""
     names = {name.lower(), voice_id(name)}
     if any(not model.voices.reserved_names().isdisjoint(names) for model in services.models):

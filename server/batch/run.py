@@ -74,12 +74,14 @@ async def run_batch(
 ) -> list[ItemResult]:
     """Synthesize ``items``. Return one result for each, in order. Each item queues behind all earlier requests.
 
+    A batch counts as one of the requests at once of its API key.
+
     Raises ApiError 429 or 503 when there is no room in the queue of a model, EngineError when no engine of any model
     accepts requests, and ClientDisconnected when ``receive``, ASGI's, reports that the client disconnected.
     """
     work, results = _by_model(items, services)
     services.check_accepting(services.models[index] for index in work)
-    with ExitStack() as stack:
+    with services.key_usage.request(record.owner), ExitStack() as stack:
         tickets = [
             (services.models[index], stack.enter_context(ticket))
             for index, own in work.items()
@@ -152,6 +154,7 @@ class _Batch:
     async def _result(self, index: int, body: SpeechBody, model: ServedModel, ticket: AdmissionTicket) -> ItemResult:
         record = self._records.start(index)
         try:
+            self._services.key_usage.check_quota(record.owner)
             with ticket.evictable():
                 audio = await self._audio(body, model, record, ticket)
         except Exception as error:

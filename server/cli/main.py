@@ -8,6 +8,7 @@ import typer
 
 from server.cli.bench import bench
 from server.cli.doctor import doctor
+from server.cli.keys import app as keys
 from server.cli.normalize import normalize
 from server.cli.say import say
 from server.cli.serve import serve
@@ -42,6 +43,7 @@ app.command()(normalize)
 app.command()(bench)
 app.command()(doctor)
 app.add_typer(voices, name="voices")
+app.add_typer(keys, name="keys")
 
 
 def main() -> None:

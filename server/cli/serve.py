@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -21,13 +19,15 @@ from server.http.address_file import address_file, url_of
 from server.http.connection_table import ConnectionTable
 from server.http.connections import http_protocol_class
 from server.http.descriptors import ACCEPT_BATCH, connection_capacity, raise_descriptor_limit
-from server.http.keys import load_keys
 from server.http.response_framing import ResponseFraming
 from server.http.shutdown import Server, is_not_in_request_log
 from server.http.supervisor import Heartbeat, Supervisor
 from server.http.uvicorn_hooks import check_uvicorn
 from server.http.websockets import websocket_protocol_class
-from server.settings import Settings, SettingsError, load_settings
+from server.keys.valid_keys import load_keys
+from server.listeners.opening import Sockets, create_listeners, open_sockets
+from server.listeners.sockets import is_loopback
+from server.settings import Settings, load_settings
 from server.voices.folder_access import folder_warning
 
 log = logging.getLogger("sonant")
@@ -35,9 +35,6 @@ log = logging.getLogger("sonant")
 _KEEP_ALIVE_SECONDS = 30
 """Keep-alive timeout. Longer than that of clients (httpx: 5 s), so that no client writes to a connection that the
 server has just closed."""
-_UNSENT_BYTES = 256 * 1024
-"""Unsent bytes that the kernel buffers per connection. Without a limit it buffers megabytes (a minute of speech) before
-the server notices that a client does not read."""
 
 
 def serve(
@@ -53,12 +50,20 @@ def serve(
         str | None, typer.Option(help="Checkpoint folder, or repository name on the Hugging Face hub.")
     ] = None,
     keys_file: Annotated[
-        Path | None, typer.Option(help="File of API keys, one per line. Requests must send one of them.")
+        Path | None, typer.Option(help="File of API keys: see sonant keys. Requests must send one of them.")
     ] = None,
     allow_unauthenticated: Annotated[
         bool,
         typer.Option("--allow-unauthenticated", help="Allow an address that other machines reach without an API key."),
     ] = False,
+    grpc: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port for clients of Triton Inference Server; 0 selects a free port."),
+    ] = None,
+    wyoming: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port for Wyoming clients (Home Assistant); 0 selects a free port."),
+    ] = None,
 ) -> None:
     """Serve a Qwen3-TTS checkpoint over HTTP."""
     flags: dict[str, Any] = {
@@ -67,28 +72,31 @@ def serve(
         "engine": {"model": model} if model else None,
         "keys_file": keys_file,
         "allow_unauthenticated": allow_unauthenticated or None,
+        "grpc": None if grpc is None else {"port": grpc},
+        "wyoming": None if wyoming is None else {"port": wyoming},
     }
     with plain_errors("sonant serve"):
         check_uvicorn()
         settings = load_settings(config, {name: value for name, value in flags.items() if value is not None})
         protected = bool(load_keys(settings))
-        listener = _listen(settings)
-        _check_exposure(listener, settings, protected)
+        sockets = open_sockets(settings, protected=protected)
     _set_up_logging(settings)
     report = log.info if settings.log_format == "json" else note
-    report(f"Loading {_names(settings)}; listening on {url_of(listener)}")
-    if not protected and not _is_loopback(listener):
+    report(f"Loading {_names(settings)}; listening on {url_of(sockets.http)}")
+    for protocol, address in sockets.names.items():
+        report(f"{protocol} clients use {address}")
+    if not protected and not is_loopback(sockets.http):
         report("Warning: the server has no key: everyone who can reach this address can use it.")
     if warning := folder_warning(settings.voices):
         report(f"Warning: {warning}")
     supervisor = Supervisor(
-        partial(_run, settings, listener, report),
+        partial(_run, settings, sockets, report),
         stall_seconds=settings.limits.http_stall_seconds,
         drain_seconds=settings.limits.drain_seconds,
     )
     with ExitStack() as files:
         with plain_errors("sonant serve"):
-            files.enter_context(address_file(settings.address_file, listener))
+            files.enter_context(address_file(settings.address_file, sockets.http))
         code = supervisor.run()
     raise typer.Exit(code)
 
@@ -100,7 +108,7 @@ def _set_up_logging(settings: Settings) -> None:
     logging.getLogger("uvicorn.error").addFilter(is_not_in_request_log)
 
 
-def _run(settings: Settings, listener: socket.socket, report: Callable[[str], None], heartbeat: Heartbeat) -> int:
+def _run(settings: Settings, sockets: Sockets, report: Callable[[str], None], heartbeat: Heartbeat) -> int:
     """Run the HTTP process until it is stopped. Return its exit code: 1 if the engine could not start."""
     failed = False
 
@@ -110,16 +118,21 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
 
     def ready() -> None:
         heartbeat.engine_ready()
-        report(f"Sonant serves {_names(settings)} on {url_of(listener)}")
+        report(f"Sonant serves {_names(settings)} on {url_of(sockets.http)}")
 
-    try:
-        with plain_errors("sonant serve"):
-            app = create_app(settings, on_engine_ready=ready, on_engine_failure=stop)
-    except typer.Exit as error:
-        return error.exit_code
     limits = settings.limits
     capacity = connection_capacity(limits.max_connections, raise_descriptor_limit())
     open_connections = ConnectionTable(capacity, limits.connection_share)
+    try:
+        with plain_errors("sonant serve"):
+            app = create_app(
+                settings,
+                on_engine_ready=ready,
+                on_engine_failure=stop,
+                listeners=create_listeners(settings, sockets, open_connections),
+            )
+    except typer.Exit as error:
+        return error.exit_code
     server = Server(
         uvicorn.Config(
             ResponseFraming(app),
@@ -141,45 +154,9 @@ def _run(settings: Settings, listener: socket.socket, report: Callable[[str], No
         report,
         heartbeat,
     )
-    server.run([listener])
+    server.run([sockets.http])
     return int(failed)
-
-
-def _listen(settings: Settings) -> socket.socket:
-    """Return a listening socket. It is opened before anything is loaded, so that an unusable address fails early.
-
-    Accepted connections inherit its options. TCP_NODELAY is needed because with Nagle's algorithm, which asyncio does
-    not disable here, data is 40 ms late. Raises OSError.
-    """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
-    except OSError as error:
-        reason = str(error.strerror or error).partition(" (")[0]
-        raise OSError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # the kernel closes connections of clients that stopped reading
-        stalled = int(settings.limits.stalled_seconds * 1000)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled)
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-    return listener
-
-
-def _check_exposure(listener: socket.socket, settings: Settings, protected: bool) -> None:
-    """Raise SettingsError when other machines can reach a server without keys, unless that is explicitly allowed."""
-    if protected or settings.allow_unauthenticated or _is_loopback(listener):
-        return
-    listener.close()
-    raise SettingsError(
-        f"host: other machines can reach {settings.host}, and the server has no API key: set SONANT_API_KEY or "
-        "keys_file, or allow requests without a key with --allow-unauthenticated (allow_unauthenticated: true)"
-    )
 
 
 def _names(settings: Settings) -> str:
     return ", ".join(model.name for model in settings.all_models)
-
-
-def _is_loopback(listener: socket.socket) -> bool:
-    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
+from engine.errors import EngineFailed
 from engine.protocol.engine import EngineStream
 from engine.protocol.request import AudioChunk, Completion, FinishReason, SamplingParams, SpeechRequest, Voice
 from engine.protocol.samples import has_audible
@@ -47,7 +48,8 @@ class GuardedStream:
     A piece that is still faulty after two more attempts, or after a part of it left, raises ApiError ``speech_failed``.
     The last attempt for a voice that is cloned in context uses its x-vector only, which is more reliable.
     Of attempts that are only ``LONG``, the shortest is kept when no better one follows. An attempt that is not wanted
-    any more is cancelled in the engine. After ``cancel`` the iteration ends.
+    any more is cancelled in the engine. After ``cancel`` the iteration ends. An attempt whose engine is lost or fails
+    is submitted once more while its audio is held back.
 
     Args:
         submit: starts an attempt: ``Engine.submit``.
@@ -71,7 +73,9 @@ class GuardedStream:
         self._submit, self._request = submit, request
         self._new_check, self._check = check, check()
         self._hold_seconds, self._record, self._on_audible = hold_seconds, record, on_audible
+        self._attempt_request = request
         self._stream = submit(request)
+        self._resubmitted = False
         self._attempt = 0
         self._held: deque[AudioChunk] = deque()
         self._audible = self._released = self._ended = self._cancelled = False
@@ -114,6 +118,13 @@ class GuardedStream:
             if not timeout.expired():
                 raise
             self._released = True
+            return
+        except EngineFailed:
+            if self._released or self._resubmitted:
+                raise
+            self._resubmitted = True
+            self._record.moves += 1
+            self._begin(self._attempt_request)
             return
         if chunk is None:
             self._end()
@@ -162,10 +173,15 @@ class GuardedStream:
         self._attempt += 1
         self._record.add_retry(fault.value)
         log.warning("id=%s %s; attempt %d, made again with another seed", self._record.id, what, self._attempt)
+        self._begin(self._next_request(fault))
+
+    def _begin(self, request: SpeechRequest) -> None:
+        """Start an attempt, and forget the audio of the one before."""
         self._held = deque()
         self._audible = False
         self._check = self._new_check()
-        self._stream = self._submit(self._next_request(fault))
+        self._attempt_request = request
+        self._stream = self._submit(request)
 
     def _next_request(self, fault: Fault) -> SpeechRequest:
         """Return the request of the attempt that begins now, because of ``fault`` in the previous one."""

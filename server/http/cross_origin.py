@@ -16,7 +16,7 @@ _SCHEME = r"[a-z][a-z0-9+.-]*"
 _ORIGIN = re.compile(rf"null|{_SCHEME}://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]*)(?::(?:\d+|\*))?")
 _ANY_PAGE = re.compile(r"\*|https?://\*(?:\.\*)*(?::(?:\d+|\*))?")
 """Origins of a configuration that match the pages of every site."""
-_EXPOSED = ("X-Request-Id", "Retry-After", "X-Finish-Reason")
+_EXPOSED = ("X-Request-Id", "Retry-After", "X-Finish-Reason", "X-Ignored-Fields")
 
 
 class CorsSettings(BaseModel):

@@ -175,7 +175,8 @@ class LiveUtterance:
 
     async def _synthesize(self) -> None:
         await self._can_start.wait()
-        with self._model.admission.ticket(self._client) as ticket, ticket.evictable():
+        usage, admission = self._services.key_usage, self._model.admission
+        with usage.request(self._record.owner), admission.ticket(self._client) as ticket, ticket.evictable():
             submit = partial(self._submit, ticket)
             async with start_synthesis(
                 self._body, self._model, self._services, self._record, ticket, submit

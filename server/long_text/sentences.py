@@ -8,20 +8,10 @@ from collections.abc import Iterator
 
 from sentencex import segment
 
+from server.text.language import CODES
+
 _WINDOW = 4000
 """Characters that are segmented at a time, so that the first sentence of a book does not wait for the last."""
-_CODES = {
-    "chinese": "zh",
-    "english": "en",
-    "french": "fr",
-    "german": "de",
-    "italian": "it",
-    "japanese": "ja",
-    "korean": "ko",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-}
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
     ("ko", re.compile(r"[\uac00-\ud7af]")),
@@ -38,7 +28,7 @@ def sentences(text: str, language: str) -> Iterator[str]:
     ``language`` is the checkpoint's name for the language, in lower case. For any other value the script decides.
     The end of a paragraph ends a sentence and becomes a line break; other white space becomes one space.
     """
-    code = _CODES.get(language) or _code_of(text[:_WINDOW])
+    code = CODES.get(language) or _code_of(text[:_WINDOW])
     for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
         words = " ".join(paragraph.split())
         if words:

@@ -91,11 +91,11 @@ LanguageCode = BeforeValidator(_language_name)
 
 
 def _one(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+    return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
 
 
 OneOf = BeforeValidator(_one)
-"""Annotation of a value that may also be a list of one value."""
+"""Annotation of a string that may also be in a list of its own."""
 
 
 def _as_list(value: Any) -> Any:

@@ -42,7 +42,8 @@ class SpeechResponse(Response):
 
         Raises ApiError, EngineError or ClientDisconnected before the status line is sent.
         """
-        with self._model.admission.ticket(client_of(scope)) as ticket:
+        usage, admission = self._services.key_usage, self._model.admission
+        with usage.request(self._record.owner), admission.ticket(client_of(scope)) as ticket:
             writer = ResponseWriter(send, self._record, self._services.settings.limits.stalled_seconds, ticket)
             accepts_trailers = TRAILERS in scope.get("extensions", {})
             try:

@@ -29,8 +29,8 @@ _SOUNDLESS = frozenset("PZCM")
 async def spoken_input(body: SpeechBody, info: EngineInfo, settings: TextSettings) -> Spoken:
     """Return what will be spoken for ``body.input``, with its pauses.
 
-    Raises ApiError 400 when nothing of the text can be spoken, when it is in a script that the checkpoint cannot read,
-    and when pronunciations make it too long.
+    Raises ApiError 400 when nothing of the text can be spoken and ``settings.soundless`` refuses it, when it is in a
+    script that the checkpoint cannot read, and when pronunciations make it too long.
     """
     if len(body.input) > _LONG or len(body.pronunciations or ()) > _MANY:
         return await asyncio.to_thread(_read, body, info, settings)
@@ -46,7 +46,7 @@ def _read(body: SpeechBody, info: EngineInfo, settings: TextSettings) -> Spoken:
             f"characters, got {len(spoken.text)}"
         )
         raise ApiError(message, param="input", code="string_above_max_length")
-    if not has_sound(spoken.text):
+    if not has_sound(spoken.text) and settings.soundless == "refuse":
         raise nothing_to_speak("input")
     check_script(spoken.text, info, "input")
     return spoken

@@ -17,6 +17,8 @@ from server.services import Services
 from server.synthesis.admission_ticket import AdmissionTicket
 from server.synthesis.engine_request import speech_request, submit, task_of
 from server.synthesis.first_audio_deadline import FirstAudioDeadline
+from server.synthesis.silence import SilentStream
+from server.synthesis.spoken_input import has_sound
 from server.synthesis.turns import turns_of
 from server.synthesis.utterance import Utterance
 from server.synthesis.word_timing import TimedStream, WordTiming
@@ -57,11 +59,13 @@ async def start_synthesis(
     with closing(_audio_pipeline(body, services)) as pipeline:
         if submit_live is None:
             submit_one = guarded(model.engine, services.settings.guards, record, deadline.met)
-            stream = submit(turns, body, model.info, submit_one)
+            silent = not has_sound(turns[0].request.text)
+            stream = _silence(turns[0]) if silent else submit(turns, body, model.info, submit_one)
         else:
+            silent = False
             stream = submit_live(turns[0].request)
         trim = services.settings.trim_leading_silence
-        timing = _word_timing(body, model, services)
+        timing = None if silent else _word_timing(body, model, services)
         record.times_words = timing is not None
         if timing is not None:
             stream = TimedStream(stream, timing, turns[0].request)
@@ -70,6 +74,11 @@ async def start_synthesis(
             async with deadline.enforced():
                 await utterance.wait_for_first_audio()
             yield utterance
+
+
+def _silence(turn: Turn) -> AudioStream:
+    """Return the audio of a turn that has nothing but pauses."""
+    return SilentStream(sum(pause.seconds for pause in turn.pauses))
 
 
 def _word_timing(body: SpeechBody, model: ServedModel, services: Services) -> WordTiming | None:

@@ -11,7 +11,7 @@ from server.request_models.speech import SpeechBody
 from server.request_models.turns import errors_of_turn
 from server.served_model import ServedModel
 from server.synthesis.engine_request import speech_request, task_of
-from server.synthesis.spoken_input import spoken_input
+from server.synthesis.spoken_input import has_sound, nothing_to_speak, spoken_input
 from server.telemetry.record import RequestRecord
 from server.text.frontend import Spoken
 
@@ -35,6 +35,8 @@ async def turns_of(
         for index, each in enumerate(body.turns):
             with errors_of_turn(index):
                 part = await spoken_input(each, model.info, model.text)
+                if not has_sound(part.text):
+                    raise nothing_to_speak("input")
                 request = await speech_request(each, part.text, model, owner, record)
                 _check_turn(request, model.info)
             parts.append(part)

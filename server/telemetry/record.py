@@ -82,6 +82,7 @@ class RequestRecord:
     traceparent: the client's W3C trace context.
     client: the id of the request's API key, or the client's address if it sent none.
     owner: the id of the API key alone; decides which voices and outcomes the request may use.
+    key: the name of the API key.
     changed: the steps of the text front end that changed the text, and "pronunciations".
     spoken: the beginning of the spoken text, if it is not the text that was sent.
     first_audio: seconds from the start of the request to the first audible audio.
@@ -95,6 +96,8 @@ class RequestRecord:
     words: the words whose times are known; None where their language is not covered.
     retries: number of faulty pieces of speech that were made again, by fault. fault: the fault that ended the request.
     turns: number of turns of several speakers, if ``input`` was a list.
+    live: whether this is a live session, or an utterance of one.
+    other_protocol: whether a speech request came through a listener that does not speak HTTP.
     model: the name of the served model. engines: the names of its engines that processed the request, in order.
     moves: how often it was submitted again because an engine was lost or failed before its audio was audible.
     """
@@ -105,6 +108,7 @@ class RequestRecord:
     traceparent: str = ""
     client: str = ""
     owner: str | None = None
+    key: str | None = None
     started: float = field(default_factory=time.monotonic)
     ended: float | None = None
     status: int | None = None
@@ -130,28 +134,42 @@ class RequestRecord:
     retries: dict[str, int] = field(default_factory=dict)
     fault: str | None = None
     turns: int | None = None
+    live: bool = False
+    other_protocol: bool = False
     model: str | None = None
     engines: tuple[str, ...] = ()
     moves: int = 0
 
     def __post_init__(self) -> None:
+        self.live = self.live or self.method == WEBSOCKET
         self.method = shown(self.method, _MAX_METHOD)
         self.path = shown(self.path, _MAX_PATH)
 
     def part_record(self, number: int) -> RequestRecord:
         """Return a new record for one utterance of this request, with the id ``{id}.{number}``."""
         name = f"{self.id}.{number}"
-        return RequestRecord(name, self.method, self.path, self.traceparent, self.client, self.owner, part=True)
+        return RequestRecord(
+            name,
+            self.method,
+            self.path,
+            self.traceparent,
+            self.client,
+            self.owner,
+            self.key,
+            part=True,
+            live=self.live,
+            other_protocol=self.other_protocol,
+        )
 
     @property
     def is_speech(self) -> bool:
         """Whether this is a speech request: single, batch or live session."""
-        return (self.method, self.path) in _SPEECH_REQUESTS
+        return self.other_protocol or (self.method, self.path) in _SPEECH_REQUESTS
 
     @property
     def is_session(self) -> bool:
         """Whether this is a live session as a whole; its utterances have their own records."""
-        return self.method == WEBSOCKET and not self.part
+        return self.live and not self.part
 
     @property
     def outcome(self) -> str:
@@ -182,7 +200,7 @@ class RequestRecord:
 
         None without samples, and for live sessions, where the engine also waits for the client's text.
         """
-        return self.engine_seconds / self.audio_seconds if self.samples and self.method != WEBSOCKET else None
+        return self.engine_seconds / self.audio_seconds if self.samples and not self.live else None
 
     def set_spoken(self, spoken: Spoken) -> None:
         """Record what the text front end made of the text."""
@@ -283,6 +301,7 @@ class RequestRecord:
             "id": self.id,
             "status": self.status,
             "outcome": self.outcome,
+            "key": self.key,
             "model": self.model,
             "engine": ",".join(self.engines) or None,
             "moves": self.moves or None,

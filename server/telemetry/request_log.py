@@ -21,7 +21,7 @@ log = logging.getLogger("sonant.requests")
 _HEADER = "X-Request-Id"
 _HEADER_BYTES = _HEADER.lower().encode()
 _VALID_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_MAX_TRACE = 128
+MAX_TRACE = 128
 _STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _SWITCHED = 101
 _IDS_PER_READ = 256
@@ -44,9 +44,11 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        trace = headers.get("traceparent", "")[:_MAX_TRACE]
+        trace = headers.get("traceparent", "")[:MAX_TRACE]
         method = scope.get("method", WEBSOCKET)
-        record = RequestRecord(_request_id(headers), method, scope["path"], trace, client_of(scope))
+        record = RequestRecord(
+            valid_request_id(headers.get(_HEADER, "")), method, scope["path"], trace, client_of(scope)
+        )
         scope.setdefault("state", {})["record"] = record
         started = False
 
@@ -73,8 +75,8 @@ class RequestLog:
             self._observers.complete(record)
 
 
-def _request_id(headers: Headers) -> str:
-    given = headers.get(_HEADER, "")
+def valid_request_id(given: str) -> str:
+    """Return the id that a client gave its request, or a random one if that is not valid."""
     return given if _VALID_ID.fullmatch(given) else new_request_id()
 
 

@@ -6,6 +6,20 @@ from collections.abc import Collection
 
 from server.text.patterns import lazy
 
+CODES = {
+    "chinese": "zh",
+    "english": "en",
+    "french": "fr",
+    "german": "de",
+    "italian": "it",
+    "japanese": "ja",
+    "korean": "ko",
+    "portuguese": "pt",
+    "russian": "ru",
+    "spanish": "es",
+}
+"""The codes (ISO 639-1) of languages that checkpoints of Qwen3-TTS name in English, in lower case."""
+
 _WORD = lazy(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _ENGLISH = frozenset(
     "the and of to you your this that these those with for are is was were have has had will would can could should "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from server.settings import Settings
 from server.voices.blend_names import VoiceBlend, parse_blend_name
 from server.voices.embeddings import BlendError, blend, embedding_fault
 from server.voices.names import voice_id
+from server.voices.object_cache import open_bucket
+from server.voices.object_store import ObjectVoiceStore
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
+from server.voices.voice_storage import VoiceStorage
 
 OPENAI_VOICES = frozenset(
     {
@@ -48,21 +51,28 @@ class ModelVoices:
 
     Methods take ``owner``, the id of an API key. It sees its own stored voices and the shared ones.
 
-    several_keys: whether several API keys are configured. Each then has its own voices and a share of the places, and
-    cannot change a voice that other keys may use.
+    several_keys: returns whether keys of several owners are valid. Each owner then has its own voices and a share of
+    the places, and cannot change a voice that others may use.
     """
 
-    def __init__(self, engine: Engine, settings: Settings, model: ModelSettings, *, several_keys: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, model: ModelSettings, *, several_keys: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._settings = settings.voices
         self._several_keys = several_keys
-        self._key_share = settings.limits.client_share if several_keys else None
+        self._key_share = settings.limits.client_share
         self._default = None if model.default_voice is None else model.default_voice.lower()
         self._aliases = {alias.lower(): voice.lower() for alias, voice in model.voice_aliases.items()}
 
-    def store(self, owner: str | None) -> VoiceStore:
+    def store(self, owner: str | None) -> VoiceStorage:
         """Return the store of the voices that ``owner`` sees."""
-        return VoiceStore(self._settings, owner, self._key_share, protect_shared=self._several_keys)
+        several = self._several_keys()
+        share = self._key_share if several else None
+        if self._settings.url is None:
+            return VoiceStore(self._settings, owner, share, protect_shared=several)
+        objects = open_bucket(self._settings.url)
+        return ObjectVoiceStore(objects, self._settings, owner, share, protect_shared=several)
 
     def speaker(self, name: str) -> str | None:
         """Return the checkpoint's spelling of a built-in speaker, or None. Ignores case."""
@@ -114,7 +124,7 @@ class ModelVoices:
         naming them, so no key may choose how they sound.
         """
         reserved = OPENAI_VOICES | {speaker.lower() for speaker in self._engine.info.speakers} | self._aliases.keys()
-        if self._several_keys:
+        if self._several_keys():
             selected = [*self._aliases.values(), *([] if self._default is None else [self._default])]
             for name in selected:
                 blended = parse_blend_name(name)

@@ -1,7 +1,7 @@
 """The folder of stored voices. Nothing is cached in memory, so servers that share the folder stay consistent.
 
 Shared voices are in the folder itself. The voices of one API key are in ``keys/ID/``, where ID is
-``server.http.keys.key_id``.
+``server.keys.key_file.key_id``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Protocol, TypeVar
 
 from server.errors import ApiError
 from server.voices.config import VoiceSettings
-from server.voices.names import folded, is_voice_id, voice_id
+from server.voices.names import is_voice_id, voice_id
 from server.voices.pacing import paced
 from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, VoiceHeader, read_header, read_voice
+from server.voices.voice_storage import name_taken, not_owner, share_full, storage_full, unreadable
 
 log = logging.getLogger("sonant.voices")
 
@@ -92,11 +93,9 @@ class VoiceStore:
         identifier = voice_id(name)
         try:
             voice = self._find(read_voice, identifier)
-            exact = voice is not None and folded(name) in (identifier, folded(voice.display_name))
-            return voice if exact else None
+            return voice if voice is not None and voice.has_name(name) else None
         except VoiceFileError as error:
-            message = f"the file of stored voice '{name}' cannot be used: {error}; delete the voice and store it again"
-            raise ApiError(message, status=500, param="voice", code="voice_unreadable") from None
+            raise unreadable(name, error) from None
 
     def add(self, voice: StoredVoice) -> None:
         """Store a voice; it is durable (fsync) when this returns.
@@ -122,8 +121,7 @@ class VoiceStore:
                 raise name_taken(name)
             shared_names = _names_in(self._folder)
             if len(shared_names) + sum(map(len, map(_names_in, self._key_folders()))) >= self._max_voices:
-                message = f"at most {self._max_voices} voices can be stored (voices.max_voices); delete one first"
-                raise ApiError(message, status=409, code="voice_limit_reached")
+                raise storage_full(self._max_voices)
             self._check_share(shared_names)
 
     def remove(self, name: str) -> bool:
@@ -142,7 +140,7 @@ class VoiceStore:
                 return False
             with self._locked():  # the name cannot pass to a voice of another key between check and deletion
                 if not self._stored_by_owner(name):
-                    raise _not_owner(name)
+                    raise not_owner(name)
                 return _delete(self._folder, name)
 
     @property
@@ -171,11 +169,7 @@ class VoiceStore:
         if count + len(shared_names) >= self._max_of_owner:  # only now read which shared voices it has stored
             count += sum(self._stored_by_owner(name) for name in shared_names)
         if count >= self._max_of_owner:
-            message = (
-                f"one API key can store at most {self._max_of_owner} of the {self._max_voices} voices "
-                f"(limits.client_share), and this key has stored {count}; delete one first"
-            )
-            raise ApiError(message, status=409, code="voice_limit_reached")
+            raise share_full(self._max_of_owner, self._max_voices, count)
 
     def _stored_by_owner(self, name: str) -> bool:
         with suppress(OSError, VoiceFileError):
@@ -250,12 +244,6 @@ def _names_in(folder: Path) -> list[str]:
     return list(filter(is_voice_id, names))
 
 
-def name_taken(name: str) -> ApiError:
-    """Return the error for a voice name that already exists."""
-    message = f"voice '{name}' exists already; choose another name, or delete the voice first"
-    return ApiError(message, status=409, param="name", code="voice_exists")
-
-
 def name_reserved(name: str) -> ApiError:
     """Return the error for a name that a voice cannot be stored under."""
     message = (
@@ -263,13 +251,6 @@ def name_reserved(name: str) -> ApiError:
         "choose another name"
     )
     return ApiError(message, status=409, param="name", code="voice_exists")
-
-
-def _not_owner(name: str) -> ApiError:
-    message = (
-        f"voice '{name}' is shared and was not stored with this API key; only the key that stored it can delete it"
-    )
-    return ApiError(message, status=403, param="voice_id", code="voice_not_owned")
 
 
 def _delete(folder: Path, name: str) -> bool:

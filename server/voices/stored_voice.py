@@ -22,7 +22,7 @@ from safetensors.numpy import load, save
 from engine.protocol.request import CODEBOOKS, Voice
 from engine.system.regular_file import NotRegularFileError, open_regular
 from server.voices.embeddings import MAX_WIDTH, embedding_fault
-from server.voices.names import voice_id
+from server.voices.names import folded, voice_id
 
 SUFFIX = ".safetensors"
 Origin = Literal["audio_sample", "speaker_embedding", "blend"]
@@ -40,7 +40,8 @@ each request, and other requests wait during that time."""
 MAX_CONSENT = 256
 
 _MAX_MODEL = 256
-_MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
+"""Maximum size of the file of a voice."""
 _MAX_HEADER = 64 * 1024
 """Maximum header size in bytes: twice the longest texts, at six bytes per JSON-escaped character."""
 _FIRST_READ = 16 * 1024
@@ -106,6 +107,27 @@ class StoredVoice:
         """Whether the voice supports in-context cloning."""
         return self.codes is not None
 
+    @property
+    def header(self) -> VoiceHeader:
+        """The fields that lists show."""
+        return VoiceHeader(
+            name=self.name,
+            display_name=self.display_name,
+            origin=self.origin,
+            created_at=self.created_at,
+            model=self.model,
+            width=self.width,
+            in_context=self.in_context,
+            transcript=self.transcript,
+            consent=self.consent,
+            maker=self.maker,
+            shared=self.shared,
+        )
+
+    def has_name(self, name: str) -> bool:
+        """Return whether ``name`` is the voice's id or display name."""
+        return folded(name) in (self.name, folded(self.display_name))
+
     def voice(self, *, in_context: bool) -> Voice:
         """Return the voice for the engine. ``in_context`` adds the recording's codes and transcript if available."""
         if self.codes is None or not in_context:
@@ -154,9 +176,9 @@ def read_voice(path: Path, *, shared: bool = True) -> StoredVoice:
     Raises VoiceFileError for an invalid file, and OSError when it does not exist.
     """
     with _opened(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as file:
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise VoiceFileError(f"it is larger than {_MAX_BYTES} bytes")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise VoiceFileError(f"it is larger than {MAX_BYTES} bytes")
     return StoredVoice.from_bytes(data, path.name.removesuffix(SUFFIX), shared=shared)
 
 
@@ -204,8 +226,8 @@ def _opened(path: Path) -> Iterator[tuple[int, int]]:
         raise VoiceFileError(str(error.strerror)) from None
     with file:
         size = os.fstat(file.fileno()).st_size
-        if size > _MAX_BYTES:
-            raise VoiceFileError(f"it is larger than {_MAX_BYTES} bytes")
+        if size > MAX_BYTES:
+            raise VoiceFileError(f"it is larger than {MAX_BYTES} bytes")
         yield file.fileno(), size
 
 

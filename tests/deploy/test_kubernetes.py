@@ -174,7 +174,7 @@ def test_the_load_balancer_has_the_tested_settings(tmp_path: Path) -> None:
 
 def exported() -> set[str]:
     """The names of all samples that a server with a trained model exports."""
-    metrics = Metrics(Admission(8, 8), Sessions(8, 1.0), BodyBudget(1024, 1.0))
+    metrics = Metrics({"pocket": Admission(8, 8)}, Sessions(8, 1.0), BodyBudget(1024, 1.0))
     stats = PacedEngine.last_stats.fget(None)  # type: ignore[attr-defined]
     page, _ = metrics.page("", [EngineStatus(True, {"crashed": 0}, stats, {})])
     names: set[str] = set()

@@ -12,7 +12,7 @@ import pytest
 from engine.checkpoint.checksums import SUMS_FILE
 from engine.checkpoint.folder import FILES, open_checkpoint
 from engine.errors import CheckpointError
-from server.http.keys import load_keys
+from server.keys.valid_keys import load_keys
 from server.settings import SettingsError, load_settings
 from server.voices.stored_voice import VoiceFileError, read_voice
 from tests.server.serving import write_config

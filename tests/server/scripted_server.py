@@ -51,7 +51,7 @@ def scripted_server(folder: Path, engine: ScriptedEngine | None = None, **settin
     engine = engine or ScriptedEngine()
     flags = {"engine": {"model": "org/model"}, "voices": {"folder": str(folder)}, **settings}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("server.app.EngineClient", lambda config: engine)
+        patch.setattr("server.app.engine_pool", lambda *_: engine)
         app = create_app(load_settings(flags=flags))
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
         started = threading.Event()

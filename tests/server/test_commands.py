@@ -19,9 +19,8 @@ import psutil
 import pytest
 import soundfile as sf
 
-from server.cli.serve import _listen
+from server.listeners.sockets import listen
 from server.long_text.pieces import SENTENCE_PAUSE
-from server.settings import load_settings
 from tests.server.audio_decoding import decode_audio
 from tests.server.commands import run_module
 from tests.server.recordings import tone, wav
@@ -225,10 +224,9 @@ def test_prints_the_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"sonant {version('sonant')}\n")
 
 
-def test_connections_set_tcp_nodelay(tmp_path: Path) -> None:
+def test_connections_set_tcp_nodelay() -> None:
     """Without it, replies are 40 ms late."""
-    settings = load_settings(flags={"engine": {"model": "org/model"}, "port": 0})
-    with _listen(settings) as listener, socket.create_connection(listener.getsockname()):
+    with listen("127.0.0.1", 0, 60.0) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

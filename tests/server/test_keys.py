@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from server.http.keys import Keys, load_keys
+from server.keys.valid_keys import Keys, load_keys
 from server.settings import SettingsError, load_settings
 from tests.server.serving import SPEECH, TIMEOUT, Serving, speech, write_config
 from tests.server.test_bad_input import check

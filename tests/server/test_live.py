@@ -69,7 +69,8 @@ def test_a_cancelled_session_accepts_new_text(serving, client):
         assert receive_first_audio(socket)
         send_messages(socket, {"type": "cancel"})
         _, event = receive_until_event(socket)
-        assert event == {"type": "audio.done", "finish_reason": "cancelled", "usage": None}
+        index = {"utterance_index": 0, "sentence_index": 0}
+        assert event == {"type": "audio.done", **index, "finish_reason": "cancelled", "usage": None}
         send_messages(socket, CONFIG)
         send_utterance(socket, TEXT)
         assert receive_utterance(socket)[0] == synthesize(client)

@@ -59,7 +59,7 @@ def model(name: str, *aliases: str, engine: Engine | None = None) -> ServedModel
 
 
 def services(*models: ServedModel) -> Services:
-    return Services(None, models, None, None, None, None, None, None, None, None, None)
+    return Services(None, models, *[None] * 11)
 
 
 @pytest.mark.parametrize(

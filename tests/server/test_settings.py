@@ -97,7 +97,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_an_included_configuration_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_settings(Path("qwen3-0.6b")).model_name == "qwen3-tts-0.6b"
+    assert load_settings(Path("qwen3-0.6b")).all_models[0].name == "qwen3-tts-0.6b"
     with pytest.raises(SettingsError, match=r"qwen3-9b does not exist.*h200-1\.7b, pocket, qwen3-0\.6b"):
         load_settings(Path("qwen3-9b"))
 
@@ -107,7 +107,7 @@ def test_a_file_takes_precedence_over_an_included_configuration(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pocket").write_text("engine: {model: org/mine}")
-    assert load_settings(Path("pocket")).model_name == "mine"
+    assert load_settings(Path("pocket")).all_models[0].name == "mine"
 
 
 @pytest.mark.parametrize("model", ["./here", "here", "../beside/here"])

@@ -1,4 +1,4 @@
-"""One server with two checkpoints, one of them with two engines."""
+"""One server with two checkpoints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         return {"name": name, "engine": engine, **fields}
 
     models = [
-        model("speakers", "0b6-custom_voice", default_voice="serena", replicas=2),
+        model("speakers", "0b6-custom_voice", default_voice="serena"),
         model("clone", "0b6-base", aliases=["base", "tts-1-clone"], voice_aliases={"alloy": "bert"}),
     ]
     config = folder / "sonant.yaml"
@@ -122,7 +122,7 @@ def test_logs_outcomes_and_metrics_have_the_model_and_the_engine(serving: Servin
     assert (outcome["model"], outcome["engine"]) == ("clone", "0")
     now = scrape(serving)
     assert metric(now, "requests_total", model="clone", outcome="completed") == before + 1
-    assert metric(now, "engine_up", model="speakers") == 2
+    assert metric(now, "engine_up", model="speakers") == 1
     assert metric(now, "engine_loaded", model="clone", engine="0") == 1
     assert metric(now, "talker_batch_size_count", model="clone", engine="0") > 0
 

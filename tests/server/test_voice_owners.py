@@ -15,7 +15,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from server.http.keys import Keys, key_id
+from server.keys.key_file import key_id, plain_key
+from server.keys.valid_keys import Keys
 from server.voices.config import VoiceSettings
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
@@ -253,10 +254,9 @@ def test_without_keys_every_voice_is_shared(client: httpx.Client) -> None:
 
 
 def test_the_key_id_is_a_salted_digest() -> None:
-    assert (
-        Keys(KEYS).identify(KEYS[1])
-        == key_id(KEYS[1])
-        == hashlib.sha256(b"sonant voice owner\0key-of-bert").hexdigest()[:16]
-    )
-    assert Keys(KEYS).identify("unknown-key") is None
-    assert len(Keys([*KEYS, KEYS[0]])) == 2
+    keys = Keys(map(plain_key, [*KEYS, KEYS[0]]))
+    key = keys.identify(KEYS[1])
+    assert key is not None
+    assert key.owner == key_id(KEYS[1]) == hashlib.sha256(b"sonant voice owner\0key-of-bert").hexdigest()[:16]
+    assert keys.identify("unknown-key") is None
+    assert len(keys) == 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import RequestError
+from engine.errors import EngineFailed, RequestError
 from engine.protocol.engine import OnEngine, ignore_engine
 from engine.protocol.request import (
     CODEBOOKS,
@@ -54,7 +54,7 @@ class Take:
     """What an attempt delivers.
 
     level: of the samples. period: cycle of the codes; None for codes without one. stalls_after: the number of chunks
-    after which nothing more arrives; None if all arrive.
+    after which nothing more arrives; None if all arrive. lost_after: the number after which the engine is lost.
     """
 
     frames: int
@@ -62,6 +62,7 @@ class Take:
     period: int | None = None
     reason: FinishReason = FinishReason.STOP
     stalls_after: int | None = None
+    lost_after: int | None = None
 
     def chunks(self, seed: int) -> list[AudioChunk]:
         """The chunks. Their samples and codes follow from ``seed``."""
@@ -133,6 +134,8 @@ class ScriptedStream:
             await self._complete.wait()
         if self.cancelled or self.consumed == len(self._chunks):
             raise StopAsyncIteration
+        if self.consumed == self.take.lost_after:
+            raise EngineFailed("the engine process ended unexpectedly", code="engine_lost")
         if self.consumed == self.take.stalls_after:
             await asyncio.Event().wait()
         self.consumed += 1

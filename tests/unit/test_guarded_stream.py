@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.errors import EngineFailed
 from engine.protocol.engine import AudioStream
 from engine.protocol.request import AudioChunk, FinishReason, SamplingParams, SpeechRequest, Voice
 from server.errors import ApiError
@@ -19,6 +20,7 @@ from tests.support.scripted_engine import (
     Take,
     endless,
     good,
+    good_frames,
     repeating,
     silent,
     truncated,
@@ -233,3 +235,26 @@ def test_seeds_of_attempts_are_distinct_and_in_range() -> None:
     seeds: Sequence[int | None] = [retry_seed(seed, attempt) for seed in (0, 1, 2**63 - 1) for attempt in (1, 2)]
     assert len(set(seeds)) == 6
     assert all(seed is not None and 0 <= seed < 2**63 for seed in seeds)
+
+
+def lost(text: str) -> Take:
+    """Good speech whose engine is lost after two chunks."""
+    return Take(good_frames(text), lost_after=2)
+
+
+async def test_a_piece_is_submitted_again_when_its_engine_is_lost_while_it_is_held_back() -> None:
+    engine, record = ScriptedEngine([lost]), RequestRecord("r")
+    assert np.array_equal(await read(Guard(engine, record).submit(request())), await alone(7))
+    assert [stream.request.sampling.seed for stream in engine.streams] == [7, 7]
+    assert record.moves == 1
+    assert not record.retries
+
+
+@pytest.mark.parametrize(("scripts", "realtime"), [([lost, lost], False), ([lost], True)])
+async def test_a_piece_fails_with_its_engine_the_second_time_or_after_audio_has_left(
+    scripts: Sequence[Callable[[str], Take]], realtime: bool
+) -> None:
+    engine = ScriptedEngine(scripts)
+    with pytest.raises(EngineFailed, match="ended unexpectedly"):
+        await read(Guard(engine, RequestRecord("r")).submit(request(realtime=realtime)))
+    assert len(engine.streams) == len(scripts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,9 +60,12 @@ class ExampleSampler:
         if reference is None:
             voice, is_clean = Voice(self._xvector(utterance, random)), True
         else:
-            voice, is_clean = self._in_context(utterance, *reference, random), not is_degraded
-            if random.random() < self.shares.corrupted:
-                voice, is_clean = replace(voice, codes=self._corrupted(reference[0], random)), False
+            codes, transcript = reference
+            is_corrupted = random.random() < self.shares.corrupted
+            if is_corrupted:
+                codes = self._corrupted(codes, random)
+            voice = self._in_context(utterance, codes, transcript, random)
+            is_clean = not (is_degraded or is_corrupted)
         return SpeechRequest(text, voice=voice, language=language, text_layout=layout), is_clean
 
     def _in_context(

@@ -119,3 +119,14 @@ def test_reads_one_text_per_line(tmp_path: Path) -> None:
         file.write_bytes(unreadable)
         with pytest.raises(ValueError, match="texts"):
             read_texts(file)
+
+
+def test_requests_name_their_voice_for_load_balancers() -> None:
+    rotating = Workload(("Hello.",), voices=("ava", "Zoë"))
+    assert [rotating.headers(number) for number in range(3)] == [
+        [("X-Sonant-Voice", "ava")],
+        [("X-Sonant-Voice", "Zo%C3%AB")],
+        [("X-Sonant-Voice", "ava")],
+    ]
+    assert Workload(("Hello.",), fields={"voice": "emma"}).headers(0) == [("X-Sonant-Voice", "emma")]
+    assert Workload(("Hello.",)).headers(0) == []

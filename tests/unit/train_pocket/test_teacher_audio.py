@@ -5,7 +5,7 @@ import pytest
 
 from scripts.train_pocket import audio_shards, teacher_audio
 from scripts.train_pocket.teacher_audio import InvalidSpeech, Inventory, finish
-from scripts.train_pocket.teacher_model import FRAME, Speech
+from scripts.train_pocket.teacher_model import FRAME, Speech, limit_last_sound
 
 VOCABULARY = {symbol: index for index, symbol in enumerate(';:,.!?—…"()“” ˈˌːabc', 1)}
 INVENTORY = Inventory(VOCABULARY)
@@ -83,3 +83,13 @@ def test_shards_are_written_when_full_and_numbering_continues_in_the_next_proces
         assert shard["starts"].tolist() == [0, 3840, 7680, 11520]
         assert shard["samples"].dtype == shard["labels"].dtype == np.int16
         assert shard["labels"].shape == (6, 4)
+
+
+def test_the_last_sound_of_a_short_utterance_is_not_drawn_out():
+    symbols, silent = [5, 6, 7, 1], {1}
+    frames = np.array([12, 2, 3, 20, 9, 6])
+    limit_last_sound(frames, symbols, silent)
+    assert frames.tolist() == [12, 2, 3, 8, 9, 6]
+    long = np.array([12, *[20] * 40, 6])
+    limit_last_sound(long, [5] * 40, silent)
+    assert long.tolist() == [12, *[20] * 40, 6]
