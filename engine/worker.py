@@ -131,7 +131,7 @@ def _load(
     reader = RequestReader(requests, checkpoint, talker.context, voice_encoder)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     info = describe(checkpoint, config, device)
-    if device.type == "cpu":
+    if device.type == "cpu" and factor is not None:
         info = replace(info, weights=weights, real_time_factor=round(factor, 3))
         _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", weights, factor)
     return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), info

@@ -31,11 +31,11 @@ _WARM_UP_FRAMES = 3
 _log = logging.getLogger(__name__)
 
 
-def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> float:
+def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> float | None:
     """Run a prompt of padding and a few frames, sampled with ``sampling``, on ``talker``, which must be idle.
 
     Return the real-time factor of the fastest step: its time, without the time in which other processes had the core,
-    by the time of a frame.
+    by the time of a frame. None if no step made a frame.
     """
     prompt = Prompt(
         text=np.full(_WARM_UP_ROWS, text_pad, np.int64),
@@ -48,12 +48,14 @@ def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> float:
         input_tokens=0,
     )
     talker.admit(0, prompt, replace(sampling, max_new_tokens=_WARM_UP_FRAMES + 1))
-    seconds = []
+    fastest: float | None = None
     while talker.runnable(()):
         began = time.thread_time()
-        talker.step(())
-        seconds.append(time.thread_time() - began)
-    return 1000 * min(seconds[1:], default=seconds[0]) / FRAME_MS
+        outputs = talker.step(())
+        if any(output.codes is not None for output in outputs):  # the last step makes no frame
+            seconds = time.thread_time() - began
+            fastest = seconds if fastest is None else min(fastest, seconds)
+    return None if fastest is None else 1000 * fastest / FRAME_MS
 
 
 def load_talker(

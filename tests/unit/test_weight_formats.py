@@ -10,9 +10,12 @@ from engine.checkpoint.architecture import Transformer
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import SetupError
 from engine.protocol.request import SamplingParams, SpeechRequest
+from engine.talker import loading
+from engine.talker.loading import warm_up
 from engine.talker.native import weight_formats
 from engine.talker.native.frame_cost import FrameShape, frame_seconds
 from engine.talker.native.weight_formats import choose_format, measure_formats
+from engine.talker.requests import resolve
 from tests.support.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
 
 REQUESTS = 5
@@ -110,3 +113,20 @@ def test_quantized_weights_are_refused_on_a_gpu_and_in_bfloat16(opened):
 @pytest.mark.parametrize("weights", ["exact", "int8", "int4"])
 def test_every_format_is_measured(weights):
     assert 0 < frame_seconds(SHAPE, weights) < 1
+
+
+def test_the_expected_real_time_factor_is_that_of_the_fastest_step_with_a_frame(monkeypatch, opened):
+    checkpoint = opened["0b6-custom_voice"]
+    talker = native_talker(checkpoint)
+    step, clock = talker.step, [0.0]
+
+    def timed_step(paused):
+        outputs = step(paused)
+        made_a_frame = any(output.codes is not None for output in outputs)
+        clock[0] += 0.04 if made_a_frame else 0.001
+        return outputs
+
+    monkeypatch.setattr(talker, "step", timed_step)
+    monkeypatch.setattr(loading.time, "thread_time", lambda: clock[0])
+    sampling = resolve(SamplingParams(seed=1), checkpoint.generation)
+    assert warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=sampling) == pytest.approx(0.5)
