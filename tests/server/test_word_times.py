@@ -118,7 +118,7 @@ def test_a_live_session_sends_words(serving: Serving) -> None:
             check_words(words_of(events), len(audio) // 2)
 
 
-@pytest.mark.parametrize("value", [["segment"], "word", ["word", "word"], [1], {}])
+@pytest.mark.parametrize("value", [["segment"], "segment", ["word", "word"], [1], {}])
 def test_other_granularities_are_refused(client: httpx.Client, value: object) -> None:
     response = client.post(SPEECH, json=speech(timestamp_granularities=value))
     error = response.json()["error"]
