@@ -41,7 +41,7 @@ def test_what_was_spoken_can_be_replayed_and_downloaded(playground: Playground, 
     page.evaluate("audioTap.samples = []")
     replay.click()
     expect(playground.status).to_have_text("Replaying.")
-    expect(page.locator("#words .now")).to_have_text("two,")
+    expect(page.locator("#words .now")).to_have_text(re.compile(r"One|two,|three\."))
     expect(playground.status).to_have_text(re.compile("^Done: "))
     assert playground.heard().tobytes() == samples.tobytes()
     assert not requests
