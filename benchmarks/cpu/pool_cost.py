@@ -74,7 +74,7 @@ class _Dispatcher:
         return Placement(member, stream)
 
     async def wait_to_place(self, stream: PooledStream) -> None:
-        raise NotImplementedError
+        raise AssertionError("every request is placed at once")
 
     def add_unheard(self, member: object, stream: PooledStream) -> None: ...
 

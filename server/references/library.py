@@ -28,7 +28,7 @@ from server.settings import Settings
 from server.single_flight import SingleFlightCache
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]{512}")
-"""Beginning of a recording in base64 without ``data:``. No path of a file has so many letters without a dot."""
+"""Beginning of a recording in base64 without ``data:``. File paths contain a dot or another character earlier."""
 
 
 def read_file(source: str, folders: Sequence[Path], max_bytes: int) -> bytes:

@@ -30,7 +30,7 @@ class Transcriber(STTModel):
 
     async def create_session(self, *_: Any) -> Any:
         """Streamed recordings are not used."""
-        raise NotImplementedError
+        raise RuntimeError("this driver does not stream recordings")
 
 
 class Answer(VoiceWorkflowBase):
