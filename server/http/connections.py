@@ -88,6 +88,8 @@ class HttpConnection(H11Protocol):
         self.open_connections.remove(self.transport)
         self._lingering.discard(self.transport)
         super().connection_lost(exc)
+        # Break the reference cycles through "connection": a closed connection is freed without a garbage collection.
+        self.app_state, self.cycle, self.scope = {}, None, None  # type: ignore[assignment]
 
     @override
     def resume_writing(self) -> None:
