@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +31,7 @@ Name = Annotated[str, typer.Argument(help="Name of the key: 1 to 64 of A-Z, a-z,
 _KEY_BYTES = 32
 """Random bytes of a new key."""
 _MAX_LIMIT = 999_999_999
+_LOCK_TIMEOUT_S = 30.0
 
 
 @app.command()
@@ -49,31 +53,32 @@ def add(
 ) -> None:
     """Add a key and print it. The file stores only its hash, so it cannot be printed again."""
     with plain_errors("sonant keys add"):
-        lines = read_lines(file) if file.exists() else []
-        known = {key.name: key for key in parse_lines(lines, file)}
-        if not re.fullmatch(NAME, name):
-            raise SettingsError(f"the name must match {NAME}, got '{name[:80]}'")
-        if name in known and not replacing:
-            raise SettingsError(
-                f"{file} has a key '{name}' already: revoke it, replace it (--replace), or choose another name"
-            )
-        if name not in known and replacing:
-            raise SettingsError(f"{file} has no key '{name}' to replace")
         secret = sys.stdin.readline().strip() if existing else f"sk-{secrets.token_urlsafe(_KEY_BYTES)}"
         try:
             key = plain_key(secret)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-        old = known.get(name)
-        kept = _without(lines, key=name, digest=key.digest)
-        entry = replace(
-            key,
-            name=name,
-            owner=key.owner if old is None else old.owner,
-            max_requests=max_requests or (old.max_requests if old else None),
-            audio_seconds_per_day=audio_seconds_per_day or (old.audio_seconds_per_day if old else None),
-        )
-        _write(file, [*kept, entry.line()])
+        if not re.fullmatch(NAME, name):
+            raise SettingsError(f"the name must match {NAME}, got '{name[:80]}'")
+        with _locked(file):
+            lines = read_lines(file) if file.exists() else []
+            known = {key.name: key for key in parse_lines(lines, file)}
+            if name in known and not replacing:
+                raise SettingsError(
+                    f"{file} has a key '{name}' already: revoke it, replace it (--replace), or choose another name"
+                )
+            if name not in known and replacing:
+                raise SettingsError(f"{file} has no key '{name}' to replace")
+            old = known.get(name)
+            kept = _without(lines, key=name, digest=key.digest)
+            entry = replace(
+                key,
+                name=name,
+                owner=key.owner if old is None else old.owner,
+                max_requests=max_requests or (old.max_requests if old else None),
+                audio_seconds_per_day=audio_seconds_per_day or (old.audio_seconds_per_day if old else None),
+            )
+            _write(file, [*kept, entry.line()])
     if not existing:
         typer.echo(secret)
     note(f"stored the hash of the key '{name}' in {file}; the key itself is not stored")
@@ -95,7 +100,7 @@ def list_keys(file: File) -> None:
 @app.command()
 def revoke(file: File, names: Annotated[list[str], typer.Argument(help="Names of keys.")]) -> None:
     """Remove keys. A running server refuses them within two seconds. Their voices stay on disk."""
-    with plain_errors("sonant keys revoke"):
+    with plain_errors("sonant keys revoke"), _locked(file):
         lines = read_lines(file)
         known = {key.name for key in parse_lines(lines, file)}
         for name in names:
@@ -106,6 +111,29 @@ def revoke(file: File, names: Annotated[list[str], typer.Argument(help="Names of
         _write(file, lines)
     for name in names:
         note(f"revoked the key '{name}'")
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Exclude other ``sonant keys`` commands from editing the file. Raises SettingsError after a timeout.
+
+    Locks the folder: the file itself is replaced by each edit.
+    """
+    folder = os.open(file.resolve().parent, os.O_RDONLY)
+    try:
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    message = f"another process has locked {file.resolve().parent} for {_LOCK_TIMEOUT_S:g} s"
+                    raise SettingsError(message) from None
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _limit(value: int | None) -> str:

@@ -75,7 +75,7 @@ def _read_keys(settings: Settings) -> list[ApiKey]:
     path = settings.keys_file
     keys = parse_lines(read_lines(path), path) if path is not None else []
     try:
-        return [*keys, plain_key(single)] if (single := _api_key(settings)) else keys
+        return [plain_key(single), *keys] if (single := _api_key(settings)) else keys  # a named key has limits: it wins
     except ValueError as error:
         raise SettingsError(f"api_key: {error}") from None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from server.errors import ApiError, shown_value
 from server.request_models.base import RequestModel
+from server.request_models.spellings import boolean
 from server.settings import Settings
 
 CLIENT_FIELDS = frozenset(
@@ -94,14 +95,13 @@ def own_names(fields: dict[str, Any]) -> dict[str, Any]:
         _set(renamed, "voice", speaker, "speaker")
     if (references := renamed.pop("references", None)) not in (None, "", []):
         reference = references[0] if isinstance(references, list) and len(references) == 1 else references
-        if not isinstance(reference, dict) or not reference.keys() <= {"audio_path", "text"}:
+        known = isinstance(reference, dict) and reference.keys() <= {"audio_path", "text"}
+        if not known or not reference.get("audio_path"):
             message = 'references must be a list of one object such as {"audio_path": ..., "text": ...}, got '
             raise ApiError(message + shown_value(references), param="references", code="invalid_type")
         _set(renamed, "ref_audio", reference.get("audio_path"), "references")
         _set(renamed, "ref_text", reference.get("text"), "references")
-    if renamed.get("word_timestamps", False) in (None, "", False):
-        renamed.pop("word_timestamps", None)
-    elif "word_timestamps" in renamed:
+    if boolean(renamed.pop("word_timestamps", None)) not in (None, "", False):
         message = "word_timestamps is not supported: send timestamp_granularities: ['word']"
         raise ApiError(message, param="word_timestamps", code="not_supported")
     return renamed

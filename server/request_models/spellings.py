@@ -57,11 +57,12 @@ NumberText = _NumberText()
 IntegerText = _NumberText(integer=True)
 
 
-def _boolean(value: Any) -> Any:
+def boolean(value: Any) -> Any:
+    """Return the boolean that ``value`` spells, or ``value`` itself."""
     return _BOOLEANS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
-Boolean = Annotated[bool, BeforeValidator(_boolean)]
+Boolean = Annotated[bool, BeforeValidator(boolean)]
 
 
 class _AnyCase:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,30 @@ def test_names_are_unique_and_keys_can_be_replaced_and_revoked(file: Path) -> No
     unknown = keys_command("revoke", file, "app")
     assert unknown.exit_code == 1
     assert "no key 'app'" in unknown.stderr
+
+
+def test_commands_do_not_edit_the_file_at_the_same_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(file, "app")
+    monkeypatch.setattr("server.cli.keys._LOCK_TIMEOUT_S", 0.0)
+    other_command = os.open(file.parent, os.O_RDONLY)
+    fcntl.flock(other_command, fcntl.LOCK_EX)
+    before = file.read_text()
+    for arguments in (("add", file, "other"), ("revoke", file, "app")):
+        refused = keys_command(*arguments)
+        assert refused.exit_code == 1
+        assert f"another process has locked {file.parent}" in refused.stderr
+    assert file.read_text() == before
+    os.close(other_command)
+    add(file, "other")
+
+
+def test_a_named_key_that_is_also_the_api_key_keeps_its_limits(file: Path, tmp_path: Path) -> None:
+    key = add(file, "app", "--max-requests", 4)
+    config = tmp_path / "sonant.yaml"
+    config.write_text(f"api_key: {key}\nkeys_file: {file}\nengine:\n  model: org/model\n")
+    entry = load_keys(load_settings(config)).identify(key)
+    assert entry is not None
+    assert (entry.name, entry.max_requests) == ("app", 4)
 
 
 def test_a_key_in_plain_text_is_converted_with_its_voices(file: Path) -> None:

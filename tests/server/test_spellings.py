@@ -59,6 +59,7 @@ SPELLINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"speaker": "ava", "voice": "ava"}, {"voice": "ava"}),
     ({"input": [{"speaker": "ava", "input": "One.", "language": "en"}]}, {"input": "One.", "language": "English"}),
     (dict.fromkeys(EMPTY, ""), {}),
+    ({"word_timestamps": "false"}, {}),
 ]
 
 
@@ -103,6 +104,9 @@ AMBIGUOUS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"speaker": "ava", "voice": "alloy"}, "speaker", "invalid_value", "'ava' and 'alloy'"),
     ({"ref_audio": ["a", "b"]}, "ref_audio", "invalid_type", "a list"),
     ({"references": ["a"]}, "references", "invalid_type", "audio_path"),
+    ({"references": [{}]}, "references", "invalid_type", "audio_path"),
+    ({"references": [{"text": "Hello."}]}, "references", "invalid_type", "audio_path"),
+    ({"word_timestamps": "true"}, "word_timestamps", "not_supported", "timestamp_granularities"),
     ({"tempreature": 0.5}, "tempreature", "unknown_parameter", "did you mean 'temperature'?"),
     ({"extra_params": {"topk": 5}}, "extra_params.topk", "unknown_parameter", "did you mean 'top_k'?"),
     ({"xyz": 0.5}, "xyz", "unknown_parameter", "unknown_fields"),
