@@ -159,7 +159,7 @@ _AMOUNT = rf"""
         (?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
     {_SCALE}
     (?P<more>\+)?
-    (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w))?
+    (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w) | (?P<quantity>[ ]?/[ ]?(?=\d[\d,.]*[kKMB]?[ ][a-z])))?
     (?P<noun>(?=[ -](?:(?:{_NOUNS})s?\b|(?!(?:{_NOT_NOUNS})\b)[a-z]{{3}})))?
     (?P<certain>(?=[ -](?:{_NOUNS})s?\b))?
 """
@@ -194,6 +194,8 @@ def _amount(match: re.Match[str]) -> str:
         words = amount(number, coin)
     more = " plus" if match["more"] else ""
     per = _PER.get(match["per"] or "", "")
+    if match["quantity"]:
+        return f"{article}{sign}{words}{more} per "
     return article + sign + words + more + (f" {per}" if per == "each" else f" per {per}" if per else "")
 
 
