@@ -5,7 +5,7 @@
 Each client runs one attack after another until the time is over; then all connections are reset. Prints the number of
 runs of each attack, as JSON. ``--speaking`` limits how many clients request speech at a time, because more would
 measure load, not abuse. The clients connect from eight loopback addresses other than 127.0.0.1. Their process has a low
-CPU priority (nice 10), because in practice they run on other machines and do not compete with the server.
+CPU priority (nice 10), because in practice they run on other machines and do not use the server's CPU.
 """
 
 from __future__ import annotations

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from server.cli.console import note, plain_errors
+from server.file_lock import lock_file
 from server.keys.key_file import NAME, ApiKey, parse_line, parse_lines, plain_key, read_lines
 from server.settings import SettingsError
 
@@ -31,7 +30,7 @@ Name = Annotated[str, typer.Argument(help="Name of the key: 1 to 64 of A-Z, a-z,
 _KEY_BYTES = 32
 """Random bytes of a new key."""
 _MAX_LIMIT = 999_999_999
-_LOCK_TIMEOUT_S = 30.0
+_LOCK_SECONDS = 30.0
 
 
 @app.command()
@@ -53,13 +52,13 @@ def add(
 ) -> None:
     """Add a key and print it. The file stores only its hash, so it cannot be printed again."""
     with plain_errors("sonant keys add"):
+        if not re.fullmatch(NAME, name):
+            raise SettingsError(f"the name must match {NAME}, got '{name[:80]}'")
         secret = sys.stdin.readline().strip() if existing else f"sk-{secrets.token_urlsafe(_KEY_BYTES)}"
         try:
             key = plain_key(secret)
         except ValueError as error:
             raise SettingsError(str(error)) from None
-        if not re.fullmatch(NAME, name):
-            raise SettingsError(f"the name must match {NAME}, got '{name[:80]}'")
         with _locked(file):
             lines = read_lines(file) if file.exists() else []
             known = {key.name: key for key in parse_lines(lines, file)}
@@ -119,21 +118,16 @@ def _locked(file: Path) -> Iterator[None]:
 
     Locks the folder: the file itself is replaced by each edit.
     """
-    folder = os.open(file.resolve().parent, os.O_RDONLY)
+    folder = file.resolve().parent
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        deadline = time.monotonic() + _LOCK_TIMEOUT_S
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    message = f"another process has locked {file.resolve().parent} for {_LOCK_TIMEOUT_S:g} s"
-                    raise SettingsError(message) from None
-                time.sleep(0.05)
+        try:
+            lock_file(descriptor, _LOCK_SECONDS)
+        except TimeoutError as error:
+            raise SettingsError(f"{folder} is locked: {error}; try again") from None
         yield
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _limit(value: int | None) -> str:

@@ -34,8 +34,8 @@ except ImportError as error:
 
 _USED = {
     H11Protocol: {
-        "__init__": "conn app_state cycle transport client",
-        "handle_events": "conn app_state cycle next_event send_400_response",
+        "__init__": "conn app_state cycle scope transport client",
+        "handle_events": "conn app_state cycle scope next_event send_400_response",
     },
     RequestResponseCycle: {
         "__init__": "disconnected message_event",

@@ -95,11 +95,11 @@ def own_names(fields: dict[str, Any]) -> dict[str, Any]:
         _set(renamed, "voice", speaker, "speaker")
     if (references := renamed.pop("references", None)) not in (None, "", []):
         reference = references[0] if isinstance(references, list) and len(references) == 1 else references
-        known = isinstance(reference, dict) and reference.keys() <= {"audio_path", "text"}
-        if not known or not reference.get("audio_path"):
+        has_known_fields = isinstance(reference, dict) and reference.keys() <= {"audio_path", "text"}
+        if not has_known_fields or not reference.get("audio_path"):
             message = 'references must be a list of one object such as {"audio_path": ..., "text": ...}, got '
             raise ApiError(message + shown_value(references), param="references", code="invalid_type")
-        _set(renamed, "ref_audio", reference.get("audio_path"), "references")
+        _set(renamed, "ref_audio", reference["audio_path"], "references")
         _set(renamed, "ref_text", reference.get("text"), "references")
     if boolean(renamed.pop("word_timestamps", None)) not in (None, "", False):
         message = "word_timestamps is not supported: send timestamp_granularities: ['word']"

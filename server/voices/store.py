@@ -6,7 +6,6 @@ Shared voices are in the folder itself. The voices of one API key are in ``keys/
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from server.errors import ApiError
+from server.file_lock import lock_file
 from server.voices.config import VoiceSettings
 from server.voices.names import is_voice_id, voice_id
 from server.voices.pacing import paced
@@ -37,7 +37,6 @@ _READ_AT_ONCE = 16
 _LOCK = ".lock"
 _LOCK_SECONDS = 10.0
 """Lock timeout. Writers hold the lock for about 1 ms; one that holds it for seconds is suspended."""
-_LOCK_RETRY_SECONDS = 0.002
 
 
 T = TypeVar("T", covariant=True)
@@ -216,7 +215,7 @@ class VoiceStore:
         """
         descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _lock(descriptor)
+            lock_file(descriptor, _LOCK_SECONDS)
             yield
         finally:
             os.close(descriptor)
@@ -261,20 +260,6 @@ def _delete(folder: Path, name: str) -> bool:
         return False
     _sync_folder(folder)
     return True
-
-
-def _lock(descriptor: int) -> None:
-    """Lock the file exclusively. Raises TimeoutError after ``_LOCK_SECONDS``."""
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"another writer held the lock for more than {_LOCK_SECONDS:g} s") from None
-            time.sleep(_LOCK_RETRY_SECONDS)
-        else:
-            return
 
 
 def _sync_folder(folder: Path) -> None:

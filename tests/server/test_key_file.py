@@ -73,14 +73,14 @@ def test_names_are_unique_and_keys_can_be_replaced_and_revoked(file: Path) -> No
 
 def test_commands_do_not_edit_the_file_at_the_same_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(file, "app")
-    monkeypatch.setattr("server.cli.keys._LOCK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("server.cli.keys._LOCK_SECONDS", 0.0)
     other_command = os.open(file.parent, os.O_RDONLY)
     fcntl.flock(other_command, fcntl.LOCK_EX)
     before = file.read_text()
     for arguments in (("add", file, "other"), ("revoke", file, "app")):
         refused = keys_command(*arguments)
         assert refused.exit_code == 1
-        assert f"another process has locked {file.parent}" in refused.stderr
+        assert f"{file.parent} is locked: another writer" in refused.stderr
     assert file.read_text() == before
     os.close(other_command)
     add(file, "other")

@@ -18,7 +18,7 @@ _SPELLED = {
 _CAPITALIZED = {
     word[0].upper() + word[1:]: spoken[0].upper() + spoken[1:]
     for word, spoken in (WORDS | CHAT).items()
-    if len(word) > 2 and word != "oz."  # Oz. is the country
+    if len(word) > 2 and word != "oz."  # Oz is a name
 }
 _ALL_WORDS = (
     _CAPITALIZED

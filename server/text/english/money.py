@@ -150,6 +150,8 @@ _NOT_NOUNS = (
 _SYMBOL = alternatives(CURRENCIES)
 _SCALE = rf"(?:[ ]?(?P<word>{'|'.join(SCALE_WORDS)})\b|[ ]?(?P<letter>bn|Bn|mn|tn|mil|MM|mm|[KkMmBbTt])(?![\w$%]))?"
 _NUMBER = r"\d+(?:,\d{2,3})*(?:\.\d+)?|\.\d+"
+_QUANTITY = r"1(?:0*[kKMB]|00+|0{0,2}(?:,000)+)"
+"""The quantity of a rate: "$5/1M tokens", "$2/1,000 words". Any other number after a slash may be a second price."""
 _AMOUNT = rf"""
     (?:(?<![\w])(?P<article>[Aa]n?)[ ])?
     (?P<sign>(?<![\w.,)])[-+−])?
@@ -159,7 +161,7 @@ _AMOUNT = rf"""
         (?:[ ]?[-–][ ]?|[ ]to[ ](?=[$€£¥])) (?P=symbol)? (?P<to>{_NUMBER}) )?
     {_SCALE}
     (?P<more>\+)?
-    (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w) | (?P<quantity>[ ]?/[ ]?(?=\d[\d,.]*[kKMB]?[ ][a-z])))?
+    (?:[ ]?/[ ]?(?P<per>{alternatives(_PER)})(?!\w) | (?P<quantity>[ ]?/[ ]?(?={_QUANTITY}[ ][a-z])))?
     (?P<noun>(?=[ -](?:(?:{_NOUNS})s?\b|(?!(?:{_NOT_NOUNS})\b)[a-z]{{3}})))?
     (?P<certain>(?=[ -](?:{_NOUNS})s?\b))?
 """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from server.text import marks
 from server.text.frontend import STEPS, Pause, spoken
 
-from .readings import CLASSES, items
+from .readings import CLASSES, items, words
 
 PLAIN = [
     "The ferry leaves the harbor at noon and comes back before dark.",
@@ -147,3 +147,17 @@ class TestPronunciations:
 def test_the_package_is_imported_without_torch_and_without_the_markdown_parser():
     code = "import sys, server.text.live; print([name for name in ('torch', 'markdown_it') if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("typed", "heard"),
+    [
+        ("It costs $5/1M tokens.", "it costs five dollars per one million tokens"),
+        ("$0.50/1,000 requests is cheap.", "fifty cents per one thousand requests is cheap"),
+        ("Tickets are $20/30 for adults.", "tickets are twenty dollars slash thirty for adults"),
+        ("I saw The Wizard of Oz.", "i saw the wizard of oz"),
+        ("Add 3 oz. of milk.", "add three ounces of milk"),
+    ],
+)
+def test_an_ambiguous_token_is_read_by_its_context(typed, heard):
+    assert words(spoken(typed, "english").text) == heard

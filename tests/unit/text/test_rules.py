@@ -5,9 +5,8 @@ import pytest
 from server.text import markup, unicode
 from server.text.english import normalize
 from server.text.english.rules import Rules, rule
-from server.text.frontend import spoken
 
-from .readings import CLASSES, items, words
+from .readings import CLASSES, items
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -34,16 +33,3 @@ def test_an_abbreviation_does_not_end_a_sentence(text):
         "He is in.",
     ]
     assert "".join(normalize.sentences(text)).replace(" ", "") == text.replace(" ", "")
-
-
-@pytest.mark.parametrize(
-    ("typed", "heard"),
-    [
-        ("It costs $5/1M tokens.", "it costs five dollars per one million tokens"),
-        ("$0.50/1,000 requests is cheap.", "fifty cents per one thousand requests is cheap"),
-        ("I saw The Wizard of Oz.", "i saw the wizard of oz"),
-        ("Add 3 oz. of milk.", "add three ounces of milk"),
-    ],
-)
-def test_an_ambiguous_token_is_read_by_its_context(typed, heard):
-    assert words(spoken(typed, "english").text) == heard
