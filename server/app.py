@@ -50,6 +50,7 @@ from server.telemetry.request_log import RequestLog
 from server.text import frontend
 from server.version import version
 from server.voices.object_cache import open_bucket
+from server.voices.storage_threads import StorageThreads
 
 if TYPE_CHECKING:
     from server.telemetry.tracing import Tracing
@@ -79,7 +80,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         pools = [engine_pool(settings, model, admissions[model.name]) for model in settings.all_models]
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
-        decoder = Decoder(settings.limits)
+        decoder, storage_threads = Decoder(settings.limits), StorageThreads()
         served = [
             served_model(
                 settings,
@@ -87,6 +88,7 @@ def create_app(
                 pool,
                 decoder.decode,
                 admissions[model.name],
+                storage_threads,
                 several_keys=lambda: keys.several,
             )
             for model, pool in zip(settings.all_models, pools, strict=True)
@@ -120,6 +122,7 @@ def create_app(
         finally:
             startup.cancel()
             key_file.cancel()
+            storage_threads.close()
             await decoder.close()
             await asyncio.gather(*(pool.close() for pool in pools))
             audio_threads.shutdown()

@@ -18,6 +18,7 @@ from server.settings import Settings
 from server.synthesis.admission import Admission
 from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
+from server.voices.storage_threads import StorageThreads
 
 OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
 """OpenAI's names of speech models, so that OpenAI clients work unchanged."""
@@ -148,19 +149,21 @@ def served_model(
     engine: Engine,
     decode: Decode,
     admission: Admission,
+    storage_threads: StorageThreads,
     *,
     several_keys: Callable[[], bool] = lambda: False,
 ) -> ServedModel:
     """Return the model that ``model``, one of ``settings.all_models``, describes.
 
-    decode: decodes the files of reference recordings. several_keys: returns whether keys of several owners are valid.
+    decode: decodes the files of reference recordings. storage_threads: run the calls of the voice storage.
+    several_keys: returns whether keys of several owners are valid.
     """
     is_default = model.name == settings.all_models[0].name
     return ServedModel(
         name=model.name,
         aliases=frozenset({model.engine.model, *(OPENAI_MODELS if is_default else ()), *model.aliases}),
         engine=engine,
-        voices=ModelVoices(engine, settings, model, several_keys=several_keys),
+        voices=ModelVoices(engine, settings, model, storage_threads, several_keys=several_keys),
         references=ReferenceLibrary(engine, settings, decode),
         limits=settings.limits,
         admission=admission,
