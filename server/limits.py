@@ -38,8 +38,8 @@ class Limits(BaseModel):
     max_connections: int | None = Field(
         None,
         ge=16,
-        description="Maximum open connections, WebSockets included. Unset: what the open-file limit allows, at most "
-        "4096.",
+        description="Maximum open connections of all protocols; a gRPC connection counts as three. Unset: what the "
+        "open-file limit allows, at most 4096.",
     )
     connection_share: float = Field(
         0.8,
