@@ -50,6 +50,7 @@ class Stream:
     async def close(self) -> None:
         self._ended.set()
         await self._client.close()
+        del self._responses  # it keeps the connection open
 
 
 async def until_open(server: ListeningServer, count: int) -> None:
