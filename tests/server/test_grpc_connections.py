@@ -12,45 +12,42 @@ from typing import Any
 
 import grpc
 import pytest
-from tritonclient.grpc import aio as triton_aio
+from tritonclient.grpc import service_pb2
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from server.errors import ApiError
 from server.http.connection_table import ConnectionTable
 from server.triton.relay import Relay
 from tests.server.scripted_listeners import TIMEOUT, ListeningServer, listening_server
-from tests.server.test_triton import address_of, request
+from tests.server.test_triton import address_of
 
 LIMIT = 16
 MOST = 5
 """Connections within LIMIT. Each counts as three."""
 
 
-def client_of(server: ListeningServer) -> triton_aio.InferenceServerClient:
+class Client:
     """A client with a connection of its own."""
-    return triton_aio.InferenceServerClient(address_of(server), channel_args=[("grpc.use_local_subchannel_pool", 1)])
-
-
-class Stream:
-    """A call in progress on a connection of its own: its request was answered, and it may send another one."""
 
     def __init__(self, server: ListeningServer) -> None:
-        self._client = client_of(server)
-        self._ended = asyncio.Event()
+        self._channel = grpc.aio.insecure_channel(address_of(server), [("grpc.use_local_subchannel_pool", 1)])
+        self._stub = GRPCInferenceServiceStub(self._channel)
 
-    async def open(self) -> Stream:
-        async def requests() -> AsyncIterator[dict[str, Any]]:
-            yield request()
-            await self._ended.wait()
+    async def is_live(self) -> bool:
+        return bool((await self._stub.ServerLive(service_pb2.ServerLiveRequest())).live)
 
-        self._responses = aiter(self._client.stream_infer(requests()))
-        _, error = await anext(self._responses)
-        assert error is None
+    async def begin(self) -> Client:
+        """Open a stream and get the first response to a request. The stream stays open."""
+        request = service_pb2.ModelInferRequest(model_name="model")
+        request.inputs.add(name="input", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"Hello there.")
+        self._call = self._stub.ModelStreamInfer()
+        await self._call.write(request)
+        assert not (await self._call.read()).error_message
         return self
 
     async def close(self) -> None:
-        self._ended.set()
-        await self._client.close()
-        del self._responses  # it keeps the connection open
+        await self._channel.close()
+        self.__dict__.clear()  # a reference to the call would keep the connection open
 
 
 async def until_open(server: ListeningServer, count: int) -> None:
@@ -61,7 +58,7 @@ async def until_open(server: ListeningServer, count: int) -> None:
 
 async def refusal(server: ListeningServer) -> grpc.aio.AioRpcError:
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await Stream(server).open()
+        await Client(server).begin()
     return refused.value
 
 
@@ -71,17 +68,17 @@ async def test_connections_are_limited_in_total(tmp_path: Path, monkeypatch: pyt
         asyncio.timeout(TIMEOUT),
         listening_server(tmp_path, monkeypatch, grpc={"port": 0}, limits=limits) as server,
     ):
-        idle = [client_of(server) for _ in range(2 * MOST)]
+        idle = [Client(server) for _ in range(2 * MOST)]
         for client in idle:  # the first ones are closed in favor of the others
-            assert await client.is_server_live()
+            assert await client.is_live()
         await until_open(server, MOST)
-        streams = [await Stream(server).open() for _ in range(MOST)]
+        streams = [await Client(server).begin() for _ in range(MOST)]
         refused = await refusal(server)
         assert refused.code() == grpc.StatusCode.UNAVAILABLE
         assert "503" in str(refused.details())
         await streams.pop().close()
         await until_open(server, MOST - 1)
-        streams.append(await Stream(server).open())
+        streams.append(await Client(server).begin())
         for each in streams:
             await each.close()
         for client in idle:
@@ -95,7 +92,7 @@ async def test_connections_are_limited_by_address(tmp_path: Path, monkeypatch: p
         asyncio.timeout(TIMEOUT),
         listening_server(tmp_path, monkeypatch, grpc={"port": 0}, limits=limits) as server,
     ):
-        streams = [await Stream(server).open() for _ in range(2)]
+        streams = [await Client(server).begin() for _ in range(2)]
         assert (await refusal(server)).code() == grpc.StatusCode.UNAVAILABLE
         assert (await server.client.get("/health")).status_code == 200
         for each in streams:
