@@ -155,7 +155,8 @@ class _Client(_Side):
         self._relay.forget(self)
         if self.other is not None:
             self.other.transport.abort()
-            self.other.other = self.other = None
+            self.other.other = None
+            self.other = None
 
 
 class _Upstream(_Side):
@@ -167,4 +168,5 @@ class _Upstream(_Side):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.other is not None:
             self.other.transport.close()
-            self.other.other = self.other = None
+            self.other.other = None
+            self.other = None

@@ -20,7 +20,7 @@ from server.settings import SettingsError
 from server.voices.stored_voice import MAX_BYTES
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
 log = logging.getLogger("sonant.voices")
 
@@ -149,16 +149,14 @@ def open_bucket(url: str) -> VoiceObjects:
         from obstore.store import from_url
     except ImportError:
         raise SettingsError("voices.url: the package obstore is not installed; pip install 'sonant[objects]'") from None
+    options: Any = {
+        **_client_options(_PREFIXES[url.partition(":")[0]]),
+        "timeout": timedelta(seconds=_TIMEOUT_SECONDS),
+        "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
+    }
+    retries: RetryConfig = {"max_retries": 2, "retry_timeout": timedelta(seconds=_TIMEOUT_SECONDS)}
     try:
-        bucket = from_url(
-            url,
-            client_options={  # type: ignore[arg-type]
-                **_client_options(_PREFIXES[url.partition(":")[0]]),
-                "timeout": timedelta(seconds=_TIMEOUT_SECONDS),
-                "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
-            },
-            retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=_TIMEOUT_SECONDS)},
-        )
+        bucket = from_url(url, client_options=options, retry_config=retries)
     except (BaseError, ValueError) as error:
         raise SettingsError(f"voices.url: {str(error).partition(chr(10))[0]}") from None
     return VoiceObjects(bucket)
