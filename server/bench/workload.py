@@ -109,8 +109,10 @@ class Workload:
 
 def parse_frames(text: str | None) -> int | Literal["text"] | None:
     """Return the ``frames`` of a Workload for the value of a ``--frames`` option. Raises ValueError."""
-    if text is None or text == "text":
-        return text
+    if text is None:
+        return None
+    if text == "text":
+        return "text"
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"--frames must be a positive integer or 'text', got '{text}'")
     return int(text)
