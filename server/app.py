@@ -23,7 +23,7 @@ from server.alignment.worker import aligner_threads
 from server.api import batch, elevenlabs, kokoro, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
-from server.errors import ApiError, ClientDisconnected, failure_of
+from server.errors import ApiError, ClientDisconnected, failure_of, shown
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
@@ -205,6 +205,9 @@ def _tracing(settings: Settings) -> list[Tracing]:
 
 async def _error_response(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        path = shown(request.url.path)
+        error.detail = f"nothing is served at '{path}'; speech is POST {SPEECH}, and /docs lists all addresses"
     if isinstance(error, HTTPException) and error.status_code == 405:
         error.headers = {"Allow": allowed_methods(request)}
         if request.url.path == SPEECH and request.method == "GET":
