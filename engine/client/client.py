@@ -318,7 +318,7 @@ class EngineClient:
             self._kill(worker, "failed", f"its first model check failed: {error}")
             return
         self._info = info
-        self._restarts.reset_backoff()
+        self._restarts.mark_ready()
         self._set_state("ready", EngineUnavailable("the engine is restarting; retry later"))
 
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:
