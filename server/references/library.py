@@ -137,6 +137,12 @@ class ReferenceLibrary:
         """Number of cache hits, including requests that joined an encoding in flight."""
         return self._voices.hits
 
+    def adopt(self, other: ReferenceLibrary) -> None:
+        """Copy the voices that ``other`` has cached, if it would encode recordings in the same way."""
+        mine, others = self._settings, other._settings
+        if (mine.references, mine.limits) == (others.references, others.limits):
+            self._voices.adopt(other._voices)
+
     async def voice(self, source: str, transcript: Transcript | None) -> ReferenceVoice:
         """Return the voice of ``ref_audio``, with its codes if there is a transcript (in-context cloning).
 

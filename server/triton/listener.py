@@ -8,7 +8,7 @@ import grpc.aio
 from tritonclient.grpc.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 
 from server.listeners.sockets import authority
-from server.services import Services
+from server.services import CurrentServices
 from server.triton.authentication import KeyInterceptor
 from server.triton.service import InferenceService
 
@@ -31,9 +31,9 @@ class TritonListener:
     def __init__(self, reserved: socket.socket, max_calls: int) -> None:
         self._reserved, self._max_calls = reserved, max_calls
 
-    async def start(self, services: Services) -> None:
+    async def start(self, current: CurrentServices) -> None:
         """Accept connections. Raises OSError."""
-        limits = services.settings.limits
+        limits = current.services.settings.limits
         options = {
             "grpc.so_reuseport": 1,
             "grpc.max_receive_message_length": limits.max_body_bytes,
@@ -45,9 +45,9 @@ class TritonListener:
             "grpc.keepalive_timeout_ms": _milliseconds(_KEEPALIVE_SECONDS),
             "grpc.http2.min_ping_interval_without_data_ms": 5_000,
         }
-        self._service = InferenceService(services)
+        self._service = InferenceService(current)
         self._server = grpc.aio.server(
-            interceptors=[KeyInterceptor(services.keys)],
+            interceptors=[KeyInterceptor(current.services.keys)],
             options=list(options.items()),
             maximum_concurrent_rpcs=self._max_calls,
         )

@@ -13,7 +13,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceServicer
 
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.services import Services
+from server.services import CurrentServices, Services
 from server.triton.calls import abort, caller_of
 from server.triton.inference import Inference
 from server.triton.model import check_version, config_of, metadata_of
@@ -30,10 +30,15 @@ T = TypeVar("T")
 class InferenceService(GRPCInferenceServiceServicer):
     """Answers the calls. Calls of Triton that it lacks, such as those for shared memory, end as UNIMPLEMENTED."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, current: CurrentServices) -> None:
+        self._current = current
         self._calls: set[asyncio.Task[object]] = set()
         self._stopping = False
+
+    @property
+    def _services(self) -> Services:
+        """The services of a call that uses no engine."""
+        return self._current.services
 
     async def stop(self, seconds: float) -> None:
         """End the calls in flight with the error ``stopped``, and wait up to ``seconds`` for them."""
@@ -84,7 +89,7 @@ class InferenceService(GRPCInferenceServiceServicer):
 
         async def infer() -> pb.ModelInferResponse:
             caller = caller_of(context, self._services.keys)
-            inference = Inference(request, "ModelInfer", caller, self._services, stream=False)
+            inference = Inference(request, "ModelInfer", caller, self._current, stream=False)
             await inference.run(keep, lambda: self._stopping)
             return sent[0]
 
@@ -97,7 +102,7 @@ class InferenceService(GRPCInferenceServiceServicer):
 
         async def stream() -> None:
             caller = caller_of(context, self._services.keys)
-            await InferStream(context, caller, self._services, lambda: self._stopping).run(request_iterator)
+            await InferStream(context, caller, self._current, lambda: self._stopping).run(request_iterator)
 
         await self._call(stream(), context)
 
