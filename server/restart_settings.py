@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.config import JsonDict
 
 NEEDS_RESTART: JsonDict = {"needs_restart": True}
-"""``json_schema_extra`` of a setting that cannot change while the server runs. On a group it applies to all settings."""
+"""``json_schema_extra`` of a setting that cannot change while the server runs, or of a group of such settings."""
 
 M = TypeVar("M", bound=BaseModel)
 

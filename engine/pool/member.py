@@ -28,7 +28,7 @@ class PoolMember:
 
     def __init__(self, config: EngineConfig, name: str, model: str = "") -> None:
         self.name, self.config = name, config
-        self.label = f"{name} of {model}" if model else name
+        self.label = f"{model}/{name}" if model else name
         """Its name in the log."""
         self.slots = config.talker.slots
         self.last_info: EngineInfo | None = None

@@ -44,7 +44,7 @@ class Reload:
 
 
 class MakePool(Protocol):
-    """Returns the engines of a model: see ``EnginePool`` for ``kept`` and ``names``."""
+    """Makes the pool of a model."""
 
     def __call__(
         self,
@@ -53,14 +53,15 @@ class MakePool(Protocol):
         admission: Admission,
         kept: list[PoolMember],
         names: Iterator[int],
-    ) -> EnginePool: ...
+    ) -> EnginePool:
+        """Return the engines of ``model``. kept, names: see ``EnginePool``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
     """What a reload did.
 
-    started, kept, stopping: the engines, each as ``NAME of MODEL``. Those that are stopping finish their requests.
+    started, kept, stopping: the engines, each as ``MODEL/NAME``. Those that are stopping finish their requests.
     needs_restart: changed settings that are used only after a restart.
     """
 
