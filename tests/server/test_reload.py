@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,64 +12,17 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from tests.server.commands import run_module
 from tests.server.live_client import receive_utterance, send_utterance, session
-from tests.server.serving import SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
+from tests.server.reloadable import ReloadableServer
+from tests.server.serving import SPEECH, endless, speech, streamed
 from tests.server.test_bad_input import check
 from tests.server.test_metrics import metric, scrape
 from tests.support.random_checkpoint import RandomCheckpoints
 
 LONG = endless(max_new_tokens=800)
 """A minute of speech: the engine pauses it until the client reads."""
-
-
-class ReloadableServer:
-    """A server with two random checkpoints, and its configuration file."""
-
-    def __init__(self, folder: Path, checkpoints: RandomCheckpoints, **settings: Any) -> None:
-        self.folder, self.checkpoints = folder, checkpoints
-        self.file = self.write(**settings)
-        self.server = Serving(self.file)
-
-    def write(self, *models: dict[str, Any], **settings: Any) -> Path:
-        """Write the configuration: of one model with these settings, or of several models."""
-        if not models:
-            return write_config(self.folder, self.checkpoints["pocket"], **settings)
-        path = self.folder / "sonant.yaml"
-        voices = {"folder": str(self.folder / "voices")}
-        path.write_text(yaml.safe_dump({"models": [*models], "voices": voices, **settings}))
-        return path
-
-    def model(self, name: str, checkpoint: str = "pocket", slots: int = 8) -> dict[str, Any]:
-        """An entry of ``models``."""
-        engine = {"model": str(self.checkpoints[checkpoint]), "device": "cpu", "threads": 1}
-        return {"name": name, "engine": {**engine, "talker": {"slots": slots}}}
-
-    def reload(self) -> subprocess.CompletedProcess[str]:
-        """Run ``sonant reload``."""
-        return run_module("server.cli", "reload", "--pid", self.server.process.pid)
-
-    def change(self, *models: dict[str, Any], **settings: Any) -> str:
-        """Write the configuration, reload it, and return what ``sonant reload`` printed."""
-        self.write(*models, **settings)
-        done = self.reload()
-        assert done.returncode == 0, done.stderr
-        return done.stderr
-
-    def engines(self) -> set[int]:
-        """The process ids of all engines."""
-        children = self.server.processes().http.children()
-        return {each.pid for each in children if any("engine.worker" in word for word in each.cmdline())}
-
-    def settled(self, count: int = 1) -> set[int]:
-        """Wait until ``count`` engines run, and return their process ids."""
-        deadline = time.monotonic() + TIMEOUT
-        while len(engines := self.engines()) != count:
-            assert time.monotonic() < deadline, engines
-            time.sleep(0.02)
-        return engines
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +155,7 @@ def test_models_are_added_and_removed(reloadable: ReloadableServer, client: http
         assert len(reloadable.engines()) == 2
         before = len(reloadable.server.lines)
         assert sum(map(len, pieces)) > 1e6
-    until_logged(reloadable.server, before, "stopped engines pocket/")
+    reloadable.wait_for_log(before, "stopped engines pocket/")
     found = scrape(reloadable.server)
     assert {dict(labels).get("model") for name, labels in found if name == "sonant_engine_up"} == {"clone"}
     assert "pocket" not in {dict(labels)["model"] for name, labels in found if name == "sonant_requests_running"}
@@ -253,18 +204,12 @@ def test_a_reload_during_another_one_waits_and_uses_the_last_configuration(
     check(client.get("/v1/models/first"), 404, "model", "model_not_found")
 
 
-def until_logged(server: Serving, start: int, text: str) -> None:
-    """Wait until the log has ``text`` after its first ``start`` lines."""
-    with server._log_changed:
-        assert server._log_changed.wait_for(lambda: any(text in line for line in server.lines[start:]), 60)
-
-
 def test_sighup_reloads(reloadable: ReloadableServer, client: httpx.Client) -> None:
     reloadable.change()
     before = len(reloadable.server.lines)
     reloadable.write(model_aliases=["by-signal"])
     reloadable.server.process.send_signal(signal.SIGHUP)
-    until_logged(reloadable.server, before, "reloaded the configuration")
+    reloadable.wait_for_log(before, "reloaded the configuration")
     assert client.get("/v1/models/by-signal").status_code == 200
 
 
@@ -290,7 +235,7 @@ def test_nothing_is_left_behind(reloadable: ReloadableServer, client: httpx.Clie
     for slots in (2, 3, 4):
         before = len(reloadable.server.lines)
         reloadable.change(engine={"talker": {"slots": slots}})
-        until_logged(reloadable.server, before, "stopped engines")
+        reloadable.wait_for_log(before, "stopped engines")
         descriptors = http.num_fds() - len(http.net_connections("inet"))  # a kept connection may be closed meanwhile
         counts.append((descriptors, http.num_threads(), len(http.children(recursive=True))))
     assert counts[1] == counts[2]
