@@ -21,7 +21,7 @@ from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
 from server.limits import Limits
 from server.listeners.config import GrpcSettings, WyomingSettings
-from server.model_settings import ModelSettings, check_names
+from server.model_settings import DefaultVoice, ModelSettings, VoiceAliases, check_names
 from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
 from server.restart_settings import NEEDS_RESTART
@@ -93,14 +93,8 @@ class Settings(BaseSettings):
         description="Other names of the model, in addition to OpenAI's: `tts-1*` and `gpt-4o-mini-tts*`. A `*` stands "
         "for any characters, so `['*']` accepts every name.",
     )
-    voice_aliases: dict[str, str] = Field(
-        default_factory=dict,
-        description="Other names of voices, such as OpenAI's, each with the speaker of the checkpoint or the stored "
-        "voice that it stands for.",
-    )
-    default_voice: str | None = Field(
-        None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
-    )
+    voice_aliases: VoiceAliases = Field(default_factory=dict)
+    default_voice: DefaultVoice = None
     ignored_fields: tuple[str, ...] = Field(
         (),
         description="Request fields that are accepted and ignored, in addition to those that well-known clients send "
