@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.config import EngineConfig
 
-
 DefaultVoice = Annotated[
     str | None, Field(description="Voice of requests that name none. Unset: the checkpoint's first speaker.")
 ]

@@ -12,6 +12,7 @@ from typing import Protocol
 from engine.errors import EngineError
 from engine.pool.member import PoolMember
 from engine.pool.pool import EnginePool
+from server.errors import ApiError
 from server.keys.valid_keys import Keys, load_keys
 from server.model_settings import ModelSettings
 from server.references.decode import Decoder
@@ -168,6 +169,10 @@ class Reloader:
 
     async def _reload(self) -> Reloaded:
         old = self._running
+        try:
+            old.services.admission.check_open()
+        except ApiError as error:
+            raise ReloadError(error.message) from None
         settings, keys, needs_restart = await asyncio.to_thread(self._read, old.services)
         unused = old.engines
         admissions = {model.name: model.admission for model in old.services.models}
