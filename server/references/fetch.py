@@ -220,7 +220,7 @@ class Fetcher:
 
 @cache
 def _default_tls() -> ssl.SSLContext:
-    """Return httpx's context. It is read once, as this takes tens of milliseconds, and a reload must not wait for it."""
+    """Return httpx's context. It is made once: this takes tens of milliseconds, in which no stream gets audio."""
     return httpx.create_ssl_context()
 
 

@@ -173,7 +173,7 @@ class Reloader:
             old.services.admission.check_open()
         except ApiError as error:
             raise ReloadError(error.message) from None
-        settings, keys, needs_restart = await asyncio.to_thread(self._read, old.services)
+        settings, needs_restart = await asyncio.to_thread(self._read, old.services)
         unused = old.engines
         admissions = {model.name: model.admission for model in old.services.models}
         pools: dict[str, EnginePool] = {}
@@ -185,9 +185,11 @@ class Reloader:
             pools[model.name] = self._make_pool(settings, model, admissions[model.name], unused, names)
         try:
             await _start_engines(pools)
+            keys = await asyncio.to_thread(_load_keys, settings)  # again: a key may have been revoked meanwhile
         except BaseException:
             await asyncio.gather(*(pool.close(keep=old.engines) for pool in pools.values()))
             raise
+        valid_keys = old.services.keys  # not old itself, which would never be freed
         served = [
             served_model(
                 settings,
@@ -195,7 +197,7 @@ class Reloader:
                 pools[model.name],
                 self._decoder.decode,
                 admissions[model.name],
-                several_keys=lambda: old.services.keys.several,
+                several_keys=lambda: valid_keys.several,
             )
             for model in settings.all_models
         ]
@@ -210,27 +212,22 @@ class Reloader:
             needs_restart=tuple(needs_restart),
         )
 
-    def _read(self, services: Services) -> tuple[Settings, Keys | None, list[str]]:
-        """Return the new settings, the new keys, and the settings that need a restart. Blocks. Raises ReloadError.
-
-        The keys are None if requests need a key only before, or only after the change. This needs a restart.
-        """
+    def _read(self, services: Services) -> tuple[Settings, list[str]]:
+        """Return the new settings, and the names of those that need a restart. Blocks. Raises ReloadError."""
         try:
             settings, needs_restart = keep_restart_settings(self._how.load(), services.settings)
-            keys = load_keys(settings)
             if settings.voices.url is not None:
                 open_bucket(settings.voices.url)
         except SettingsError as error:
             raise ReloadError(str(error)) from None
-        except OSError as error:
-            raise ReloadError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
-        if bool(keys) == services.keys.required:
-            return settings, keys, needs_restart
+        if bool(_load_keys(settings)) == services.keys.required:
+            return settings, needs_restart
+        # Requests need a key only before, or only after the change, and the middleware that checks them cannot change.
         before = {name: getattr(services.settings, name) for name in _KEY_SETTINGS}
         needs_restart += [name for name in _KEY_SETTINGS if getattr(settings, name) != before[name]]
-        return settings.model_copy(update=before), None, needs_restart
+        return settings.model_copy(update=before), needs_restart
 
-    def _switch(self, old: RunningModels, new: RunningModels, keys: Keys | None) -> None:
+    def _switch(self, old: RunningModels, new: RunningModels, keys: Keys) -> None:
         """Use ``new`` for all new requests, and drain ``old``."""
         services = new.services
         before = {model.name: model for model in old.services.models}
@@ -243,8 +240,7 @@ class Reloader:
                 model.references.adopt(before[model.name].references)
         services.metrics.use_models({model.name: model.admission for model in services.models})
         self._decoder.use_limits(services.settings.limits)
-        if keys is not None:
-            services.keys.use(keys)
+        services.keys.use(keys)
         self._running = new
         self._draining.append(old)
         self._current.services = services
@@ -288,6 +284,16 @@ async def _start_engines(pools: Mapping[str, EnginePool]) -> None:
             raise ReloadError(f"an engine of {name} could not start: {error}") from None
         except TimeoutError:
             raise ReloadError(f"an engine of {name} was not ready within {START_SECONDS:g} s") from None
+
+
+def _load_keys(settings: Settings) -> Keys:
+    """Return the keys in ``settings`` and in the key file. Blocks. Raises ReloadError."""
+    try:
+        return load_keys(settings)
+    except SettingsError as error:
+        raise ReloadError(str(error)) from None
+    except OSError as error:
+        raise ReloadError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
 
 
 def _labels(engines: list[PoolMember]) -> tuple[str, ...]:
