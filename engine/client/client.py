@@ -60,7 +60,7 @@ class EngineClient:
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
         self._load_timer: asyncio.TimerHandle | None = None
-        self._restarts = EngineRestarts(self._launch)
+        self._restarts = EngineRestarts(self._launch, name)
         self._last_voice_at = 0.0
 
     @property
@@ -300,7 +300,7 @@ class EngineClient:
             if isinstance(error, CheckpointError) and self._info is None:
                 self._set_state("failed", error)
             else:
-                _log.error("the engine could not be loaded: %s", error)
+                _log.error("engine %s could not be loaded: %s", self._name, error)
 
     async def _verify(self, worker: EngineProcess, info: EngineInfo) -> None:
         """Start the watchdog, and set the state to ready once the loaded engine has synthesized a short utterance."""

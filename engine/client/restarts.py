@@ -25,6 +25,7 @@ class EngineRestarts:
 
     Args:
         launch: starts a process and returns at once; raises if the process cannot be started.
+        name: of the engine, for the log.
         clock: returns monotonic seconds.
         sleep: waits for the given seconds.
     """
@@ -32,13 +33,14 @@ class EngineRestarts:
     def __init__(
         self,
         launch: Callable[[], None],
+        name: str = "0",
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.counts: dict[str, int] = {"crashed": 0, "stalled": 0, "failed": 0}
         """Number of replaced processes, by reason."""
         self.starts = 0
-        self._launch, self._clock, self._sleep = launch, clock, sleep
+        self._launch, self._name, self._clock, self._sleep = launch, name, clock, sleep
         self._backoff = _FIRST_BACKOFF_S
         self._ready_at: float | None = None
         """When the running process became ready; None before."""
@@ -88,10 +90,16 @@ class EngineRestarts:
         self.counts[reason] += 1
         while True:
             pause, self._backoff = self._backoff, min(2 * self._backoff, _MAX_BACKOFF_S)
-            _log.error("restarting the engine process: it %s, exit code %s; next start in %g s", reason, code, pause)
+            _log.error(
+                "restarting the engine process: it %s, exit code %s; next start of engine %s in %g s",
+                reason,
+                code,
+                self._name,
+                pause,
+            )
             await self._sleep(pause)
             try:
                 self.start()
                 return
             except Exception:
-                _log.exception("the engine process could not be started")
+                _log.exception("the process of engine %s could not be started", self._name)
