@@ -128,19 +128,25 @@ class ServedModel:
         return EngineStatus(up, unit.restarts, stats or None, {"model": self.name, "engine": name}, unit.loaded)
 
 
+def max_running(limits: Limits, model: ModelSettings) -> int:
+    """Return the maximum number of running requests of ``model`` while all its engines accept requests."""
+    return limits.max_running or model.slots
+
+
 def model_admission(settings: Settings, model: ModelSettings) -> Admission:
     """Return the admission of ``model``: ``limits.max_running`` requests at once, or as many as its engines have slots.
 
     It queues ``limits.max_waiting`` more.
     """
     limits = settings.limits
-    return Admission(
-        limits.max_running or model.slots,
-        limits.max_waiting,
-        share=limits.client_share,
-        contended_wait=limits.contended_wait_seconds,
-        recall_after=limits.first_sound_seconds / 2,
-    )
+    admission = Admission(max_running(limits, model), limits.max_waiting, share=limits.client_share)
+    configure_admission(admission, limits)
+    return admission
+
+
+def configure_admission(admission: Admission, limits: Limits) -> None:
+    """Set what ``limits`` says about waiting requests."""
+    admission.configure(limits.max_waiting, limits.contended_wait_seconds, limits.first_sound_seconds / 2)
 
 
 def served_model(

@@ -56,7 +56,7 @@ class EngineClient:
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
         self._load_timer: asyncio.TimerHandle | None = None
-        self._restarts = EngineRestarts(self._launch)
+        self._restarts = EngineRestarts(self._launch, name)
         self._voices = VoiceRequests(config.stall_seconds, self._open_voice_request)
 
     @property
@@ -270,7 +270,7 @@ class EngineClient:
             if isinstance(error, CheckpointError) and self._info is None:
                 self._set_state("failed", error)
             else:
-                _log.error("the engine could not be loaded: %s", error)
+                _log.error("engine %s could not be loaded: %s", self._name, error)
 
     async def _verify(self, worker: EngineProcess, info: EngineInfo) -> None:
         """Start the watchdog, and set the state to ready once the loaded engine has synthesized a short utterance."""
@@ -288,7 +288,7 @@ class EngineClient:
             self._kill(worker, "failed", f"its first model check failed: {error}")
             return
         self._info = info
-        self._restarts.reset_backoff()
+        self._restarts.mark_ready()
         self._set_state("ready", EngineUnavailable("the engine is restarting; retry later"))
 
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:

@@ -8,7 +8,7 @@ import grpc.aio
 from tritonclient.grpc.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 
 from server.http.connection_table import ConnectionTable
-from server.services import Services
+from server.services import CurrentServices
 from server.triton.authentication import KeyInterceptor
 from server.triton.relay import Relay
 from server.triton.service import InferenceService
@@ -35,10 +35,10 @@ class TritonListener:
     def __init__(self, bound: socket.socket, connections: ConnectionTable) -> None:
         self._bound, self._connections = bound, connections
 
-    async def start(self, services: Services) -> None:
+    async def start(self, current: CurrentServices) -> None:
         """Accept connections. Raises OSError."""
-        limits = services.settings.limits
-        requests = sum(model.admission.max_running + limits.max_waiting for model in services.models)
+        limits = current.services.settings.limits
+        requests = sum(model.admission.max_running + limits.max_waiting for model in current.services.models)
         max_calls = min(_CALLS_PER_REQUEST * requests, self._connections.max_connections)
         options = {
             "grpc.so_reuseport": 0,
@@ -53,9 +53,9 @@ class TritonListener:
             "grpc.http2.min_ping_interval_without_data_ms": 5_000,
         }
         self._relay = Relay(self._bound, self._connections)
-        self._service = InferenceService(services, self._relay)
+        self._service = InferenceService(current, self._relay)
         self._server = grpc.aio.server(
-            interceptors=[KeyInterceptor(services.keys)],
+            interceptors=[KeyInterceptor(current.services.keys)],
             options=list(options.items()),
             maximum_concurrent_rpcs=max_calls,
         )

@@ -13,7 +13,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceServicer
 
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.services import Services
+from server.services import CurrentServices, Services
 from server.triton.calls import Caller, abort, caller_of
 from server.triton.inference import Inference
 from server.triton.model import check_version, config_of, metadata_of
@@ -31,10 +31,15 @@ T = TypeVar("T")
 class InferenceService(GRPCInferenceServiceServicer):
     """Answers the calls. Calls of Triton that it lacks, such as those for shared memory, end as UNIMPLEMENTED."""
 
-    def __init__(self, services: Services, relay: Relay) -> None:
-        self._services, self._relay = services, relay
+    def __init__(self, current: CurrentServices, relay: Relay) -> None:
+        self._current, self._relay = current, relay
         self._calls: set[asyncio.Task[object]] = set()
         self._stopping = False
+
+    @property
+    def _services(self) -> Services:
+        """The services of a call that uses no engine."""
+        return self._current.services
 
     async def stop(self, seconds: float) -> None:
         """End the calls in flight with the error ``stopped``, and wait up to ``seconds`` for them."""
@@ -85,7 +90,7 @@ class InferenceService(GRPCInferenceServiceServicer):
 
         async def infer() -> pb.ModelInferResponse:
             caller = self._caller(context)
-            inference = Inference(request, "ModelInfer", caller, self._services, stream=False)
+            inference = Inference(request, "ModelInfer", caller, self._current, stream=False)
             await inference.run(keep, lambda: self._stopping)
             return sent[0]
 
@@ -98,7 +103,7 @@ class InferenceService(GRPCInferenceServiceServicer):
 
         async def stream() -> None:
             caller = self._caller(context)
-            await InferStream(context, caller, self._services, lambda: self._stopping).run(request_iterator)
+            await InferStream(context, caller, self._current, lambda: self._stopping).run(request_iterator)
 
         await self._call(stream(), context)
 

@@ -135,7 +135,7 @@ class VoiceObjects:
             raise ApiError(message, status=503, code="voice_storage_failed") from None
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # a reload may change the URL while requests still use the old one
 def open_bucket(url: str) -> VoiceObjects:
     """Return the objects under ``url``, the same for each call with it.
 
