@@ -120,7 +120,13 @@ def create_app(
         key_file = asyncio.create_task(follow_key_file(keys, lambda: current.services.settings))
         startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
         reloader = Reloader(
-            current, pools, decoder, startup, make_pool=engine_pool, how=reload or Reload(lambda: settings)
+            current,
+            pools,
+            decoder,
+            storage_threads,
+            startup,
+            make_pool=engine_pool,
+            how=reload or Reload(lambda: settings),
         )
         try:
             async with AsyncExitStack() as started:

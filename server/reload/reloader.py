@@ -23,6 +23,7 @@ from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS
 from server.synthesis.admission import Admission
 from server.voices.object_cache import open_bucket
+from server.voices.storage_threads import StorageThreads
 
 log = logging.getLogger("sonant")
 
@@ -101,6 +102,7 @@ class Reloader:
         current: the services of new requests.
         pools: the engines of the models in ``current``.
         decoder: decodes recordings.
+        storage_threads: run the calls of the voice storage.
         started: ends when the first engines are ready. A reload waits for it.
         make_pool: returns the engines of a model.
         how: how the configuration is read.
@@ -111,12 +113,14 @@ class Reloader:
         current: CurrentServices,
         pools: Mapping[str, EnginePool],
         decoder: Decoder,
+        storage_threads: StorageThreads,
         started: asyncio.Task[None],
         *,
         make_pool: MakePool,
         how: Reload,
     ) -> None:
         self._current, self._decoder, self._started = current, decoder, started
+        self._storage_threads = storage_threads
         self._make_pool, self._how = make_pool, how
         self._running = RunningModels(current.services, pools)
         self._draining: list[RunningModels] = []
@@ -197,6 +201,7 @@ class Reloader:
                 pools[model.name],
                 self._decoder.decode,
                 admissions[model.name],
+                self._storage_threads,
                 several_keys=lambda: valid_keys.several,
             )
             for model in settings.all_models

@@ -203,7 +203,7 @@ async def test_engines_are_not_unloaded_while_one_prepares_a_recording(
 class Engine:
     """An engine of a ``PooledStream``, and its stream. It fails or ends when a test says so."""
 
-    name = "0"
+    name = label = "0"
 
     def __init__(self, error: EngineUnavailable | None = None) -> None:
         self.error = error

@@ -11,7 +11,12 @@ import pytest
 from engine.client.process import EngineProcess
 from engine.client.restarts import EngineRestarts
 
-WORKER = cast(EngineProcess, SimpleNamespace(close=lambda: None, process=SimpleNamespace(returncode=1)))
+
+async def _close() -> None:
+    """Do nothing."""
+
+
+WORKER = cast(EngineProcess, SimpleNamespace(close=_close, process=SimpleNamespace(returncode=1)))
 """A process that was lost."""
 
 
