@@ -479,7 +479,7 @@ async def test_a_client_that_does_not_read_an_error_loses_its_call(monkeypatch: 
 
     monkeypatch.setattr("server.triton.stream.Inference", Failing)
     limits = SimpleNamespace(stalled_seconds=0.01, live_idle_seconds=60)
-    services = SimpleNamespace(settings=SimpleNamespace(limits=limits))
+    services = SimpleNamespace(services=SimpleNamespace(settings=SimpleNamespace(limits=limits)))
     stream = InferStream(cast(Any, Context()), Caller("c", None, None, {}), cast(Any, services), lambda: False)
     async with asyncio.timeout(TIMEOUT):
         with pytest.raises(ClientDisconnected):
