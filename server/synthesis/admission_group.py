@@ -18,6 +18,11 @@ class AdmissionGroup:
         """Number of requests that have a ticket, running or not."""
         return sum(each.ticket_count for each in self._admissions)
 
+    @property
+    def max_running(self) -> int:
+        """Maximum number of running requests."""
+        return sum(each.max_running for each in self._admissions)
+
     def close(self) -> None:
         """Refuse new requests because the server is draining; requests that have a ticket continue."""
         for each in self._admissions:
