@@ -81,7 +81,9 @@ def _with_disconnect(receive: Receive, disconnected: asyncio.Event, disconnect: 
 
 async def _end(request: asyncio.Future[None]) -> None:
     """Wait until ``request`` has ended, and cancel it after a timeout. Its result has no recipient any more."""
-    await asyncio.wait({request}, timeout=_END_SECONDS)
+    try:
+        await asyncio.wait({request}, timeout=_END_SECONDS)
+    finally:
+        request.cancel()
     if request.done() and not request.cancelled():
         request.exception()  # otherwise asyncio would log that it was never retrieved
-    request.cancel()
