@@ -114,9 +114,7 @@ def environment() -> dict[str, str]:
 
 def manifest() -> str:
     """Return the text of ``rayservice.yaml``."""
-    variables = [
-        {"name": name, "value": value} for name, value in environment().items() if name not in _OPERATOR_SETS
-    ]
+    variables = [{"name": name, "value": value} for name, value in environment().items() if name not in _OPERATOR_SETS]
     lines = yaml.safe_dump(variables, sort_keys=False, width=1000)
     serve = "".join(line for line in (_FOLDER / "serve.yaml").read_text().splitlines(keepends=True) if line[0] != "#")
     return _MANIFEST.format(

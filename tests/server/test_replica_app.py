@@ -111,9 +111,7 @@ class Context:
         ([], [], 3),
     ],
 )
-def test_replicas_follow_running_and_queued_requests(
-    requests: list[float], seats: list[float], replicas: int
-) -> None:
+def test_replicas_follow_running_and_queued_requests(requests: list[float], seats: list[float], replicas: int) -> None:
     assert SeatUtilization(0.75)(Context(requests, seats)) == (replicas, {})  # type: ignore[arg-type]
 
 
