@@ -1,6 +1,6 @@
 """Autoscaling policy: the number of replicas follows the requests that run and wait. Imports only the standard library.
 
-In the configuration of the deployment: ``autoscaling_config.policy.policy_function: server.ray.scaling:SeatUtilization``.
+The deployment names it as ``autoscaling_config.policy.policy_function: server.ray.scaling:SeatUtilization``.
 """
 
 from __future__ import annotations

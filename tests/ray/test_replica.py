@@ -150,7 +150,7 @@ def test_a_live_session_speaks_and_ends_when_the_client_leaves(cluster: Cluster,
         config = {"type": "session.config", "response_format": "pcm", "max_new_tokens": 24}
         send_messages(session, config)
         send_utterance(session, "Hello there.")
-        audio, events = receive_utterance(session)
+        audio, _ = receive_utterance(session)
         assert len(audio) > 1000
         send_utterance(session, "This is read for a while, because it is long. " * 4)
         assert receive_first_audio(session)

@@ -116,5 +116,5 @@ def test_replicas_follow_running_and_queued_requests(requests: list[float], seat
 
 
 def test_a_target_out_of_range_is_refused() -> None:
-    with pytest.raises(ValueError, match="got 1.5"):
+    with pytest.raises(ValueError, match=r"got 1\.5"):
         SeatUtilization(1.5)
