@@ -191,13 +191,13 @@ class Cluster:
             del deployment["autoscaling_config"]
         else:
             deployment["autoscaling_config"] |= replicas
-        self._until(lambda: self._call("PUT", config) is not None, "Ray's API does not answer")
+        self.until(lambda: self._call("PUT", config) is not None, "Ray's API does not answer")
 
     def until_running(self, replicas: int) -> list[Replica]:
         """Wait until the deployment has ``replicas`` healthy replicas and no others, and HAProxy knows one."""
-        running = self._until(lambda: self._running(replicas), f"there are not {replicas} replicas")
+        running = self.until(lambda: self._running(replicas), f"there are not {replicas} replicas")
         with self.client() as client:
-            self._until(lambda: client.get("/ready").status_code == 200 or None, "HAProxy does not know a replica")
+            self.until(lambda: client.get("/ready").status_code == 200 or None, "HAProxy does not know a replica")
         return running
 
     def until_failed(self) -> str:
@@ -207,15 +207,15 @@ class Cluster:
             application = self._application()
             return str(application) if application.get("status") == "DEPLOY_FAILED" else None
 
-        return self._until(failed, "the deployment has not failed")
+        return self.until(failed, "the deployment has not failed")
 
     def replicas(self) -> list[Replica]:
-        """Return the replicas that run now, also those that are being stopped."""
-        return list(self._replicas("RUNNING", "STOPPING"))
+        """Return the replicas that run now, without those that start or stop."""
+        return list(self._replicas("RUNNING"))
 
     def _running(self, count: int) -> list[Replica] | None:
         application = self._application()
-        running = list(self._replicas("RUNNING"))
+        running = self.replicas()
         settled = application.get("status") == "RUNNING" and len(list(self._replicas())) == count
         return running if settled and len(running) == count else None
 
@@ -240,7 +240,8 @@ class Cluster:
             return None
         return response.json() if method == "GET" else {}
 
-    def _until(self, result: Callable[[], T | None], reason: str) -> T:
+    def until(self, result: Callable[[], T | None], reason: str) -> T:
+        """Wait until ``result`` returns something, and return it. reason: for the error."""
         deadline = time.monotonic() + START_TIMEOUT
         while (found := result()) is None:
             if time.monotonic() > deadline or not self.nodes[0].alive:

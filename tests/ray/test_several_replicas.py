@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from engine.protocol.request import SAMPLES_PER_FRAME
 from server.ray.replica_app import REPLICA_HEADER
 from tests.ray.cluster import Cluster, Replica
 from tests.server.serving import SPEECH, TIMEOUT, endless, speech, streamed
@@ -107,20 +108,23 @@ def test_requests_for_a_voice_use_one_replica(client: httpx.Client, two: list[Re
 
 
 def test_an_update_loses_no_request(cluster: Cluster, two: list[Replica]) -> None:
-    """The stream is finite and longer than the start of a replica; its replica drains before it stops."""
-    body = endless(max_new_tokens=400)
-    with Requests(cluster) as requests, cluster.client() as client, streamed(client, body) as response:
-        pieces = response.iter_raw()
-        audio = len(next(pieces))
-        cluster.deploy(2, limits={**LIMITS, "max_waiting": 5})
-        audio += sum(map(len, pieces))
+    """The stream is too long for the buffers on its way, so its replica finishes it after others have started."""
+    frames = 2000
+    old = {each.id for each in two}
+    with Requests(cluster) as requests, cluster.client() as client:
+        with streamed(client, endless(max_new_tokens=frames)) as response:
+            pieces = response.iter_raw()
+            audio = len(next(pieces))
+            cluster.deploy(2, limits={**LIMITS, "max_waiting": 5})
+            new = cluster.until(
+                lambda: {each.id for each in cluster.replicas() if each.id not in old} or None, "no replica is new"
+            )
+            cluster.until(lambda: new.intersection(requests.replicas[-1:]) or None, "new replicas get no requests")
+            audio += sum(map(len, pieces))
         new = {each.id for each in cluster.until_running(2)}
-        old = {each.id for each in two}
-        while not requests.replicas or requests.replicas[-1] not in new:
-            pass
     assert requests.failures == []
     assert new.isdisjoint(old)
-    assert audio == 400 * 1920 * 2
+    assert audio == frames * SAMPLES_PER_FRAME * 2
 
 
 def test_a_lost_engine_costs_no_new_request(cluster: Cluster, client: httpx.Client, two: list[Replica]) -> None:
