@@ -76,7 +76,7 @@ class Sonant:
 
     def __serve_build_asgi_app__(self) -> ReplicaApp:
         """Return the application. Ray then runs its lifespan, which starts the engine processes."""
-        _check_event_loop()
+        check_event_loop()
         set_up_logging(self._settings.log_format)
         self._app = create_app(self._settings)
         return ReplicaApp(self._app, serve.get_replica_context().replica_id.unique_id)
@@ -127,7 +127,7 @@ def replica_settings(config: str | None, settings: dict[str, Any]) -> Settings:
     return loaded
 
 
-def _check_event_loop() -> None:
+def check_event_loop() -> None:
     """Raise SettingsError if the event loop is uvloop, which cannot start processes in a process group of their own."""
     if type(asyncio.get_running_loop()).__module__.partition(".")[0] == "uvloop":
         raise SettingsError(

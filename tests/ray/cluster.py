@@ -25,7 +25,7 @@ import yaml
 from scripts.ray_service import environment
 from tests.server.serving import ROOT, TIMEOUT
 
-START_TIMEOUT = 300.0
+START_TIMEOUT = 180.0
 """Timeout for nodes and replicas, which start many processes."""
 KEY = "sk-ray-test"
 _SERVE_YAML = ROOT / "deploy" / "ray" / "serve.yaml"
@@ -64,9 +64,9 @@ class Replica:
 class Node:
     """A node: the processes that ``ray start --block`` runs. It has ``cpus`` CPUs for replicas."""
 
-    def __init__(self, variables: dict[str, str], log: Path, cpus: int, *options: str) -> None:
+    def __init__(self, variables: dict[str, str], log: Path, address: str, cpus: int, *options: str) -> None:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--num-cpus={cpus}"]
-        command += ["--node-ip-address=127.0.0.1", "--dashboard-agent-listen-port=0", "--disable-usage-stats"]
+        command += [f"--node-ip-address={address}", "--dashboard-agent-listen-port=0", "--disable-usage-stats"]
         command += [f"--object-store-memory={100 * 1024 * 1024}", *options]
         self.log = log
         with log.open("w") as output:
@@ -84,7 +84,7 @@ class Node:
         return [top, *top.children(recursive=True)]
 
     def kill(self) -> None:
-        """Kill all processes at once, as when the machine loses its power."""
+        """Kill all processes at once."""
         processes = self.processes() if self.alive else []
         for process in processes:
             with suppress(psutil.NoSuchProcess):
@@ -92,23 +92,11 @@ class Node:
         psutil.wait_procs(processes, TIMEOUT)
         self._process.wait(TIMEOUT)
 
-    def stop(self) -> None:
-        """Stop the node as an operator does, and kill what is left."""
-        processes = self.processes() if self.alive else []
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(TIMEOUT / 2)
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(processes, TIMEOUT)
-        self._process.wait(TIMEOUT)
-
 
 class Cluster:
     """A cluster whose head node has HAProxy. ``variables`` override those of ``ray.env``.
 
-    Nodes share the address 127.0.0.1, so that only one of them can have the port of HAProxy.
+    HAProxy listens on all addresses of the machine, so only the head node has one.
     """
 
     def __init__(self, cpus: int, **variables: str) -> None:
@@ -138,6 +126,7 @@ class Cluster:
             **variables,
         }
         self.nodes: list[Node] = []
+        self._started = 0
         head = ("--head", f"--port={self._gcs}", "--dashboard-host=127.0.0.1", f"--temp-dir={self.folder / 'ray'}")
         self._add(cpus, *head, f"--dashboard-port={self._dashboard}", "--include-dashboard=true")
 
@@ -148,16 +137,19 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for node in reversed(self.nodes):
-            node.stop()
+            node.kill()
         self._api.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def add_node(self, cpus: int) -> Node:
         """Start another node."""
-        return self._add(cpus, f"--address=127.0.0.1:{self._gcs}")
+        return self._add(cpus, f"--address=127.0.0.2:{self._gcs}")
 
     def _add(self, cpus: int, *options: str) -> Node:
-        self.nodes.append(Node(self._variables, self.folder / f"node-{len(self.nodes)}.log", cpus, *options))
+        self._started += 1
+        address = f"127.0.0.{1 + self._started}"  # Ray replaces 127.0.0.1 by an address of the machine
+        log = self.folder / f"node-{self._started}.log"
+        self.nodes.append(Node(self._variables, log, address, cpus, *options))
         return self.nodes[-1]
 
     def client(self) -> httpx.Client:
@@ -171,7 +163,7 @@ class Cluster:
         """
         config = yaml.safe_load(_SERVE_YAML.read_text())
         config["proxy_location"] = "HeadOnly"
-        config["http_options"] = {"host": "127.0.0.1", "port": self.port}
+        config["http_options"]["port"] = self.port
         [application] = config["applications"]
         [deployment] = application["deployments"]
         shipped = application["args"]["settings"]
@@ -191,13 +183,13 @@ class Cluster:
             del deployment["autoscaling_config"]
         else:
             deployment["autoscaling_config"] |= replicas
-        self.until(lambda: self._call("PUT", config) is not None, "Ray's API does not answer")
+        self.until(lambda: self._call("PUT", config), "Ray's API does not answer")
 
     def until_running(self, replicas: int) -> list[Replica]:
         """Wait until the deployment has ``replicas`` healthy replicas and no others, and HAProxy knows one."""
         running = self.until(lambda: self._running(replicas), f"there are not {replicas} replicas")
         with self.client() as client:
-            self.until(lambda: client.get("/ready").status_code == 200 or None, "HAProxy does not know a replica")
+            self.until(lambda: _is_ready(client) or None, "HAProxy does not know a replica")
         return running
 
     def until_failed(self) -> str:
@@ -257,6 +249,13 @@ _HAPROXY_FILES = {
     "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": "metrics.sock",
 }
 """Files of HAProxy that are in a fixed folder by default."""
+
+
+def _is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/ready").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def _free_ports(count: int) -> list[int]:

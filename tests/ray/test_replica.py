@@ -14,7 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from server.ray.replica_app import REPLICA_HEADER
-from tests.ray.cluster import KEY, Cluster, Replica
+from tests.ray.cluster import KEY, START_TIMEOUT, Cluster, Replica
 from tests.server.live_client import receive_first_audio, receive_utterance, send_messages, send_utterance
 from tests.server.recordings import data_url, tone
 from tests.server.serving import SPEECH, TIMEOUT, endless, speech, streamed
@@ -34,9 +34,9 @@ def client(cluster: Cluster, replica: Replica) -> Iterator[httpx.Client]:
         yield client
 
 
-def outcome(client: httpx.Client, name: str) -> dict[str, Any]:
+def outcome(client: httpx.Client, name: str, timeout: float = TIMEOUT) -> dict[str, Any]:
     """The outcome of a request that has ended."""
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + timeout
     while True:
         response = client.get(f"{SPEECH}/{name}")
         if response.status_code == 200 and response.json()["outcome"] != "running":
@@ -73,7 +73,7 @@ def test_chunks_arrive_one_by_one(client: httpx.Client, replica: Replica) -> Non
     with speaking(client, "chunks") as pieces:
         assert len(next(pieces)) < 100_000
         assert client.get(f"{SPEECH}/chunks").json()["outcome"] == "running"
-    assert outcome(client, "chunks")["outcome"] == "cancelled"
+    assert outcome(client, "chunks")["outcome"] == "client_left"
 
 
 def test_a_complete_response_has_one_request_id_and_names_the_replica(client: httpx.Client, replica: Replica) -> None:
@@ -90,37 +90,41 @@ def test_a_client_that_leaves_after_the_first_byte_frees_its_slot(client: httpx.
     with speaking(client, "left-speaking"):
         pass
     until_requests(replica, 0)
-    assert outcome(client, "left-speaking")["outcome"] == "cancelled"
+    assert outcome(client, "left-speaking")["outcome"] == "client_left"
 
 
 def test_a_client_that_leaves_before_the_first_byte_frees_its_place(
     cluster: Cluster, client: httpx.Client, replica: Replica
 ) -> None:
     with speaking(client, "runs"):
-        with sent(cluster, "left-waiting"):
+        with sent(cluster, "left-waiting", speech()):
             until_requests(replica, 2)
         until_requests(replica, 1)
-        assert outcome(client, "left-waiting")["outcome"] == "cancelled"
+        assert outcome(client, "left-waiting")["outcome"] == "client_left"
     until_requests(replica, 0)
 
 
 @contextmanager
-def sent(cluster: Cluster, name: str) -> Iterator[None]:
-    """Send a request for speech, read nothing of the response, and disconnect."""
-    body = json.dumps(speech()).encode()
+def sent(cluster: Cluster, name: str, fields: dict[str, Any], window: int | None = None) -> Iterator[None]:
+    """Send a request for speech, read nothing of the response, and disconnect. window: receive buffer in bytes."""
+    body = json.dumps(fields).encode()
     head = (
         f"POST {SPEECH} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\nX-Request-Id: {name}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", cluster.port), TIMEOUT) as connection:
+    with socket.socket() as connection:
+        if window is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        connection.connect(("127.0.0.1", cluster.port))
         connection.sendall(head.encode() + body)
         yield
 
 
 def test_a_client_that_stops_reading_loses_its_slot(cluster: Cluster, client: httpx.Client, replica: Replica) -> None:
-    with speaking(client, "stalled"):
-        ended = outcome(client, "stalled")  # with a connection of its own
-    assert (ended["outcome"], ended["status"]) == ("cancelled", 499)
+    """Sockets and HAProxy buffer more than a minute of audio before the replica notices."""
+    with sent(cluster, "stalled", endless(), window=4096):
+        ended = outcome(client, "stalled", START_TIMEOUT)
+    assert (ended["outcome"], ended["status"]) == ("client_left", 499)
     until_requests(replica, 0)
 
 
@@ -128,7 +132,7 @@ def test_a_full_queue_is_refused_with_retry_after(cluster: Cluster, client: http
     with ExitStack() as stack:
         stack.enter_context(speaking(client, "first"))
         for number in range(ONE_RUNS["max_waiting"]):
-            stack.enter_context(sent(cluster, f"queued-{number}"))
+            stack.enter_context(sent(cluster, f"queued-{number}", speech()))
         until_requests(replica, 1 + ONE_RUNS["max_waiting"])
         refused = client.post(SPEECH, json=speech())
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
@@ -171,7 +175,6 @@ def test_a_deployment_that_cannot_start_leaves_the_old_replica(
     for settings, message in (
         ({"keys_file": None}, "allow_unauthenticated: true"),
         ({"engine": {"model": "/missing"}}, "/missing"),
-        ({"grpc": {"port": 0}}, "only the HTTP listener"),
     ):
         cluster.deploy(1, limits=ONE_RUNS, **settings)
         assert message in cluster.until_failed()

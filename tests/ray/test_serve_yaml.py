@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 import yaml
 
 from scripts.ray_service import RAY_VERSION
+from server.settings import SettingsError
 from tests.server.serving import ROOT
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in Ray's own classes
 
 FOLDER = ROOT / "deploy" / "ray"
 
@@ -51,3 +55,31 @@ def test_a_relative_path_is_resolved_where_the_application_is_built(
 def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         build()(arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "allow_unauthenticated: true"),
+        ({"allow_unauthenticated": True, "grpc": {"port": 0}}, "grpc.port: a replica of Ray Serve has only"),
+        ({"allow_unauthenticated": True, "wyoming": {"port": 0}}, "wyoming.port: a replica of Ray Serve has only"),
+    ],
+)
+def test_settings_that_a_replica_cannot_have_are_refused(settings: dict[str, Any], message: str) -> None:
+    from server.ray.application import replica_settings
+
+    with pytest.raises(SettingsError, match=message):
+        replica_settings("pocket", settings)
+
+
+def test_uvloop_is_refused() -> None:
+    import uvloop
+
+    from server.ray.application import check_event_loop
+
+    async def check() -> None:
+        check_event_loop()
+
+    asyncio.run(check())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, pytest.raises(SettingsError, match="uvloop"):
+        runner.run(check())
