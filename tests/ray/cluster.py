@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +29,8 @@ START_TIMEOUT = 180.0
 KEY = "sk-ray-test"
 _SERVE_YAML = ROOT / "deploy" / "ray" / "serve.yaml"
 _REPLICA_PORTS = range(30000, 31001)
+_NODE = "RAY_TEST_NODE"
+"""Environment variable that marks the processes of a node."""
 _POLL_S = 0.1
 T = TypeVar("T")
 
@@ -69,9 +70,11 @@ class Node:
         command += [f"--node-ip-address={address}", "--dashboard-agent-listen-port=0", "--disable-usage-stats"]
         command += [f"--object-store-memory={100 * 1024 * 1024}", *options]
         self.log = log
+        self._name = f"{variables['RAY_AUTH_TOKEN']}-{address}"
+        marked = {**variables, _NODE: self._name}
         with log.open("w") as output:
             self._process = subprocess.Popen(
-                command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                command, cwd=ROOT, env=marked, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
 
     @property
@@ -79,18 +82,22 @@ class Node:
         return self._process.poll() is None
 
     def processes(self) -> list[psutil.Process]:
-        """All processes of the node."""
-        top = psutil.Process(self._process.pid)
-        return [top, *top.children(recursive=True)]
+        """All processes of the node, also those whose parent has ended, such as HAProxy after a restart."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(_NODE) == self._name:
+                    found.append(process)
+        return found
 
     def kill(self) -> None:
         """Kill all processes at once."""
-        processes = self.processes() if self.alive else []
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
-        psutil.wait_procs(processes, TIMEOUT)
-        self._process.wait(TIMEOUT)
+        while processes := self.processes():
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self._process.wait(TIMEOUT)
+            psutil.wait_procs(processes, TIMEOUT)
 
 
 class Cluster:
@@ -101,7 +108,7 @@ class Cluster:
 
     def __init__(self, cpus: int, **variables: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # short: paths of sockets have a limit
-        self._gcs, self._dashboard, self.port, fallback, metrics = _free_ports(5)
+        self._gcs, self._dashboard, self.port, fallback, metrics, stats = _free_ports(6)
         self.url = f"http://127.0.0.1:{self.port}"
         self.headers = {"Authorization": f"Bearer {KEY}"}
         (self.folder / "keys").write_text(f"{KEY}\n")
@@ -120,6 +127,7 @@ class Cluster:
             "RAY_SERVE_HAPROXY_NBTHREAD": "1",
             "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(fallback),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics),
+            "RAY_SERVE_HAPROXY_STATS_PORT": str(stats),
             "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(self.folder),
             "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "3",
             **{name: str(self.folder / file) for name, file in _HAPROXY_FILES.items()},
