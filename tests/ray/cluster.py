@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,18 +211,19 @@ class Cluster:
 
     def replicas(self) -> list[Replica]:
         """Return the replicas that run now, without those that start or stop."""
-        return list(self._replicas("RUNNING"))
+        running = (each for each in self._all_replicas() if each["state"] == "RUNNING")
+        return [Replica(each["replica_id"], each["pid"], each["node_id"]) for each in running]
 
     def _running(self, count: int) -> list[Replica] | None:
-        application = self._application()
+        settled = self._application().get("status") == "RUNNING" and len(self._all_replicas()) == count
         running = self.replicas()
-        settled = application.get("status") == "RUNNING" and len(list(self._replicas())) == count
         return running if settled and len(running) == count else None
 
-    def _replicas(self, *states: str) -> Iterator[Replica]:
-        for each in self._application().get("deployments", {}).get("Sonant", {}).get("replicas", ()):
-            if not states or each["state"] in states:
-                yield Replica(each["replica_id"], each["pid"], each["node_id"])
+    def _all_replicas(self) -> list[dict[str, Any]]:
+        replicas: list[dict[str, Any]] = (
+            self._application().get("deployments", {}).get("Sonant", {}).get("replicas", [])
+        )
+        return replicas
 
     def _application(self) -> dict[str, Any]:
         details = self._call("GET") or {}
