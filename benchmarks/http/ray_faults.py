@@ -16,6 +16,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,7 +48,7 @@ FAULTS: dict[str, Callable[[Cluster, int], None]] = {"replica": _kill_replica, "
 def measure(cluster: Cluster, fault: str, clients: int, rounds: int) -> Outcomes:
     """Inject ``fault`` ``rounds`` times."""
     outcomes = Outcomes(2, f"SIGKILL of a {fault}")
-    before = _resources()
+    before = _resources(cluster)
     with Load(cluster.url, clients) as load:
         for number in range(rounds):
             load.wait_for_requests(2 * clients)
@@ -61,17 +62,19 @@ def measure(cluster: Cluster, fault: str, clients: int, rounds: int) -> Outcomes
     for name, count in load.counts.items():
         setattr(outcomes, name, count)
     outcomes.errors = dict(load.errors)
-    after = _resources()
+    after = _resources(cluster)
     outcomes.left_behind = {name: after[name] - count for name, count in before.items()}
     return outcomes
 
 
-def _resources() -> dict[str, int]:
-    """Return what a killed replica or node could leave behind on this machine."""
-    commands = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
+def _resources(cluster: Cluster) -> dict[str, int]:
+    """Return the number of processes that a killed replica or node could leave behind, by kind."""
+    commands = []
+    for process in cluster.processes():
+        with suppress(psutil.NoSuchProcess):
+            commands.append(" ".join(process.cmdline()))
     return {
         "engine processes": sum("engine.worker" in each for each in commands),
-        "decoder processes": sum("server.references.worker" in each for each in commands),
         "replica processes": sum("ray::ServeReplica" in each for each in commands),
     }
 

@@ -15,8 +15,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def _part(process: psutil.Process, replica: int, engine: set[int]) -> str:
     return "proxy" if haproxy or "ray::ProxyActor" in words or "ray::HAProxyManager" in words else "other"
 
 
-_WAYS = {
+_WAYS: dict[str, Callable[[], AbstractContextManager[Server]]] = {
     "direct": _direct,
     "haproxy": _ray,
     "python": lambda: _ray(RAY_SERVE_ENABLE_HA_PROXY="0"),

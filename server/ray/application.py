@@ -52,7 +52,7 @@ def build(arguments: dict[str, Any]) -> Application:
     valid = Arguments.model_validate(arguments)
     if valid.config is not None and (file := Path(valid.config)).is_file():
         valid.config = str(file.resolve())  # replicas have another working directory
-    return Sonant.bind(valid.config, valid.settings)  # type: ignore[attr-defined, no-any-return]
+    return Sonant.bind(valid.config, valid.settings)  # type: ignore[attr-defined]
 
 
 @serve.deployment(

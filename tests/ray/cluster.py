@@ -83,12 +83,7 @@ class Node:
 
     def processes(self) -> list[psutil.Process]:
         """All processes of the node, also those whose parent has ended, such as HAProxy after a restart."""
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get(_NODE) == self._name:
-                    found.append(process)
-        return found
+        return _marked(self._name)
 
     def kill(self) -> None:
         """Kill all processes at once."""
@@ -159,6 +154,10 @@ class Cluster:
         log = self.folder / f"node-{self._started}.log"
         self.nodes.append(Node(self._variables, log, address, cpus, *options))
         return self.nodes[-1]
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes of all nodes, also what killed nodes have left."""
+        return _marked(self._variables["RAY_AUTH_TOKEN"])
 
     def client(self) -> httpx.Client:
         """Return a client of HAProxy that has the API key."""
@@ -258,6 +257,16 @@ _HAPROXY_FILES = {
     "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": "metrics.sock",
 }
 """Files of HAProxy that are in a fixed folder by default."""
+
+
+def _marked(prefix: str) -> list[psutil.Process]:
+    """Return the processes of the nodes whose names begin with ``prefix``."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(_NODE, "").startswith(prefix):
+                found.append(process)
+    return found
 
 
 def _is_ready(client: httpx.Client) -> bool:
