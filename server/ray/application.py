@@ -109,7 +109,7 @@ class Sonant:
     @property
     def _services(self) -> Services:
         assert self._app is not None
-        services: Services = self._app.state.services
+        services: Services = self._app.state.current_services.services
         return services
 
 
