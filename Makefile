@@ -18,11 +18,13 @@ INSTALLED_JUDGE := $(JUDGE_VENV)/.installed
 VLLM_VENV ?= .venv-vllm
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 VLLM_REQUIREMENTS := tests/vllm/requirements.txt
+RAY_VENV ?= .venv-ray
+INSTALLED_RAY := $(RAY_VENV)/.installed
 JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-bare.txt
 SHELL_SCRIPTS := scripts/tts-stream scripts/image_check.sh scripts/install_check.sh scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest test-vllm install-check image-check test-clients judge docs install clean
+.PHONY: help serve test lint format pytest test-vllm test-ray install-check image-check test-clients judge docs install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
@@ -30,6 +32,7 @@ help:
 	@echo "make lint     ruff, mypy, import contracts, shellcheck"
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
+	@echo "make test-ray  the server on real Ray nodes on this machine (its own $(RAY_VENV), 3 GB)"
 	@echo "make install-check  build the wheel, install it in an empty environment, and speak"
 	@echo "make image-check  build the CPU image, run it, and stop it while it speaks (needs buildah and podman)"
 	@echo "make test-clients  real client packages against a server (their environments: .clients/, 2 GB; needs npm)"
@@ -61,6 +64,9 @@ pytest: $(INSTALLED_TEST)
 test-vllm: $(INSTALLED_VLLM)
 	$(VLLM_VENV)/bin/python -m pytest tests/vllm $(ARGS)
 
+test-ray: $(INSTALLED_RAY)
+	$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
+
 install-check:
 	PYTHON=$(PYTHON) scripts/install_check.sh
 
@@ -84,7 +90,7 @@ format: $(INSTALLED_TEST)
 install: $(INSTALLED)
 
 clean:
-	rm -rf $(VENV) $(JUDGE_VENV) $(VLLM_VENV) .judge .clients .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .browser build dist
+	rm -rf $(VENV) $(JUDGE_VENV) $(VLLM_VENV) $(RAY_VENV) .judge .clients .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .browser build dist
 	find engine server tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv puts in place, so a half-made environment is made again.
@@ -116,4 +122,10 @@ $(INSTALLED_VLLM): pyproject.toml $(VLLM_REQUIREMENTS) | $(BIN)/pip
 	$(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install $(PIP_ARGS) -r $(VLLM_REQUIREMENTS) -e .
 	$(VLLM_VENV)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
+	@touch $@
+
+$(INSTALLED_RAY): pyproject.toml | $(BIN)/pip
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python scripts/install_torch.py --build $(TORCH) $(PIP_ARGS)
+	$(RAY_VENV)/bin/python -m pip install $(PIP_ARGS) -e '.[ray,test]'
 	@touch $@

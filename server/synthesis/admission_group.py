@@ -19,6 +19,11 @@ class AdmissionGroup:
         """Number of requests that have a ticket, running or not."""
         return sum(each.ticket_count for each in self._admissions)
 
+    @property
+    def max_running(self) -> int:
+        """Maximum number of running requests."""
+        return sum(each.max_running for each in self._admissions)
+
     def add(self, admission: Admission) -> None:
         """Add the admission of a model that a reload has added."""
         self._admissions.append(admission)
