@@ -120,9 +120,11 @@ def _load(
     checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
     checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
-    weights = choose_format(config, checkpoint.model.talker, device)
+    packing = checkpoint.model.packing
+    weights = choose_format(config, checkpoint.model.talker, device, None if packing is None else packing.weights)
     config = config.model_copy(update={"talker": config.talker.model_copy(update={"weights": weights})})
     talker = load_talker(checkpoint, config, device, memory)
+    checkpoint.verify()
     defaults = resolve(SamplingParams(), checkpoint.generation)
     factor = warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=defaults)
     if memory is not None:

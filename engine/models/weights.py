@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.checkpoint.tensors import TensorSource
+
 
 class Weights:
     """Tensors by name, each converted to ``device`` and ``dtype`` on access.
@@ -15,7 +17,7 @@ class Weights:
 
     def __init__(
         self,
-        tensors: dict[str, Tensor],
+        tensors: TensorSource,
         device: torch.device,
         dtype: torch.dtype,
         prefix: str = "",
@@ -29,7 +31,7 @@ class Weights:
         return self._get(name).to(self.device, self.dtype)
 
     def stored(self, name: str) -> Tensor:
-        """Return a tensor in the dtype of the file. Used for large tables of which only a few rows are read."""
+        """Return a tensor in the dtype of the file: codes, or a large table of which only a few rows are read."""
         return self._get(name).to(self.device)
 
     def __contains__(self, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
@@ -14,10 +14,10 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.kernels.linear import Linear, LinearLayer
-from engine.kernels.quantization import GROUP, GroupCodes, RowCodes
-from engine.kernels.quantized_linear import Int4Linear, Int8Linear, supports_int4
+from engine.kernels.quantization import GROUP, GroupCodes, RowCodes, supports_int4
+from engine.kernels.quantized_linear import Int4Linear, Int8Linear
 from engine.models.code_predictor import FrameCache
-from engine.models.qwen3 import MakeLinear, Qwen3Stack
+from engine.models.qwen3 import MakeLinear, Qwen3Stack, exact_linear
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 
@@ -99,19 +99,27 @@ def _zero_layer(shape: Transformer) -> dict[str, Tensor]:
     return {f"{name}.weight": torch.zeros(size) for name, size in sizes.items()}
 
 
-def _zero_int8(weight: Tensor) -> LinearLayer:
-    return Int8Linear(RowCodes(torch.zeros(weight.shape, dtype=torch.int8), torch.ones(len(weight))))
+def _zero_int8(weights: Weights, names: Sequence[str]) -> LinearLayer:
+    outputs, inputs = _size(weights, names)
+    return Int8Linear(RowCodes(torch.zeros((outputs, inputs), dtype=torch.int8), torch.ones(outputs)))
 
 
-def _zero_int4(weight: Tensor) -> LinearLayer:
-    if not supports_int4(weight):
-        return Linear(weight)
-    scales = torch.ones(len(weight), weight.shape[1] // GROUP, dtype=torch.bfloat16)
-    return Int4Linear(GroupCodes(torch.zeros(weight.shape, dtype=torch.int8), scales, torch.zeros_like(scales)))
+def _zero_int4(weights: Weights, names: Sequence[str]) -> LinearLayer:
+    outputs, inputs = _size(weights, names)
+    if not supports_int4((outputs, inputs)):
+        return exact_linear(weights, names)
+    scales = torch.ones(outputs, inputs // GROUP, dtype=torch.bfloat16)
+    return Int4Linear(GroupCodes(torch.zeros((outputs, inputs), dtype=torch.int8), scales, torch.zeros_like(scales)))
+
+
+def _size(weights: Weights, names: Sequence[str]) -> tuple[int, int]:
+    """Return the outputs and inputs of the product with the rows of several matrices."""
+    matrices = [weights[f"{name}.weight"] for name in names]
+    return sum(map(len, matrices)), matrices[0].shape[1]
 
 
 _ZERO_LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
-    {"exact": Linear, "int8": _zero_int8, "int4": _zero_int4}
+    {"exact": exact_linear, "int8": _zero_int8, "int4": _zero_int4}
 )
 """Makes products with zeros, without the time that quantization takes."""
 

@@ -1,27 +1,20 @@
-"""Weight formats of the native talker's layers, and the choice of one for ``talker.weights: auto``."""
+"""The choice of a weight format for ``talker.weights``."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.config import EngineConfig
 from engine.errors import SetupError
-from engine.kernels.linear import Linear
-from engine.kernels.quantized_linear import int4_linear, int4_runs, int8_linear, int8_runs
-from engine.models.qwen3 import MakeLinear
+from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.talker.native.frame_cost import FrameShape, frame_seconds
 
-LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
-    {"exact": Linear, "int8": int8_linear, "int4": int4_linear}
-)
-"""Makes the matrix products of the layers in each format. Heads and projections are always exact."""
 _REAL_TIME = 0.9
 """Maximum real-time factor with which a format holds real time. The rest is for the HTTP process."""
 _log = logging.getLogger(__name__)
@@ -38,13 +31,18 @@ class MeasuredFormats:
         return ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.frame_ms.items())
 
 
-def choose_format(config: EngineConfig, shape: TalkerArchitecture, device: torch.device) -> WeightFormat:
+def choose_format(
+    config: EngineConfig, shape: TalkerArchitecture, device: torch.device, packed: WeightFormat | None = None
+) -> WeightFormat:
     """Return the format of the configuration. ``auto`` is measured on a CPU, and exact elsewhere.
 
-    Raises SetupError if the configured format needs a CPU or another dtype.
+    packed: the format of a packed checkpoint, which has no other. Raises SetupError if the configured format is not
+    that of a packed checkpoint, or needs a CPU or another dtype.
     """
     wanted = config.talker.weights
     in_float32 = device.type == "cpu" and config.dtype != "bfloat16"
+    if packed is not None:
+        return _check_packed(config, packed, device, runs=in_float32)
     if wanted in ("int8", "int4") and not in_float32:
         raise SetupError(
             f"engine.talker.weights: {wanted} needs a CPU and engine.dtype float32 or auto, but the device is "
@@ -63,6 +61,23 @@ def choose_format(config: EngineConfig, shape: TalkerArchitecture, device: torch
         measured,
     )
     return measured.selected
+
+
+def _check_packed(
+    config: EngineConfig, packed: WeightFormat, device: torch.device, *, runs: bool
+) -> WeightFormat:
+    """Return the format of a packed checkpoint. runs: whether quantized weights run with this device and dtype."""
+    if not runs:
+        raise SetupError(
+            f"{config.model} is packed with {packed}, which needs a CPU and engine.dtype float32 or auto, but the "
+            f"device is {device.type} and engine.dtype is {config.dtype}: set engine.model to the original checkpoint"
+        )
+    if config.talker.weights not in ("auto", packed):
+        raise SetupError(
+            f"engine.talker.weights must be auto or {packed}, the format that {config.model} is packed with, got "
+            f"{config.talker.weights}: change it, or set engine.model to the original checkpoint"
+        )
+    return packed
 
 
 def measure_formats(shape: FrameShape, *, every: bool = False) -> MeasuredFormats:
