@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -95,6 +96,7 @@ def _write(checkpoint: Checkpoint, folder: Path, weights: QuantizedFormat) -> No
     config = read_json(checkpoint.folder / _CONFIG, checksums)
     config["quantization_config"] = {"quant_method": "sonant", "version": VERSION, "weights": weights}
     (folder / _CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    shutil.copymode(folder / _CONFIG, folder / _MODEL)  # save_file gives access to the owner only
     names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
     (folder / SUMS_FILE).write_text("".join(f"{_digest(folder / name)}  {name}\n" for name in names))
 

@@ -21,6 +21,7 @@ from engine.checkpoint.layout import codec_shapes
 from engine.code2wav.base import Decoder
 from engine.code2wav.cpu import StreamDecoder
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
+from engine.code2wav.precision import choose_dtype
 from engine.code2wav.schedule import batch_limit, urgent_shapes
 from engine.config import Code2WavConfig, EngineConfig
 from engine.device.selection import choose_device, prepare_torch
@@ -112,7 +113,7 @@ def _variant(argument: object) -> object:
 class Backend:
     """How Code2Wav runs on this device.
 
-    dtype: of the operands of matrix products. fallback_reason: why plain PyTorch is used instead of Triton kernels in
+    dtype: of the operands of matrix products in Triton. fallback_reason: why plain PyTorch is used instead of Triton kernels in
     CUDA graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
     """
 
@@ -131,6 +132,8 @@ def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, d
     fallback_reason = _fallback_reason(device, decoder)
     if fallback_reason is not None:
         return plain_backend(config, fallback_reason)
+    if config.dtype == "bfloat16":
+        raise SetupError("engine.code2wav.dtype: bfloat16 needs a CPU, but the device is cuda: set it to auto")
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
     sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
     return Backend(dtype, None, sizes)
@@ -178,7 +181,10 @@ def load_decoder(config: EngineConfig) -> Decoder:
 
 
 def _load_plain(checkpoint: Checkpoint, device: torch.device, config: Code2WavConfig, streams: int) -> StreamDecoder:
-    model = Code2WavModel(checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=device)
+    architecture = checkpoint.codec.decoder
+    dtype = choose_dtype(config, architecture, device)
+    tensors = checkpoint.codec_tensors("decoder.")
+    model = Code2WavModel(tensors, architecture, device=device, dtype=dtype, release=True)
     decoder = StreamDecoder(model, streams)
     max_batch_frames = batch_limit(config, padded=False)
     decoder.warm_up(urgent_shapes(streams, config.max_chunk_frames, max_batch_frames))

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from engine.checkpoint.tensors import TensorSource
+
+
+class WeightReader(Protocol):
+    """Tensors by name."""
+
+    def __contains__(self, name: str, /) -> bool:
+        """Return whether the tensor exists."""
+
+    def __getitem__(self, name: str, /) -> Tensor:
+        """Return a tensor."""
+
+
+def optional(weights: WeightReader, name: str) -> Tensor | None:
+    """Return a tensor, or None if it does not exist."""
+    return weights[name] if name in weights else None
 
 
 class Weights:
