@@ -130,7 +130,9 @@ class TensorFile:
 
     def peek(self, name: str) -> torch.Tensor:
         """Return one tensor. A later ``read`` or ``take`` can still return it."""
-        return self._stream.peek(name) if self._stream is not None and name in self._stream else self._load([name])[name]
+        return (
+            self._stream.peek(name) if self._stream is not None and name in self._stream else self._load([name])[name]
+        )
 
     def _load(self, names: Collection[str]) -> dict[str, torch.Tensor]:
         """Return verified tensors."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
+from functools import cache
 
 import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture
 from engine.config import Code2WavConfig
+from engine.device.timing import fastest_call
 from engine.errors import SetupError
 from engine.kernels.conv import Conv1d, bfloat16_runs
 from engine.protocol.request import FRAME_MS
@@ -18,7 +19,10 @@ _FLOAT32_SHARE = 0.1
 _FASTER = 0.8
 """bfloat16 is used if it takes at most this share of the time of float32."""
 _FRAMES = 12
-_REPEATS = 3
+_SECONDS = 0.03
+"""Minimum time of each measurement."""
+_WHOLE = 1.4
+"""Time of the whole decoder, relative to that of its wide convolutions."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,10 +39,11 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
         return torch.bfloat16
     if config.dtype != "auto" or not runs:
         return torch.float32
-    exact = convolution_ms(decoder, torch.float32)
+    threads = torch.get_num_threads()
+    exact = convolution_ms(decoder, torch.float32, threads)
     if exact <= _FLOAT32_SHARE * FRAME_MS:
         return torch.float32
-    rounded = convolution_ms(decoder, torch.bfloat16)
+    rounded = convolution_ms(decoder, torch.bfloat16, threads)
     selected = torch.bfloat16 if rounded <= _FASTER * exact else torch.float32
     _log.info(
         "code2wav.dtype: auto selects %s; convolutions per frame of %.0f ms: float32 %.1f ms, bfloat16 %.1f ms. Set "
@@ -51,8 +56,14 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
     return selected
 
 
+def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
+    """Return about how many milliseconds per frame Code2Wav takes in large chunks."""
+    return _WHOLE * convolution_ms(decoder, dtype, threads)
+
+
+@cache
 @torch.inference_mode()
-def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype) -> float:
+def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
     """Return the milliseconds per frame that the wide convolutions take in large chunks.
 
     Measures one of them, a 7-tap convolution of the first block, and counts the products of all.
@@ -61,18 +72,7 @@ def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype) -> float:
     convolution = Conv1d(torch.zeros(channels, channels, 7), None, columns=columns, dtype=dtype)
     x = torch.ones(1, _FRAMES * columns + convolution.history, channels)
     products = _FRAMES * columns * 7 * channels**2
-    return 1000 * _fastest(convolution, x) * _products(decoder) / products
-
-
-def _fastest(convolution: Conv1d, x: torch.Tensor) -> float:
-    """Return the shortest time in this thread, without the time in which other processes had its core."""
-    convolution(x)
-    seconds = []
-    for _ in range(_REPEATS):
-        began = time.thread_time()
-        convolution(x)
-        seconds.append(time.thread_time() - began)
-    return min(seconds)
+    return 1000 * fastest_call(lambda: convolution(x), _SECONDS, threads) * _products(decoder) / products
 
 
 def _columns(decoder: DecoderArchitecture, block: int) -> int:

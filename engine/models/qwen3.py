@@ -130,9 +130,7 @@ class Qwen3Stack:
     linear: makes the layers' matrix products.
     """
 
-    def __init__(
-        self, weights: Weights, shape: Transformer, positions: int, linear: MakeLinear = exact_linear
-    ) -> None:
+    def __init__(self, weights: Weights, shape: Transformer, positions: int, linear: MakeLinear = exact_linear) -> None:
         self.shape = shape
         in_file_order = sorted(range(shape.layers), key=str)  # safetensors files are sorted by name
         layers = {index: Qwen3Layer(weights.under(f"layers.{index}."), shape, linear) for index in in_file_order}

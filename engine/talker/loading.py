@@ -122,7 +122,5 @@ def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: tor
         residual, slots = weights.under("code_predictor."), config.talker.slots
         codec = CodecSide(weights, shape)
         predictor = CodePredictor(residual, shape, code_tables=codec.tables, rows=slots, linear=linear)
-        model = TalkerModel(
-            weights, shape, positions=config.talker.context, codec=codec, linear=linear, table=table
-        )
+        model = TalkerModel(weights, shape, positions=config.talker.context, codec=codec, linear=linear, table=table)
     return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
