@@ -115,8 +115,8 @@ def _variant(argument: object) -> object:
 class Backend:
     """How Code2Wav runs on this device.
 
-    dtype: of the operands of matrix products in Triton. fallback_reason: why plain PyTorch is used instead of Triton kernels in
-    CUDA graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
+    dtype: of the operands of matrix products in Triton. fallback_reason: why plain PyTorch is used instead of Triton
+    kernels in CUDA graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
     """
 
     dtype: torch.dtype

@@ -50,9 +50,9 @@ class CpuPlan:
 
     def __str__(self) -> str:
         times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.measured.items())
-        plural = "s" * (self.threads > 1)
         way = "in turn" if self.shared else "side by side"
-        return f"both stages {way} with {self.threads} thread{plural} each, per frame of {FRAME_MS:.0f} ms: {times}"
+        threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
+        return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
 
     def applied_to(self, config: EngineConfig) -> EngineConfig:
         """Return the configuration with the choices of the plan."""

@@ -37,11 +37,14 @@ class ExactTable:
         return len(self._table)
 
     def rows(self, ids: Tensor | slice) -> Tensor:
+        """Return the embeddings [n, width] of ids [n]."""
         return self._table[ids].to(self._dtype)
 
 
 MakeTable = Callable[[Weights, str], Table]
-"""Makes the table of an embedding: ``exact_table``, or a quantized one. (weights, name without ``.weight``) -> table."""
+"""Makes the table of an embedding: ``exact_table``, or a quantized one.
+
+(weights, name without ``.weight``) -> table."""
 
 
 def exact_table(weights: Weights, name: str) -> Table:

@@ -22,7 +22,9 @@ class WeightReader(Protocol):
 
 def optional(weights: WeightReader, name: str) -> Tensor | None:
     """Return a tensor, or None if it does not exist."""
-    return weights[name] if name in weights else None
+    if name not in weights:
+        return None
+    return weights[name]
 
 
 class Weights:

@@ -12,7 +12,9 @@ from engine.protocol.request import WeightFormat
 def configured_format(
     config: EngineConfig, device: torch.device, packed: WeightFormat | None = None
 ) -> WeightFormat | None:
-    """Return the format of the configuration, or None if it is to be measured: ``auto`` on a CPU. Elsewhere it is exact.
+    """Return the format of the configuration, or None if it is to be measured.
+
+    ``auto`` is measured on a CPU, and is exact elsewhere.
 
     packed: the format of a packed checkpoint, which has no other. Raises SetupError if the configured format is not
     that of a packed checkpoint, or needs a CPU or another dtype.
