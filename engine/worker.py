@@ -26,7 +26,7 @@ from engine.errors import EngineError, EngineFailed, SetupError
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
-from engine.system.process import freeze_gc, prepare_process, release_free_memory
+from engine.system.process import freeze_gc, prepare_process, release_free_memory, return_freed_memory
 from engine.talker.loading import import_ahead, load_talker, warm_up
 from engine.talker.native.weight_formats import configured_format
 from engine.talker.requests import RequestReader, resolve
@@ -58,6 +58,7 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     join_code2wav: Callable[[], None] | None = None
     unused = [code2wav_side, audio]
     try:
+        return_freed_memory()
         device = choose_device(config)
         checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
         config, compute = _choose_threads_and_formats(checkpoint, config, device)

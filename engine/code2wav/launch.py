@@ -20,7 +20,7 @@ from engine.device.memory import out_of_memory
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
 from engine.system.gpus import with_gpu
-from engine.system.process import freeze_gc, release_free_memory
+from engine.system.process import freeze_gc
 from engine.transfer import Endpoint, Kind, LinkClosed, Side, Wakeup, spawn
 
 _EXIT_TIMEOUT_S = 10.0
@@ -82,7 +82,6 @@ def _run(
         frames.fail(READY, EngineFailed(f"loading Code2Wav failed: {error}").to_bytes())
     else:
         freeze_gc()
-        release_free_memory()
         frames.end(READY)
         Code2WavStage(decoder, config.code2wav, frames=frames, audio=audio, wakeup=wakeup).run()
 
