@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
 
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the folder to write")
     parser.add_argument("--weights", choices=get_args(QuantizedFormat), default="int4")
     args = parser.parse_args()
-    torch.set_num_threads(available_cores())
+    torch.set_num_threads(1)  # tensors are quantized in parallel
     began = time.monotonic()
     try:
         checkpoint = open_checkpoint(args.checkpoint)
@@ -82,12 +83,12 @@ def pack(checkpoint: Checkpoint, out: Path, weights: QuantizedFormat) -> None:
         folder.rename(out)
 
 
-@torch.inference_mode()
 def _write(checkpoint: Checkpoint, folder: Path, weights: QuantizedFormat) -> None:
     tensors: dict[str, Tensor] = {}
-    with checkpoint.stream("") as source:
-        for name in sorted(model_shapes(checkpoint.model)):  # usually the order of the file
-            tensors |= _packed(name, source.pop(name), weights)
+    names = sorted(model_shapes(checkpoint.model))  # usually the order of the file
+    with checkpoint.stream("") as source, ThreadPoolExecutor(available_cores()) as pool:
+        for packed in pool.map(lambda name: _packed(name, source.pop(name), weights), names):
+            tensors |= packed
     save_file(tensors, folder / _MODEL, metadata={"format": "pt"})
     checksums = Checksums.load(checkpoint.folder)
     for name in _COPIED:
@@ -97,10 +98,11 @@ def _write(checkpoint: Checkpoint, folder: Path, weights: QuantizedFormat) -> No
     config["quantization_config"] = {"quant_method": "sonant", "version": VERSION, "weights": weights}
     (folder / _CONFIG).write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     shutil.copymode(folder / _CONFIG, folder / _MODEL)  # save_file gives access to the owner only
-    names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
-    (folder / SUMS_FILE).write_text("".join(f"{_digest(folder / name)}  {name}\n" for name in names))
+    written = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    (folder / SUMS_FILE).write_text("".join(f"{_digest(folder / name)}  {name}\n" for name in written))
 
 
+@torch.inference_mode()
 def _packed(name: str, tensor: Tensor, weights: QuantizedFormat) -> Mapping[str, Tensor]:
     """Return the tensors that replace one of the original checkpoint."""
     base = name.removesuffix("weight")

@@ -66,7 +66,7 @@ class TensorStream:
     """Reads tensors in a thread, slightly ahead of ``take``.
 
     Tensors that are taken in the order of the file are in memory only until they are taken. Before one that is taken
-    out of order, all that precede it are read. One thread may take tensors.
+    out of order, all that precede it are read. Thread-safe.
 
     If the file has a checksum, another thread hashes the whole file during the read. It hashes the memory of the
     tensors, so that exactly the bytes in use are verified. So tensors must not be modified, and no result of theirs may

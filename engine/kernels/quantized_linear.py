@@ -35,6 +35,8 @@ _FINE = 126.0
 """The residual of a rounded activation, at most 0.5, is multiplied by this, so that it uses the same range."""
 _HALF_RANGE_FACTOR, _FINE_FACTOR = torch.tensor(_HALF_RANGE), torch.tensor(_FINE)
 """As tensors, because torch converts a number to a tensor at every call."""
+_PACK_ROWS = 64
+"""The largest number of rows that a kernel of torch puts into one block of its 4-bit layout."""
 _VECTORIZED = ("AVX2", "AVX512")
 """Capabilities for which torch has a vectorized 4-bit product. Its plain C++ loop is far slower than float32."""
 
@@ -85,8 +87,7 @@ class Int4Linear:
 
     def __init__(self, weight: GroupCodes) -> None:
         self.out_features = len(weight.scales)
-        codes = weight.codes.int().add_(8)
-        self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        self._packed = _pack_int4(weight.codes)
         self._scales = torch.stack((weight.scales, weight.offsets), -1).transpose(0, 1).contiguous()
         self._multiply = torch.ops.aten._weight_int4pack_mm_for_cpu
 
@@ -94,6 +95,18 @@ class Int4Linear:
         """[rows, in] -> [rows, out]."""
         y: Tensor = self._multiply(x.bfloat16(), self._packed, GROUP, self._scales)
         return y.float()
+
+
+def _pack_int4(codes: Tensor) -> Tensor:
+    """Return codes int8 [out, in] in the layout of torch's kernel, uint8 [out, in / 2].
+
+    Packs blocks of rows, because torch takes 32-bit integers, eight times the memory of the result.
+    """
+    packed = torch.empty((codes.shape[0], codes.shape[1] // 2), dtype=torch.uint8)
+    for start in range(0, len(codes), _PACK_ROWS):
+        block = codes[start : start + _PACK_ROWS].int().add_(8)
+        packed[start : start + _PACK_ROWS] = torch.ops.aten._convert_weight_to_int4pack_for_cpu(block, 1)
+    return packed
 
 
 def int8_product(weight: RowCodes) -> LinearLayer:

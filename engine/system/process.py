@@ -13,7 +13,7 @@ from engine.system.logs import LogFormat, set_up_logging
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _M_MMAP_THRESHOLD = -3
-_LOADING_THRESHOLD = 1 << 20
+_LOADING_THRESHOLD = 4 << 20
 _RUNNING_THRESHOLD = 32 << 20
 """Size in bytes from which on a block is memory of its own. The second one is the allocator's own maximum."""
 

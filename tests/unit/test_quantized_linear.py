@@ -125,6 +125,13 @@ def test_matrices_of_other_shapes_stay_exact_in_four_bits(shape):
     assert torch.equal(int4_linear(weight)(x), Linear(weight)(x))
 
 
+@pytest.mark.parametrize("outputs", [16, 64, 1008])
+def test_four_bits_are_packed_in_blocks_as_at_once(outputs):
+    codes = quantize_groups(normal(outputs, 96)).codes
+    at_once = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int().add(8), 1)
+    assert torch.equal(quantized_linear._pack_int4(codes), at_once)
+
+
 @pytest.mark.parametrize("runs", [quantized_linear.int8_runs, quantized_linear.int4_runs])
 def test_an_operator_that_fails_is_reported_and_not_used(runs, monkeypatch, caplog):
     def failing(codes):
