@@ -20,6 +20,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import yaml
@@ -82,7 +83,8 @@ def main() -> None:
         for weights in args.weights:
             for threads in args.threads:
                 name = f"{folder.name}, {weights}, threads {threads}"
-                engine = {"model": str(folder.resolve()), "device": "cpu", "talker": {"weights": weights}}
+                engine: dict[str, Any] = {"model": str(folder.resolve()), "device": "cpu"}
+                engine |= {"talker": {"weights": weights}}
                 engine |= {} if threads == "auto" else {"threads": int(threads)}
                 with tempfile.TemporaryDirectory() as work:
                     config = Path(work, "sonant.yaml")
