@@ -19,9 +19,6 @@ from torch import Tensor
 
 _NARROW = 16
 _WIDE = 128
-_BFLOAT16_PIECE = 64
-"""In bfloat16, oneDNN wants another layout of the weights for more columns than this. Such an output is computed in
-pieces. For layers whose output for one frame is wide, the layout is the same for any number of columns."""
 
 
 class Conv1d:
@@ -51,7 +48,9 @@ class Conv1d:
         self._bias, self._dilation, self._groups = bias, dilation, groups
         self._onednn = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         self._weight, self._dtype = weight.unsqueeze(2).to(dtype), dtype
-        self._piece = _BFLOAT16_PIECE if dtype == torch.bfloat16 and columns < _WIDE else None
+        # In bfloat16, oneDNN wants another layout of the weights at some widths. So the output is computed in pieces
+        # of the width that the weights are packed for.
+        self._piece = max(columns, _NARROW) if dtype == torch.bfloat16 else None
         self._packed = self._onednn and (self.history > 0 or columns >= _WIDE)
         if self._packed:
             self._weight = self._pack(max(columns, _NARROW))
