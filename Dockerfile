@@ -62,8 +62,8 @@ RUN pip install --no-deps --target /opt/code .
 FROM base AS runtime
 RUN useradd --create-home --uid 10001 sonant \
  && install -d -m 700 -o sonant /var/lib/sonant /var/lib/sonant/voices /var/cache/sonant
-# docker stop kills the container after 10 s, so requests in flight get 7 s: docs/guides/deploy.md
-ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code SONANT_HOST=0.0.0.0 SONANT_LIMITS__DRAIN_SECONDS=7 \
+COPY deploy/image/defaults.yaml /etc/sonant-defaults.yaml
+ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code SONANT_HOST=0.0.0.0 SONANT_DEFAULTS=/etc/sonant-defaults.yaml \
     SONANT_ADDRESS_FILE=/dev/shm/sonant.address SONANT_VOICES__FOLDER=/var/lib/sonant/voices HF_HOME=/var/cache/sonant
 VOLUME /var/lib/sonant/voices /var/cache/sonant
 WORKDIR /var/lib/sonant

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, get_args
 
+from server.restart_settings import NEEDS_RESTART
 from server.settings import Settings
 
+_MARK = next(iter(NEEDS_RESTART))
 _ENTRY = "[]"
 """Suffix of a key whose value is a list of groups. Entries of a list have no environment variables of their own."""
 
@@ -36,6 +38,10 @@ log_format: json
 To serve several models, or several engines of one model, set `models` instead of `engine`: [Scale out](../guides/scale-out.md).
 
 Every key has an environment variable, which the tables name. Values of lists and mappings are JSON: `SONANT_MODEL_ALIASES='["tts-1"]'`.
+
+A running server uses changes of the file after `sonant reload`: [Change the configuration](../guides/deploy.md#change-the-configuration). Settings whose meaning ends with "Needs a restart." change only when it is restarted.
+
+The variable `SONANT_DEFAULTS` names a YAML file of defaults, which the configuration file overrides. The container image uses it.
 """  # noqa: E501
 
 
@@ -45,8 +51,13 @@ def page() -> str:
     return "\n".join([HEAD, *_sections(schema, schema["$defs"], ())])
 
 
-def _sections(model: dict[str, Any], models: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table with the keys of ``model``, then those of a section for each group in it."""
+def _sections(
+    model: dict[str, Any], models: dict[str, Any], path: tuple[str, ...], *, needs_restart: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a table with the keys of ``model``, then those of a section for each group in it.
+
+    needs_restart: whether all its keys need a restart.
+    """
     yield f"## {'.'.join(path) or 'Top level'}\n"
     if path:
         yield f"{model['description']}\n"
@@ -58,13 +69,14 @@ def _sections(model: dict[str, Any], models: dict[str, Any], path: tuple[str, ..
         elif reference := _group_of(key.get("items", {})):
             groups[f"{name}{_ENTRY}"] = models[reference]
         else:
-            yield _row((*path, name), key)
+            yield _row((*path, name), key, needs_restart=needs_restart or _MARK in key)
     yield ""
     if path and path[-1].endswith(_ENTRY):
         yield f"The keys of `{path[-1]}.engine` are those of [`engine`](#engine).\n"
         return
     for name, group in groups.items():
-        yield from _sections(group, models, (*path, name))
+        marked = needs_restart or _MARK in model["properties"].get(name, {})
+        yield from _sections(group, models, (*path, name), needs_restart=marked)
 
 
 def _group_of(key: dict[str, Any]) -> str | None:
@@ -75,10 +87,10 @@ def _group_of(key: dict[str, Any]) -> str | None:
     return None
 
 
-def _row(path: tuple[str, ...], key: dict[str, Any]) -> str:
+def _row(path: tuple[str, ...], key: dict[str, Any], *, needs_restart: bool) -> str:
     in_entry = any(name.endswith(_ENTRY) for name in path)
     variable = "" if in_entry else f"<br>`SONANT_{'__'.join(path).upper()}`"
-    meaning = key["description"].replace("|", r"\|")
+    meaning = key["description"].replace("|", r"\|") + (" Needs a restart." if needs_restart else "")
     return f"| `{path[-1]}`{variable} | {_type(key)} | {_default(path, key)} | {meaning} |"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from engine.errors import EngineError
+from engine.pool.member import PoolMember
 from engine.pool.pool import EnginePool
 from engine.system.cores import available_cores
 from engine.system.process import freeze_gc
@@ -23,7 +24,7 @@ from server.alignment.worker import aligner_threads
 from server.api import batch, elevenlabs, kokoro, live, models, operations, speech, static_pages, unsupported, voices
 from server.api import outcomes as outcomes_api
 from server.api.openapi import DescribedApp, allowed_methods, errors
-from server.errors import ApiError, ClientDisconnected, failure_of
+from server.errors import ApiError, ClientDisconnected, failure_of, shown
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
@@ -37,8 +38,10 @@ from server.listeners.listener import Listener
 from server.live.sessions import Sessions
 from server.model_settings import ModelSettings
 from server.references.decode import Decoder
-from server.served_model import ServedModel, model_admission, served_model
-from server.services import MAX_VOICES_WAITING, Services
+from server.reload.reloader import Reload, Reloader
+from server.reload.requests import reload_requests
+from server.served_model import ServedModel, max_running, model_admission, served_model
+from server.services import MAX_VOICES_WAITING, CurrentServices, RequestServices, Services
 from server.settings import Settings, SettingsError
 from server.startup import START_SECONDS, UNTRAINED
 from server.synthesis.admission import Admission
@@ -50,6 +53,7 @@ from server.telemetry.request_log import RequestLog
 from server.text import frontend
 from server.version import version
 from server.voices.object_cache import open_bucket
+from server.voices.storage_threads import StorageThreads
 
 if TYPE_CHECKING:
     from server.telemetry.tracing import Tracing
@@ -62,6 +66,7 @@ def create_app(
     on_engine_ready: Callable[[], None] = lambda: None,
     on_engine_failure: Callable[[], None] = lambda: None,
     listeners: Sequence[Listener] = (),
+    reload: Reload | None = None,
 ) -> FastAPI:
     """Return the application for ``settings``.
 
@@ -70,6 +75,7 @@ def create_app(
         on_engine_ready: called when the engine is ready for the first time.
         on_engine_failure: called when the engine cannot start at all.
         listeners: started and closed with the application.
+        reload: how the configuration is reloaded; None for a server that cannot reload it.
 
     Raises SettingsError or OSError when the API keys cannot be read, and SettingsError when a package that the
     settings need is not installed.
@@ -77,21 +83,22 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        pools = [engine_pool(settings, model, admissions[model.name]) for model in settings.all_models]
+        pools = {model.name: engine_pool(settings, model, admissions[model.name]) for model in settings.all_models}
         audio_threads, word_threads = ThreadPoolExecutor(available_cores(), "audio"), aligner_threads()
-        decoder = Decoder(settings.limits)
+        decoder, storage_threads = Decoder(settings.limits), StorageThreads()
         served = [
             served_model(
                 settings,
                 model,
-                pool,
+                pools[model.name],
                 decoder.decode,
                 admissions[model.name],
+                storage_threads,
                 several_keys=lambda: keys.several,
             )
-            for model, pool in zip(settings.all_models, pools, strict=True)
+            for model in settings.all_models
         ]
-        app.state.services = Services(
+        services = Services(
             settings,
             tuple(served),
             admission,
@@ -107,21 +114,34 @@ def create_app(
             keys,
             key_usage,
         )
-        for pool in pools:
+        app.state.current_services = current = CurrentServices(services)
+        for pool in pools.values():
             await pool.start()
-        key_file = asyncio.create_task(follow_key_file(keys, settings))
+        key_file = asyncio.create_task(follow_key_file(keys, lambda: current.services.settings))
         startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
+        reloader = Reloader(
+            current,
+            pools,
+            decoder,
+            storage_threads,
+            startup,
+            make_pool=engine_pool,
+            how=reload or Reload(lambda: settings),
+        )
         try:
             async with AsyncExitStack() as started:
                 for listener in listeners:
-                    await listener.start(app.state.services)
+                    await listener.start(current)
                     started.push_async_callback(listener.close)
+                if reload is not None:
+                    await started.enter_async_context(reload_requests(reloader))
                 yield
         finally:
             startup.cancel()
             key_file.cancel()
+            storage_threads.close()
             await decoder.close()
-            await asyncio.gather(*(pool.close() for pool in pools))
+            await reloader.close()
             audio_threads.shutdown()
             word_threads.shutdown(cancel_futures=True)
             for spans in tracing:
@@ -146,6 +166,7 @@ def create_app(
         title="Sonant", version=version(), lifespan=lifespan, redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.has_keys = bool(keys)
+    app.add_middleware(RequestServices)
     app.add_middleware(ResponsePacing, budget=bodies, grace=limits.stalled_seconds)
     app.add_middleware(
         BodyLimit,
@@ -202,6 +223,9 @@ def _tracing(settings: Settings) -> list[Tracing]:
 
 async def _error_response(request: Request, error: Exception) -> JSONResponse:
     request.state.record.failed(error)
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        path = shown(request.url.path)
+        error.detail = f"nothing is served at '{path}'; speech is POST {SPEECH}, and /docs lists all addresses"
     if isinstance(error, HTTPException) and error.status_code == 405:
         error.headers = {"Allow": allowed_methods(request)}
         if request.url.path == SPEECH and request.method == "GET":
@@ -209,15 +233,27 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
     return failure_of(error).response()
 
 
-def engine_pool(settings: Settings, model: ModelSettings, admission: Admission) -> EnginePool:
-    """Return the engines of ``model``. They adapt ``admission`` to the number of engines that accept requests."""
-    running = admission.max_running
+def engine_pool(
+    settings: Settings,
+    model: ModelSettings,
+    admission: Admission,
+    kept: list[PoolMember] | None = None,
+    names: Iterator[int] | None = None,
+) -> EnginePool:
+    """Return the engines of ``model``. They adapt ``admission`` to the number of engines that accept requests.
+
+    kept, names: see ``EnginePool``.
+    """
+    running = max_running(settings.limits, model)
     return EnginePool(
         model.engines,
         load_seconds=settings.limits.first_sound_seconds,
         restart_seconds=settings.limits.restart_wait_seconds,
         keep_alive=model.keep_alive,
         on_capacity=lambda fraction: admission.resize(math.ceil(running * fraction)),
+        model=model.name,
+        kept=kept,
+        names=names,
     )
 
 

@@ -6,6 +6,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from server.restart_settings import NEEDS_RESTART
+
 
 class Limits(BaseModel):
     """Limits for one request, for one client and for the whole server."""
@@ -27,19 +29,24 @@ class Limits(BaseModel):
     )
     max_instructions_chars: int = Field(2000, ge=1, description="Maximum characters of `instructions`.")
     max_body_bytes: int = Field(
-        16 * 1024 * 1024, ge=1024, description="Maximum bytes of a request body, or of a WebSocket message."
+        16 * 1024 * 1024,
+        ge=1024,
+        description="Maximum bytes of a request body, or of a WebSocket message.",
+        json_schema_extra=NEEDS_RESTART,
     )
     max_bodies_bytes: int = Field(
         256 * 1024 * 1024,
         ge=1024,
         description="Maximum bytes of all request bodies and complete responses in memory. Beyond it, a body of more "
         "than 64 KiB gets a 503. Smaller bodies are counted, but always accepted, so the total can exceed this number.",
+        json_schema_extra=NEEDS_RESTART,
     )
     max_connections: int | None = Field(
         None,
         ge=16,
-        description="Maximum open connections, WebSockets included. Unset: what the open-file limit allows, at most "
-        "4096.",
+        description="Maximum open connections of all protocols; a gRPC connection counts as three. Unset: what the "
+        "open-file limit allows, at most 4096.",
+        json_schema_extra=NEEDS_RESTART,
     )
     connection_share: float = Field(
         0.8,
@@ -47,6 +54,7 @@ class Limits(BaseModel):
         le=1,
         description="Fraction of the connections that one address may have. Set it to 1 behind a reverse proxy, where "
         "all clients have the proxy's address.",
+        json_schema_extra=NEEDS_RESTART,
     )
     client_share: float = Field(
         0.8,
@@ -55,6 +63,7 @@ class Limits(BaseModel):
         description="Fraction of the queue, live sessions, body bytes, kept outcomes and (with several keys) stored "
         "voices that one client may use. Running requests are not capped, but the newest request of a client above "
         "this share ends with `seat_recalled` when another client has waited for half of `first_sound_seconds`.",
+        json_schema_extra=NEEDS_RESTART,
     )
     max_running: int | None = Field(
         None,
@@ -69,7 +78,10 @@ class Limits(BaseModel):
         description="Maximum speech requests in the queue of a model. The server answers the next one with 429.",
     )
     max_live_sessions: int = Field(
-        256, ge=1, description="Maximum open live sessions. The server refuses the next one with 429."
+        256,
+        ge=1,
+        description="Maximum open live sessions. The server refuses the next one with 429.",
+        json_schema_extra=NEEDS_RESTART,
     )
     contended_wait_seconds: float = Field(
         10.0,
@@ -95,7 +107,11 @@ class Limits(BaseModel):
         "another server after a 503. Unset: `first_sound_seconds`.",
     )
     request_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="Timeout in seconds for the header of a request, and again for its body."
+        60.0,
+        gt=0,
+        le=86_400,
+        description="Timeout in seconds for the header of a request, and again for its body.",
+        json_schema_extra=NEEDS_RESTART,
     )
     stalled_seconds: float = Field(
         60.0,
@@ -103,6 +119,7 @@ class Limits(BaseModel):
         le=86_400,
         description="Timeout in seconds for a client that reads nothing. It then counts as disconnected. A small value "
         "disconnects players that pause.",
+        json_schema_extra=NEEDS_RESTART,
     )
     live_idle_seconds: float = Field(
         60.0,
@@ -118,6 +135,7 @@ class Limits(BaseModel):
         le=86_400,
         description="Seconds that accepted requests may take to finish when the server is told to stop. The rest is "
         "cancelled.",
+        json_schema_extra=NEEDS_RESTART,
     )
     http_stall_seconds: float = Field(
         30.0,
@@ -126,11 +144,13 @@ class Limits(BaseModel):
         description="Timeout in seconds for the event loop of the HTTP process. The supervisor kills and restarts a "
         "process whose event loop has not run for this time. If it is shorter than a pause under load, the server "
         "restarts for no reason and all its requests fail.",
+        json_schema_extra=NEEDS_RESTART,
     )
     max_outcomes: int = Field(
         10_000,
         ge=0,
         description="Number of ended requests that `GET /v1/audio/speech/{id}` reports. Each is kept for one hour.",
+        json_schema_extra=NEEDS_RESTART,
     )
     reference_min_seconds: float = Field(1.0, ge=0, description="Minimum duration of a recording to clone, in seconds.")
     reference_max_seconds: float = Field(

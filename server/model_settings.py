@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.config import EngineConfig
+
+DefaultVoice = Annotated[
+    str | None, Field(description="Voice of requests that name none. Unset: the checkpoint's first speaker.")
+]
+VoiceAliases = Annotated[
+    dict[str, str],
+    Field(
+        description="Other names of voices, such as OpenAI's, each with the speaker of the checkpoint or the stored "
+        "voice that it stands for."
+    ),
+]
 
 
 class ModelSettings(BaseModel):
@@ -24,14 +35,8 @@ class ModelSettings(BaseModel):
         description="Other names of the model. A `*` stands for any characters. OpenAI's names, `tts-1*` and "
         "`gpt-4o-mini-tts*`, select the first model unless another one has them as aliases.",
     )
-    default_voice: str | None = Field(
-        None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
-    )
-    voice_aliases: dict[str, str] = Field(
-        default_factory=dict,
-        description="Other names of voices, each with the speaker of the checkpoint or the stored voice that it stands "
-        "for.",
-    )
+    default_voice: DefaultVoice = None
+    voice_aliases: VoiceAliases = Field(default_factory=dict)
     engine: EngineConfig
     replicas: int | None = Field(
         None,

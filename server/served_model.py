@@ -18,6 +18,7 @@ from server.settings import Settings
 from server.synthesis.admission import Admission
 from server.text_settings import TextSettings
 from server.voices.resolve import ModelVoices
+from server.voices.storage_threads import StorageThreads
 
 OPENAI_MODELS = ("tts-1*", "gpt-4o-mini-tts*")
 """OpenAI's names of speech models, so that OpenAI clients work unchanged."""
@@ -127,19 +128,25 @@ class ServedModel:
         return EngineStatus(up, unit.restarts, stats or None, {"model": self.name, "engine": name}, unit.loaded)
 
 
+def max_running(limits: Limits, model: ModelSettings) -> int:
+    """Return the maximum number of running requests of ``model`` while all its engines accept requests."""
+    return limits.max_running or model.slots
+
+
 def model_admission(settings: Settings, model: ModelSettings) -> Admission:
     """Return the admission of ``model``: ``limits.max_running`` requests at once, or as many as its engines have slots.
 
     It queues ``limits.max_waiting`` more.
     """
     limits = settings.limits
-    return Admission(
-        limits.max_running or model.slots,
-        limits.max_waiting,
-        share=limits.client_share,
-        contended_wait=limits.contended_wait_seconds,
-        recall_after=limits.first_sound_seconds / 2,
-    )
+    admission = Admission(max_running(limits, model), limits.max_waiting, share=limits.client_share)
+    configure_admission(admission, limits)
+    return admission
+
+
+def configure_admission(admission: Admission, limits: Limits) -> None:
+    """Set what ``limits`` says about waiting requests."""
+    admission.configure(limits.max_waiting, limits.contended_wait_seconds, limits.first_sound_seconds / 2)
 
 
 def served_model(
@@ -148,19 +155,21 @@ def served_model(
     engine: Engine,
     decode: Decode,
     admission: Admission,
+    storage_threads: StorageThreads,
     *,
     several_keys: Callable[[], bool] = lambda: False,
 ) -> ServedModel:
     """Return the model that ``model``, one of ``settings.all_models``, describes.
 
-    decode: decodes the files of reference recordings. several_keys: returns whether keys of several owners are valid.
+    decode: decodes the files of reference recordings. storage_threads: run the calls of the voice storage.
+    several_keys: returns whether keys of several owners are valid.
     """
     is_default = model.name == settings.all_models[0].name
     return ServedModel(
         name=model.name,
         aliases=frozenset({model.engine.model, *(OPENAI_MODELS if is_default else ()), *model.aliases}),
         engine=engine,
-        voices=ModelVoices(engine, settings, model, several_keys=several_keys),
+        voices=ModelVoices(engine, settings, model, storage_threads, several_keys=several_keys),
         references=ReferenceLibrary(engine, settings, decode),
         limits=settings.limits,
         admission=admission,

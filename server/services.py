@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.errors import EngineError
 from server.errors import ApiError, shown
@@ -28,15 +31,43 @@ MAX_VOICES_WAITING = 64
 """Maximum number of queued requests that create a voice; the engine encodes one recording at a time."""
 
 
+class UseCount:
+    """Counts the requests that use the services of one configuration. Not thread-safe: for one event loop."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
+
+    def begin(self) -> None:
+        """Count a request."""
+        self._count += 1
+        self._unused.clear()
+
+    def end(self) -> None:
+        """Stop counting a request."""
+        self._count -= 1
+        if not self._count:
+            self._unused.set()
+
+    async def wait_unused(self) -> None:
+        """Wait until no request is counted."""
+        await self._unused.wait()
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The shared objects of one server: settings, models, admission, sessions, threads and telemetry.
+    """The objects that requests share: settings, models, admission, sessions, threads and telemetry.
+
+    A reload makes new ones for the new configuration, with new ``settings``, ``models`` and ``use``. The other objects
+    stay.
 
     models: the served models; the first one is the default.
     admission: the admissions of all models.
     aligner_threads: time the words of speech.
     keys: the valid API keys. If they have several owners, each owner has its own voices.
     created: Unix time of the server's start.
+    use: counts the requests that use these services. Their engines run until it is zero.
     """
 
     settings: Settings
@@ -54,6 +85,7 @@ class Services:
     keys: Keys
     key_usage: KeyUsage
     created: int = field(default_factory=lambda: int(time.time()))
+    use: UseCount = field(default_factory=UseCount)
 
     def model(self, name: str | None = None) -> ServedModel:
         """Return the model with that name or alias; the default model for None. Raises ApiError 404."""
@@ -110,9 +142,51 @@ class Services:
             models[0].engine.check_accepting()
 
 
+class CurrentServices:
+    """The services of the configuration that is used now, for objects that outlive a reload.
+
+    A request that uses an engine keeps the same services until it ends: see ``use``.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.draining: Sequence[Services] = ()
+        """The services of earlier configurations that requests still use."""
+
+    @contextmanager
+    def use(self) -> Iterator[Services]:
+        """Return the services for a request. Their engines run until the context ends."""
+        services = self.services
+        services.use.begin()
+        try:
+            yield services
+        finally:
+            services.use.end()
+
+
+class RequestServices:
+    """ASGI middleware that gives each HTTP request the services that are current when it arrives.
+
+    WebSockets are not included: a live session may use other services for its next utterance.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        current: CurrentServices = scope["app"].state.current_services
+        with current.use() as services:
+            scope["state"]["services"] = services
+            await self._app(scope, receive, send)
+
+
 async def services_of(request: Request) -> Services:
-    """Return the services of the application that handles ``request``."""
-    services: Services = request.app.state.services
+    """Return the services that ``request`` uses."""
+    services: Services = request.state.services
     return services
 
 

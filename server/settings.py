@@ -1,4 +1,4 @@
-"""The settings: a YAML file, overridden by SONANT_* variables, overridden by command-line options."""
+"""The settings: defaults of the installation, overridden by a YAML file, by SONANT_* variables, and by options."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from engine.system.regular_file import read_regular
 from server.http.cross_origin import CorsSettings
 from server.limits import Limits
 from server.listeners.config import GrpcSettings, WyomingSettings
-from server.model_settings import ModelSettings, check_names
+from server.model_settings import DefaultVoice, ModelSettings, VoiceAliases, check_names
 from server.package_data import DEFAULT_CONFIG, config_names, find_config
 from server.references.config import ReferenceSettings
+from server.restart_settings import NEEDS_RESTART
 from server.text_settings import TextSettings
 from server.voices.config import VoiceSettings
 
@@ -34,8 +35,10 @@ _SECRETS = frozenset({"api_key"})
 """Settings whose values never appear in messages."""
 _OF_ONE_MODEL = frozenset({"engine", "served_name", "model_aliases", "voice_aliases", "default_voice"})
 """Settings of a server with one model."""
-_CLIENT_VARIABLES = frozenset({"SONANT_SERVER"})
-"""Variables that only clients read."""
+_DEFAULTS = "SONANT_DEFAULTS"
+"""Variable with the path of a YAML file that the configuration file overrides: the defaults of a container image."""
+_OTHER_VARIABLES = frozenset({"SONANT_SERVER", _DEFAULTS})
+"""Variables that are no settings. Only clients read SONANT_SERVER."""
 
 
 GuardMode = Literal["auto", "off"]
@@ -66,13 +69,18 @@ class Settings(BaseSettings):
         "entry has itself.",
     )
     host: str = Field(
-        "127.0.0.1", description="Address to listen on. The default accepts connections from this machine only."
+        "127.0.0.1",
+        description="Address to listen on. The default accepts connections from this machine only.",
+        json_schema_extra=NEEDS_RESTART,
     )
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.")
+    port: int = Field(
+        8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.", json_schema_extra=NEEDS_RESTART
+    )
     address_file: Path | None = Field(
         None,
         description="File to which the server writes its URL while it runs, for the health check of the container "
         "image and for scripts that use port 0.",
+        json_schema_extra=NEEDS_RESTART,
     )
     served_name: str | None = Field(
         None,
@@ -85,14 +93,8 @@ class Settings(BaseSettings):
         description="Other names of the model, in addition to OpenAI's: `tts-1*` and `gpt-4o-mini-tts*`. A `*` stands "
         "for any characters, so `['*']` accepts every name.",
     )
-    voice_aliases: dict[str, str] = Field(
-        default_factory=dict,
-        description="Other names of voices, such as OpenAI's, each with the speaker of the checkpoint or the stored "
-        "voice that it stands for.",
-    )
-    default_voice: str | None = Field(
-        None, description="Voice of requests that name none. Unset: the checkpoint's first speaker."
-    )
+    voice_aliases: VoiceAliases = Field(default_factory=dict)
+    default_voice: DefaultVoice = None
     ignored_fields: tuple[str, ...] = Field(
         (),
         description="Request fields that are accepted and ignored, in addition to those that well-known clients send "
@@ -107,6 +109,7 @@ class Settings(BaseSettings):
         False,
         description="Also accept `GET /v1/audio/speech?input=...`, so that a page can play speech with `<audio src>`. "
         "The text is then in the URL, which proxies and browsers keep in logs and histories.",
+        json_schema_extra=NEEDS_RESTART,
     )
     guards: Annotated[GuardMode, BeforeValidator(_off)] = Field(
         "auto",
@@ -127,29 +130,37 @@ class Settings(BaseSettings):
         False,
         description="Let clients without a key read the lists of models and voices, because some clients send none. "
         "They see built-in and shared voices, without transcripts and consent ids.",
+        json_schema_extra=NEEDS_RESTART,
     )
     allow_unauthenticated: bool = Field(
-        False, description="Allow a `host` that other machines can reach although the server has no API key."
+        False,
+        description="Allow a `host` that other machines can reach although the server has no API key.",
+        json_schema_extra=NEEDS_RESTART,
     )
     own_names: tuple[str, ...] = Field(
         (),
         description="Host names of a server without API keys. It refuses requests for any other Host, as protection "
         "against DNS rebinding. IP addresses, localhost, names without a dot and this machine's name are always "
         "allowed.",
+        json_schema_extra=NEEDS_RESTART,
     )
     log_format: Literal["text", "json"] = Field(
-        "text", description="Format of the log: text for people, or one JSON object per line."
+        "text",
+        description="Format of the log: text for people, or one JSON object per line.",
+        json_schema_extra=NEEDS_RESTART,
     )
     tracing: bool = Field(
-        False, description="Send an OpenTelemetry span for each speech request. Needs the `otel` extra."
+        False,
+        description="Send an OpenTelemetry span for each speech request. Needs the `otel` extra.",
+        json_schema_extra=NEEDS_RESTART,
     )
     limits: Limits = Field(default_factory=Limits)
-    cors: CorsSettings = Field(default_factory=CorsSettings)
+    cors: CorsSettings = Field(default_factory=CorsSettings, json_schema_extra=NEEDS_RESTART)
     voices: VoiceSettings = Field(default_factory=VoiceSettings)
     references: ReferenceSettings = Field(default_factory=ReferenceSettings)
     text: TextSettings = Field(default_factory=TextSettings)
-    grpc: GrpcSettings = Field(default_factory=GrpcSettings)
-    wyoming: WyomingSettings = Field(default_factory=WyomingSettings)
+    grpc: GrpcSettings = Field(default_factory=GrpcSettings, json_schema_extra=NEEDS_RESTART)
+    wyoming: WyomingSettings = Field(default_factory=WyomingSettings, json_schema_extra=NEEDS_RESTART)
 
     @property
     def all_models(self) -> tuple[ModelSettings, ...]:
@@ -189,8 +200,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: options, then variables, then the file. A .env file and a secrets folder are not read."""
-        return init_settings, env_settings, _YamlSource(settings_cls)
+        """Order the sources: options, variables, file, defaults. A .env file and a secrets folder are not read."""
+        defaults = os.environ.get(_DEFAULTS)
+        files = [_YamlSource(settings_cls), *([_YamlSource(settings_cls, Path(defaults))] if defaults else [])]
+        return init_settings, env_settings, *files
 
 
 class _YamlSource(YamlConfigSettingsSource):
@@ -250,13 +263,14 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
     """
     path = DEFAULT_CONFIG if config is None else find_config(config)
     _check_file(path)
+    _check_defaults()
     _refuse_unknown_variables()
 
     class Configured(Settings):
         model_config = SettingsConfigDict(yaml_file=path)
 
     try:
-        settings = Configured(**(flags or {}))
+        loaded = Configured(**(flags or {}))
     except ValidationError as error:
         raise SettingsError("; ".join(_describe(item) for item in error.errors())) from None
     except SourceError as error:
@@ -265,9 +279,9 @@ def load_settings(config: Path | None = None, flags: dict[str, Any] | None = Non
         raise SettingsError(f"{path}: {error}") from None
     except (TypeError, ValueError):
         raise SettingsError(f"{path}: must be a mapping of settings") from None
-    for engine in [each.engine for each in settings.models] if settings.engine is None else [settings.engine]:
+    for engine in [each.engine for each in loaded.models] if loaded.engine is None else [loaded.engine]:
         engine.model = resolve_model(engine.model, Path.cwd())
-    return settings
+    return Settings.model_construct(loaded.model_fields_set, **dict(loaded))  # compares equal, and can be pickled
 
 
 def _check_file(path: Path) -> None:
@@ -283,9 +297,19 @@ def _check_file(path: Path) -> None:
         raise SettingsError(f"the configuration file {path} cannot be read: {error.strerror}") from None
 
 
+def _check_defaults() -> None:
+    """Raise SettingsError if the file in SONANT_DEFAULTS cannot be read."""
+    path = os.environ.get(_DEFAULTS)
+    try:
+        if path:
+            read_regular(Path(path), _MAX_CONFIG_BYTES)
+    except OSError as error:
+        raise SettingsError(f"{_DEFAULTS}: the file {path} cannot be read: {error.strerror}") from None
+
+
 def _refuse_unknown_variables() -> None:
     for name in os.environ:
-        if not name.startswith(_PREFIX) or name in _CLIENT_VARIABLES:
+        if not name.startswith(_PREFIX) or name in _OTHER_VARIABLES:
             continue
         field = name.removeprefix(_PREFIX).split(_NESTED)[0].lower()
         if field not in Settings.model_fields:

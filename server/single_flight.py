@@ -33,6 +33,11 @@ class SingleFlightCache(Generic[T]):
         self._in_flight: dict[bytes, _Flight[T]] = {}
         self.hits = 0
 
+    def adopt(self, other: SingleFlightCache[T]) -> None:
+        """Copy the cached results of ``other``, which must have the same size, and continue its count of hits."""
+        self._results = OrderedDict(other._results)
+        self.hits = other.hits
+
     async def get(self, key: bytes, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the cached result for ``key``, or the result of ``compute``. Raises what ``compute`` raises."""
         if key in self._results:

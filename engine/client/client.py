@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,22 +15,18 @@ from numpy.typing import NDArray
 from engine.client.process import EngineProcess
 from engine.client.restarts import EngineRestarts
 from engine.client.stream import ResponseQueue, SpeechStream, unreachable_error
+from engine.client.voice_requests import Kill, VoiceRequests
 from engine.client.watchdog import Reason, Stats, Watchdog
-from engine.cloning.resampling import resample
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
 from engine.protocol.engine import OnEngine, ignore_engine
-from engine.protocol.messages import READY, EncodeRequest, RequestKind, pack_request, unpack_voice
-from engine.protocol.request import SAMPLE_RATE, EngineInfo, SpeechRequest, Voice
+from engine.protocol.messages import READY, RequestKind, pack_request
+from engine.protocol.request import EngineInfo, SpeechRequest, Voice
 from engine.transfer import Kind, Record, TransferError
 
 State = Literal["starting", "ready", "failed", "closed"]
 _FIRST_CHECK_TIMEOUT_STALLS = 3
 """Timeout of the first model check, as a multiple of ``stall_seconds``. The watchdog kills a pipeline that hangs."""
-_VOICE_TIMEOUT_STALLS = 6
-"""Timeout for encoding a recording of up to 30 s, as a multiple of ``stall_seconds``, queue included."""
-_REFERENCE_SECONDS = 30.0
-"""Recordings longer than this get proportionally more time."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,8 +56,8 @@ class EngineClient:
         self._watchdog: Watchdog | None = None
         self._verification: asyncio.Task[None] | None = None
         self._load_timer: asyncio.TimerHandle | None = None
-        self._restarts = EngineRestarts(self._launch)
-        self._last_voice_at = 0.0
+        self._restarts = EngineRestarts(self._launch, name)
+        self._voices = VoiceRequests(config.stall_seconds, self._open_voice_request)
 
     @property
     def state(self) -> State:
@@ -180,19 +176,15 @@ class EngineClient:
 
         Raises RequestError if the checkpoint cannot clone, and EngineUnavailable if the engine is not ready.
         """
-        self._ready_worker()
-        resampled = await asyncio.to_thread(resample, samples, sample_rate, SAMPLE_RATE)
-        scale = max(1.0, len(resampled) / SAMPLE_RATE / _REFERENCE_SECONDS)
-        payload = pack_request(RequestKind.ENCODE, EncodeRequest(resampled, codes).to_bytes())
-        voice = await self._request_voice(payload, scale)
-        return Voice(voice.embedding, voice.codes, transcript)
+        self._ready_worker()  # an engine that is not ready fails before the recording is resampled
+        return await self._voices.encode(samples, sample_rate, codes=codes, transcript=transcript)
 
     async def speaker_voice(self, speaker: str) -> Voice:
         """Return a built-in speaker as a voice to clone. ``speaker`` must be spelled as in the checkpoint.
 
         Raises RequestError if there is no such speaker, and EngineUnavailable if the engine is not ready.
         """
-        return await self._request_voice(pack_request(RequestKind.SPEAKER, speaker.encode()))
+        return await self._voices.speaker(speaker)
 
     async def stats(self, timeout: float) -> Stats:
         """Return statistics of both stages, from a probe that passes through the whole pipeline.
@@ -216,24 +208,9 @@ class EngineClient:
             self._watchdog.raise_if_unhealthy()
         return self._worker
 
-    async def _request_voice(self, payload: bytes, scale: float = 1.0) -> Voice:
-        """Ask the reference encoder, which works in a thread of its own and may hang alone."""
+    def _open_voice_request(self, payload: bytes) -> tuple[ResponseQueue, Kill]:
         worker = self._ready_worker()
-        started, timeout = time.monotonic(), scale * _VOICE_TIMEOUT_STALLS * self._config.stall_seconds
-        try:
-            async with asyncio.timeout(timeout):
-                answer = await self._open(worker, payload, self._open_requests).wait_for_end()
-        except TimeoutError:
-            if self._last_voice_at < started:
-                self._kill(worker, "stalled", f"its reference encoder has not answered for {timeout:g} s")
-            raise EngineUnavailable(
-                f"the reference encoder did not answer within {timeout:g} s; retry later", code="engine_stalled"
-            ) from None
-        except EngineError:
-            self._last_voice_at = time.monotonic()
-            raise
-        self._last_voice_at = time.monotonic()
-        return unpack_voice(answer)
+        return self._open(worker, payload, self._open_requests), partial(self._kill, worker, "stalled")
 
     def _open(self, worker: EngineProcess, payload: bytes, open_requests: dict[int, ResponseQueue]) -> ResponseQueue:
         number = next(self._stream_ids)
@@ -293,7 +270,7 @@ class EngineClient:
             if isinstance(error, CheckpointError) and self._info is None:
                 self._set_state("failed", error)
             else:
-                _log.error("the engine could not be loaded: %s", error)
+                _log.error("engine %s could not be loaded: %s", self._name, error)
 
     async def _verify(self, worker: EngineProcess, info: EngineInfo) -> None:
         """Start the watchdog, and set the state to ready once the loaded engine has synthesized a short utterance."""
@@ -311,7 +288,7 @@ class EngineClient:
             self._kill(worker, "failed", f"its first model check failed: {error}")
             return
         self._info = info
-        self._restarts.reset_backoff()
+        self._restarts.mark_ready()
         self._set_state("ready", EngineUnavailable("the engine is restarting; retry later"))
 
     def _kill(self, worker: EngineProcess, reason: Reason, message: str) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 
 from engine.client.process import EngineProcess
 from engine.client.watchdog import Reason
 
 _FIRST_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 30.0
+_HEALTHY_S = 60.0
+"""An engine that was ready for this many seconds resets the back-off. One that starts and crashes at its first request
+does not, so its back-off grows."""
 _MAX_STARTS = 3
 """Maximum number of starts of an engine that has never been ready."""
 _log = logging.getLogger(__name__)
@@ -19,15 +23,27 @@ _log = logging.getLogger(__name__)
 class EngineRestarts:
     """Starts one engine process at a time, and counts the starts. Runs in the client's event loop.
 
-    launch: starts a process and returns at once; raises if the process cannot be started.
+    Args:
+        launch: starts a process and returns at once; raises if the process cannot be started.
+        name: of the engine, for the log.
+        clock: returns monotonic seconds.
+        sleep: waits for the given seconds.
     """
 
-    def __init__(self, launch: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        launch: Callable[[], None],
+        name: str = "0",
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.counts: dict[str, int] = {"crashed": 0, "stalled": 0, "failed": 0}
         """Number of replaced processes, by reason."""
         self.starts = 0
-        self._launch = launch
+        self._launch, self._name, self._clock, self._sleep = launch, name, clock, sleep
         self._backoff = _FIRST_BACKOFF_S
+        self._ready_at: float | None = None
+        """When the running process became ready; None before."""
         self._closing: asyncio.Future[None] | None = None
         self._replacement: asyncio.Task[None] | None = None
 
@@ -41,9 +57,9 @@ class EngineRestarts:
         self.starts += 1
         self._launch()
 
-    def reset_backoff(self) -> None:
-        """Begin again with the shortest pause before a start, because the engine is ready."""
-        self._backoff = _FIRST_BACKOFF_S
+    def mark_ready(self) -> None:
+        """Record that the running process is ready. If it is lost after a minute or later, the back-off is reset."""
+        self._ready_at = self._clock()
 
     def close_worker(self, worker: EngineProcess) -> None:
         """Free the resources of a lost process, in the background."""
@@ -51,6 +67,9 @@ class EngineRestarts:
 
     def replace(self, worker: EngineProcess, reason: Reason) -> None:
         """Close a lost process and start another one, in the background."""
+        if self._ready_at is not None and self._clock() - self._ready_at >= _HEALTHY_S:
+            self._backoff = _FIRST_BACKOFF_S
+        self._ready_at = None
         self.close_worker(worker)
         assert self._closing is not None
         self._replacement = asyncio.get_running_loop().create_task(self._replace(worker, self._closing, reason))
@@ -67,13 +86,20 @@ class EngineRestarts:
 
     async def _replace(self, worker: EngineProcess, closing: asyncio.Future[None], reason: Reason) -> None:
         await asyncio.wait({closing})
-        _log.error("restarting the engine process: it %s, exit code %s", reason, worker.process.returncode)
+        code = worker.process.returncode
         self.counts[reason] += 1
         while True:
-            await asyncio.sleep(self._backoff)
-            self._backoff = min(2 * self._backoff, _MAX_BACKOFF_S)
+            pause, self._backoff = self._backoff, min(2 * self._backoff, _MAX_BACKOFF_S)
+            _log.error(
+                "restarting the engine process: it %s, exit code %s; next start of engine %s in %g s",
+                reason,
+                code,
+                self._name,
+                pause,
+            )
+            await self._sleep(pause)
             try:
                 self.start()
                 return
             except Exception:
-                _log.exception("the engine process could not be started")
+                _log.exception("the process of engine %s could not be started", self._name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.client.client import EngineClient, State
 from engine.client.watchdog import Stats
@@ -21,12 +21,19 @@ _log = logging.getLogger(__name__)
 class PoolMember:
     """An engine of a pool. Its client exists while the engine is loaded.
 
-    config: the configuration of the engine. name: of the engine. on_change: is called when its state may have changed.
+    During a reload it belongs to two pools: requests in flight still use the old one.
+
+    config: the configuration of the engine. name: of the engine. model: the name of its model, for the log.
     """
 
-    def __init__(self, config: EngineConfig, name: str, on_change: Callable[[], None]) -> None:
-        self.name, self._config, self._on_change = name, config, on_change
+    def __init__(self, config: EngineConfig, name: str, model: str = "") -> None:
+        self.name, self.config = name, config
+        self.label = f"{model}/{name}" if model else name
+        """Its name in the log."""
         self.slots = config.talker.slots
+        self.last_info: EngineInfo | None = None
+        """What the checkpoint can do; None until the engine was ready for the first time."""
+        self._observers: list[Callable[[], None]] = []
         self._client: EngineClient | None = None
         self._failure: EngineError | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -101,6 +108,15 @@ class PoolMember:
         """Whether the engine is loaded or being loaded, not unloaded after ``keep_alive``."""
         return self.state is not None
 
+    def add_observer(self, on_change: Callable[[], None]) -> None:
+        """Call ``on_change`` from now on when the state may have changed."""
+        self._observers.append(on_change)
+
+    def remove_observer(self, on_change: Callable[[], None]) -> None:
+        """Call ``on_change`` no more. No-op if it is not an observer."""
+        if on_change in self._observers:
+            self._observers.remove(on_change)
+
     async def stats(self, timeout: float) -> Stats:
         """Return fresh statistics of both stages; nothing of an unloaded engine. Raises EngineError or TimeoutError."""
         if self._client is not None:
@@ -118,7 +134,7 @@ class PoolMember:
     def reload_later(self) -> None:
         """Load an engine that has failed again, after a pause. No-op unless it has failed."""
         if self.state == "failed" and self._reload_timer is None:
-            _log.error("engine %s could not be loaded; trying again in %g s", self.name, _RELOAD_SECONDS)
+            _log.error("engine %s could not be loaded; trying again in %g s", self.label, _RELOAD_SECONDS)
             self._reload_timer = asyncio.get_running_loop().call_later(_RELOAD_SECONDS, self._reload)
 
     def unload(self) -> None:
@@ -144,7 +160,7 @@ class PoolMember:
         try:
             if self._closing is not None:
                 await asyncio.wait({self._closing})
-            client = EngineClient(self._config, self.name, self._on_change)
+            client = EngineClient(self.config, self.label, self._handle_change)
             try:
                 await client.start()
             except EngineError as error:
@@ -155,7 +171,12 @@ class PoolMember:
                 self._client = client
         finally:
             self._loading = None
-        self._on_change()
+        self._handle_change()
+
+    def _handle_change(self) -> None:
+        self.last_info = self.info or self.last_info
+        for on_change in list(self._observers):
+            on_change()
 
     def _reload(self) -> None:
         self._reload_timer = None
@@ -166,3 +187,39 @@ class PoolMember:
         counts = Counter(client.restarts)
         counts.update(self._earlier_restarts)
         return counts
+
+
+def members_for(
+    configs: Sequence[EngineConfig], model: str, kept: list[PoolMember], names: Iterator[int]
+) -> tuple[list[PoolMember], list[PoolMember]]:
+    """Return an engine for each configuration, and those of them that are new.
+
+    model: the name of their model. kept: engines to use instead of new ones with the same configuration; those that are
+    used are removed. names: the names of new engines; names in use are skipped.
+    """
+    members: list[PoolMember | None] = []
+    used: set[str] = set()
+    for config in configs:
+        same = next((each for each in kept if each.config == config and each.name not in used), None)
+        if same is not None:
+            kept.remove(same)
+            used.add(same.name)
+        members.append(same)
+    free = (str(number) for number in names if str(number) not in used)
+    new = [PoolMember(config, next(free), model) for config, each in zip(configs, members, strict=True) if each is None]
+    rest = iter(new)
+    return [next(rest) if each is None else each for each in members], new
+
+
+async def stats_or_last(member: PoolMember, timeout: float) -> Stats | None:
+    """Return fresh statistics of an engine, or its last ones if it does not answer within ``timeout`` seconds."""
+    try:
+        return await member.stats(timeout)
+    except (EngineError, TimeoutError):
+        return member.last_stats
+
+
+def total(parts: Sequence[Stats | None]) -> Stats | None:
+    """Return the sums of statistics; None without any."""
+    known = [part for part in parts if part is not None]
+    return {name: sum(part[name] for part in known) for name in known[0]} if known else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from engine.client.client import EngineClient
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, EngineError, EngineFailed, EngineUnavailable
-from engine.pool.member import PoolMember
+from engine.pool.member import PoolMember, members_for, stats_or_last, total
 from engine.pool.routing import in_order_of_preference
 from engine.pool.stream import Placement, PooledStream
 from engine.protocol.engine import OnEngine, ignore_engine
@@ -30,7 +31,9 @@ T = TypeVar("T")
 class EnginePool:
     """Routes requests to engines with the same checkpoint, and moves those that are not audible when one is lost.
 
-    Use it in one event loop.
+    Use it in one event loop. A reload replaces a pool by another one, and may keep some of its engines (``kept``): it
+    calls ``load_new`` and ``wait_new`` of the new pool, then at the same time ``activate`` of the new and ``retire`` of
+    the old pool, and ``close`` of the old pool once its requests have ended.
 
     Args:
         configs: the configuration of each engine.
@@ -39,7 +42,11 @@ class EnginePool:
         keep_alive: seconds without requests after which the engines are unloaded; the next request loads them again.
             -1 keeps them.
         on_capacity: is called with the fraction of all slots whose engines accept requests, when it may have changed.
-            It is 1 while no engine does, as requests then wait for one.
+            It is 1 while no engine does, as requests then wait for one. Not called before ``activate``.
+        model: the name of the model, for the log.
+        kept: engines of other pools, each of which is used instead of a new one with the same configuration. Those
+            that are used are removed from the list.
+        names: the names of new engines.
     """
 
     def __init__(
@@ -50,22 +57,34 @@ class EnginePool:
         restart_seconds: float | None = None,
         keep_alive: float = -1,
         on_capacity: Callable[[float], None] = lambda fraction: None,
+        model: str = "",
+        kept: list[PoolMember] | None = None,
+        names: Iterator[int] | None = None,
     ) -> None:
         self._load_seconds, self._keep_alive, self._on_capacity = load_seconds, keep_alive, on_capacity
         self._restart_seconds = load_seconds if restart_seconds is None else restart_seconds
-        self._members = [PoolMember(config, str(index), self._handle_change) for index, config in enumerate(configs)]
+        self._members, self._new = members_for(
+            configs, model, [] if kept is None else kept, itertools.count() if names is None else names
+        )
         self._unheard: dict[PoolMember, set[PooledStream]] = {member: set() for member in self._members}
         self._changed = asyncio.Event()
-        self._info: EngineInfo | None = None
+        self._info = next((member.last_info for member in self._members if member.last_info is not None), None)
         self._waiting = self._calls = 0
         self._used_at = time.monotonic()
         self._unload_timer: asyncio.TimerHandle | None = None
-        self._closed = False
+        self._active = self._closed = False
+        for member in self._members:
+            member.add_observer(self._handle_change)
 
     @property
     def engines(self) -> Mapping[str, PoolMember]:
         """The engines by name, for their status."""
         return {member.name: member for member in self._members}
+
+    @property
+    def new_members(self) -> Sequence[PoolMember]:
+        """The engines that no other pool had before."""
+        return self._new
 
     @property
     def info(self) -> EngineInfo:
@@ -85,13 +104,41 @@ class EnginePool:
     @property
     def last_stats(self) -> dict[str, int] | None:
         """The sums of the most recent statistics of all engines that have any, or None."""
-        return _total([member.last_stats for member in self._members])
+        return total([member.last_stats for member in self._members])
 
     async def start(self) -> None:
-        """Load the engines in the background."""
-        for member in self._members:
+        """Load the engines in the background, and activate the pool."""
+        self.load_new()
+        self.activate()
+
+    def load_new(self) -> None:
+        """Load the new engines in the background."""
+        for member in self._new:
             member.start_loading()
+
+    def activate(self) -> None:
+        """Begin to get requests: report the capacity, and unload idle engines."""
+        self._active, self._used_at = True, time.monotonic()
         self._watch_idle()
+        self._report_capacity()
+
+    def retire(self) -> None:
+        """Get no more new requests. Those in flight continue; the pool that replaces this one unloads idle engines."""
+        self._active = False
+        if self._unload_timer is not None:
+            self._unload_timer.cancel()
+
+    async def wait_new(self, timeout: float | None = None) -> None:
+        """Wait until all new engines are ready. Raises EngineError if one cannot start, TimeoutError after ``timeout``.
+
+        Unlike ``wait_ready`` it tolerates no engine that failed, and does not look at those of other pools.
+        """
+        async with asyncio.timeout(timeout):
+            while any(each.state != "ready" for each in self._new):
+                for each in self._new:
+                    if each.state == "failed":
+                        raise each.failure or EngineFailed("the engine could not start")
+                await self._changed.wait()
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
         """Wait until one engine is ready and no other is in its first start.
@@ -110,12 +157,13 @@ class EnginePool:
                     return self._info
                 await self._changed.wait()
 
-    async def close(self) -> None:
-        """Stop all engines. Open requests fail."""
+    async def close(self, keep: Collection[PoolMember] = ()) -> None:
+        """Stop all engines except ``keep``, which another pool uses. Open requests fail."""
         self._closed = True
-        if self._unload_timer is not None:
-            self._unload_timer.cancel()
-        await asyncio.gather(*(member.close() for member in self._members))
+        self.retire()
+        for member in self._members:
+            member.remove_observer(self._handle_change)
+        await asyncio.gather(*(member.close() for member in self._members if member not in keep))
         self._notify()
 
     def check_accepting(self) -> None:
@@ -138,7 +186,7 @@ class EnginePool:
         """
         self.check_accepting()
         members = [member for member in self._members if member.accepting]
-        stats = _total(await asyncio.gather(*(_stats_or_last(member, timeout) for member in members)))
+        stats = total(await asyncio.gather(*(stats_or_last(member, timeout) for member in members)))
         if members and stats is None:
             raise TimeoutError
         return stats or {}
@@ -214,7 +262,7 @@ class EnginePool:
         self._used_at = time.monotonic()
         for member in self._members:
             if member.state is None:
-                _log.info("loading engine %s on demand", member.name)
+                _log.info("loading engine %s on demand", member.label)
                 member.start_loading()
 
     async def _call(self, call: Callable[[EngineClient], Awaitable[T]]) -> T:
@@ -271,7 +319,7 @@ class EnginePool:
     def _handle_change(self) -> None:
         """Handle a change of an engine: remember what its checkpoint can do, move requests, wake those that wait."""
         for member in self._members:
-            self._info = member.info or self._info
+            self._info = member.last_info or self._info
         accepting = [member for member in self._members if member.accepting]
         for member in self._members:
             if member.stalled and accepting:
@@ -280,8 +328,12 @@ class EnginePool:
             if member.state == "failed" and self._info is not None:
                 member.reload_later()
         self._notify()
-        slots = sum(member.slots for member in accepting)
-        self._on_capacity(slots / sum(member.slots for member in self._members) or 1.0)
+        self._report_capacity()
+
+    def _report_capacity(self) -> None:
+        if self._active:
+            slots = sum(member.slots for member in self._members if member.accepting)
+            self._on_capacity(slots / sum(member.slots for member in self._members) or 1.0)
 
     def _notify(self) -> None:
         self._changed.set()
@@ -289,7 +341,7 @@ class EnginePool:
 
     def _watch_idle(self) -> None:
         """Unload the engines after ``keep_alive`` seconds without requests."""
-        if self._keep_alive < 0 or self._closed:
+        if self._keep_alive < 0 or not self._active:
             return
         now = time.monotonic()
         if (
@@ -301,20 +353,7 @@ class EnginePool:
         elif now - self._used_at >= self._keep_alive:
             for member in self._members:
                 if member.state is not None:
-                    _log.info("unloading engine %s: no requests for %g s", member.name, self._keep_alive)
+                    _log.info("unloading engine %s: no requests for %g s", member.label, self._keep_alive)
                     member.unload()
         pause = max(0.1, self._keep_alive / _UNLOAD_CHECKS)
         self._unload_timer = asyncio.get_running_loop().call_later(pause, self._watch_idle)
-
-
-async def _stats_or_last(member: PoolMember, timeout: float) -> dict[str, int] | None:
-    try:
-        return await member.stats(timeout)
-    except (EngineError, TimeoutError):
-        return member.last_stats
-
-
-def _total(parts: Sequence[dict[str, int] | None]) -> dict[str, int] | None:
-    """Return the sums of statistics; None without any."""
-    known = [part for part in parts if part is not None]
-    return {name: sum(part[name] for part in known) for name in known[0]} if known else None

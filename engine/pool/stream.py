@@ -168,7 +168,7 @@ class PooledStream:
             raise PoisonRequest(
                 "two engines were lost while they processed this request, so it is not tried again; change the request"
             ) from None
-        name = "" if self._member is None else self._member.name
+        name = "" if self._member is None else self._member.label
         _log.warning("moving a request from engine %s: %s", name, error)
         self._held.clear()
         self._stream = self._member = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,7 +69,7 @@ async def list_voices(request: Request, services: ServicesOf) -> dict[str, Any]:
 
         async def read_in_turn() -> list[VoiceHeader]:
             await ticket.wait_until_running()
-            return await asyncio.to_thread(store.headers)
+            return await store.headers()
 
         headers = await cancel_on_disconnect(request.receive, read_in_turn())
     stored = [(header.name, header.display_name or header.name) for header in headers]

@@ -13,7 +13,7 @@ from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, Failure, failure_of
 from server.http.clients import client_of
 from server.live.session import Session
-from server.services import Services
+from server.services import CurrentServices
 from server.telemetry.record import RequestRecord
 
 router = APIRouter()
@@ -31,13 +31,14 @@ async def live_speech(socket: WebSocket) -> None:
     The client sends the messages of ``server.live.messages``. The server sends ``audio.start``, audio, ``audio.done``
     and ``error``.
     """
-    services: Services = socket.app.state.services
+    current: CurrentServices = socket.app.state.current_services
+    services = current.services
     record: RequestRecord = socket.state.record
     services.admission.check_open()
     client = client_of(socket.scope)
     with services.sessions.session(client):
         services.outcomes.add_running(record)
-        session = Session(socket, services, record, client)
+        session = Session(socket, current, record, client)
         try:
             await session.accept()
             await session.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,7 +13,7 @@ from engine.errors import EngineError, EngineUnavailable
 from server.api.openapi import errors
 from server.api.responses import Health, Ready
 from server.served_model import ServedModel
-from server.services import ServicesOf
+from server.services import Services, ServicesOf
 
 router = APIRouter()
 
@@ -64,7 +65,9 @@ async def _known_stats(model: ServedModel) -> dict[str, int] | None:
 @router.get("/metrics", response_class=Response, responses=_METRICS_PAGE)
 async def metrics(request: Request, services: ServicesOf) -> Response:
     """Return the Prometheus metrics, even if the engine does not respond. Responds at once."""
-    statuses = await asyncio.gather(*(model.statuses(_FRESH_SECONDS) for model in services.models))
-    engines = [status for each in statuses for status in each]
-    page, media_type = services.metrics.page(request.headers.get("accept", ""), engines)
+    draining: Sequence[Services] = request.app.state.current_services.draining
+    models = [model for each in (*draining, services) for model in each.models]
+    statuses = await asyncio.gather(*(model.statuses(_FRESH_SECONDS) for model in models))
+    engines = {(*status.labels.values(),): status for each in statuses for status in each}  # those in use come last
+    page, media_type = services.metrics.page(request.headers.get("accept", ""), [*engines.values()])
     return Response(page, media_type=media_type)

@@ -24,9 +24,9 @@ from server.synthesis.admission_ticket import AdmissionTicket
 from server.voices import cards
 from server.voices.create import origin_of, read_form, voice_from
 from server.voices.names import check_display_name, folded, voice_id
+from server.voices.storage_threads import ThreadedVoices
 from server.voices.store import name_reserved
 from server.voices.stored_voice import MAX_CONSENT, StoredVoice, VoiceHeader
-from server.voices.voice_storage import VoiceStorage
 
 router = APIRouter(prefix="/v1/audio/voices")
 
@@ -54,9 +54,9 @@ async def list_voices(request: Request, services: ServicesOf, model_name: ModelN
     store, info = model.voices.store(_owner(request)), model.info
     speakers = {speaker.lower() for speaker in info.speakers}
 
-    def list_cards() -> bytes:
+    def list_cards(headers: list[VoiceHeader]) -> bytes:
         built_in = [_built_in_card(speaker, services) for speaker in info.speakers]
-        stored = [voice for voice in store.headers() if voice.name not in speakers]
+        stored = [voice for voice in headers if voice.name not in speakers]
         stored_cards = [_stored_card(voice, model, services) for voice in stored]
         if request.app.has_keys and _owner(request) is None:
             stored_cards = [cards.without_private_fields(card) for card in stored_cards]
@@ -66,7 +66,7 @@ async def list_voices(request: Request, services: ServicesOf, model_name: ModelN
 
         async def list_in_turn() -> bytes:
             await ticket.wait_until_running()
-            return await asyncio.to_thread(list_cards)
+            return await asyncio.to_thread(list_cards, await store.headers())
 
         page = await cancel_on_disconnect(request.receive, list_in_turn())
     return Response(page, media_type="application/json")
@@ -103,7 +103,7 @@ async def create_voice(request: Request, services: ServicesOf) -> dict[str, Any]
         maker=_owner(request),
         shared=shared,
     )
-    await asyncio.to_thread(store.add, stored)
+    await store.add(stored)
     return _stored_card(stored, model, services)
 
 
@@ -152,7 +152,7 @@ async def blend_voices(request: Request, services: ServicesOf, raw: JsonBytes) -
         maker=owner,
         shared=shared,
     )
-    await asyncio.to_thread(store.add, stored)
+    await store.add(stored)
     return _stored_card(stored, model, services)
 
 
@@ -163,7 +163,7 @@ async def get_voice(name: str, request: Request, services: ServicesOf, model_nam
     model, owner = services.model(model_name), _owner(request)
     if speaker := model.voices.speaker(name):
         return _built_in_card(speaker, services)
-    stored = await asyncio.to_thread(model.voices.store(owner).get, name)
+    stored = await model.voices.store(owner).get(name)
     if stored is None:
         raise await model.voices.not_found(name, owner, "voice_id")
     return _stored_card(stored, model, services)
@@ -180,9 +180,9 @@ async def delete_voice(name: str, request: Request, services: ServicesOf) -> dic
         message = f"voice '{name}' is built into the checkpoint and cannot be deleted"
         raise ApiError(message, param="voice_id", code="voice_built_in")
     store, identifier = model.voices.store(owner), voice_id(name)
-    if identifier != folded(name) and await asyncio.to_thread(store.get, name) is None:
+    if identifier != folded(name) and await store.get(name) is None:
         raise await model.voices.not_found(name, owner, "voice_id")
-    if not await asyncio.to_thread(store.remove, identifier):
+    if not await store.remove(identifier):
         raise await model.voices.not_found(name, owner, "voice_id")
     return cards.deleted_card(identifier)
 
@@ -210,12 +210,12 @@ def _is_shared(shared: bool | None, request: Request, services: Services) -> boo
     return shared
 
 
-async def _check_free(name: str, store: VoiceStorage, shared: bool, services: Services) -> None:
+async def _check_free(name: str, store: ThreadedVoices, shared: bool, services: Services) -> None:
     """Raise ApiError if no voice can be stored under ``name``, before any work is done for the voice."""
     names = {name.lower(), voice_id(name)}
     if any(not model.voices.reserved_names().isdisjoint(names) for model in services.models):
         raise name_reserved(name)
-    await asyncio.to_thread(store.check_room, voice_id(name), shared=shared)
+    await store.check_room(voice_id(name), shared=shared)
 
 
 async def _created(create: Callable[[], Coroutine[Any, Any, T]], request: Request, services: Services) -> T:

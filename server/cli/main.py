@@ -11,6 +11,7 @@ from server.cli.doctor import doctor
 from server.cli.keys import app as keys
 from server.cli.normalize import normalize
 from server.cli.pack import pack
+from server.cli.reload import reload
 from server.cli.say import say
 from server.cli.serve import serve
 from server.cli.voices import app as voices
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.callback()(_sonant)
 app.command()(serve)
+app.command()(reload)
 app.command()(say)
 app.command()(normalize)
 app.command()(bench)

@@ -30,6 +30,7 @@ from server.synthesis.admission import Admission
 from server.synthesis.engine_request import submit
 from server.synthesis.turns import turns_of
 from server.telemetry.record import RequestRecord
+from server.voices.storage_threads import StorageThreads
 
 _ID = "say"
 """The request id in the log."""
@@ -97,8 +98,8 @@ async def synthesize(
     present = {name: value for name, value in fields.items() if value is not None}
     body = parse_speech({**present, "stream": False}, settings.limits)
     served = settings.all_models[0]
-    engine = EngineClient(served.engine)
-    model = served_model(settings, served, engine, _decode_own_file, Admission(1, 0))
+    engine, storage_threads = EngineClient(served.engine), StorageThreads()
+    model = served_model(settings, served, engine, _decode_own_file, Admission(1, 0), storage_threads)
     await engine.start()
     try:
         await engine.wait_ready(START_SECONDS)
@@ -109,6 +110,7 @@ async def synthesize(
         samples, codes = await _collect(submit(turns, body, engine.info, submit_one), on_frames)
         return OfflineSpeech(body, turns[0].request, samples, codes)
     finally:
+        storage_threads.close()
         await engine.close()
 
 

@@ -27,6 +27,8 @@ from server.http.websockets import websocket_protocol_class
 from server.keys.valid_keys import load_keys
 from server.listeners.opening import Sockets, create_listeners, open_sockets
 from server.listeners.sockets import is_loopback
+from server.reload.applied import AppliedSettings
+from server.reload.reloader import Reload
 from server.settings import Settings, load_settings
 from server.voices.folder_access import folder_warning
 
@@ -77,7 +79,8 @@ def serve(
     }
     with plain_errors("sonant serve"):
         check_uvicorn()
-        settings = load_settings(config, {name: value for name, value in flags.items() if value is not None})
+        load = partial(load_settings, config, {name: value for name, value in flags.items() if value is not None})
+        settings = load()
         protected = bool(load_keys(settings))
         sockets = open_sockets(settings, protected=protected)
     _set_up_logging(settings)
@@ -90,7 +93,7 @@ def serve(
     if warning := folder_warning(settings.voices):
         report(f"Warning: {warning}")
     supervisor = Supervisor(
-        partial(_run, settings, sockets, report),
+        partial(_run, AppliedSettings(settings), load, sockets, report),
         stall_seconds=settings.limits.http_stall_seconds,
         drain_seconds=settings.limits.drain_seconds,
     )
@@ -108,8 +111,18 @@ def _set_up_logging(settings: Settings) -> None:
     logging.getLogger("uvicorn.error").addFilter(is_not_in_request_log)
 
 
-def _run(settings: Settings, sockets: Sockets, report: Callable[[str], None], heartbeat: Heartbeat) -> int:
-    """Run the HTTP process until it is stopped. Return its exit code: 1 if the engine could not start."""
+def _run(
+    applied: AppliedSettings,
+    load: Callable[[], Settings],
+    sockets: Sockets,
+    report: Callable[[str], None],
+    heartbeat: Heartbeat,
+) -> int:
+    """Run the HTTP process until it is stopped. Return its exit code: 1 if the engine could not start.
+
+    applied: the settings to use. load: reads them again, for a reload.
+    """
+    settings = applied.get()
     failed = False
 
     def stop() -> None:
@@ -130,6 +143,7 @@ def _run(settings: Settings, sockets: Sockets, report: Callable[[str], None], he
                 on_engine_ready=ready,
                 on_engine_failure=stop,
                 listeners=create_listeners(settings, sockets, open_connections),
+                reload=Reload(load, applied.set),
             )
     except typer.Exit as error:
         return error.exit_code

@@ -24,34 +24,42 @@ class ConnectionTable:
     def __init__(self, max_connections: int, address_share: float) -> None:
         self.max_connections = max_connections
         self._max_per_address = max(1, int(max_connections * address_share))
-        self._addresses: dict[asyncio.Transport, str] = {}
+        self._addresses: dict[asyncio.Transport, tuple[str, int]] = {}
+        """The address and the weight of each connection."""
+        self._open = 0
         self._open_by_address: Counter[str] = Counter()
         self._idle: _IdleConnections = OrderedDict()
         self._idle_by_address: dict[str, _IdleConnections] = {}
 
     def __len__(self) -> int:
-        return len(self._addresses)
+        return self._open
 
-    def add(self, transport: asyncio.Transport, host: str) -> bool:
-        """Count a new connection as idle. Return False if a limit is reached and no idle connection can be closed."""
+    def add(self, transport: asyncio.Transport, host: str, weight: int = 1) -> bool:
+        """Count a new connection as idle. Return False if a limit is reached and no idle connection can be closed.
+
+        weight: number of connections that it counts as, because it needs so many file descriptors.
+        """
         address = address_key(host)
-        full = self._open_by_address[address] >= self._max_per_address
-        if full and not self._evict(self._idle_by_address.get(address)):
-            return False
-        if len(self._addresses) >= self.max_connections and not self._evict(self._idle):
-            return False
-        self._addresses[transport] = address
-        self._open_by_address[address] += 1
+        while self._open_by_address[address] + weight > max(weight, self._max_per_address):
+            if not self._evict(self._idle_by_address.get(address)):
+                return False
+        while self._open + weight > self.max_connections:
+            if not self._evict(self._idle):
+                return False
+        self._addresses[transport] = address, weight
+        self._open_by_address[address] += weight
+        self._open += weight
         self.set_idle(transport)
         return True
 
     def remove(self, transport: asyncio.Transport) -> None:
         """Remove a connection. No effect if it is not counted."""
         self.set_busy(transport)
-        address = self._addresses.pop(transport, None)
-        if address is None:
+        if transport not in self._addresses:
             return
-        self._open_by_address[address] -= 1
+        address, weight = self._addresses.pop(transport)
+        self._open -= weight
+        self._open_by_address[address] -= weight
         if not self._open_by_address[address]:
             del self._open_by_address[address]
 
@@ -60,16 +68,16 @@ class ConnectionTable:
         if transport not in self._idle:
             return
         del self._idle[transport]
-        address = self._addresses[transport]
+        address, _ = self._addresses[transport]
         del self._idle_by_address[address][transport]
         if not self._idle_by_address[address]:
             del self._idle_by_address[address]
 
     def set_idle(self, transport: asyncio.Transport) -> None:
         """Mark the connection as idle: no request is in progress. No effect if it is not counted."""
-        address = self._addresses.get(transport)
-        if address is None or transport in self._idle:
+        if transport not in self._addresses or transport in self._idle:
             return
+        address, _ = self._addresses[transport]
         self._idle[transport] = None
         self._idle_by_address.setdefault(address, OrderedDict())[transport] = None
 

@@ -26,6 +26,12 @@ STOP_SIGNAL = signal.SIGUSR1
 The HTTP process ignores SIGINT, SIGTERM and SIGHUP: a service manager (or ``pkill``) may send them to every process of
 the service, and a signal received both directly and through the supervisor would count twice.
 """
+RELOAD_SIGNAL = signal.SIGWINCH
+"""Signal from the supervisor that tells the HTTP process to reload its configuration.
+
+Processes ignore it by default, so it has no effect on one that does not handle it yet. The terminal sends it to its
+foreground processes only, to which the HTTP process does not belong.
+"""
 CRASHED = 70
 """Exit code of an HTTP process that ended with an unexpected exception (``EX_SOFTWARE`` of sysexits.h)."""
 _ALIVE, _ENGINE_READY = b"\0", b"\1"
@@ -76,7 +82,9 @@ class Heartbeat:
 
 
 class Supervisor:
-    """Runs ``serve`` in a child process, restarts it when it crashes or hangs, and forwards stop signals to it.
+    """Runs ``serve`` in a child process, restarts it when it crashes or hangs, and forwards signals to it.
+
+    SIGINT and SIGTERM stop the child. SIGHUP makes it reload, or stops it if the terminal was closed.
 
     Args:
         serve: runs in the child and returns an exit code. 0 ends the supervisor. 1 ends it too, unless an engine was
@@ -91,7 +99,10 @@ class Supervisor:
         self._serve = serve
         self._stall_seconds, self._drain_seconds = stall_seconds, drain_seconds
         self._interval = min(_HEARTBEAT_S, stall_seconds / 4)
-        self._forwarded = [each for each in _stop_signals() if signal.getsignal(each) is not signal.SIG_IGN]
+        self._forwarded = [each for each in _signals() if signal.getsignal(each) is not signal.SIG_IGN]
+        self._had_terminal = _has_terminal()
+        self._must_reload = False
+        """SIGHUP has arrived, and the child was not told yet."""
         self._deadline: float | None = None
         self._stop_seconds = 0.0
         self._served_since: float | None = None
@@ -164,8 +175,11 @@ class Supervisor:
                     watched.remove(heartbeats)  # end of file: the child is ending
             if (code := _reap(child)) is not None:
                 return code
-            for _ in range(self._count_stops(ready)):
+            for _ in range(self._read_signals(ready)):
                 self._forward_stop(child)
+            if self._must_reload and self._served_since is not None and self._deadline is None:
+                self._must_reload = False
+                os.kill(child, RELOAD_SIGNAL)
             if silent >= limit:
                 self._kill_hung(child, limit)
                 silent = 0.0
@@ -194,14 +208,19 @@ class Supervisor:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select([self._signals], [], [], left)
-            if self._count_stops(ready):
+            if self._read_signals(ready):
                 return True
         return False
 
-    def _count_stops(self, ready: list[int]) -> int:
+    def _read_signals(self, ready: list[int]) -> int:
+        """Read the signals that have arrived. Return the number of stop signals; note a request to reload."""
         if self._signals not in ready:
             return 0
-        return sum(number in self._forwarded for number in os.read(self._signals, 4096))
+        arrived = [number for number in os.read(self._signals, 4096) if number in self._forwarded]
+        if signal.SIGHUP in arrived and not (self._had_terminal and not _has_terminal()):
+            self._must_reload = True
+            return len([number for number in arrived if number != signal.SIGHUP])
+        return len(arrived)
 
     def _select_timeout(self, tick: float) -> float:
         return tick if self._deadline is None else max(0.0, min(tick, self._deadline - time.monotonic()))
@@ -220,7 +239,7 @@ class Supervisor:
         parent = os.getpid()
         heartbeats, sender = os.pipe()
         # The child shares the signal pipe until it has closed it, so it must not receive signals before that.
-        caught = {*self._forwarded, signal.SIGCHLD, STOP_SIGNAL, _STACK_SIGNAL}
+        caught = {*self._forwarded, signal.SIGCHLD, STOP_SIGNAL, RELOAD_SIGNAL, _STACK_SIGNAL}
         signal.pthread_sigmask(signal.SIG_BLOCK, caught)
         try:
             with warnings.catch_warnings():
@@ -247,7 +266,7 @@ class Supervisor:
             os.setsid()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for number in _stop_signals():
+            for number in _signals():
                 signal.signal(number, signal.SIG_IGN)
             for descriptor in foreign:
                 os.close(descriptor)
@@ -268,8 +287,18 @@ class Supervisor:
             os._exit(code)
 
 
-def _stop_signals() -> tuple[signal.Signals, ...]:
+def _signals() -> tuple[signal.Signals, ...]:
+    """Return the signals for users and service managers."""
     return signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal. When the terminal is closed, it has none any more."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _no_handler(number: int, frame: FrameType | None) -> None:

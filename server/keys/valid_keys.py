@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from server.keys.key_file import ApiKey, digest_of, parse_lines, plain_key, read_lines
@@ -40,6 +40,10 @@ class Keys:
     def several(self) -> bool:
         """Whether there are several owners of keys. Each then has its own voices, and counts as one client."""
         return len(self._owners) > 1
+
+    def use(self, other: Keys) -> None:
+        """Replace all keys by those of ``other``, which were read later."""
+        self._keys, self._owners, self.file_state = other._keys, other._owners, other.file_state
 
     def replace(self, keys: Iterable[ApiKey]) -> None:
         """Replace all keys."""
@@ -84,30 +88,35 @@ def _api_key(settings: Settings) -> str:
     return settings.api_key.get_secret_value().strip() if settings.api_key else ""
 
 
-async def follow_key_file(keys: Keys, settings: Settings) -> None:
+async def follow_key_file(keys: Keys, current: Callable[[], Settings]) -> None:
     """Replace ``keys`` whenever the key file changes. Runs until it is cancelled.
 
     An invalid or missing file is logged and changes nothing. A file without keys revokes all of them.
+
+    current: returns the settings, whose ``keys_file`` a reload may change.
     """
-    path = settings.keys_file
-    if path is None:
-        return
-    used = previous = keys.file_state
+    previous = keys.file_state
     while True:
         await asyncio.sleep(_POLL_SECONDS)
-        state = await asyncio.to_thread(_state, path)
-        if state == previous and state != used:
-            used = state
-            await _reload(keys, settings)
+        settings = current()
+        if settings.keys_file is None:
+            continue
+        state = await asyncio.to_thread(_state, settings.keys_file)
+        if settings is current() and state == previous and state != keys.file_state:
+            keys.file_state = state
+            await _reload(keys, current)
         previous = state
 
 
-async def _reload(keys: Keys, settings: Settings) -> None:
+async def _reload(keys: Keys, current: Callable[[], Settings]) -> None:
+    settings = current()
     try:
-        keys.replace(await asyncio.to_thread(_read_keys, settings))
+        found = await asyncio.to_thread(_read_keys, settings)
     except (SettingsError, OSError) as error:
         log.error("the API keys stay as they are: %s", error)
-    else:
+        return
+    if settings is current():
+        keys.replace(found)
         log.info("the key file has changed: %d API keys are valid", len(keys))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from server.services import Services
+from server.services import CurrentServices
 
 
 class Listener(Protocol):
     """Accepts requests in a protocol of its own, and passes them to the same synthesis as HTTP requests."""
 
-    async def start(self, services: Services) -> None:
+    async def start(self, current: CurrentServices) -> None:
         """Accept connections. Raises OSError."""
 
     async def close(self) -> None:

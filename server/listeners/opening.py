@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from server.http.connection_table import ConnectionTable
 from server.listeners.listener import Listener
-from server.listeners.sockets import authority, is_loopback, listen, reserve
+from server.listeners.sockets import authority, is_loopback, listen
 from server.settings import Settings, SettingsError
 
 
@@ -16,7 +16,7 @@ from server.settings import Settings, SettingsError
 class Sockets:
     """The listening sockets of a server. They outlive the HTTP process, which may be restarted.
 
-    grpc, wyoming: None without this listener. grpc only keeps the address, because gRPC opens its socket by itself.
+    grpc, wyoming: None without this listener.
     """
 
     http: socket.socket
@@ -40,7 +40,7 @@ def open_sockets(settings: Settings, *, protected: bool) -> Sockets:
     stalled_seconds = settings.limits.stalled_seconds
     http = listen(settings.host, settings.port, stalled_seconds)
     _check_exposure("host", http, settings, protected)
-    return Sockets(http, _grpc_socket(settings, protected), _wyoming_socket(settings, stalled_seconds))
+    return Sockets(http, _grpc_socket(settings, protected, stalled_seconds), _wyoming_socket(settings, stalled_seconds))
 
 
 def _check_exposure(name: str, bound: socket.socket, settings: Settings, protected: bool) -> None:
@@ -54,12 +54,12 @@ def _check_exposure(name: str, bound: socket.socket, settings: Settings, protect
     )
 
 
-def _grpc_socket(settings: Settings, protected: bool) -> socket.socket | None:
+def _grpc_socket(settings: Settings, protected: bool, stalled_seconds: float) -> socket.socket | None:
     grpc = settings.grpc
     if grpc.port is None:
         return None
     _require("tritonclient", "grpc")
-    bound = reserve(settings.host if grpc.host is None else grpc.host, grpc.port)
+    bound = listen(settings.host if grpc.host is None else grpc.host, grpc.port, stalled_seconds)
     _check_exposure("grpc.host", bound, settings, protected)
     return bound
 
@@ -93,7 +93,7 @@ def create_listeners(settings: Settings, sockets: Sockets, connections: Connecti
     if sockets.grpc is not None:
         from server.triton.listener import TritonListener  # needs the extra
 
-        listeners.append(TritonListener(sockets.grpc, connections.max_connections))
+        listeners.append(TritonListener(sockets.grpc, connections))
     if sockets.wyoming is not None:
         from server.wyoming.listener import WyomingListener  # needs the extra
 

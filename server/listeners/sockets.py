@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import ipaddress
-import os
 import socket
 
 _UNSENT_BYTES = 256 * 1024
@@ -30,36 +28,6 @@ def listen(host: str, port: int, stalled_seconds: float) -> socket.socket:
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     return listener
-
-
-def reserve(host: str, port: int) -> socket.socket:
-    """Return a bound socket that does not listen. It keeps the address for a library that opens sockets by itself.
-
-    Such a library must set SO_REUSEPORT, too. Raises OSError.
-    """
-    bound = socket.socket(_family(host), socket.SOCK_STREAM)
-    try:
-        if _is_in_use(host, port):
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise _address_error(host, port, error) from None
-    return bound
-
-
-def _is_in_use(host: str, port: int) -> bool:
-    """Return whether any process listens on an address, also one that shares it with SO_REUSEPORT."""
-    if not port:
-        return False
-    try:
-        socket.create_server((host, port), family=_family(host)).close()
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        return True
-    return False
 
 
 def authority(listener: socket.socket) -> str:

@@ -15,7 +15,7 @@ from server.live.messages import Cancel, Close, Configure, Done, Message, Text, 
 from server.live.utterance import LiveUtterance
 from server.request_models.json_object import parse_body
 from server.request_models.speech import SpeechBody
-from server.services import Services
+from server.services import CurrentServices
 from server.telemetry.record import RequestRecord
 
 _NORMAL = 1000
@@ -29,9 +29,9 @@ class Session:
     utterance fails, or when the session reaches its maximum duration.
     """
 
-    def __init__(self, socket: WebSocket, services: Services, record: RequestRecord, client: str) -> None:
-        self._socket, self._services, self._record, self._client = socket, services, record, client
-        self._limits = services.settings.limits
+    def __init__(self, socket: WebSocket, services: CurrentServices, record: RequestRecord, client: str) -> None:
+        self._socket, self._current_services, self._record, self._client = socket, services, record, client
+        self._limits = services.services.settings.limits
         self._body: SpeechBody | None = None
         self._current: LiveUtterance | None = None
         self._utterance_count = 0
@@ -117,7 +117,7 @@ class Session:
                         "session.config is not allowed during an utterance: wait for audio.done, or send cancel first"
                     )
                     raise ApiError(text, param="type")
-                self._services.model(body.model)
+                self._current_services.services.model(body.model)
                 self._body, self._announces_end = body, announces_end
             case Text(piece):
                 self._cancelled = False
@@ -145,9 +145,10 @@ class Session:
         if self._body is None:
             raise ApiError("session.config must be the first message", param="type")
         if self._current is None:
-            model = self._services.model(self._body.model)
+            services = self._current_services.services
+            model = services.model(self._body.model)
             self._current = LiveUtterance(
-                self._body, model, self._services, self._record, self._utterance_count, self, self._client
+                self._body, model, services, self._record, self._utterance_count, self, self._client
             )
             self._utterance_count += 1
         if self._current.complete:
@@ -175,7 +176,7 @@ class Session:
             raise ClientDisconnected
         text, raw = incoming.get("text"), incoming.get("bytes")
         body = text.encode("utf-8", "surrogatepass") if text is not None else raw or b""
-        return await parse_body(lambda raw: parse_message(raw, self._services.settings), body)
+        return await parse_body(lambda raw: parse_message(raw, self._current_services.services.settings), body)
 
     async def send_audio(self, audio: bytes) -> None:
         """Send a binary frame. Raises ClientDisconnected."""

@@ -117,8 +117,10 @@ class LiveUtterance:
         designs = not body.voice_sources and designs_voice(body, model.info)
         self._speech = LiveSpeech(math.inf if designs else longest_piece(model.info))
         self._live_stream: LiveStream | None = None
+        services.use.begin()
         self.task = asyncio.create_task(self._synthesize())
         self.task.add_done_callback(self._record_outcome)
+        self.task.add_done_callback(lambda task: services.use.end())
 
     @property
     def index(self) -> dict[str, int]:

@@ -45,8 +45,7 @@ class Decoder:
     """
 
     def __init__(self, limits: RecordingLimits, workers: int | None = None) -> None:
-        self._limits = limits
-        self._timeout = Budget.of(limits).wall_seconds + _REPLY_GRACE_SECONDS
+        self.use_limits(limits)
         self._slots = [_Slot() for _ in range(workers or min(_MAX_WORKERS, os.cpu_count() or 1))]
         self._idle: asyncio.LifoQueue[_Slot] = asyncio.LifoQueue()  # last in, first out: that slot already has a worker
         for slot in self._slots:
@@ -59,6 +58,11 @@ class Decoder:
     def pids(self) -> tuple[int, ...]:
         """Process IDs of the running workers."""
         return tuple(slot.worker.pid for slot in self._slots if slot.worker is not None and slot.worker.alive)
+
+    def use_limits(self, limits: RecordingLimits) -> None:
+        """Change the limits of the recordings that are decoded from now on."""
+        self._limits = limits
+        self._timeout = Budget.of(limits).wall_seconds + _REPLY_GRACE_SECONDS
 
     async def decode(self, data: bytes) -> NDArray[np.float32]:
         """Decode a recording to mono samples at 24 kHz.

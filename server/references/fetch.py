@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -160,7 +161,7 @@ class Fetcher:
     ) -> None:
         self._settings, self._max_bytes, self._resolve = settings, max_bytes, resolve
         self._rule = AddressRule.of(settings.private_hosts)
-        self._tls = tls or httpx.create_ssl_context()
+        self._tls = tls or _default_tls()
 
     async def fetch(self, url: str) -> bytes:
         """Return the file at ``url``. Raises ApiError when it is not allowed, not found, too large or too slow."""
@@ -215,6 +216,12 @@ class Fetcher:
             if len(file) > self._max_bytes:
                 raise recording_too_large(self._max_bytes)
         return bytes(file)
+
+
+@cache
+def _default_tls() -> ssl.SSLContext:
+    """Return httpx's context. It is made once: this takes tens of milliseconds, in which no stream gets audio."""
+    return httpx.create_ssl_context()
 
 
 def _request(url: httpx.URL) -> httpx.Request:

@@ -137,6 +137,11 @@ class ReferenceLibrary:
         """Number of cache hits, including requests that joined an encoding in flight."""
         return self._voices.hits
 
+    def adopt(self, other: ReferenceLibrary) -> None:
+        """Copy the voices that ``other`` has cached, if it would encode recordings in the same way."""
+        if _encoding_settings(self._settings) == _encoding_settings(other._settings):
+            self._voices.adopt(other._voices)
+
     async def voice(self, source: str, transcript: Transcript | None) -> ReferenceVoice:
         """Return the voice of ``ref_audio``, with its codes if there is a transcript (in-context cloning).
 
@@ -161,6 +166,10 @@ class ReferenceLibrary:
             prepared.samples, SAMPLE_RATE, codes=codes, transcript=prepared.transcript
         )
         return ReferenceVoice(voice, prepared.changes)
+
+
+def _encoding_settings(settings: Settings) -> tuple[object, ...]:
+    return settings.references, settings.limits.reference_min_seconds
 
 
 def _cache_key(data: bytes, transcript: Transcript | None) -> bytes:

@@ -58,10 +58,9 @@ class Admission:
         recall_after: float = math.inf,
     ) -> None:
         self._clock = clock
-        self._max_running, self._max_waiting = running, waiting
         self._share = share
-        self._running_quota, self._waiting_quota = client_quota(running, share), client_quota(waiting, share)
-        self._contended_wait, self._recall_after = contended_wait, recall_after
+        self._max_running, self._running_quota = running, client_quota(running, share)
+        self.configure(waiting, contended_wait, recall_after)
         self._running: set[AdmissionTicket] = set()
         self._running_by_client: dict[str, int] = {}
         self._waiting = 0
@@ -73,6 +72,11 @@ class Admission:
         self._closed = False
         self._eviction_timer: asyncio.TimerHandle | None = None
         self._contention_ended_at = -math.inf
+
+    def configure(self, waiting: int, contended_wait: float, recall_after: float) -> None:
+        """Change the limits for requests that wait. Requests that wait beyond them keep their tickets."""
+        self._max_waiting, self._waiting_quota = waiting, client_quota(waiting, self._share)
+        self._contended_wait, self._recall_after = contended_wait, recall_after
 
     def resize(self, running: int) -> None:
         """Change the maximum number of running requests. Requests that run beyond it continue."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from server.synthesis.admission import Admission
 
@@ -10,16 +10,28 @@ from server.synthesis.admission import Admission
 class AdmissionGroup:
     """Closes several admissions together, and counts their requests."""
 
-    def __init__(self, admissions: Sequence[Admission]) -> None:
-        self._admissions = admissions
+    def __init__(self, admissions: Iterable[Admission]) -> None:
+        self._admissions = [*admissions]
+        self._closed = False
 
     @property
     def ticket_count(self) -> int:
         """Number of requests that have a ticket, running or not."""
         return sum(each.ticket_count for each in self._admissions)
 
+    def add(self, admission: Admission) -> None:
+        """Add the admission of a model that a reload has added."""
+        self._admissions.append(admission)
+        if self._closed:
+            admission.close()
+
+    def remove(self, admission: Admission) -> None:
+        """Remove the admission of a model that a reload has removed, once its requests have ended."""
+        self._admissions.remove(admission)
+
     def close(self) -> None:
         """Refuse new requests because the server is draining; requests that have a ticket continue."""
+        self._closed = True
         for each in self._admissions:
             each.close()
 

@@ -115,24 +115,22 @@ class Metrics:
     """The server's metrics, in their own Prometheus registry."""
 
     def __init__(self, admissions: Mapping[str, Admission], sessions: Sessions, bodies: BodyBudget) -> None:
-        """admissions: of the models, by their names."""
+        """admissions: of the models, by their names; ``use_models`` changes them."""
+        self._admissions: dict[str, Admission] = {}
         self._registry = registry = CollectorRegistry()
         self._engines = _EngineCollector()
         registry.register(self._engines)
         ProcessCollector(registry=registry)
         Gauge("sonant_info", "The running version.", ["version"], registry=registry).labels(version()).set(1)
-        running = Gauge("sonant_requests_running", "Running speech requests.", ["model"], registry=registry)
-        waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", ["model"], registry=registry)
-        for model, admission in admissions.items():
-            running.labels(model).set_function(partial(getattr, admission, "running"))
-            waiting.labels(model).set_function(partial(getattr, admission, "waiting"))
+        self._running = Gauge("sonant_requests_running", "Running speech requests.", ["model"], registry=registry)
+        self._waiting = Gauge("sonant_requests_waiting", "Queued speech requests.", ["model"], registry=registry)
         load = Gauge(
             "sonant_load_ratio",
             "Running and queued speech requests, divided by the maximum number of running ones; of the model with the "
             "highest ratio. Scale out above 1.",
             registry=registry,
         )
-        load.set_function(lambda: max(each.ticket_count / each.max_running for each in admissions.values()))
+        load.set_function(lambda: max(each.ticket_count / each.max_running for each in self._admissions.values()))
         labels = ["model", "task"]
         self._requests = Counter("sonant_requests", "Ended speech requests.", ["outcome", *labels], registry=registry)
         self._moves = Counter(
@@ -180,7 +178,20 @@ class Metrics:
             registry=registry,
         )
         self._dry = Counter("sonant_underrun_seconds", "Seconds of these underruns.", ["model"], registry=registry)
-        for model in admissions:
+        self.use_models(admissions)
+
+    def use_models(self, admissions: Mapping[str, Admission]) -> None:
+        """Report the queues of these models only. The counters of models that are served no more stay.
+
+        admissions: of the models, by their names.
+        """
+        for model in self._admissions.keys() - admissions.keys():
+            self._running.remove(model)
+            self._waiting.remove(model)
+        self._admissions = dict(admissions)
+        for model, admission in admissions.items():
+            self._running.labels(model).set_function(partial(getattr, admission, "running"))
+            self._waiting.labels(model).set_function(partial(getattr, admission, "waiting"))
             for counter in (self._moves, self._underruns, self._dry):
                 counter.labels(model)  # a counter that begins with 0, for rate() in Prometheus
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
-from urllib.parse import unquote
 
 import grpc
 from grpc.aio import ServicerContext
@@ -17,7 +15,6 @@ from server.http.keys import bearer_key
 from server.keys.key_file import ApiKey
 from server.keys.valid_keys import Keys
 
-_PEER = re.compile(r"ipv[46]:(?P<host>.*):\d+")
 _STATUSES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -47,11 +44,13 @@ class Caller:
     metadata: dict[str, str]
 
 
-def caller_of(context: ServicerContext, keys: Keys) -> Caller:
-    """Return the caller. Raises ApiError 401 if the server has keys, and the call has none of them."""
+def caller_of(context: ServicerContext, keys: Keys, host: str) -> Caller:
+    """Return the caller. Raises ApiError 401 if the server has keys, and the call has none of them.
+
+    host: the address of the client.
+    """
     metadata = text_metadata(context.invocation_metadata())
-    peer = _PEER.fullmatch(unquote(context.peer()))
-    client = address_key(peer["host"].strip("[]")) if peer else "local"
+    client = address_key(host)
     key = key_of(metadata, keys)
     if key is None:
         return Caller(client, None, None, metadata)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from server.services import Services
+from server.services import CurrentServices, Services
 from server.synthesis.delivery import deliver, recorded, within
 from server.synthesis.utterance import Utterance
 from server.telemetry.record import RequestRecord
@@ -29,9 +29,9 @@ class Inference:
     """
 
     def __init__(
-        self, request: ModelInferRequest, call: str, caller: Caller, services: Services, *, stream: bool
+        self, request: ModelInferRequest, call: str, caller: Caller, current: CurrentServices, *, stream: bool
     ) -> None:
-        self._request, self._caller, self._services, self._stream = request, caller, services, stream
+        self._request, self._caller, self._current, self._stream = request, caller, current, stream
         self.record = RequestRecord(
             valid_request_id(request.id),
             METHOD,
@@ -49,25 +49,25 @@ class Inference:
 
         is_stopping: whether a cancellation comes from the server, not from the client.
         """
-        with recorded(self.record, self._services, is_stopping):
-            account = self._services.bodies.account(self._caller.client)
+        with self._current.use() as services, recorded(self.record, services, is_stopping):
+            account = services.bodies.account(self._caller.client)
             try:
                 account.resize(self._request.ByteSize())
-                parsed = await self._parsed()
-                model = self._services.model(parsed.body.model)
+                parsed = await self._parsed(services)
+                model = services.model(parsed.body.model)
                 self.responses = Responses(model.name, self._request.id, parsed.outputs, parsed.body.ignored)
-                recipient = _Recipient(self.responses, send, self._services.settings.limits.stalled_seconds, parsed)
-                await deliver(parsed.body, model, self._services, self.record, self._caller.client, recipient)
+                recipient = _Recipient(self.responses, send, services.settings.limits.stalled_seconds, parsed)
+                await deliver(parsed.body, model, services, self.record, self._caller.client, recipient)
             finally:
                 account.close()
 
-    async def _parsed(self) -> InferRequest:
+    async def _parsed(self, services: Services) -> InferRequest:
         if self._request.ByteSize() > _LARGE_BYTES:
-            return await asyncio.to_thread(self._parse)
-        return self._parse()
+            return await asyncio.to_thread(self._parse, services)
+        return self._parse(services)
 
-    def _parse(self) -> InferRequest:
-        return parse_infer_request(self._request, self._services.settings, stream=self._stream)
+    def _parse(self, services: Services) -> InferRequest:
+        return parse_infer_request(self._request, services.settings, stream=self._stream)
 
 
 class _Recipient:

@@ -13,10 +13,11 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceServicer
 
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.services import Services
-from server.triton.calls import abort, caller_of
+from server.services import CurrentServices, Services
+from server.triton.calls import Caller, abort, caller_of
 from server.triton.inference import Inference
 from server.triton.model import check_version, config_of, metadata_of
+from server.triton.relay import Relay
 from server.triton.stream import InferStream
 from server.version import version
 
@@ -30,10 +31,15 @@ T = TypeVar("T")
 class InferenceService(GRPCInferenceServiceServicer):
     """Answers the calls. Calls of Triton that it lacks, such as those for shared memory, end as UNIMPLEMENTED."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, current: CurrentServices, relay: Relay) -> None:
+        self._current, self._relay = current, relay
         self._calls: set[asyncio.Task[object]] = set()
         self._stopping = False
+
+    @property
+    def _services(self) -> Services:
+        """The services of a call that uses no engine."""
+        return self._current.services
 
     async def stop(self, seconds: float) -> None:
         """End the calls in flight with the error ``stopped``, and wait up to ``seconds`` for them."""
@@ -83,8 +89,8 @@ class InferenceService(GRPCInferenceServiceServicer):
             sent.append(response)
 
         async def infer() -> pb.ModelInferResponse:
-            caller = caller_of(context, self._services.keys)
-            inference = Inference(request, "ModelInfer", caller, self._services, stream=False)
+            caller = self._caller(context)
+            inference = Inference(request, "ModelInfer", caller, self._current, stream=False)
             await inference.run(keep, lambda: self._stopping)
             return sent[0]
 
@@ -96,8 +102,8 @@ class InferenceService(GRPCInferenceServiceServicer):
         """Send the audio of each request as it is made."""
 
         async def stream() -> None:
-            caller = caller_of(context, self._services.keys)
-            await InferStream(context, caller, self._services, lambda: self._stopping).run(request_iterator)
+            caller = self._caller(context)
+            await InferStream(context, caller, self._current, lambda: self._stopping).run(request_iterator)
 
         await self._call(stream(), context)
 
@@ -108,12 +114,15 @@ class InferenceService(GRPCInferenceServiceServicer):
     ) -> None:
         """End the call with a status unless its key is valid and the model of ``request`` exists."""
         try:
-            caller_of(context, self._services.keys)
+            self._caller(context)
             if request is not None:
                 self._services.model(request.name or None)
                 check_version(request.version)
         except ApiError as error:
             await abort(context, failure_of(error))
+
+    def _caller(self, context: ServicerContext) -> Caller:
+        return caller_of(context, self._services.keys, self._relay.host_of(context.peer()))
 
     async def _call(self, work: Awaitable[T], context: ServicerContext) -> T:
         """Await ``work``. End the call with a status if it fails."""
@@ -121,7 +130,8 @@ class InferenceService(GRPCInferenceServiceServicer):
         assert task is not None
         self._calls.add(task)
         try:
-            return await work
+            with self._relay.busy(context.peer()):
+                return await work
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not self._stopping:
                 raise  # the client cancelled the call

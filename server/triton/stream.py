@@ -10,7 +10,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse,
 
 from engine.errors import EngineError
 from server.errors import ApiError, ClientDisconnected, failure_of
-from server.services import Services
+from server.services import CurrentServices
 from server.synthesis.delivery import within
 from server.triton.calls import Caller
 from server.triton.inference import Inference
@@ -26,9 +26,9 @@ class InferStream:
     """
 
     def __init__(
-        self, context: ServicerContext, caller: Caller, services: Services, is_stopping: Callable[[], bool]
+        self, context: ServicerContext, caller: Caller, current: CurrentServices, is_stopping: Callable[[], bool]
     ) -> None:
-        self._context, self._caller, self._services, self._is_stopping = context, caller, services, is_stopping
+        self._context, self._caller, self._current, self._is_stopping = context, caller, current, is_stopping
         self._errors_end_stream = caller.metadata.get(_STATUS_HEADER) == "true"
         self._writing = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
@@ -56,7 +56,7 @@ class InferStream:
 
     async def _wait(self, receiving: set[asyncio.Future[ModelInferRequest | None]]) -> None:
         """Wait for a request, or for the end of a running one. Raises its error."""
-        idle_seconds = self._services.settings.limits.live_idle_seconds
+        idle_seconds = self._current.services.settings.limits.live_idle_seconds
         timeout = None if self._running else idle_seconds
         done, _ = await asyncio.wait(receiving | self._running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not done:
@@ -68,7 +68,7 @@ class InferStream:
             task.result()
 
     async def _answer(self, request: ModelInferRequest) -> None:
-        inference = Inference(request, "ModelStreamInfer", self._caller, self._services, stream=True)
+        inference = Inference(request, "ModelStreamInfer", self._caller, self._current, stream=True)
         try:
             await inference.run(self._send, self._is_stopping)
         except ClientDisconnected:
@@ -77,7 +77,7 @@ class InferStream:
             if self._errors_end_stream or not isinstance(error, ApiError | EngineError):
                 raise
             failed = self._write(inference.responses.error(failure_of(error)))
-            await within(self._services.settings.limits.stalled_seconds, failed)
+            await within(self._current.services.settings.limits.stalled_seconds, failed)
 
     async def _send(self, response: ModelInferResponse) -> None:
         await self._write(ModelStreamInferResponse(infer_response=response))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,15 +20,19 @@ from server.settings import SettingsError
 from server.voices.stored_voice import MAX_BYTES
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
 log = logging.getLogger("sonant.voices")
 
 STALE_SECONDS = 5.0
 """How long a cached voice is used without asking the bucket whether it still exists."""
+_READERS = 8
 _MAX_CACHED = 1024
 _TIMEOUT_SECONDS = 10
 _CONNECT_SECONDS = 3
+_CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "proxy_url")
+"""obstore reads these from the environment only if it gets no other client options, such as timeouts."""
+_PREFIXES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 
 
 @dataclass(slots=True)
@@ -43,6 +49,7 @@ class VoiceObjects:
 
     Objects are never replaced, so the content under an ETag does not change. Thread-safe.
 
+    readers: threads for the objects of a list.
     clock: returns monotonic seconds.
     """
 
@@ -51,6 +58,7 @@ class VoiceObjects:
 
         self._obstore: Any = obstore
         self._bucket, self._clock = bucket, clock
+        self.readers = ThreadPoolExecutor(_READERS, "voice-list")
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, _Cached] = OrderedDict()
 
@@ -127,11 +135,12 @@ class VoiceObjects:
             raise ApiError(message, status=503, code="voice_storage_failed") from None
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # a reload may change the URL while requests still use the old one
 def open_bucket(url: str) -> VoiceObjects:
     """Return the objects under ``url``, the same for each call with it.
 
-    Credentials come from the environment, as the cloud's own tools read them.
+    Credentials come from the environment, as the cloud's own tools read them, and so do ``AWS_ENDPOINT_URL``,
+    ``AWS_ALLOW_HTTP`` and the other ``_CLIENT_OPTIONS``.
 
     Raises SettingsError if the package obstore is not installed, or the URL or the credentials are not valid.
     """
@@ -140,15 +149,20 @@ def open_bucket(url: str) -> VoiceObjects:
         from obstore.store import from_url
     except ImportError:
         raise SettingsError("voices.url: the package obstore is not installed; pip install 'sonant[objects]'") from None
+    options: Any = {
+        **_client_options(_PREFIXES[url.partition(":")[0]]),
+        "timeout": timedelta(seconds=_TIMEOUT_SECONDS),
+        "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
+    }
+    retries: RetryConfig = {"max_retries": 2, "retry_timeout": timedelta(seconds=_TIMEOUT_SECONDS)}
     try:
-        bucket = from_url(
-            url,
-            client_options={
-                "timeout": timedelta(seconds=_TIMEOUT_SECONDS),
-                "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
-            },
-            retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=_TIMEOUT_SECONDS)},
-        )
+        bucket = from_url(url, client_options=options, retry_config=retries)
     except (BaseError, ValueError) as error:
         raise SettingsError(f"voices.url: {str(error).partition(chr(10))[0]}") from None
     return VoiceObjects(bucket)
+
+
+def _client_options(prefix: str) -> dict[str, str]:
+    """Return the client options that the environment sets, as ``AWS_ALLOW_HTTP=true`` does."""
+    names = {option: prefix + option.upper() for option in _CLIENT_OPTIONS}
+    return {option: os.environ[name] for option, name in names.items() if os.environ.get(name)}

@@ -7,7 +7,6 @@ of one API key.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 
 from server.errors import ApiError
 from server.voices.config import VoiceSettings
@@ -17,9 +16,6 @@ from server.voices.stored_voice import SUFFIX, StoredVoice, VoiceFileError, Voic
 from server.voices.voice_storage import name_taken, not_owner, share_full, storage_full, unreadable
 
 log = logging.getLogger("sonant.voices")
-
-_READERS = 8
-"""Objects that a list reads at once."""
 
 
 class ObjectVoiceStore:
@@ -61,8 +57,8 @@ class ObjectVoiceStore:
                 return None
             return None if found is None else found.header
 
-        with ThreadPoolExecutor(_READERS) as pool:
-            found = [header for header in pool.map(read, self._visible(etags).items()) if header is not None]
+        read_all = self._objects.readers.map(read, self._visible(etags).items())
+        found = [header for header in read_all if header is not None]
         return sorted(found, key=lambda header: (header.created_at, header.name))
 
     def get(self, name: str) -> StoredVoice | None:

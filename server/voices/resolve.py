@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -19,6 +18,7 @@ from server.voices.embeddings import BlendError, blend, embedding_fault
 from server.voices.names import voice_id
 from server.voices.object_cache import open_bucket
 from server.voices.object_store import ObjectVoiceStore
+from server.voices.storage_threads import StorageThreads, ThreadedVoices
 from server.voices.store import VoiceStore
 from server.voices.stored_voice import StoredVoice
 from server.voices.voice_storage import VoiceStorage
@@ -51,28 +51,38 @@ class ModelVoices:
 
     Methods take ``owner``, the id of an API key. It sees its own stored voices and the shared ones.
 
+    threads: run the calls of the storage.
     several_keys: returns whether keys of several owners are valid. Each owner then has its own voices and a share of
     the places, and cannot change a voice that others may use.
     """
 
     def __init__(
-        self, engine: Engine, settings: Settings, model: ModelSettings, *, several_keys: Callable[[], bool]
+        self,
+        engine: Engine,
+        settings: Settings,
+        model: ModelSettings,
+        threads: StorageThreads,
+        *,
+        several_keys: Callable[[], bool],
     ) -> None:
-        self._engine = engine
+        self._engine, self._threads = engine, threads
         self._settings = settings.voices
         self._several_keys = several_keys
         self._key_share = settings.limits.client_share
         self._default = None if model.default_voice is None else model.default_voice.lower()
         self._aliases = {alias.lower(): voice.lower() for alias, voice in model.voice_aliases.items()}
 
-    def store(self, owner: str | None) -> VoiceStorage:
+    def store(self, owner: str | None) -> ThreadedVoices:
         """Return the store of the voices that ``owner`` sees."""
         several = self._several_keys()
         share = self._key_share if several else None
+        storage: VoiceStorage
         if self._settings.url is None:
-            return VoiceStore(self._settings, owner, share, protect_shared=several)
-        objects = open_bucket(self._settings.url)
-        return ObjectVoiceStore(objects, self._settings, owner, share, protect_shared=several)
+            storage = VoiceStore(self._settings, owner, share, protect_shared=several)
+        else:
+            objects = open_bucket(self._settings.url)
+            storage = ObjectVoiceStore(objects, self._settings, owner, share, protect_shared=several)
+        return ThreadedVoices(storage, self._threads)
 
     def speaker(self, name: str) -> str | None:
         """Return the checkpoint's spelling of a built-in speaker, or None. Ignores case."""
@@ -96,7 +106,7 @@ class ModelVoices:
                 continue
             if (blended := parse_blend_name(candidate, param)) is not None:
                 return blended
-            if (stored := await asyncio.to_thread(store.get, candidate)) is not None:
+            if (stored := await store.get(candidate)) is not None:
                 return stored
         is_default = name is None or name.strip().lower() in OPENAI_VOICES
         if is_default and self._default is None and not self._engine.info.speakers:
@@ -133,7 +143,7 @@ class ModelVoices:
 
     async def not_found(self, name: str, owner: str | None, param: str) -> ApiError:
         """Return the 404 error for an unknown voice name, with a list of the known ones."""
-        known = [*self._engine.info.speakers, *await asyncio.to_thread(self.store(owner).names)]
+        known = [*self._engine.info.speakers, *await self.store(owner).names()]
         listed = ", ".join(known[:_MAX_LISTED]) + (", ..." if len(known) > _MAX_LISTED else "")
         message = f"voice '{shown(name)}' does not exist; available voices: {listed or 'none'}"
         return ApiError(message, status=404, param=param, code="voice_not_found")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
@@ -26,7 +25,7 @@ async def info_of(models: Iterable[ServedModel]) -> Info:
 async def _program(model: ServedModel) -> TtsProgram:
     languages = [CODES.get(name, name) for name in model.info.readable_languages]
     names = {speaker: speaker for speaker in model.info.speakers}
-    names |= await asyncio.to_thread(_stored_voices, model)
+    names |= await _stored_voices(model)
     voices = [
         TtsVoice(
             name=name,
@@ -49,12 +48,12 @@ async def _program(model: ServedModel) -> TtsProgram:
     )
 
 
-def _stored_voices(model: ServedModel) -> dict[str, str]:
-    """Return the shared stored voices that the checkpoint can use: id -> display name. Reads files."""
+async def _stored_voices(model: ServedModel) -> dict[str, str]:
+    """Return the shared stored voices that the checkpoint can use: id -> display name."""
     if "Base" not in model.info.tasks:
         return {}
     speakers = {speaker.lower() for speaker in model.info.speakers}
     width = model.info.embedding_width
-    headers = model.voices.store(None).headers()
+    headers = await model.voices.store(None).headers()
     usable = [each for each in headers if each.name not in speakers and each.width == width]
     return {each.name: each.display_name or each.name for each in usable}

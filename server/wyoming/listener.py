@@ -16,7 +16,8 @@ from server.errors import ApiError, ClientDisconnected, Failure, failure_of
 from server.http.closing import LingeringClose
 from server.http.connection_table import ConnectionTable
 from server.http.descriptors import ACCEPT_BATCH, prepare_listeners
-from server.services import Services
+from server.limits import Limits
+from server.services import CurrentServices
 from server.wyoming.connection import Connection
 from server.wyoming.events import MAX_LINE_BYTES, EventReader, EventWriter
 
@@ -40,12 +41,9 @@ class WyomingListener:
         self._bound, self._connections = bound, connections
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, services: Services) -> None:
+    async def start(self, current: CurrentServices) -> None:
         """Accept connections."""
-        self._services = services
-        limits = services.settings.limits
-        longest = max(limits.max_input_chars, limits.max_split_chars) * _BYTES_PER_CHARACTER + _EVENT_OVERHEAD_BYTES
-        self._max_event_bytes = min(limits.max_body_bytes, longest)
+        self._current = current
         self._server = await asyncio.start_server(
             self._accept, sock=self._bound, limit=MAX_LINE_BYTES, backlog=ACCEPT_BATCH
         )
@@ -74,13 +72,15 @@ class WyomingListener:
         host = str((writer.get_extra_info("peername") or [""])[0])
         transport = cast(asyncio.Transport, writer.transport)
         transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES, low=0)
-        events = EventWriter(writer, self._services.settings.limits.stalled_seconds)
+        services = self._current.services
+        limits = services.settings.limits
+        events = EventWriter(writer, limits.stalled_seconds)
         set_idle = partial(self._set_idle, transport)
-        account = self._services.bodies.account(host)
+        account = services.bodies.account(host)
         try:
             self._count(transport, host)
-            incoming = EventReader(reader, self._max_event_bytes, account)
-            await Connection(incoming, events, self._services, host, set_idle).run()
+            incoming = EventReader(reader, _max_event_bytes(limits), account)
+            await Connection(incoming, events, self._current, host, set_idle).run()
         except ClientDisconnected:
             pass
         except (Exception, asyncio.CancelledError) as error:
@@ -110,6 +110,11 @@ class WyomingListener:
             self._connections.set_idle(transport)
         else:
             self._connections.set_busy(transport)
+
+
+def _max_event_bytes(limits: Limits) -> int:
+    longest = max(limits.max_input_chars, limits.max_split_chars) * _BYTES_PER_CHARACTER + _EVENT_OVERHEAD_BYTES
+    return min(limits.max_body_bytes, longest)
 
 
 async def _report(failure: Failure, events: EventWriter) -> None:

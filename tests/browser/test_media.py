@@ -63,6 +63,29 @@ def test_an_audio_element_plays_a_url(plain_page: Page, seconds: float, kind: st
     assert played == pytest.approx(seconds, abs=0.3)
 
 
+@pytest.mark.parametrize("kind", ["mp3", "opus", "aac", "flac", "wav"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_saved_file_is_decoded_and_played(plain_page: Page, seconds: float, kind: str, stream: bool) -> None:
+    decoded, played = plain_page.evaluate(
+        f"""async (fields) => {{
+            const headers = {{ "Content-Type": "application/json" }};
+            const body = JSON.stringify(fields);
+            const file = await (await fetch("/v1/audio/speech", {{ method: "POST", headers, body }})).blob();
+            const decoded = await new OfflineAudioContext(1, 1, 24000).decodeAudioData(await file.arrayBuffer());
+            {MUTED}
+            const reader = new FileReader();
+            await new Promise((loaded) => {{ reader.onload = loaded; reader.readAsDataURL(file); }});
+            audio.src = reader.result;
+            await audio.play();
+            await end;
+            return [decoded.duration, audio.currentTime];
+        }}""",
+        {**FIELDS, "response_format": kind, "stream": stream},
+    )
+    assert decoded == pytest.approx(seconds, abs=0.3)
+    assert played == pytest.approx(seconds, abs=0.3)
+
+
 def test_a_refusal_is_an_error_of_the_example(plain_page: Page) -> None:
     message = plain_page.evaluate(
         f"async () => {{ {PLAY} return await play(new Audio(), {{ input: '' }}).catch((error) => error.message); }}"

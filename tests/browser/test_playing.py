@@ -121,6 +121,24 @@ def test_options_are_part_of_the_request(playground: Playground) -> None:
     }
 
 
+def test_text_longer_than_the_checkpoint_speaks_well_is_split_without_being_asked(
+    playground: Playground, pocket_server: Serving
+) -> None:
+    text = " ".join(f"This is sentence number {number} of a text that is quite long." for number in range(1, 5))
+    playground.page.evaluate("audioTap.samples = []")
+    body = playground.request_body(text)
+    assert "split" not in body
+    expect(playground.status).to_have_text(re.compile("^Done: "), timeout=60_000)
+    expect(playground.page.locator("#words span")).to_have_count(len(text.split()))
+
+    def spoken(split: str) -> bytes:
+        fields = {"input": text, "response_format": "pcm", "voice": body["voice"], "seed": body["seed"], "split": split}
+        with pocket_server.client() as client:
+            return client.post("/v1/audio/speech", json=fields).raise_for_status().content
+
+    assert playground.heard().tobytes() == spoken("auto") != spoken("none")
+
+
 def test_the_words_are_shown_as_they_are_spoken(playground: Playground) -> None:
     playground.speak_to_the_end("One two, three and 4.")
     shown = playground.page.locator("#words span")

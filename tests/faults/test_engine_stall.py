@@ -86,7 +86,7 @@ async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkp
         await engine.wait_ready(TIMEOUT)
         assert engine.restarts == {"crashed": 1, "stalled": 1, "failed": 0}
 
-        monkeypatch.setattr("engine.client.client._VOICE_TIMEOUT_STALLS", 0.25)
+        monkeypatch.setattr("engine.client.voice_requests._TIMEOUT_STALLS", 0.05)
         recording = np.zeros(24_000, np.float32)
         broken("encoder").touch()
         with pytest.raises(EngineUnavailable, match="did not answer within 1 s"):
@@ -94,7 +94,7 @@ async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkp
         broken("encoder").unlink()
         await until(lambda: engine.state != "ready")
         await engine.wait_ready(TIMEOUT)
-        monkeypatch.setattr("engine.client.client._VOICE_TIMEOUT_STALLS", 6)
+        monkeypatch.setattr("engine.client.voice_requests._TIMEOUT_STALLS", 6)
         await engine.encode_reference(recording, 24_000, codes=False)
         assert engine.restarts == {"crashed": 1, "stalled": 2, "failed": 0}
     finally:

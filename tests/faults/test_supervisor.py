@@ -172,6 +172,44 @@ def test_ctrl_c_in_a_terminal_counts_once_each_time(stops: int) -> None:
         os.close(terminal)
 
 
+RELOADING = """
+serve_front = front
+def front(heartbeat):
+    signal.signal(supervisor.RELOAD_SIGNAL, lambda *_: say('reload'))
+    say('starting')
+    time.sleep(DELAY)
+    return serve_front(heartbeat)
+"""
+"""A child that says when it is told to reload. DELAY: seconds until it serves."""
+
+
+def test_sighup_tells_the_child_to_reload_as_soon_as_it_serves() -> None:
+    command = SupervisorProcess(f"DELAY = 1\n{RELOADING}")
+    command.wait_for("starting")
+    for _ in range(2):
+        command.process.send_signal(signal.SIGHUP)
+        command.wait_for("reload")
+    command.process.terminate()
+    code, printed = command.wait_for_exit()
+    assert (code, printed.endswith("stop signal 1\n")) == (0, True)
+
+
+def test_sighup_stops_the_server_when_its_terminal_is_closed() -> None:
+    master, terminal = pty.openpty()
+    try:
+        command = SupervisorProcess(
+            f"import fcntl, termios\nos.setsid()\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\nDELAY = 0\n{RELOADING}",
+            stdin=terminal,
+        )
+        command.wait_for("front")
+        command.process.send_signal(signal.SIGHUP)
+        command.wait_for("reload")
+        os.close(master)
+        assert command.wait_for_exit() == (0, "stop signal 1\n")
+    finally:
+        os.close(terminal)
+
+
 def test_a_process_whose_parent_has_already_ended_exits_at_once() -> None:
     script = f"from engine.system.process import die_with_parent; die_with_parent({os.getpid()}); print('alive')"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=TIMEOUT, check=False)

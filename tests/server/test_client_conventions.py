@@ -70,8 +70,12 @@ def test_a_live_session_opens_without_the_version(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("path", ["/modelship", "/audio", "/v2/audio/speech", "/audio/nothing"])
-def test_an_unknown_path_stays_a_404(client: httpx.Client, path: str) -> None:
-    check(client.get(path), 404, None, "not_found")
+def test_an_unknown_path_is_a_404_with_the_right_address(client: httpx.Client, path: str) -> None:
+    for method in ("GET", "POST"):
+        answer = client.request(method, path)
+        check(answer, 404, None, "not_found")
+        message = answer.json()["error"]["message"]
+        assert f"{path}'; speech is POST {SPEECH}, and /docs lists all addresses" in message
 
 
 def test_lists_can_be_read_without_a_key_if_the_setting_says_so(with_open_lists: Serving) -> None:

@@ -152,7 +152,7 @@ async def test_a_change_between_loading_and_following_the_file_is_used(
     settings = load_settings(config, {"engine": {"model": "org/model"}, "keys_file": str(file)})
     keys = load_keys(settings)
     file.write_text("another-key\n")
-    following = asyncio.create_task(follow_key_file(keys, settings))
+    following = asyncio.create_task(follow_key_file(keys, lambda: settings))
     try:
         async with asyncio.timeout(20):
             while keys.identify("another-key") is None:

@@ -25,7 +25,7 @@ from obstore.store import MemoryStore, S3Store
 from server.errors import ApiError
 from server.settings import SettingsError, load_settings
 from server.voices.config import VoiceSettings
-from server.voices.object_cache import STALE_SECONDS, VoiceObjects
+from server.voices.object_cache import STALE_SECONDS, VoiceObjects, open_bucket
 from server.voices.object_store import ObjectVoiceStore
 from tests.server.serving import ROOT, TIMEOUT
 from tests.server.test_voice_store import is_consistent, read_all
@@ -242,6 +242,15 @@ def test_readers_never_see_partial_voices_while_writers_are_killed(s3_address: s
             writer.kill()
         assert all(is_consistent(found) for found in read_all(store))  # type: ignore[arg-type]
         store.remove("anna")
+
+
+def test_the_environment_selects_the_server_of_the_bucket(s3_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    credentials = {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}
+    for name, value in {**credentials, "ENDPOINT_URL": s3_address, "ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    store = ObjectVoiceStore(open_bucket("s3://voices/by-environment"), VoiceSettings())
+    store.add(voice("anna", 1))
+    assert store.names() == ["anna"]
 
 
 @pytest.mark.parametrize("url", ["http://bucket", "s3:/bucket", "s3://", "voices", "s3://bucket?x=1"])

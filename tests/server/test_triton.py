@@ -450,17 +450,14 @@ async def test_a_port_in_use_is_an_error(
 
 async def test_a_server_whose_keys_are_all_revoked_refuses_every_call() -> None:
     class Context:
-        def peer(self) -> str:
-            return "ipv4:127.0.0.1:1234"
-
         def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
             return (("authorization", "Bearer the-key"),)
 
     keys = Keys([plain_key("the-key")])
-    assert caller_of(cast(Any, Context()), keys).owner == key_id("the-key")
+    assert caller_of(cast(Any, Context()), keys, "127.0.0.1").owner == key_id("the-key")
     keys.replace([])
     with pytest.raises(ApiError) as refused:
-        caller_of(cast(Any, Context()), keys)
+        caller_of(cast(Any, Context()), keys, "127.0.0.1")
     assert refused.value.status == 401
 
 

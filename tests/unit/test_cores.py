@@ -47,4 +47,4 @@ async def test_the_server_has_one_audio_thread_per_core(
     monkeypatch.setattr(application, "engine_pool", Idle)
     app = application.create_app(load_settings(write_config(tmp_path, tmp_path)))
     async with app.router.lifespan_context(app):
-        assert app.state.services.audio_threads._max_workers == 3
+        assert app.state.current_services.services.audio_threads._max_workers == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -202,7 +203,7 @@ async def test_engines_are_not_unloaded_while_one_prepares_a_recording(
 class Engine:
     """An engine of a ``PooledStream``, and its stream. It fails or ends when a test says so."""
 
-    name = "0"
+    name = label = "0"
 
     def __init__(self, error: EngineUnavailable | None = None) -> None:
         self.error = error
@@ -264,3 +265,49 @@ async def test_a_request_whose_text_does_not_fit_in_the_next_engine_leaves_it() 
     with pytest.raises(EngineUnavailable, match="full"):
         await anext(stream)
     assert second.cancelled
+
+
+async def test_a_new_pool_uses_engines_of_the_old_one_with_the_same_configuration(clients: list[Client]) -> None:
+    small, large = (EngineConfig(model="m", talker=TalkerConfig(slots=slots)) for slots in (4, 8))
+    old_capacity: list[float] = []
+    new_capacity: list[float] = []
+    old = EnginePool([small, small], load_seconds=1, on_capacity=old_capacity.append)
+    await old.start()
+    async with asyncio.timeout(20):
+        while len(clients) < 2:
+            await asyncio.sleep(0)
+    for each in clients:
+        each.become("ready")
+    kept = [*old.engines.values()]
+    new = EnginePool(
+        [large, small], load_seconds=1, on_capacity=new_capacity.append, kept=kept, names=itertools.count(2)
+    )
+    assert [*new.engines] == ["2", "0"]
+    assert [engine.name for engine in kept] == ["1"]
+    new.load_new()
+    async with asyncio.timeout(20):
+        while len(clients) < 3:
+            await asyncio.sleep(0)
+    assert new.info is INFO
+    clients[2].become("ready")
+    await new.wait_new(1)
+    assert new_capacity == []
+    new.activate()
+    old.retire()
+    before = len(old_capacity)
+    clients[2].become("starting")
+    assert (new_capacity[-1], len(old_capacity)) == (4 / 12, before)
+    await old.close(keep=[*new.engines.values()])
+    assert [each.closed for each in clients] == [False, True, False]
+    await new.close()
+    assert all(each.closed for each in clients)
+
+
+async def test_all_new_engines_of_a_pool_must_become_ready(clients: list[Client]) -> None:
+    pool = await pool_of(clients, 2)
+    clients[0].become("ready")
+    waiting = asyncio.create_task(pool.wait_new(20))
+    clients[1].become("failed", EngineFailed("the engine exited 3 times"))
+    with pytest.raises(EngineFailed, match="exited 3 times"):
+        await waiting
+    await pool.close()

@@ -17,17 +17,19 @@ INSTRUCTIONS = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").splitlines
 IMAGE_VARIABLES = dict(
     pair.split("=", 1) for line in INSTRUCTIONS if line.startswith("ENV ") for pair in line.split()[1:]
 )
+COPIED = {words[-1]: ROOT / words[-2] for line in INSTRUCTIONS if (words := line.split())[:1] == ["COPY"]}
+"""Files and folders of the image that are copied from the repository."""
 STOP_SECONDS = 10.0
 """How long ``docker stop`` waits before it kills a container."""
 SUPERVISOR_SECONDS = 10.0
 """How long after ``drain_seconds`` the supervisor kills the HTTP process."""
 
 
-def settings_of(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> Any:
+def settings_of(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], config: Path | None = None) -> Any:
     for name, value in variables.items():
         if name.startswith("SONANT_"):
-            monkeypatch.setenv(name, value)
-    return load_settings()
+            monkeypatch.setenv(name, str(COPIED.get(value, value)))
+    return load_settings(config)
 
 
 @pytest.fixture
@@ -40,6 +42,21 @@ def test_requests_may_finish_before_docker_kills_the_container(monkeypatch: pyte
     settings = settings_of(monkeypatch, IMAGE_VARIABLES)
     assert 0 < settings.limits.drain_seconds <= STOP_SECONDS - 3  # a second for the engine, and some for a slow machine
     assert settings.host == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    "config", sorted(ROOT.glob("deploy/kubernetes/**/sonant.yaml")), ids=lambda path: path.parent.name
+)
+def test_a_configuration_file_sets_how_long_requests_may_finish(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = yaml.safe_load(config.read_text())["limits"]
+    settings = settings_of(monkeypatch, IMAGE_VARIABLES, config)
+    assert settings.limits.drain_seconds == limits["drain_seconds"]
+    assert settings.limits.connection_share == limits["connection_share"]
+
+
+def test_a_variable_overrides_the_defaults_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(monkeypatch, IMAGE_VARIABLES | {"SONANT_LIMITS__DRAIN_SECONDS": "30"})
+    assert settings.limits.drain_seconds == 30
 
 
 def test_the_health_check_reads_the_file_that_the_server_writes(monkeypatch: pytest.MonkeyPatch) -> None:

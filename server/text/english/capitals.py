@@ -1,4 +1,4 @@
-"""Words in capitals: acronyms as words or letters, stressed words and lines in lower case."""
+"""Words in capitals: acronyms as words or letters, stressed words and lines in lower case; USB-C without its hyphen."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ _SPECIAL_WORDS = {
     "BoE": "B O E",
     "MPs": "M P's",
     "wi-fi": "Wi-Fi",
+    "WI-FI": "Wi-Fi",
     "NVMe": "N V M E",
     "YoY": "year over year",
     "QoQ": "quarter over quarter",
@@ -45,6 +46,12 @@ _UNCHANGED = "OAuth LaTeX DevOps ViT LoRA".split()
 _SPECIAL = rf"(?<![\w'])(?P<word>{alternatives([*_SPECIAL_WORDS, *_UNCHANGED])})(?P<tail>'?s)?(?!\w)"
 _COUNTRY = lazy(r"(?:(?<=^)|(?<=\bTHE ))US(?= )")
 """The country, not the pronoun, in a line of capitals: "US TROOPS", "THE US"."""
+_SPELLED_HYPHENS = r"""
+    \b (?:[B-Z]|[A-Z][ ][A-Z]|A(?=[ ][AEFHILMNORSX])) [ ][A-Z] (?:-\w+)+    # not the article of "A U-turn"
+  | (?<=\w)-(?=[A-Z][ ][A-Z]\b)
+"""
+"""Letters that are spelled, and words that a hyphen joins to them: "U S B-C", "ex-C I A"."""
+_SMALL_LETTER = lazy(r"-[a-z](?!\w)")
 _FEW = 2
 _WORD = lazy(r"[A-Z][A-Z']*")
 
@@ -111,6 +118,10 @@ def _special(match: re.Match[str]) -> str:
     return _SPECIAL_WORDS.get(match["word"], match["word"]) + (match["tail"] or "")
 
 
+def _without_hyphens(match: re.Match[str]) -> str:
+    return _SMALL_LETTER.sub(lambda letter: letter[0].upper(), match[0]).replace("-", " ")
+
+
 RULES: tuple[Rule, ...] = (
     rule(_SPECIAL, _special, first_words((*_SPECIAL_WORDS, *_UNCHANGED))),
     rule(r"(?<!\w)(?P<mc>Ma?c)(?P<name>[A-Z]{3,20})(?P<tail>'S)?(?!\w)", _mc, ("Mc", "Mac")),
@@ -119,4 +130,5 @@ RULES: tuple[Rule, ...] = (
     rule(_MIXED, _mixed, "hump"),
     rule(_MIXED_AHEAD, lambda match: f"{letters.spell(match['letters'])} {match['tail']}", "capitals"),
     rule(r"(?<![\w.])OK(?!\w)", "okay", "ok"),
+    rule(_SPELLED_HYPHENS, _without_hyphens, "-"),
 )

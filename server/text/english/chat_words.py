@@ -84,7 +84,7 @@ SOUNDS: dict[str, str] = {
 
 LOWER_ACRONYMS = """
     tv tvs cd cds dvd dvds pc pcs usb cc html css url urls api apis gpu gpus cpu cpus pdf pdfs sql http https
-    ssh npm gps atm dj djs mri dna faq faqs sms mp3 hdmi led leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia
-    usa uk ussr eu gdp vip rip js np pd df db ui ux vm qa
+    ssh npm gps atm dj djs mri dna faq faqs sms mp3 hdmi leds lcd rgb vpn isp ceo cfo cto nba nfl fbi cia
+    usa uk ussr eu gdp vip js np pd df db ui ux vm qa
 """.split()
 """Acronyms that people also write in lower case, and that are not words."""

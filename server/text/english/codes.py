@@ -1,4 +1,4 @@
-"""Numbers and codes that are identifiers: PIN 4821, order #48213, error 404, X7K9QP, 192.168.1.1."""
+"""Numbers and codes that are identifiers: PIN 4821, order #48213, error 404, X7K9QP, 192.168.1.1, H-1B, B-52s."""
 
 from __future__ import annotations
 
@@ -55,6 +55,12 @@ _SPELLED = lazy(r"[A-Z]\d+-|-[A-Z]+\d|-.*-|[A-Z]\d+[A-Z]|\d[A-Z]+\d|[A-Z]{2,}-?\
 _NOT_SPELLED = lazy(r"\d+[A-Z]{1,4}|[A-Z]+-\d{1,3}")
 _FOLLOWED = 8
 """Minimum characters of a code whose groups are separated by commas."""
+_MODEL = r"""
+    (?<![\w.\-]) (?P<name>[A-Z][A-Za-z]{0,5}) - (?P<number>\d{1,4}) (?: (?P<letters>[A-Z]{1,2})(?P<plural>s)? | s )
+    (?![\w\-]|\.\w)
+"""
+"""A name with a number, and letters or the s of a plural: H-1B, B-52s."""
+_LONGEST_MODEL = 5
 _LONG = r"(?<![\w.,$€£/\-+])\d{11,}(?![\w.,]\d|\w|[%°])"
 
 
@@ -102,6 +108,17 @@ def _mixed(match: re.Match[str]) -> str:
     return " ".join(map(_each, code.split("-")))
 
 
+def _model(match: re.Match[str]) -> str:
+    """Return "H-1B" as "H one B". A longer code, "AB-1234C", is unchanged, for later rules."""
+    name, number = match["name"], match["number"]
+    if match["letters"] is None:
+        return f"{name} {numbers.plural_number(numbers.grouped(number))}"
+    if not name.isupper() or len(name) + len(number) > _LONGEST_MODEL:
+        return match[0]
+    spoken = letters.spell_plural(match["letters"]) if match["plural"] else letters.spell(match["letters"])
+    return f"{name} {numbers.grouped(number)} {spoken}"
+
+
 def _each(group: str) -> str:
     return letters.spell(" ".join(group))
 
@@ -116,6 +133,7 @@ RULES: tuple[Rule, ...] = (
     rule(_NUMBERED, _numbered, (*_NAMED, "area", "us")),
     rule(_ERROR, lambda match: numbers.grouped(match["number"]), ("error", "status", "response", "page", "not")),
     rule(_HASHED, _hashed, "#"),
+    rule(_MODEL, _model, "letter digit"),
     rule(_MIXED, _mixed, ("digit letter", "letter digit")),
     rule(_LONG, lambda match: numbers.digits(match[0]), "three digits"),
 )

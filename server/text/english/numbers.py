@@ -89,8 +89,14 @@ def pair(number: int) -> str:
 
 def decade(number: int) -> str:
     """Return a decade: 1990 is "nineteen nineties", 1800 "eighteen hundreds", 80 "eighties"."""
-    words = year(number) if number >= 100 else cardinal(number)
-    return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
+    return plural_number(year(number) if number >= 100 else cardinal(number))
+
+
+def plural_number(words: str) -> str:
+    """Return the plural of a number in words: "fifty-two" is "fifty-twos", "eighty" "eighties", "six" "sixes"."""
+    if words.endswith("y"):
+        return f"{words[:-1]}ies"
+    return f"{words}{'es' if words.endswith('x') else 's'}"
 
 
 def grouped(text: str) -> str:

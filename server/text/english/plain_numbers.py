@@ -11,8 +11,6 @@ from server.text.patterns import lazy
 _SIGNS = {"-": "minus ", "−": "minus ", "+": "plus ", "±": "plus or minus ", "~": "about "}
 _TEAM = r"(?<!\w)'?(?P<number>\d\d)ers(?!\w)"
 """49ers."""
-_PLANES = r"(?<=[A-Z]-)\d{1,3}s(?!\w)"
-"""B-52s."""
 _PERCENT = rf"""
     (?P<sign>(?<![\w)])[-+−±~])? (?<![\w.,]) (?P<number>{numbers.NUMBER}|\.\d+)
     (?:[ ]?%?[ ]?[-–][ ]?(?P<to>{numbers.NUMBER}))? [ ]?(?P<mark>%|‰|pct\b\.?|percent\b)
@@ -89,7 +87,6 @@ FIRST: tuple[Rule, ...] = (
 EARLY: tuple[Rule, ...] = (
     rule(_PERCENT, _percent, "digit %"),
     rule(_TEAM, lambda match: numbers.cardinal(int(match["number"])).removesuffix("e") + "ers", "digit letter"),
-    rule(_PLANES, lambda match: numbers.decade(int(match[0][:-1])), "digit letter"),
 )
 
 RULES: tuple[Rule, ...] = (

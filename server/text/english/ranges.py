@@ -13,7 +13,9 @@ _RANGE = rf"(?<![\w.,/$€£:\-])(?P<start>{_NUMBER})[ ]?[-–][ ]?(?P<end>{_NUM
 _TRIPLE = r"(?<![\w.,/$:\-])(?P<first>\d{1,3})[-–](?P<second>\d{1,3})[-–](?P<third>\d{1,3})(?![\w/:\-]|[.,]\d)"
 _RATIO = r"(?<![\w.,/:])(?P<first>\d{1,4}):(?P<second>\d{1,4})(?::(?P<third>\d{1,4}))?(?![\w:]|\.\d)"
 _VERSES = r"(?<![\w.,/:])(?P<first>\d{1,3}):(?P<start>\d{1,3})[-–](?P<end>\d{1,3})(?![\w:]|\.\d)"
-_LETTERS = r"(?<![\w.\-])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
+_LETTERS = r"(?<![\w.\-])(?!X-Y|A-B[ ][tc])(?P<start>[A-Z]|X{1,3}[SL])[-–](?P<end>[A-Z]|X{1,3}[SL])(?![\w\-]|\.\w)"
+_PAIR = r"(?<![\w.\-])(?P<first>[AX])-(?P<second>[BY])(?![\w\-])"
+"""Two letters that are no range: the X-Y plane, an A-B test."""
 _ORDINALS = r"(?<![\w.\-])(?P<start>\d{1,4}(?:st|nd|rd|th))[ ]?[-–][ ]?(?P<end>\d{1,4}(?:st|nd|rd|th))(?!\w)"
 _VERSE = lazy(
     r"(?:Genesis|Exodus|Leviticus|Deuteronomy|Psalms?|Proverbs|Isaiah|Matthew|Mark|Luke|John|Acts|Romans|Corinthians|"
@@ -64,4 +66,5 @@ RULES: tuple[Rule, ...] = (
     rule(_RANGE, _span, "digit-"),
     rule(_RATIO, _ratio, "digit:"),
     rule(_LETTERS, r"\g<start> to \g<end>", ("-", "–")),
+    rule(_PAIR, r"\g<first> \g<second>", "-"),
 )

@@ -43,8 +43,8 @@ _OPERATORS = {
 _SLASHED = r"(?<!\w)(?P<name>HTTP|TCP|IP|SOCKS|PS|OS)/(?P<number>\d(?:\.\d)?)(?!\w)"
 _EPISODE = r"(?<!\w)[Ss](?P<season>\d{1,2})[Ee](?P<episode>\d{1,3})(?!\w)"
 _DASHED = r"""
-    (?<![\w.\-]) (?P<name>[A-Z][A-Za-z]{0,15}) -
-    (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?![\w\-]|\.\d)
+    (?<![\w.\-]) (?P<name>gpt|[A-Z][A-Za-z]{0,15}) -
+    (?P<number>\d{1,4}) (?P<point>\.\d{1,2})? (?P<letter>[a-z]{0,2}) (?: -(?=[A-Za-z]) | (?![\w\-]|\.\d) )
 """
 _SPOKEN_STAGES = {"rc": "R C", "lts": "L T S", "a": "A", "b": "B"}
 
@@ -88,11 +88,12 @@ def _episode(match: re.Match[str]) -> str:
 
 
 def _dashed(match: re.Match[str]) -> str:
-    """Return a name with a number, "GPT-4o", "COVID-19", "F-16", without its dash."""
+    """Return a name with a number, "GPT-4o-mini", "COVID-19", "F-16", without its dashes."""
     number, point = match["number"], match["point"]
     words = version(number + point) if point else numbers.grouped(number)
     letter = f" {letters.spell(match['letter'])}" if match["letter"] else ""
-    return f"{match['name']} {words}{letter}"
+    name = letters.spell(match["name"]) if match["name"].islower() else match["name"]
+    return f"{name} {words}{letter}{' ' if match[0].endswith('-') else ''}"
 
 
 RULES: tuple[Rule, ...] = (

@@ -74,6 +74,27 @@ def test_numbers_and_capitals_are_kept_without_the_normalize_step():
     )
 
 
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("USB-C-to-HDMI", "U S B C to H D M I."),
+        ("An ex-CIA agent", "An ex C I A agent."),
+        ("usb-c", "U S B C."),
+        ("AI-powered", "A I powered."),
+        ("GPT-4o-mini", "G P T four O mini."),
+        ("An H-1B visa", "An H one B visa."),
+        ("B-52s", "B fifty-twos."),
+    ],
+)
+def test_no_hyphen_stays_next_to_letters_that_are_spelled(typed, text):
+    assert spoken(typed, "english").text == text
+
+
+@pytest.mark.parametrize("typed", ["An X-ray.", "Wi-Fi.", "A T-shirt.", "An e-mail.", "A U-turn.", "D-Day.", "Type-C."])
+def test_other_words_keep_their_hyphen(typed):
+    assert spoken(typed, "english").text == typed
+
+
 @pytest.mark.parametrize("language", ["german", "French", "auto"])
 def test_other_languages_keep_their_words_and_numbers(language):
     text = "Das kostet **3,50 €** am 3. Oktober… 🎉"

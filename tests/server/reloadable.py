@@ -1,0 +1,67 @@
+"""A real server whose configuration tests change while it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.server.commands import run_module
+from tests.server.serving import TIMEOUT, Serving, write_config
+from tests.support.random_checkpoint import RandomCheckpoints
+
+
+class ReloadableServer:
+    """A server with two random checkpoints, and its configuration file."""
+
+    def __init__(self, folder: Path, checkpoints: RandomCheckpoints, **settings: Any) -> None:
+        self.folder, self.checkpoints = folder, checkpoints
+        self.file = self.write(**settings)
+        self.server = Serving(self.file)
+
+    def write(self, *models: dict[str, Any], **settings: Any) -> Path:
+        """Write the configuration: of one model with these settings, or of several models."""
+        if not models:
+            return write_config(self.folder, self.checkpoints["pocket"], **settings)
+        path = self.folder / "sonant.yaml"
+        voices = {"folder": str(self.folder / "voices")}
+        path.write_text(yaml.safe_dump({"models": [*models], "voices": voices, **settings}))
+        return path
+
+    def model(self, name: str, checkpoint: str = "pocket", slots: int = 8) -> dict[str, Any]:
+        """An entry of ``models``."""
+        engine = {"model": str(self.checkpoints[checkpoint]), "device": "cpu", "threads": 1}
+        return {"name": name, "engine": {**engine, "talker": {"slots": slots}}}
+
+    def reload(self) -> subprocess.CompletedProcess[str]:
+        """Run ``sonant reload``."""
+        return run_module("server.cli", "reload", "--pid", self.server.process.pid)
+
+    def change(self, *models: dict[str, Any], **settings: Any) -> str:
+        """Write the configuration, reload it, and return what ``sonant reload`` printed."""
+        self.write(*models, **settings)
+        done = self.reload()
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def engines(self) -> set[int]:
+        """The process ids of all engines."""
+        children = self.server.processes().http.children()
+        return {each.pid for each in children if any("engine.worker" in word for word in each.cmdline())}
+
+    def settled(self, count: int = 1) -> set[int]:
+        """Wait until ``count`` engines run, and return their process ids."""
+        deadline = time.monotonic() + TIMEOUT
+        while len(engines := self.engines()) != count:
+            assert time.monotonic() < deadline, engines
+            time.sleep(0.02)
+        return engines
+
+    def wait_for_log(self, start: int, text: str) -> None:
+        """Wait until the log has ``text`` after its first ``start`` lines."""
+        server = self.server
+        with server._log_changed:
+            assert server._log_changed.wait_for(lambda: any(text in line for line in server.lines[start:]), TIMEOUT)
