@@ -87,8 +87,11 @@ class Code2WavConfig(_StrictModel):
     gpu: int | None = Field(
         None, ge=0, description="Index of the GPU for `placement: process`, from 0. Unset: the talker's GPU."
     )
-    dtype: Literal["auto", "float32", "float16"] = Field(
-        "auto", description="Data type. `auto` is float16 with Triton on a GPU, else float32."
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
+        "auto",
+        description="Data type. `auto` is float16 with Triton on a GPU. On a CPU, `bfloat16` rounds the operands of "
+        "the wide convolutions, and `auto` measures at startup: it is float32 if that takes at most a tenth of the "
+        "audio's duration, else bfloat16 where it is faster.",
     )
     streams: int | None = Field(
         None,
@@ -154,7 +157,11 @@ class EngineConfig(_StrictModel):
         "leaves. Unset: 90 % of the memory that is free at startup.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages."
+        None,
+        ge=1,
+        description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages. On a CPU "
+        "with `code2wav.placement: thread`, startup measures whether the stages are faster if they take turns on all "
+        "cores.",
     )
     stall_seconds: float = Field(
         20.0,

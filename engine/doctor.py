@@ -10,20 +10,35 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from engine.checkpoint.architecture import Transformer
-from engine.config import EngineConfig
+from engine.checkpoint.architecture import DecoderArchitecture, Transformer
+from engine.code2wav.precision import choose_dtype
+from engine.config import Code2WavConfig, EngineConfig
+from engine.cpu.plan import measure, runnable_formats, thread_counts
 from engine.device.selection import prepare_torch
 from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS
 from engine.system.cores import available_cores
 from engine.talker.native.frame_cost import FrameShape
-from engine.talker.native.weight_formats import measure_formats
 
 _GIB = 1 << 30
 _PREDICTOR = Transformer(
     hidden=1024, intermediate=3072, layers=5, heads=16, kv_heads=8, head_dim=128, rope_theta=1e6, eps=1e-6
 )
 _CODES = 2048
+_DECODER = DecoderArchitecture(
+    transformer=Transformer(
+        hidden=512, intermediate=1024, layers=8, heads=16, kv_heads=16, head_dim=64, rope_theta=1e4, eps=1e-5
+    ),
+    latent=1024,
+    codebook_dim=512,
+    codebook_size=_CODES,
+    quantizers=16,
+    decoder_dim=1536,
+    sliding_window=72,
+    upsample_rates=(8, 5, 4, 3),
+    upsampling_ratios=(2, 2),
+)
+"""Code2Wav of all published models (SPEC 10)."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +65,7 @@ def main() -> None:
     prepare_torch(EngineConfig(model=""))
     for name, value in _machine().items():
         print(f"{name:<20}{value}")
-    threads = torch.get_num_threads()
-    print(f"\non the CPU, one utterance at a time, measured with {threads} thread{'s' * (threads > 1)} for the talker:")
+    print("\non the CPU, one utterance at a time:")
     for release in _RELEASES:
         print(f"  {release.name}: {_verdict(release)}")
 
@@ -82,12 +96,13 @@ def _memory_bytes() -> int:
 def _verdict(release: _Release) -> str:
     if _memory_bytes() < release.memory_gib * _GIB:
         return f"needs about {release.memory_gib:.0f} GiB of memory"
-    measured = measure_formats(release.shape, every=True)
-    factor = measured.frame_ms[measured.selected] / FRAME_MS
+    dtype = choose_dtype(Code2WavConfig(), _DECODER, torch.device("cpu"))
+    plan = measure(release.shape, _DECODER, dtype, runnable_formats(), thread_counts(None, shared=True), every=True)
+    factor = plan.measured[plan.weights] / FRAME_MS
     pace = "faster" if factor < 1 else "slower"
     return (
-        f"{measured} per frame of {FRAME_MS:.0f} ms.\n    engine.talker.weights: auto selects {measured.selected}, "
-        f"with a real-time factor of {factor:.2f}, {pace} than real time. Set it to exact, int8 or int4 to force one"
+        f"{plan}.\n    engine.talker.weights: auto selects {plan.weights}, with a real-time factor of {factor:.2f}, "
+        f"{pace} than real time. Set it to exact, int8 or int4 to force one"
     )
 
 

@@ -18,16 +18,19 @@ from engine.cloning.encoder import ReferenceEncoder
 from engine.cloning.worker import CloningWorker
 from engine.code2wav import launch
 from engine.config import EngineConfig
+from engine.cpu.plan import choose_plan
+from engine.device.compute_thread import ComputeThread
 from engine.device.memory import GpuMemory, out_of_memory
 from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
-from engine.system.process import freeze_gc, prepare_process, release_free_memory
+from engine.system.process import freeze_gc, prepare_process, release_free_memory, return_freed_memory
 from engine.talker.loading import import_ahead, load_talker, warm_up
-from engine.talker.native.weight_formats import choose_format
+from engine.talker.native.weight_formats import configured_format
 from engine.talker.requests import RequestReader, resolve
+from engine.talker.shared import SharedTalker
 from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
@@ -55,18 +58,21 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
     join_code2wav: Callable[[], None] | None = None
     unused = [code2wav_side, audio]
     try:
+        return_freed_memory()
         device = choose_device(config)
+        checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
+        config, compute = _choose_threads_and_formats(checkpoint, config, device)
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
             import_ahead(config, device)  # concurrent imports could see partially initialized modules
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
-        join_code2wav = launch.start(config, code2wav_side, audio)
+        join_code2wav = launch.start(config, code2wav_side, audio, compute)
         if not in_thread:
             import_ahead(config, device)
         if memory is not None:
             _load_code2wav_first(memory, frames, wakeup)
-        stage, info = _load(config, device, memory, requests, frames, wakeup)
+        stage, info = _load(checkpoint, config, device, memory, compute, requests, frames, wakeup)
         if memory is None:
             launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
     except EngineError as error:
@@ -90,6 +96,22 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
             join_code2wav()
 
 
+def _choose_threads_and_formats(
+    checkpoint: Checkpoint, config: EngineConfig, device: torch.device
+) -> tuple[EngineConfig, ComputeThread | None]:
+    """Return the configuration with what ``auto`` stands for on a CPU, and the thread that both stages compute in.
+
+    Raises SetupError if the configured format of the weights does not run.
+    """
+    if device.type != "cpu":
+        packing = checkpoint.model.packing
+        configured_format(config, device, None if packing is None else packing.weights)
+        return config, None
+    prepare_torch(config)
+    plan = choose_plan(config, checkpoint.model, checkpoint.codec.decoder)
+    return plan.applied_to(config), ComputeThread(plan.threads) if plan.shared else None
+
+
 def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:
     """Wait until Code2Wav is ready on the GPU, and measure its memory.
 
@@ -108,30 +130,35 @@ def _run_until_disconnected(stage: TalkerStage) -> None:
 
 
 def _load(
+    checkpoint: Checkpoint,
     config: EngineConfig,
     device: torch.device,
     memory: GpuMemory | None,
+    compute: ComputeThread | None,
     requests: Endpoint,
     frames: Endpoint,
     wakeup: Wakeup,
 ) -> tuple[TalkerStage, EngineInfo]:
     started = time.monotonic()
     prepare_torch(config)
-    checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
     checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
-    weights = choose_format(config, checkpoint.model.talker, device)
-    config = config.model_copy(update={"talker": config.talker.model_copy(update={"weights": weights})})
     talker = load_talker(checkpoint, config, device, memory)
-    defaults = resolve(SamplingParams(), checkpoint.generation)
-    factor = warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=defaults)
+    checkpoint.verify()
+    defaults, pad = resolve(SamplingParams(), checkpoint.generation), checkpoint.model.text_ids.tts_pad
+    if compute is None:
+        factor = warm_up(talker, text_pad=pad, sampling=defaults)
+    else:
+        factor = compute.run(warm_up, talker, text_pad=pad, sampling=defaults)
+        talker = SharedTalker(talker, compute)
     if memory is not None:
         memory.log_usage()
     voice_encoder = CloningWorker(encoder, requests)
     reader = RequestReader(requests, checkpoint, talker.context, voice_encoder)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     info = describe(checkpoint, config, device)
-    if device.type == "cpu" and factor is not None:
+    weights = config.talker.weights
+    if device.type == "cpu" and weights != "auto" and factor is not None:
         info = replace(info, weights=weights, real_time_factor=round(factor, 3))
         _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", weights, factor)
     return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), info

@@ -149,12 +149,24 @@ def _as_wide_as_talker(
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """How ``sonant pack`` has quantized the talker (``engine.checkpoint.packing``).
+
+    version: of the packed tensors. weights: the format of the decoder layers.
+    """
+
+    method: Annotated[Literal["sonant"], key("quant_method")]
+    version: Literal[1]
+    weights: Literal["int8", "int4"]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelArchitecture:
     """The talker part of a checkpoint: config.json and model.safetensors.
 
     size: "0b6", "1b7" or the name of another size. kind: "base", "custom_voice" or "voice_design".
     speaker_encoder: None if the checkpoint cannot clone.
-    trained: False if config.json contains ``"untrained": true``.
+    trained: False if config.json contains ``"untrained": true``. packing: None unless the checkpoint is packed.
     """
 
     size: Annotated[StrictStr, key("tts_model_size")]
@@ -168,6 +180,7 @@ class ModelArchitecture:
         key("speaker_encoder_config"),
     ] = None
     trained: Annotated[bool, BeforeValidator(_is_trained), key("untrained")] = True
+    packing: Annotated[Packing | None, json_object(), key("quantization_config")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,9 +15,9 @@ from engine.checkpoint.architecture import CodecArchitecture, ModelArchitecture
 from engine.checkpoint.checksums import SUMS_FILE, Checksums
 from engine.checkpoint.config import GenerationDefaults, read_codec, read_generation_defaults, read_model
 from engine.checkpoint.json_file import read_json
-from engine.checkpoint.layout import codec_shapes, model_shapes
+from engine.checkpoint.layout import Shapes, codec_shapes, model_shapes
 from engine.checkpoint.speech_profile import PROFILE_FILE, read_speech_profile
-from engine.checkpoint.tensors import TensorFile
+from engine.checkpoint.tensors import TensorFile, TensorSource
 from engine.errors import CheckpointError
 from engine.prompt.tokenizer import TextTokenizer, check_text_ids
 from engine.protocol.speech_profile import SpeechProfile
@@ -92,7 +94,8 @@ class Checkpoint:
         """Return the tensors of model.safetensors under a dotted prefix such as "talker.model.".
 
         The returned names do not contain the prefix. The dtype is the stored one. Raises CheckpointError if the file
-        does not match its checksum or has changed since the checkpoint was opened.
+        does not match its checksum or has changed since the checkpoint was opened. If the file is prefetched,
+        ``verify`` raises it.
         """
         return self._model_file.read(_with_dot(prefix), model_shapes(self.model))
 
@@ -101,12 +104,55 @@ class Checkpoint:
         return self._codec_file.read(_with_dot(prefix), codec_shapes(self.codec))
 
     def prefetch(self) -> None:
-        """Start reading all of model.safetensors in a thread, so that all ``tensors`` calls read the file only once."""
+        """Start reading all of model.safetensors in a thread, so that the file is read only once.
+
+        Then ``tensors`` and ``stream`` return each tensor once, and ``verify`` must be called before their first use.
+        """
         self._model_file.prefetch(model_shapes(self.model).keys())
+
+    def verify(self) -> None:
+        """Read the rest of a prefetched model.safetensors, and forget the tensors that were not used.
+
+        Raises CheckpointError if the file does not match its checksum or has changed since the checkpoint was opened.
+        """
+        self._model_file.verify()
+
+    @contextmanager
+    def stream(self, prefix: str) -> Iterator[TensorSource]:
+        """Yield the tensors of model.safetensors under a dotted prefix, each of which is read when it is taken.
+
+        A tensor is in memory only until the caller releases it, if tensors are taken in the order of the file. At the
+        end the file is verified, as by ``verify``.
+        """
+        shapes = model_shapes(self.model)
+        if not self._model_file.prefetching:
+            self._model_file.prefetch([name for name in shapes if name.startswith(_with_dot(prefix))])
+        try:
+            yield _StreamedTensors(self._model_file, _with_dot(prefix), shapes)
+        except Exception:
+            self.verify()  # a damaged file may be the cause
+            raise
+        self.verify()
 
     def codec_embedding(self) -> torch.Tensor:
         """Return the talker's embedding of codebook 0 and the codec-side ids, including speakers: [vocab, hidden]."""
         return self._model_file.peek("talker.model.codec_embedding.weight")
+
+
+class _StreamedTensors:
+    """``TensorSource`` of the tensors of a file under a prefix."""
+
+    def __init__(self, file: TensorFile, prefix: str, shapes: Shapes) -> None:
+        self._file, self._prefix, self._shapes = file, prefix, shapes
+
+    def __contains__(self, name: object) -> bool:
+        return f"{self._prefix}{name}" in self._shapes
+
+    def __getitem__(self, name: str, /) -> torch.Tensor:
+        return self._file.peek(self._prefix + name)
+
+    def pop(self, name: str, /) -> torch.Tensor:
+        return self._file.take(self._prefix + name)
 
 
 def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:

@@ -11,6 +11,7 @@ from engine.checkpoint.architecture import (
     TalkerArchitecture,
     Transformer,
 )
+from engine.checkpoint.packing import packed_shapes
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -20,7 +21,7 @@ def model_shapes(model: ModelArchitecture) -> Shapes:
     shapes = _with_prefix("talker", _talker(model.talker) | _with_prefix("code_predictor", _predictor(model.talker)))
     if model.speaker_encoder is not None:
         shapes |= _with_prefix("speaker_encoder", _speaker_encoder(model.speaker_encoder))
-    return shapes
+    return shapes if model.packing is None else packed_shapes(shapes, model.packing.weights)
 
 
 def codec_shapes(codec: CodecArchitecture) -> Shapes:

@@ -1,46 +1,43 @@
-"""Reads a safetensors file: checks its header against the expected shapes, and reads its tensors into memory.
-
-The file is never memory-mapped. Overwriting a mapped file changes the weights of a running engine, and truncating it
-kills the engine with SIGBUS.
-"""
+"""A safetensors file: checks its header against the expected shapes, and reads its tensors into memory."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import os
 from collections.abc import Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import torch
 
 from engine.checkpoint.checksums import Checksums, unverified
 from engine.checkpoint.layout import Shapes
+from engine.checkpoint.packing import CODE_DTYPES
+from engine.checkpoint.tensor_stream import DTYPES, Entry, TensorStream, Version, fill
 from engine.errors import CheckpointError
 from engine.system.regular_file import open_regular
 
-_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+_FLOATS = ("BF16", "F16", "F32")
 _COMPUTED_SUFFIX = ".inv_freq"
 """Suffix of the rotary frequencies that some tools save. They are never read, but computed from rope_theta."""
 _PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _LENGTH_BYTES = 8
 _MAX_HEADER_BYTES = 100_000_000
 """Maximum header size, which is also the limit of the safetensors library."""
-_HASH_CHUNK_BYTES = 4 << 20
-"""Minimum bytes to pass to the hashing thread at once. Each handover takes about 20 us."""
 
 
-class _Entry(NamedTuple):
-    """A tensor in the header. dtype: as safetensors spells it. begin, end: byte offsets in the file."""
+class TensorSource(Protocol):
+    """Tensors by name. A dict is one."""
 
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
+    def __contains__(self, name: object, /) -> bool:
+        """Return whether the tensor exists."""
+
+    def __getitem__(self, name: str, /) -> torch.Tensor:
+        """Return a tensor."""
+
+    def pop(self, name: str, /) -> torch.Tensor:
+        """Return a tensor and forget it."""
 
 
 class TensorFile:
@@ -52,9 +49,9 @@ class TensorFile:
     def __init__(self, path: Path, checksums: Checksums | None = None) -> None:
         self.path = path
         self._checksums = checksums or unverified(path.parent)
-        self._prefetched: Future[dict[str, torch.Tensor]] | None = None
+        self._stream: TensorStream | None = None
         with self._open() as file:
-            self._version = _version_of(file)
+            self._version = Version.of(file)
             self._header, self._entries = self._read_header(file)
 
     def has_any(self, prefix: str) -> bool:
@@ -77,8 +74,9 @@ class TensorFile:
                     f"{self.path}: the tensor {name} must have the shape {_format_shape(shape)}, "
                     f"found {_format_shape(actual)}"
                 )
-            if dtype not in _DTYPES:
-                dtypes = ", ".join(str(dtype_name).removeprefix("torch.") for dtype_name in _DTYPES.values())
+            allowed = CODE_DTYPES.get(name.rsplit(".", 1)[-1], _FLOATS)
+            if dtype not in allowed:
+                dtypes = ", ".join(str(DTYPES[each]).removeprefix("torch.") for each in allowed)
                 raise CheckpointError(f"{self.path}: the tensor {name} must have a dtype of {dtypes}, found {dtype}")
         parts = {name.split(".")[0] for name in expected}
         for name in sorted(self._entries.keys() - expected.keys()):
@@ -89,72 +87,73 @@ class TensorFile:
                 )
 
     def prefetch(self, names: Collection[str]) -> None:
-        """Start reading tensors in a thread. ``read`` returns each of them once, and raises errors of the thread."""
-        executor = ThreadPoolExecutor(1, "checkpoint")
-        self._prefetched = executor.submit(self._load, names)
-        executor.shutdown(wait=False)
+        """Start reading tensors in a thread. ``read`` and ``take`` return each of them once.
+
+        They must not be used before ``verify`` has returned.
+        """
+        self._stream = self._start(names)
+
+    @property
+    def prefetching(self) -> bool:
+        """Whether ``verify`` has not been called since ``prefetch``."""
+        return self._stream is not None
+
+    def take(self, name: str) -> torch.Tensor:
+        """Return a prefetched tensor and forget it. Raises KeyError if it was taken before."""
+        if self._stream is None or name not in self._stream:
+            raise KeyError(name)
+        return self._stream.take(name)
+
+    def verify(self) -> None:
+        """Read the rest of the file, and forget the prefetched tensors that were not taken.
+
+        Raises CheckpointError if the file does not match its checksum or was changed since ``prefetch``.
+        """
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.finish()
 
     def read(self, prefix: str, expected: Shapes) -> dict[str, torch.Tensor]:
         """Return the expected tensors under ``prefix``, in their stored dtype. Their names do not contain the prefix.
 
-        Tensors do not share memory. They are verified before this returns, if the file has a checksum.
+        Tensors do not share memory. They are verified before this returns, if the file has a checksum, unless they are
+        prefetched: then ``verify`` does it.
         """
         names = [name for name in expected if name.startswith(prefix)]
         if not names:
             return {}
-        ready = self._prefetched.result() if self._prefetched is not None else {}
-        tensors = {name: ready.pop(name) for name in names} if ready.keys() >= set(names) else self._load(names)
+        if self._stream is not None and all(name in self._stream for name in names):
+            tensors = {name: self._stream.take(name) for name in self._in_file_order(names)}
+        else:
+            tensors = self._load(names)
         return {name.removeprefix(prefix): tensors[name] for name in names}
 
     def peek(self, name: str) -> torch.Tensor:
-        """Return one tensor. A later ``read`` can still return it."""
-        ready = self._prefetched.result() if self._prefetched is not None else {}
-        return ready[name] if name in ready else self._load([name])[name]
+        """Return one tensor. A later ``read`` or ``take`` can still return it."""
+        return (
+            self._stream.peek(name) if self._stream is not None and name in self._stream else self._load([name])[name]
+        )
 
     def _load(self, names: Collection[str]) -> dict[str, torch.Tensor]:
-        """Read tensors in the order of the file.
-
-        If the file has a checksum, another thread hashes the whole file during the read. It hashes the memory of the
-        tensors, so that exactly the bytes in use are verified. This returns only after the verification.
-        """
-        entries = {name: self._entries[name] for name in sorted(names, key=lambda name: self._entries[name].begin)}
-        with self._open() as file, ThreadPoolExecutor(1, "checksum") as thread:
-            self._check_unchanged(file)
-            verified = self._checksums.expected(self.path) is not None
-            hasher = _Hasher(thread, self._header) if verified else None
-            position = len(self._header)
-            tensors = {}
-            for name, entry in entries.items():
-                if hasher is not None:
-                    self._hash_unused(file, position, entry.begin, hasher)
-                tensors[name] = torch.empty(entry.shape, dtype=_DTYPES[entry.dtype])
-                data = tensors[name].view(torch.uint8).numpy().data.cast("B")
-                self._fill(file, entry.begin, data)
-                position = entry.end
-                if hasher is not None:
-                    hasher.add(data)
-            if hasher is not None:
-                self._hash_unused(file, position, self._version.size, hasher)
-                self._checksums.check(self.path, hasher.hexdigest())
-            self._check_unchanged(file)
+        """Return verified tensors."""
+        stream = self._start(names)
+        tensors = {name: stream.take(name) for name in self._in_file_order(names)}
+        stream.finish()
         return tensors
 
-    def _hash_unused(self, file: io.FileIO, begin: int, end: int, hasher: _Hasher) -> None:
-        """Hash the bytes of unused tensors in pieces, to limit memory use."""
-        for start in range(begin, end, _HASH_CHUNK_BYTES):
-            piece = memoryview(bytearray(min(_HASH_CHUNK_BYTES, end - start)))
-            self._fill(file, start, piece)
-            hasher.add(piece)
-            hasher.wait()
+    def _start(self, names: Collection[str]) -> TensorStream:
+        entries = {name: self._entries[name] for name in names}
+        return TensorStream(
+            self._open(),
+            self.path,
+            header=self._header,
+            version=self._version,
+            entries=entries,
+            checksums=self._checksums,
+        )
 
-    def _fill(self, file: io.FileIO, offset: int, buffer: memoryview) -> None:
-        file.seek(offset)
-        filled = 0
-        while filled < len(buffer):
-            count = file.readinto(buffer[filled:])
-            if not count:
-                raise CheckpointError(f"{self.path} was truncated while it was read")
-            filled += count
+    def _in_file_order(self, names: Collection[str]) -> list[str]:
+        return sorted(names, key=lambda name: self._entries[name].begin)
 
     def _open(self) -> io.FileIO:
         try:
@@ -164,22 +163,18 @@ class TensorFile:
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be read: {error.strerror}") from error
 
-    def _check_unchanged(self, file: io.FileIO) -> None:
-        if _version_of(file) != self._version:
-            raise CheckpointError(f"{self.path} was changed while it was loaded: restart when it is complete")
-
-    def _read_header(self, file: io.FileIO) -> tuple[bytes, dict[str, _Entry]]:
+    def _read_header(self, file: io.FileIO) -> tuple[bytes, dict[str, Entry]]:
         """Return the bytes before the first tensor, and the tensors that the header describes."""
         size = self._version.size
         if size < _LENGTH_BYTES:
             raise self._malformed(f"it has {size} bytes, fewer than a header")
         length = bytearray(_LENGTH_BYTES)
-        self._fill(file, 0, memoryview(length))
+        fill(file, self.path, 0, memoryview(length))
         count = int.from_bytes(length, "little")
         if count > min(_MAX_HEADER_BYTES, size - _LENGTH_BYTES):
             raise self._malformed(f"its header would have {count} bytes")
         text = bytearray(count)
-        self._fill(file, _LENGTH_BYTES, memoryview(text))
+        fill(file, self.path, _LENGTH_BYTES, memoryview(text))
         start = _LENGTH_BYTES + count
         try:
             entries = dict(_entries(json.loads(text), start))
@@ -189,7 +184,7 @@ class TensorFile:
         for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
             if entry.begin != end or entry.end < entry.begin:
                 raise self._malformed(f"the data of {name} does not start where the previous tensor ends")
-            if entry.dtype in _DTYPES and entry.end - entry.begin != prod(entry.shape) * _DTYPES[entry.dtype].itemsize:
+            if entry.dtype in DTYPES and entry.end - entry.begin != prod(entry.shape) * DTYPES[entry.dtype].itemsize:
                 raise self._malformed(
                     f"the tensor {name} {_format_shape(entry.shape)} has {entry.end - entry.begin} bytes"
                 )
@@ -202,64 +197,12 @@ class TensorFile:
         return CheckpointError(f"{self.path} is not a valid safetensors file: {reason}")
 
 
-class _Version(NamedTuple):
-    """Identifies a version of a file, to detect changes."""
-
-    device: int
-    inode: int
-    size: int
-    modified_ns: int
-
-
-class _Hasher:
-    """Computes a SHA-256 in another thread. The added memory must not change until ``wait`` returns."""
-
-    def __init__(self, thread: ThreadPoolExecutor, begin: bytes) -> None:
-        self._thread = thread
-        self._digest = hashlib.sha256(begin)
-        self._pending: list[memoryview] = []
-        self._pending_bytes = 0
-        self._last: Future[None] | None = None
-
-    def add(self, data: memoryview) -> None:
-        """Hash ``data`` after all data added before."""
-        self._pending.append(data)
-        self._pending_bytes += len(data)
-        if self._pending_bytes >= _HASH_CHUNK_BYTES:
-            self._submit()
-
-    def wait(self) -> None:
-        """Block until all added data is hashed."""
-        self._submit()
-        if self._last is not None:
-            self._last.result()
-
-    def hexdigest(self) -> str:
-        """Wait, and return the digest of all added data."""
-        self.wait()
-        return self._digest.hexdigest()
-
-    def _submit(self) -> None:
-        pending, self._pending, self._pending_bytes = self._pending, [], 0
-        if pending:
-            self._last = self._thread.submit(self._update, pending)
-
-    def _update(self, pending: list[memoryview]) -> None:
-        for data in pending:
-            self._digest.update(data)  # releases the GIL
-
-
-def _entries(header: dict[str, Any], start: int) -> Iterator[tuple[str, _Entry]]:
+def _entries(header: dict[str, Any], start: int) -> Iterator[tuple[str, Entry]]:
     for name, fields in header.items():
         if name == "__metadata__":
             continue
         begin, end = map(int, fields["data_offsets"])
-        yield name, _Entry(str(fields["dtype"]), tuple(map(int, fields["shape"])), start + begin, start + end)
-
-
-def _version_of(file: io.FileIO) -> _Version:
-    status = os.fstat(file.fileno())
-    return _Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        yield name, Entry(str(fields["dtype"]), tuple(map(int, fields["shape"])), start + begin, start + end)
 
 
 def _missing(path: Path) -> CheckpointError:

@@ -21,8 +21,11 @@ from engine.checkpoint.layout import codec_shapes
 from engine.code2wav.base import Decoder
 from engine.code2wav.cpu import StreamDecoder
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
+from engine.code2wav.precision import choose_dtype
 from engine.code2wav.schedule import batch_limit, urgent_shapes
+from engine.code2wav.shared import SharedDecoder
 from engine.config import Code2WavConfig, EngineConfig
+from engine.device.compute_thread import ComputeThread
 from engine.device.selection import choose_device, prepare_torch
 from engine.device.streams import CudaStream
 from engine.errors import SetupError
@@ -112,8 +115,8 @@ def _variant(argument: object) -> object:
 class Backend:
     """How Code2Wav runs on this device.
 
-    dtype: of the operands of matrix products. fallback_reason: why plain PyTorch is used instead of Triton kernels in
-    CUDA graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
+    dtype: of the operands of matrix products in Triton. fallback_reason: why plain PyTorch is used instead of Triton
+    kernels in CUDA graphs, or None when the kernels are used. sizes: (streams, frames) of the captured graphs.
     """
 
     dtype: torch.dtype
@@ -131,6 +134,8 @@ def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, d
     fallback_reason = _fallback_reason(device, decoder)
     if fallback_reason is not None:
         return plain_backend(config, fallback_reason)
+    if config.dtype == "bfloat16":
+        raise SetupError("engine.code2wav.dtype: bfloat16 needs a CPU, but the device is cuda: set it to auto")
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
     sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
     return Backend(dtype, None, sizes)
@@ -156,9 +161,10 @@ def _fallback_reason(device: torch.device, decoder: DecoderArchitecture) -> str 
     return None
 
 
-def load_decoder(config: EngineConfig) -> Decoder:
+def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> Decoder:
     """Load and warm up the decoder of the configured checkpoint. Raises CheckpointError.
 
+    compute: on a CPU, the thread to compute in.
     Falls back to plain PyTorch when the kernels cannot be compiled or captured, and logs the reason.
     """
     prepare_torch(config)
@@ -174,14 +180,24 @@ def load_decoder(config: EngineConfig) -> Decoder:
         torch.cuda.empty_cache()
     if device.type == "cuda":
         _log.info("Code2Wav runs in plain torch: %s", backend.fallback_reason)
-    return _load_plain(checkpoint, device, config.code2wav, config.code2wav_streams)
+    return _load_plain(checkpoint, device, config, compute)
 
 
-def _load_plain(checkpoint: Checkpoint, device: torch.device, config: Code2WavConfig, streams: int) -> StreamDecoder:
-    model = Code2WavModel(checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=device)
+def _load_plain(
+    checkpoint: Checkpoint, device: torch.device, config: EngineConfig, compute: ComputeThread | None
+) -> Decoder:
+    architecture = checkpoint.codec.decoder
+    dtype = choose_dtype(config.code2wav, architecture, device)
+    tensors = checkpoint.codec_tensors("decoder.")
+    model = Code2WavModel(tensors, architecture, device=device, dtype=dtype, release=True)
+    streams = config.code2wav_streams
     decoder = StreamDecoder(model, streams)
-    max_batch_frames = batch_limit(config, padded=False)
-    decoder.warm_up(urgent_shapes(streams, config.max_chunk_frames, max_batch_frames))
+    max_batch_frames = batch_limit(config.code2wav, padded=False)
+    shapes = urgent_shapes(streams, config.code2wav.max_chunk_frames, max_batch_frames)
+    if compute is not None:
+        compute.run(decoder.warm_up, shapes)
+        return SharedDecoder(decoder, compute)
+    decoder.warm_up(shapes)
     return decoder
 
 

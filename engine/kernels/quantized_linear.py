@@ -18,7 +18,14 @@ import torch
 from torch import Tensor
 
 from engine.kernels.linear import Linear, LinearLayer
-from engine.kernels.quantization import GROUP, GroupCodes, RowCodes, quantize_groups, quantize_rows
+from engine.kernels.quantization import (
+    GROUP,
+    GroupCodes,
+    RowCodes,
+    quantize_groups,
+    quantize_rows,
+    supports_int4,
+)
 
 _HALF_RANGE = 63.0
 """Activations are codes from -63 to 63. Two products of a code of 7 bits and a weight of 8 bits fit in the 16 bits in
@@ -28,8 +35,8 @@ _FINE = 126.0
 """The residual of a rounded activation, at most 0.5, is multiplied by this, so that it uses the same range."""
 _HALF_RANGE_FACTOR, _FINE_FACTOR = torch.tensor(_HALF_RANGE), torch.tensor(_FINE)
 """As tensors, because torch converts a number to a tensor at every call."""
-_INT4_OUTPUTS = 16
-"""The outputs of a 4-bit product must be a multiple of this."""
+_PACK_ROWS = 64
+"""The largest number of rows that a kernel of torch puts into one block of its 4-bit layout."""
 _VECTORIZED = ("AVX2", "AVX512")
 """Capabilities for which torch has a vectorized 4-bit product. Its plain C++ loop is far slower than float32."""
 
@@ -80,8 +87,7 @@ class Int4Linear:
 
     def __init__(self, weight: GroupCodes) -> None:
         self.out_features = len(weight.scales)
-        codes = weight.codes.int().add_(8)
-        self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        self._packed = _pack_int4(weight.codes)
         self._scales = torch.stack((weight.scales, weight.offsets), -1).transpose(0, 1).contiguous()
         self._multiply = torch.ops.aten._weight_int4pack_mm_for_cpu
 
@@ -91,24 +97,36 @@ class Int4Linear:
         return y.float()
 
 
+def _pack_int4(codes: Tensor) -> Tensor:
+    """Return codes int8 [out, in] in the layout of torch's kernel, uint8 [out, in / 2].
+
+    Packs blocks of rows, because torch takes 32-bit integers, eight times the memory of the result.
+    """
+    packed = torch.empty((codes.shape[0], codes.shape[1] // 2), dtype=torch.uint8)
+    for start in range(0, len(codes), _PACK_ROWS):
+        block = codes[start : start + _PACK_ROWS].int().add_(8)
+        packed[start : start + _PACK_ROWS] = torch.ops.aten._convert_weight_to_int4pack_for_cpu(block, 1)
+    return packed
+
+
+def int8_product(weight: RowCodes) -> LinearLayer:
+    """Return the product with a matrix in 8 bits."""
+    return Int8Linear(weight) if int8_runs() else Linear(weight.dequantize())
+
+
+def int4_product(weight: GroupCodes) -> LinearLayer:
+    """Return the product with a matrix in 4 bits."""
+    return Int4Linear(weight) if int4_runs() else Linear(weight.dequantize())
+
+
 def int8_linear(weight: Tensor) -> LinearLayer:
     """Quantize a float32 matrix [out, in] to 8 bits."""
-    codes = quantize_rows(weight)
-    return Int8Linear(codes) if int8_runs() else Linear(codes.dequantize())
+    return int8_product(quantize_rows(weight))
 
 
 def int4_linear(weight: Tensor) -> LinearLayer:
     """Quantize a float32 matrix [out, in] to 4 bits. A matrix whose shape 4 bits do not support stays exact."""
-    if not supports_int4(weight):
-        return Linear(weight)
-    codes = quantize_groups(weight)
-    return Int4Linear(codes) if int4_runs() else Linear(codes.dequantize())
-
-
-def supports_int4(weight: Tensor) -> bool:
-    """Return whether a matrix has a shape that ``Int4Linear`` supports. All published ones have."""
-    outputs, inputs = weight.shape
-    return inputs % GROUP == 0 and outputs % _INT4_OUTPUTS == 0
+    return int4_product(quantize_groups(weight)) if supports_int4(weight.shape) else Linear(weight)
 
 
 @cache
@@ -131,7 +149,7 @@ def int4_runs() -> bool:
 
 
 def _test_matrix() -> Tensor:
-    return torch.linspace(-1, 1, 2 * GROUP * _INT4_OUTPUTS).sin_().view(_INT4_OUTPUTS, 2 * GROUP)
+    return torch.linspace(-1, 1, 16 * 2 * GROUP).sin_().view(16, 2 * GROUP)
 
 
 def _multiplies(bits: str, build: Callable[[], LinearLayer], weight: Tensor, tolerance: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil
 
 import torch
@@ -21,8 +20,10 @@ from engine.models.code2wav_blocks import (
     StreamConv,
     StreamState,
     Upsample,
+    make_linear,
 )
 from engine.models.qwen3 import RMSNorm
+from engine.models.weights import WeightReader, Weights, optional
 from engine.protocol.request import SAMPLES_PER_FRAME
 
 
@@ -32,14 +33,22 @@ class CodecTransformer:
     State per stream: the number of frames so far, and the rotated keys and the values of the last window - 1 frames.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor], architecture: DecoderArchitecture, device: torch.device) -> None:
+    def __init__(
+        self,
+        weights: WeightReader,
+        architecture: DecoderArchitecture,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         shape = architecture.transformer
         name = "pre_transformer"
         self._window = architecture.sliding_window
-        self._input = _linear(weights, f"{name}.input_proj")
-        self._layers = [_Layer(weights, f"{name}.layers.{index}", shape, self._window) for index in range(shape.layers)]
+        self._input = _linear(weights, f"{name}.input_proj", dtype)
+        self._layers = [
+            _Layer(weights, f"{name}.layers.{index}", shape, self._window, dtype) for index in range(shape.layers)
+        ]
         self._norm = RMSNorm(weights[f"{name}.norm.weight"], shape.eps)
-        self._output = _linear(weights, f"{name}.output_proj")
+        self._output = _linear(weights, f"{name}.output_proj", dtype)
         exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
         self._frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
         self._keys = torch.arange(self._window, device=device)
@@ -69,16 +78,16 @@ class CodecTransformer:
 
 
 class _Layer:
-    def __init__(self, weights: Mapping[str, Tensor], name: str, shape: Transformer, window: int) -> None:
+    def __init__(self, weights: WeightReader, name: str, shape: Transformer, window: int, dtype: torch.dtype) -> None:
         self._heads, self._window = shape.heads, window
         self._half = shape.head_dim // 2
         self._scale = shape.head_dim**-0.5
         self._input_norm = RMSNorm(weights[f"{name}.input_layernorm.weight"], shape.eps)
         self._post_norm = RMSNorm(weights[f"{name}.post_attention_layernorm.weight"], shape.eps)
-        self._qkv = _fused(weights, [f"{name}.self_attn.{part}_proj" for part in "qkv"])
-        self._out = _linear(weights, f"{name}.self_attn.o_proj")
-        self._gate_up = _fused(weights, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"])
-        self._down = _linear(weights, f"{name}.mlp.down_proj")
+        self._qkv = _fused(weights, [f"{name}.self_attn.{part}_proj" for part in "qkv"], dtype)
+        self._out = _linear(weights, f"{name}.self_attn.o_proj", dtype)
+        self._gate_up = _fused(weights, [f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"], dtype)
+        self._down = _linear(weights, f"{name}.mlp.down_proj", dtype)
         self._attention_scale = weights[f"{name}.self_attn_layer_scale.scale"]
         self._mlp_scale = weights[f"{name}.mlp_layer_scale.scale"]
 
@@ -107,27 +116,38 @@ class _Layer:
         return torch.addcmul(x * rotation[0], x.roll(self._half, -1), rotation[1])
 
 
-def _linear(weights: Mapping[str, Tensor], name: str) -> Linear:
-    return Linear(weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+def _linear(weights: WeightReader, name: str, dtype: torch.dtype) -> Linear:
+    return make_linear(weights[f"{name}.weight"], optional(weights, f"{name}.bias"), dtype)
 
 
-def _fused(weights: Mapping[str, Tensor], names: list[str]) -> Linear:
-    return Linear(torch.cat([weights[f"{name}.weight"] for name in names]))
+def _fused(weights: WeightReader, names: list[str], dtype: torch.dtype) -> Linear:
+    return make_linear(torch.cat([weights[f"{name}.weight"] for name in names]), None, dtype)
 
 
 class Code2WavModel:
-    """The codec's decoder. tensors: from speech_tokenizer/model.safetensors, without their ``decoder.`` prefix."""
+    """The codec's decoder.
+
+    tensors: from speech_tokenizer/model.safetensors, without their ``decoder.`` prefix. release: remove each tensor
+    from ``tensors`` when it has been converted. dtype: of the operands of the wide convolutions, which are most of the
+    work (see ``Conv1d``). With bfloat16, the matrices are float16. Everything else is float32.
+    """
 
     def __init__(
-        self, tensors: Mapping[str, Tensor], architecture: DecoderArchitecture, *, device: torch.device
+        self,
+        tensors: dict[str, Tensor],
+        architecture: DecoderArchitecture,
+        *,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        release: bool = False,
     ) -> None:
-        weights = {name: tensor.to(device, torch.float32) for name, tensor in tensors.items()}
+        weights = Weights(tensors, device, torch.float32, release=release)
         self.architecture, self.device = architecture, device
         self._latents = latent_table(weights, architecture)
         self._offsets = torch.arange(architecture.quantizers, device=device) * architecture.codebook_size
         self._pre_conv = StreamConv.load(weights, "pre_conv.conv", columns=1)
-        self._transformer = CodecTransformer(weights, architecture, device)
-        self._stages = _stages(weights, architecture)
+        self._transformer = CodecTransformer(weights, architecture, device, dtype)
+        self._stages = _stages(weights, architecture, dtype)
         self.states = [*self._pre_conv.states, *self._transformer.states]
         self.states += [state for stage in self._stages for state in stage.states]
         self.history_frames = ceil(_receptive_field(self._stages) / SAMPLES_PER_FRAME)
@@ -164,22 +184,26 @@ class Code2WavModel:
         return x.squeeze(2).clamp_(-1, 1)
 
 
-def _stages(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> list[Stage]:
-    """Return the stages that map latents, 1 column per frame, to samples, 1920 columns per frame."""
+def _stages(weights: WeightReader, architecture: DecoderArchitecture, dtype: torch.dtype) -> list[Stage]:
+    """Return the stages that map latents, 1 column per frame, to samples, 1920 columns per frame.
+
+    The depthwise convolutions and the last one, which is narrow, are always float32.
+    """
     stages: list[Stage] = []
     columns = 1
     for index, rate in enumerate(architecture.upsampling_ratios):
-        stages.append(Repeat(weights, f"upsample.{index}.0.conv", rate=rate))
+        stages.append(Repeat(weights, f"upsample.{index}.0.conv", rate=rate, dtype=dtype))
         columns *= rate
-        stages.append(ConvNeXt(weights, f"upsample.{index}.1", columns=columns))
-    stages.append(StreamConv.load(weights, "decoder.0.conv", columns=columns))
+        stages.append(ConvNeXt(weights, f"upsample.{index}.1", columns=columns, dtype=dtype))
+    stages.append(StreamConv.load(weights, "decoder.0.conv", columns=columns, dtype=dtype))
     for index, rate in enumerate(architecture.upsample_rates):
         block = f"decoder.{index + 1}.block"
         stages.append(SnakeBeta(weights, f"{block}.0"))
-        stages.append(Upsample(weights, f"{block}.1.conv", rate=rate, columns=columns))
+        stages.append(Upsample(weights, f"{block}.1.conv", rate=rate, columns=columns, dtype=dtype))
         columns *= rate
         for unit in range(3):
-            stages.append(ResidualUnit(weights, f"{block}.{unit + 2}", dilation=3**unit, columns=columns))
+            name = f"{block}.{unit + 2}"
+            stages.append(ResidualUnit(weights, name, dilation=3**unit, columns=columns, dtype=dtype))
     last = len(architecture.upsample_rates) + 1
     stages.append(SnakeBeta(weights, f"decoder.{last}"))
     stages.append(StreamConv.load(weights, f"decoder.{last + 1}.conv", columns=columns))
@@ -195,13 +219,15 @@ def _receptive_field(stages: list[Stage]) -> int:
     return samples
 
 
-def latent_table(weights: Mapping[str, Tensor], architecture: DecoderArchitecture) -> Tensor:
+def latent_table(weights: WeightReader, architecture: DecoderArchitecture) -> Tensor:
     """Return all codebooks, projected: [16 * codebook_size, codebook_dim]. A frame's latent is a sum of rows."""
+    parts = ("rvq_first", "rvq_rest")
+    projections = {part: weights[f"quantizer.{part}.output_proj.weight"].squeeze(-1).T for part in parts}
     tables = []
     for book in range(architecture.quantizers):
         part, layer = ("rvq_first", 0) if book == 0 else ("rvq_rest", book - 1)
         codebook = f"quantizer.{part}.vq.layers.{layer}._codebook"
         usage = weights[f"{codebook}.cluster_usage"].clamp(min=1e-5)
         vectors = weights[f"{codebook}.embedding_sum"] / usage[:, None]
-        tables.append(vectors @ weights[f"quantizer.{part}.output_proj.weight"].squeeze(-1).T)
+        tables.append(vectors @ projections[part])
     return torch.cat(tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from engine.kernels.conv import Conv1d
 from engine.kernels.linear import Linear
+from engine.models.weights import WeightReader, optional
 
 
 @dataclass(frozen=True)
@@ -63,24 +64,45 @@ class Stage(ABC):
         """Process the chunk x of a batch of streams, and update ``state``."""
 
 
+def make_linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Linear:
+    """Return the product with a float32 matrix.
+
+    With bfloat16 convolutions its weights are rounded to float16, which halves their memory and the time to read them.
+    """
+    return Linear(weight if dtype == torch.float32 else weight.half().float(), bias)
+
+
 class StreamConv(Stage):
     """A causal convolution of stride 1. Its padding is the end of the previous chunk; zeros for the first chunk."""
 
     def __init__(
-        self, weight: Tensor, bias: Tensor | None, *, columns: int, dilation: int = 1, groups: int = 1
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        *,
+        columns: int,
+        dilation: int = 1,
+        groups: int = 1,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
-        self._conv = Conv1d(weight, bias, columns=columns, dilation=dilation, groups=groups)
+        self._conv = Conv1d(weight, bias, columns=columns, dilation=dilation, groups=groups, dtype=dtype)
         self.history = self._conv.history
         self.inputs = weight.shape[1] * groups
         self.states = [StateShape((self.history, self.inputs))] if self.history else []
 
     @staticmethod
     def load(
-        weights: Mapping[str, Tensor], name: str, *, columns: int, dilation: int = 1, groups: int = 1
+        weights: WeightReader,
+        name: str,
+        *,
+        columns: int,
+        dilation: int = 1,
+        groups: int = 1,
+        dtype: torch.dtype = torch.float32,
     ) -> StreamConv:
-        """Load ``name``.weight and ``name``.bias. columns: output columns per frame."""
-        weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
-        return StreamConv(weight, bias, columns=columns, dilation=dilation, groups=groups)
+        """Load ``name``.weight and ``name``.bias. columns: output columns per frame. dtype: see ``Conv1d``."""
+        weight, bias = weights[f"{name}.weight"], optional(weights, f"{name}.bias")
+        return StreamConv(weight, bias, columns=columns, dilation=dilation, groups=groups, dtype=dtype)
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
@@ -91,15 +113,17 @@ class Upsample(Stage):
     """A transposed convolution with stride r and kernel 2r, as a convolution that makes r columns at once.
 
     Output column t*r + j is W[..., j] x[t] + W[..., j + r] x[t - 1]. No output waits for later input columns.
-    columns: input columns per frame.
+    columns: input columns per frame. dtype: see ``Conv1d``.
     """
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int, columns: int) -> None:
+    def __init__(
+        self, weights: WeightReader, name: str, *, rate: int, columns: int, dtype: torch.dtype = torch.float32
+    ) -> None:
         weight = weights[f"{name}.weight"]
         inputs, outputs, _ = weight.shape
         taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(3, 1, 0, 2)
         bias = weights[f"{name}.bias"].repeat(rate)
-        self._conv = StreamConv(taps.reshape(outputs * rate, inputs, 2), bias, columns=columns)
+        self._conv = StreamConv(taps.reshape(outputs * rate, inputs, 2), bias, columns=columns, dtype=dtype)
         self.rate, self.history, self.states = rate, self._conv.history, self._conv.states
 
     @override
@@ -110,9 +134,9 @@ class Upsample(Stage):
 class Repeat(Stage):
     """A transposed convolution with stride r and kernel r: each input column becomes r output columns."""
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str, *, rate: int) -> None:
+    def __init__(self, weights: WeightReader, name: str, *, rate: int, dtype: torch.dtype = torch.float32) -> None:
         taps = weights[f"{name}.weight"].permute(2, 1, 0).flatten(0, 1)
-        self._linear = Linear(taps, weights[f"{name}.bias"].repeat(rate))
+        self._linear = make_linear(taps, weights[f"{name}.bias"].repeat(rate), dtype)
         self.rate = rate
 
     @override
@@ -128,7 +152,7 @@ def _split(x: Tensor, rate: int) -> Tensor:
 class SnakeBeta(Stage):
     """x + sin(x * exp(alpha))^2 / (exp(beta) + 1e-9), per channel (BigVGAN; SPEC 9)."""
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
+    def __init__(self, weights: WeightReader, name: str) -> None:
         self._frequency = weights[f"{name}.alpha"].exp()
         self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()
 
@@ -139,12 +163,20 @@ class SnakeBeta(Stage):
 
 
 class ResidualUnit(Stage):
-    """x + conv1(snake(conv7(snake(x)))). The 7-tap convolution is dilated."""
+    """x + conv1(snake(conv7(snake(x)))). The 7-tap convolution is dilated. dtype: see ``Conv1d``."""
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str, *, dilation: int, columns: int) -> None:
+    def __init__(
+        self,
+        weights: WeightReader,
+        name: str,
+        *,
+        dilation: int,
+        columns: int,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         self._snake1, self._snake2 = SnakeBeta(weights, f"{name}.act1"), SnakeBeta(weights, f"{name}.act2")
-        self._conv1 = StreamConv.load(weights, f"{name}.conv1.conv", columns=columns, dilation=dilation)
-        self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv", columns=columns)
+        self._conv1 = StreamConv.load(weights, f"{name}.conv1.conv", columns=columns, dilation=dilation, dtype=dtype)
+        self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv", columns=columns, dtype=dtype)
         self.history, self.states = self._conv1.history, self._conv1.states
 
     @override
@@ -155,13 +187,13 @@ class ResidualUnit(Stage):
 class ConvNeXt(Stage):
     """Depthwise 7-tap convolution, LayerNorm, and a GELU MLP four times as wide; scaled and added to the input."""
 
-    def __init__(self, weights: Mapping[str, Tensor], name: str, *, columns: int) -> None:
+    def __init__(self, weights: WeightReader, name: str, *, columns: int, dtype: torch.dtype = torch.float32) -> None:
         self._norm = weights[f"{name}.norm.weight"], weights[f"{name}.norm.bias"]
         self._gamma = weights[f"{name}.gamma"]
         channels = len(self._gamma)
         self._depthwise = StreamConv.load(weights, f"{name}.dwconv.conv", columns=columns, groups=channels)
-        self._widen = Linear(weights[f"{name}.pwconv1.weight"], weights[f"{name}.pwconv1.bias"])
-        self._narrow = Linear(weights[f"{name}.pwconv2.weight"], weights[f"{name}.pwconv2.bias"])
+        self._widen = make_linear(weights[f"{name}.pwconv1.weight"], weights[f"{name}.pwconv1.bias"], dtype)
+        self._narrow = make_linear(weights[f"{name}.pwconv2.weight"], weights[f"{name}.pwconv2.bias"], dtype)
         self.history, self.states = self._depthwise.history, self._depthwise.states
 
     @override

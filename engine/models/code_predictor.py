@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack, attend, causal_mask
+from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack, attend, causal_mask, exact_linear
 from engine.models.weights import Weights
 
 
@@ -105,7 +105,7 @@ class CodePredictor:
         *,
         code_tables: Sequence[Tensor],
         rows: int,
-        linear: MakeLinear = Linear,
+        linear: MakeLinear = exact_linear,
     ) -> None:
         shape, books = architecture.predictor.transformer, architecture.codebooks
         self._project = _projection(weights)

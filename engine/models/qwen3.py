@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import sqrt
 
 import torch
@@ -84,8 +84,16 @@ Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 The caller of the layers supplies this function, and so decides where keys and values are stored."""
 
 
-MakeLinear = Callable[[Tensor], LinearLayer]
-"""Makes the product with a matrix [out, in]: ``Linear``, or with quantized weights."""
+MakeLinear = Callable[[Weights, Sequence[str]], LinearLayer]
+"""Makes the product with the rows of several matrices: ``exact_linear``, or one with quantized weights.
+
+(weights, names without ``.weight``) -> product."""
+
+
+def exact_linear(weights: Weights, names: Sequence[str]) -> LinearLayer:
+    """Return the product with matrices as they are in the checkpoint."""
+    matrices = [weights[f"{name}.weight"] for name in names]
+    return Linear(torch.cat(matrices) if len(matrices) > 1 else matrices[0])
 
 
 class Qwen3Layer:
@@ -100,10 +108,10 @@ class Qwen3Layer:
         query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
         key_norms = weights["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
         self._qk_norm = RMSNorm(torch.cat((query_norms, key_norms)), shape.eps)
-        self._qkv = linear(torch.cat([weights[f"self_attn.{part}_proj.weight"] for part in "qkv"]))
-        self._out = linear(weights["self_attn.o_proj.weight"])
-        self._gate_up = linear(torch.cat([weights["mlp.gate_proj.weight"], weights["mlp.up_proj.weight"]]))
-        self._down = linear(weights["mlp.down_proj.weight"])
+        self._qkv = linear(weights, [f"self_attn.{part}_proj" for part in "qkv"])
+        self._out = linear(weights, ["self_attn.o_proj"])
+        self._gate_up = linear(weights, ["mlp.gate_proj", "mlp.up_proj"])
+        self._down = linear(weights, ["mlp.down_proj"])
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """Run x [rows, hidden] through the layer. index: the layer's number, passed to ``attention``."""
@@ -122,9 +130,11 @@ class Qwen3Stack:
     linear: makes the layers' matrix products.
     """
 
-    def __init__(self, weights: Weights, shape: Transformer, positions: int, linear: MakeLinear = Linear) -> None:
+    def __init__(self, weights: Weights, shape: Transformer, positions: int, linear: MakeLinear = exact_linear) -> None:
         self.shape = shape
-        self._layers = [Qwen3Layer(weights.under(f"layers.{index}."), shape, linear) for index in range(shape.layers)]
+        in_file_order = sorted(range(shape.layers), key=str)  # safetensors files are sorted by name
+        layers = {index: Qwen3Layer(weights.under(f"layers.{index}."), shape, linear) for index in in_file_order}
+        self._layers = [layers[index] for index in range(shape.layers)]
         self._norm = RMSNorm(weights["norm.weight"], shape.eps)
         self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, weights.device, weights.dtype)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -10,17 +12,51 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack
+from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack, exact_linear
 from engine.models.weights import Weights
 from engine.prompt.builder import Prompt
+
+
+class Table(Protocol):
+    """Embeddings."""
+
+    def __len__(self) -> int:
+        """Return the number of ids."""
+
+    def rows(self, ids: Tensor | slice) -> Tensor:
+        """Return the embeddings [n, width] of ids [n]."""
+
+
+class ExactTable:
+    """Embeddings [ids, width] as they are in the checkpoint. dtype: of the rows."""
+
+    def __init__(self, table: Tensor, dtype: torch.dtype) -> None:
+        self._table, self._dtype = table, dtype
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def rows(self, ids: Tensor | slice) -> Tensor:
+        """Return the embeddings [n, width] of ids [n]."""
+        return self._table[ids].to(self._dtype)
+
+
+MakeTable = Callable[[Weights, str], Table]
+"""Makes the table of an embedding: ``exact_table``, or a quantized one.
+
+(weights, name without ``.weight``) -> table."""
+
+
+def exact_table(weights: Weights, name: str) -> Table:
+    """Return the table of an embedding as it is in the checkpoint."""
+    return ExactTable(weights.stored(f"{name}.weight"), weights.dtype)
 
 
 class TextSide:
     """Text embedding and projection: fc2(silu(fc1(embedding))). weights: the checkpoint's ``talker.``."""
 
-    def __init__(self, weights: Weights) -> None:
-        self._dtype = weights.dtype
-        self._embedding = weights.stored("model.text_embedding.weight")
+    def __init__(self, weights: Weights, table: MakeTable = exact_table) -> None:
+        self._embedding = table(weights, "model.text_embedding")
         projection = weights.under("text_projection.")
         self._fc1 = Linear(projection["linear_fc1.weight"], projection["linear_fc1.bias"])
         self._fc2 = Linear(projection["linear_fc2.weight"], projection["linear_fc2.bias"])
@@ -32,8 +68,7 @@ class TextSide:
 
     def rows(self, ids: Tensor | slice) -> Tensor:
         """Return the input rows [n, hidden] of text ids [n]."""
-        embedded = self._embedding[ids].to(self._dtype)
-        return self._fc2(F.silu(self._fc1(embedded)))
+        return self._fc2(F.silu(self._fc1(self._embedding.rows(ids))))
 
 
 class CodecSide:
@@ -63,21 +98,30 @@ class CodecSide:
 class TalkerModel:
     """Text and codec embeddings, the decoder layers, and the head of codebook 0.
 
+    Reads its tensors in the order of the file.
+
     weights: the checkpoint's ``talker.``. positions: maximum length of an utterance, prompt and frames together.
-    linear: makes the matrix products of the decoder layers. code_tables: the embeddings of codebooks 0 to 15,
-    [codes, hidden] each.
+    codec: the embeddings of codes, if they have been read already. linear: makes the matrix products of the decoder
+    layers. table: makes the text embedding. code_tables: the embeddings of codebooks 0 to 15, [codes, hidden] each.
     """
 
     def __init__(
-        self, weights: Weights, architecture: TalkerArchitecture, *, positions: int, linear: MakeLinear = Linear
+        self,
+        weights: Weights,
+        architecture: TalkerArchitecture,
+        *,
+        positions: int,
+        codec: CodecSide | None = None,
+        linear: MakeLinear = exact_linear,
+        table: MakeTable = exact_table,
     ) -> None:
         self.architecture = architecture
         self.device, self.dtype = weights.device, weights.dtype
-        self._text = TextSide(weights)
-        self._codec = CodecSide(weights, architecture)
+        self._codec = codec or CodecSide(weights, architecture)
         self.code_tables = self._codec.tables
-        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions, linear)
         self._head = Linear(weights["codec_head.weight"])
+        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions, linear)
+        self._text = TextSide(weights, table)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """Map input rows [rows, hidden] to hidden states after the final norm, [rows, hidden]."""

@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
+
+from engine.checkpoint.tensors import TensorSource
+
+
+class WeightReader(Protocol):
+    """Tensors by name."""
+
+    def __contains__(self, name: str, /) -> bool:
+        """Return whether the tensor exists."""
+
+    def __getitem__(self, name: str, /) -> Tensor:
+        """Return a tensor."""
+
+
+def optional(weights: WeightReader, name: str) -> Tensor | None:
+    """Return a tensor, or None if it does not exist."""
+    if name not in weights:
+        return None
+    return weights[name]
 
 
 class Weights:
@@ -15,7 +36,7 @@ class Weights:
 
     def __init__(
         self,
-        tensors: dict[str, Tensor],
+        tensors: TensorSource,
         device: torch.device,
         dtype: torch.dtype,
         prefix: str = "",
@@ -29,7 +50,7 @@ class Weights:
         return self._get(name).to(self.device, self.dtype)
 
     def stored(self, name: str) -> Tensor:
-        """Return a tensor in the dtype of the file. Used for large tables of which only a few rows are read."""
+        """Return a tensor in the dtype of the file: codes, or a large table of which only a few rows are read."""
         return self._get(name).to(self.device)
 
     def __contains__(self, name: str) -> bool:

@@ -16,13 +16,13 @@ from engine.device.memory import GpuMemory
 from engine.device.selection import choose_dtype
 from engine.errors import SetupError
 from engine.models.code_predictor import CodePredictor
-from engine.models.talker import TalkerModel
+from engine.models.talker import CodecSide, TalkerModel
 from engine.models.weights import Weights
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import FRAME_MS
 from engine.talker.base import Sampling, Talker
+from engine.talker.native.layer_weights import LAYER_WEIGHTS
 from engine.talker.native.talker import NativeTalker
-from engine.talker.native.weight_formats import LINEARS
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
 
@@ -111,12 +111,16 @@ def _check_vllm_options(config: EngineConfig, on_gpu: bool) -> None:
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
     """Load the checkpoint's talker and code predictor in plain PyTorch.
 
-    ``talker.weights`` must be a format that ``choose_format`` returned; ``auto`` is exact here.
+    ``talker.weights`` must be a format that ``choose_format`` returned. ``auto`` is the format of a packed checkpoint,
+    and exact for another one.
     """
-    weights = Weights(checkpoint.tensors("talker."), device, choose_dtype(config, device), release=True)
-    shape = checkpoint.model.talker
-    linear = LINEARS["exact" if config.talker.weights == "auto" else config.talker.weights]
-    model = TalkerModel(weights, shape, positions=config.talker.context, linear=linear)
-    residual = weights.under("code_predictor.")
-    predictor = CodePredictor(residual, shape, code_tables=model.code_tables, rows=config.talker.slots, linear=linear)
+    shape, packing = checkpoint.model.talker, checkpoint.model.packing
+    default = "exact" if packing is None else packing.weights
+    linear, table = LAYER_WEIGHTS[default if config.talker.weights == "auto" else config.talker.weights]
+    with checkpoint.stream("talker.") as tensors:
+        weights = Weights(tensors, device, choose_dtype(config, device), release=True)
+        residual, slots = weights.under("code_predictor."), config.talker.slots
+        codec = CodecSide(weights, shape)
+        predictor = CodePredictor(residual, shape, code_tables=codec.tables, rows=slots, linear=linear)
+        model = TalkerModel(weights, shape, positions=config.talker.context, codec=codec, linear=linear, table=table)
     return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)

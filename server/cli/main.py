@@ -10,6 +10,7 @@ from server.cli.bench import bench
 from server.cli.doctor import doctor
 from server.cli.keys import app as keys
 from server.cli.normalize import normalize
+from server.cli.pack import pack
 from server.cli.reload import reload
 from server.cli.say import say
 from server.cli.serve import serve
@@ -44,6 +45,7 @@ app.command()(say)
 app.command()(normalize)
 app.command()(bench)
 app.command()(doctor)
+app.command()(pack)
 app.add_typer(voices, name="voices")
 app.add_typer(keys, name="keys")
 

@@ -40,6 +40,7 @@ def load(folder: Path, *, verify: bool = True) -> None:
     checkpoint.prefetch()
     for part in ("speaker_encoder.", "talker."):
         checkpoint.tensors(part)
+    checkpoint.verify()
     for part in ("encoder.", "decoder."):
         checkpoint.codec_tensors(part)
 

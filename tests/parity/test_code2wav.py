@@ -8,6 +8,7 @@ import torch
 
 from engine.checkpoint.folder import open_checkpoint
 from engine.code2wav.cpu import StreamDecoder
+from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav import Code2WavModel
 from engine.protocol.request import SAMPLES_PER_FRAME
 from tests.parity import golden_cases
@@ -53,6 +54,23 @@ def test_chunks_equal_the_complete_utterance_bit_for_bit(frames, decoder):
     whole = decode(decoder, codes)
     for name, cuts in chunkings(frames):
         assert np.array_equal(decode(decoder, codes, [cut for cut in cuts if cut < frames]), whole), name
+
+
+@bit_for_bit
+@pytest.mark.skipif(not bfloat16_runs(), reason="oneDNN has no bfloat16 on this CPU")
+def test_with_bfloat16_chunks_equal_the_complete_utterance_too(checkpoints, decoder):
+    checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
+    with torch.inference_mode():
+        model = Code2WavModel(
+            checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=DEVICE, dtype=torch.bfloat16
+        )
+    rounded = StreamDecoder(model, rows=1)
+    codes = golden_cases.load("decoder_only")["codes_40"].astype(np.int16)
+    whole = decode(rounded, codes)
+    for name, cuts in chunkings(40):
+        assert np.array_equal(decode(rounded, codes, [cut for cut in cuts if cut < 40]), whole), name
+    exact = decode(decoder, codes)
+    assert 0 < (whole - exact).std() < 0.05 * exact.std()
 
 
 @bit_for_bit

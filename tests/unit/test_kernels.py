@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from engine.kernels.conv import Conv1d
+from engine.kernels.conv import Conv1d, bfloat16_runs
 from engine.kernels.linear import Linear
 
 
@@ -68,9 +68,29 @@ def test_convolution_matches_plain_torch(shape, dilation, groups):
     assert conv(x).shape == (2, 60 - conv.history, shape[0])
 
 
+DTYPES = [
+    torch.float32,
+    pytest.param(
+        torch.bfloat16, marks=pytest.mark.skipif(not bfloat16_runs(), reason="oneDNN has no bfloat16 on this CPU")
+    ),
+]
+
+
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
-def test_a_column_of_a_convolution_is_independent_of_the_width(shape, dilation, groups):
-    conv = Conv1d(weights(*shape), weights(shape[0]), columns=32, dilation=dilation, groups=groups)
+def test_a_bfloat16_convolution_rounds_only_its_operands_and_its_result(shape, dilation, groups):
+    weight, bias, x = weights(*shape), weights(shape[0]), weights(2, 100, shape[1] * groups)
+    conv = Conv1d(weight, bias, columns=32, dilation=dilation, groups=groups, dtype=torch.bfloat16)
+    columns, rounded = x.bfloat16().double().transpose(1, 2), weight.bfloat16().double()
+    exact = F.conv1d(columns, rounded, bias.double(), dilation=dilation, groups=groups).transpose(1, 2)
+    y = conv(x)
+    assert y.dtype is torch.float32
+    assert torch.allclose(y.double(), exact, rtol=2**-8, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
+def test_a_column_of_a_convolution_is_independent_of_the_width(shape, dilation, groups, dtype):
+    conv = Conv1d(weights(*shape), weights(shape[0]), columns=32, dilation=dilation, groups=groups, dtype=dtype)
     x = weights(3, 100 + conv.history, shape[1] * groups)
     whole = conv(x)
     for width in (1, 2, 4, 15, 16, 40):

@@ -9,7 +9,7 @@ import torch
 
 import engine.worker
 from engine.code2wav import launch
-from engine.config import Code2WavConfig, EngineConfig
+from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.device.memory import GIB
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
@@ -37,7 +37,7 @@ def on_a_gpu(monkeypatch, checkpoints):
     monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
     monkeypatch.setattr(engine.worker, "GpuMemory", FakeGpuMemory)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
-    monkeypatch.setattr(launch, "start", lambda config, frames, audio: lambda: None)
+    monkeypatch.setattr(launch, "start", lambda config, frames, audio, compute: lambda: None)
     monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)
 
     def start(placement="thread", gpu=None):
@@ -88,7 +88,7 @@ def test_the_modules_of_the_talker_are_imported_once(placement, on_a_gpu, monkey
 
 
 def test_an_error_while_loading_code2wav_is_reported(monkeypatch):
-    def load(config):
+    def load(config, compute):
         raise RuntimeError("Failed to find C compiler")
 
     monkeypatch.setattr(launch, "load_decoder", load)
@@ -123,7 +123,7 @@ def test_the_reference_encoders_allocate_before_the_talker_takes_the_rest(on_a_g
 
 
 @pytest.mark.parametrize("placement", ["process", "thread"])
-def test_a_failure_to_start_code2wav_is_reported_and_its_links_are_closed_once(placement, tmp_path, monkeypatch):
+def test_a_failure_to_start_code2wav_is_reported_and_its_links_are_closed_once(placement, checkpoints, monkeypatch):
     def refuse(*arguments, **options):
         raise OSError("no more processes") if placement == "process" else RuntimeError("no more threads")
 
@@ -141,7 +141,13 @@ def test_a_failure_to_start_code2wav_is_reported_and_its_links_are_closed_once(p
         patched.setattr("engine.transfer.link.subprocess.Popen", refuse)
         patched.setattr(launch, "threading", SimpleNamespace(Thread=lambda **_: SimpleNamespace(start=refuse)))
         patched.setattr("engine.transfer.link.os.close", close)
-        config = EngineConfig(model=str(tmp_path), device="cpu", code2wav=Code2WavConfig(placement=placement))
+        config = EngineConfig(
+            model=str(checkpoints["0b6-base"]),
+            device="cpu",
+            threads=1,
+            talker=TalkerConfig(weights="exact"),
+            code2wav=Code2WavConfig(placement=placement),
+        )
         engine.worker.run(config, requests, audio, wakeup)
         assert client.wait_for(lambda: answers.pending(), TIMEOUT)
         failure = answers.receive()[-1]

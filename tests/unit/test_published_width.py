@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture, Transformer
+from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav import CodecTransformer
 from engine.models.code2wav_blocks import ConvNeXt, Repeat, ResidualUnit, StreamConv, StreamState, Upsample
 
@@ -34,11 +35,11 @@ def transformer():
     return CodecTransformer(weights, architecture, torch.device("cpu"))
 
 
-def residual_unit(channels, columns):
+def residual_unit(channels, columns, dtype=torch.float32):
     weights = {f"u.act{n}.{part}": random(channels) for n in (1, 2) for part in ("alpha", "beta")}
     weights |= {"u.conv1.conv.weight": random(channels, channels, 7), "u.conv1.conv.bias": random(channels)}
     weights |= {"u.conv2.conv.weight": random(channels, channels, 1), "u.conv2.conv.bias": random(channels)}
-    return ResidualUnit(weights, "u", dilation=9, columns=columns)
+    return ResidualUnit(weights, "u", dilation=9, columns=columns, dtype=dtype)
 
 
 def convnext():
@@ -63,6 +64,21 @@ LAYERS = {
     "192 channels": (lambda: residual_unit(192, 640), 192, 640),
     "96 channels": (lambda: residual_unit(96, 1920), 96, 1920),
 }
+if bfloat16_runs():
+    LAYERS |= {
+        "first convolution, bfloat16": (
+            lambda: StreamConv(random(1536, 1024, 7), random(1536), columns=4, dtype=torch.bfloat16),
+            1024,
+            4,
+        ),
+        "first upsampling, bfloat16": (
+            lambda: Upsample(transposed(1536, 16), "t", rate=8, columns=4, dtype=torch.bfloat16),
+            1536,
+            4,
+        ),
+        "768 channels, bfloat16": (lambda: residual_unit(768, 32, torch.bfloat16), 768, 32),
+        "96 channels, bfloat16": (lambda: residual_unit(96, 1920, torch.bfloat16), 96, 1920),
+    }
 
 
 def run(layer, pieces):

@@ -5,7 +5,15 @@ import torch
 
 from engine.kernels import quantized_linear
 from engine.kernels.linear import Linear
-from engine.kernels.quantization import quantize_groups, quantize_rows
+from engine.kernels.quantization import (
+    GroupCodes,
+    RowCodes,
+    pack_nibbles,
+    quantize_groups,
+    quantize_rows,
+    quantize_table,
+    unpack_nibbles,
+)
 from engine.kernels.quantized_linear import int4_linear, int8_linear
 
 MAKE = {"int8": int8_linear, "int4": int4_linear}
@@ -37,6 +45,30 @@ def test_quantized_weights_have_the_documented_error(quantize, error):
 def test_equal_weights_are_quantized_without_error(quantize, value):
     weight = torch.full((4, 64), value)
     assert torch.allclose(quantize(weight).dequantize(), weight, rtol=1e-6)
+
+
+def test_quantized_embeddings_have_the_error_of_eight_bits():
+    table = normal(300, 256).bfloat16()
+    codes = quantize_table(table)
+    assert len(codes) == 300
+    assert relative_error(codes.rows(torch.arange(300)), table.float()) < 0.007
+    assert torch.equal(codes.rows(torch.tensor([7, 299, 7])), codes.rows(slice(None))[[7, 299, 7]])
+
+
+def test_two_codes_of_four_bits_share_a_byte():
+    codes = torch.arange(-8, 8, dtype=torch.int8).view(2, 8)
+    packed = pack_nibbles(codes)
+    assert (packed.dtype, packed.shape) == (torch.uint8, (2, 4))
+    assert packed[0, 0] == 0x10
+    assert torch.equal(unpack_nibbles(packed), codes)
+
+
+@pytest.mark.parametrize(("quantize", "kind"), [(quantize_rows, RowCodes), (quantize_groups, GroupCodes)])
+def test_the_codes_of_a_matrix_are_those_of_its_parts(quantize, kind):
+    weight = normal(1000, 192)
+    parts = [quantize(weight[start:stop]) for start, stop in ((0, 7), (7, 640), (640, 1000))]
+    for whole, stacked in zip(quantize(weight), kind.cat(parts), strict=True):
+        assert torch.equal(whole, stacked)
 
 
 @pytest.mark.parametrize(("bits", "error"), [("int8", 0.011), ("int4", 0.08)])
@@ -91,6 +123,13 @@ def test_without_kernels_the_result_is_the_same_except_for_rounding(bits, withou
 def test_matrices_of_other_shapes_stay_exact_in_four_bits(shape):
     weight, x = normal(*shape).bfloat16().float(), normal(3, shape[1], seed=1)
     assert torch.equal(int4_linear(weight)(x), Linear(weight)(x))
+
+
+@pytest.mark.parametrize("outputs", [16, 64, 1008])
+def test_four_bits_are_packed_in_blocks_as_at_once(outputs):
+    codes = quantize_groups(normal(outputs, 96)).codes
+    at_once = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int().add(8), 1)
+    assert torch.equal(quantized_linear._pack_int4(codes), at_once)
 
 
 @pytest.mark.parametrize("runs", [quantized_linear.int8_runs, quantized_linear.int4_runs])

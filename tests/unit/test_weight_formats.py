@@ -1,4 +1,4 @@
-"""Talkers with quantized weights: the same codes in any batch, and the choice of a format at startup."""
+"""Talkers with quantized weights: the same codes in any batch, and formats that cannot run."""
 
 import random
 from dataclasses import replace
@@ -6,23 +6,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.checkpoint.architecture import Transformer
 from engine.config import EngineConfig, TalkerConfig
 from engine.errors import SetupError
 from engine.protocol.request import SamplingParams, SpeechRequest
 from engine.talker import loading
 from engine.talker.loading import warm_up
-from engine.talker.native import weight_formats
-from engine.talker.native.frame_cost import FrameShape, frame_seconds
-from engine.talker.native.weight_formats import choose_format, measure_formats
+from engine.talker.native.weight_formats import configured_format
 from engine.talker.requests import resolve
 from tests.support.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
 
 REQUESTS = 5
 CPU = torch.device("cpu")
 AUTO = EngineConfig(model="")
-LAYERS = Transformer(hidden=64, intermediate=96, layers=2, heads=2, kv_heads=1, head_dim=32, rope_theta=1e6, eps=1e-6)
-SHAPE = FrameShape(LAYERS, LAYERS, vocab=32)
 
 
 @pytest.fixture(scope="module", params=["int8", "int4"])
@@ -64,55 +59,24 @@ def first_logits(checkpoint, weights):
     return recorded[0]
 
 
-@pytest.fixture
-def frame_ms(monkeypatch):
-    """Milliseconds per frame that the measurement finds, by format. Every format has kernels."""
-    times = {}
-    monkeypatch.setattr(weight_formats, "frame_seconds", lambda shape, name: times[name] / 1000)
-    monkeypatch.setattr(weight_formats, "int8_runs", lambda: True)
-    monkeypatch.setattr(weight_formats, "int4_runs", lambda: True)
-    return times
-
-
-@pytest.mark.parametrize(
-    ("exact", "int8", "int4", "selected"),
-    [(70, 40, 30, "exact"), (75, 40, 30, "int8"), (115, 75, 50, "int4"), (300, 150, 200, "int8")],
-)
-def test_auto_is_the_most_accurate_format_that_holds_real_time(exact, int8, int4, selected, frame_ms, opened, caplog):
-    frame_ms.update(exact=exact, int8=int8, int4=int4)
-    shape = opened["0b6-custom_voice"].model.talker
-    with caplog.at_level("INFO"):
-        assert choose_format(AUTO, shape, CPU) == selected
-    assert f"auto selects {selected}" in caplog.text
-    assert f"exact {exact} ms" in caplog.text
-
-
-def test_formats_without_kernels_are_not_selected(frame_ms, monkeypatch):
-    frame_ms.update(exact=300)
-    monkeypatch.setattr(weight_formats, "int8_runs", lambda: False)
-    monkeypatch.setattr(weight_formats, "int4_runs", lambda: False)
-    assert measure_formats(SHAPE, every=True).frame_ms == {"exact": 300}
-
-
 @pytest.mark.parametrize("weights", ["exact", "int8", "int4"])
-def test_a_configured_format_is_not_measured(weights, frame_ms, opened):
+def test_a_configured_format_is_used(weights):
     config = EngineConfig(model="", talker=TalkerConfig(weights=weights))
-    assert choose_format(config, opened["0b6-custom_voice"].model.talker, CPU) == weights
+    assert configured_format(config, CPU) == weights
 
 
-def test_quantized_weights_are_refused_on_a_gpu_and_in_bfloat16(opened):
-    shape = opened["0b6-custom_voice"].model.talker
+def test_auto_is_measured_on_a_cpu_only():
+    assert configured_format(AUTO, CPU) is None
+    assert configured_format(AUTO, torch.device("cuda")) == "exact"
+    assert configured_format(AUTO.model_copy(update={"dtype": "bfloat16"}), CPU) == "exact"
+
+
+def test_quantized_weights_are_refused_on_a_gpu_and_in_bfloat16():
     config = EngineConfig(model="", talker=TalkerConfig(weights="int4"))
     with pytest.raises(SetupError, match=r"talker.weights: int4 needs a CPU.*device is cuda.*auto or exact"):
-        choose_format(config, shape, torch.device("cuda"))
+        configured_format(config, torch.device("cuda"))
     with pytest.raises(SetupError, match=r"engine.dtype is bfloat16"):
-        choose_format(config.model_copy(update={"dtype": "bfloat16"}), shape, CPU)
-    assert choose_format(AUTO, shape, torch.device("cuda")) == "exact"
-
-
-@pytest.mark.parametrize("weights", ["exact", "int8", "int4"])
-def test_every_format_is_measured(weights):
-    assert 0 < frame_seconds(SHAPE, weights) < 1
+        configured_format(config.model_copy(update={"dtype": "bfloat16"}), CPU)
 
 
 def test_the_expected_real_time_factor_is_that_of_the_fastest_step_with_a_frame(monkeypatch, opened):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
 from types import MappingProxyType
 
@@ -13,11 +12,12 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
+from engine.device.timing import fastest_call
 from engine.kernels.linear import Linear, LinearLayer
-from engine.kernels.quantization import GROUP, GroupCodes, RowCodes
-from engine.kernels.quantized_linear import Int4Linear, Int8Linear, supports_int4
+from engine.kernels.quantization import GROUP, GroupCodes, RowCodes, supports_int4
+from engine.kernels.quantized_linear import Int4Linear, Int8Linear
 from engine.models.code_predictor import FrameCache
-from engine.models.qwen3 import MakeLinear, Qwen3Stack
+from engine.models.qwen3 import MakeLinear, Qwen3Stack, exact_linear
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 
@@ -47,37 +47,52 @@ class FrameShape:
 
 
 @torch.inference_mode()
-def frame_seconds(shape: FrameShape, name: WeightFormat) -> float:
-    """Return the time that talker and code predictor take for a frame of one utterance, without sampling.
+def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
+    """Return the milliseconds that talker and code predictor take for a frame of one utterance, without sampling.
 
     Runs layers of the model's shape with weights of zero. The values of weights have no influence on the time.
     """
     # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
     steps = CODEBOOKS - 1
-    predictor = _stack_seconds(shape.predictor, name) + _head_seconds(shape.predictor.hidden, shape.vocab)
-    return _stack_seconds(shape.talker, name) + steps * predictor
+    head = _head_seconds(shape.predictor.hidden, shape.vocab, threads)
+    predictor = _stack_seconds(shape.predictor, name, threads) + head
+    return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
 
 
 @cache
-def _head_seconds(hidden: int, vocab: int) -> float:
+def _head_seconds(hidden: int, vocab: int, threads: int) -> float:
     heads = [Linear(torch.zeros(vocab, hidden)) for _ in range(CODEBOOKS - 1)]
     x = torch.ones(1, hidden)
-    return _fastest(lambda: [head(x) for head in heads]) / len(heads)
+    return fastest_call(lambda: [head(x) for head in heads], _SECONDS, threads) / len(heads)
+
+
+def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
+    """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
+    layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape).values()) * _BYTES[name]
+    layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
+    return _layers_seconds(replace(shape, layers=layers), name, threads) * shape.layers / layers
 
 
 @cache
-def _stack_seconds(shape: Transformer, name: WeightFormat) -> float:
-    """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
+def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
+    return fastest_call(_layers(shape, name), _SECONDS, threads)
+
+
+def forget_layers() -> None:
+    """Free the memory that the measurement has used."""
+    _layers.cache_clear()
+
+
+@lru_cache(maxsize=2)
+def _layers(shape: Transformer, name: WeightFormat) -> Callable[[], Tensor]:
+    """Return a call that runs one position through all layers."""
     tensors = _zero_layer(shape)
-    layer_bytes = sum(tensor.numel() for tensor in tensors.values()) * _BYTES[name]
-    layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
-    measured = replace(shape, layers=layers)
-    names = {f"layers.{index}.{part}": tensor for index in range(layers) for part, tensor in tensors.items()}
+    names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}
     weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
-    stack = Qwen3Stack(weights, measured, 2, _ZERO_LINEARS[name])
-    attention = FrameCache(measured, 1, 2, _CPU, torch.float32).single(1, 1)
+    stack = Qwen3Stack(weights, shape, 2, _ZERO_LINEARS[name])
+    attention = FrameCache(shape, 1, 2, _CPU, torch.float32).single(1, 1)
     x = torch.ones(1, shape.hidden)
-    return _fastest(lambda: stack(x, slice(1, 2), attention)) * shape.layers / layers
+    return lambda: stack(x, slice(1, 2), attention)
 
 
 def _zero_layer(shape: Transformer) -> dict[str, Tensor]:
@@ -99,30 +114,26 @@ def _zero_layer(shape: Transformer) -> dict[str, Tensor]:
     return {f"{name}.weight": torch.zeros(size) for name, size in sizes.items()}
 
 
-def _zero_int8(weight: Tensor) -> LinearLayer:
-    return Int8Linear(RowCodes(torch.zeros(weight.shape, dtype=torch.int8), torch.ones(len(weight))))
+def _zero_int8(weights: Weights, names: Sequence[str]) -> LinearLayer:
+    outputs, inputs = _size(weights, names)
+    return Int8Linear(RowCodes(torch.zeros((outputs, inputs), dtype=torch.int8), torch.ones(outputs)))
 
 
-def _zero_int4(weight: Tensor) -> LinearLayer:
-    if not supports_int4(weight):
-        return Linear(weight)
-    scales = torch.ones(len(weight), weight.shape[1] // GROUP, dtype=torch.bfloat16)
-    return Int4Linear(GroupCodes(torch.zeros(weight.shape, dtype=torch.int8), scales, torch.zeros_like(scales)))
+def _zero_int4(weights: Weights, names: Sequence[str]) -> LinearLayer:
+    outputs, inputs = _size(weights, names)
+    if not supports_int4((outputs, inputs)):
+        return exact_linear(weights, names)
+    scales = torch.ones(outputs, inputs // GROUP, dtype=torch.bfloat16)
+    return Int4Linear(GroupCodes(torch.zeros((outputs, inputs), dtype=torch.int8), scales, torch.zeros_like(scales)))
+
+
+def _size(weights: Weights, names: Sequence[str]) -> tuple[int, int]:
+    """Return the outputs and inputs of the product with the rows of several matrices."""
+    matrices = [weights[f"{name}.weight"] for name in names]
+    return sum(map(len, matrices)), matrices[0].shape[1]
 
 
 _ZERO_LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
-    {"exact": Linear, "int8": _zero_int8, "int4": _zero_int4}
+    {"exact": exact_linear, "int8": _zero_int8, "int4": _zero_int4}
 )
 """Makes products with zeros, without the time that quantization takes."""
-
-
-def _fastest(call: Callable[[], object]) -> float:
-    """Return the shortest time of a call in this thread, without the time in which other processes had its core."""
-    call()
-    shortest, total = float("inf"), 0.0
-    while total < _SECONDS:
-        began = time.thread_time()
-        call()
-        seconds = time.thread_time() - began
-        shortest, total = min(shortest, seconds), total + seconds
-    return shortest

@@ -1,0 +1,107 @@
+"""Measures the time and the error of Code2Wav with bfloat16 convolutions, beside float32.
+
+    python -m benchmarks.cpu.code2wav_precision FOLDER [--threads 1 2]
+
+The talker speaks some sentences, and both decoders decode their codes. Prints the signal-to-noise ratio of bfloat16 in
+dB, its largest error (full scale is 1), and the milliseconds per frame of both, measured in turn, for chunks of 13
+frames and of one frame (best of ``--rounds``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.checkpoint.folder import Checkpoint, open_checkpoint
+from engine.code2wav.cpu import StreamDecoder
+from engine.config import EngineConfig, TalkerConfig
+from engine.models.code2wav import Code2WavModel
+from engine.prompt.builder import build_prompt
+from engine.protocol.request import SamplingParams, SpeechRequest
+from engine.talker.loading import load_native_talker
+from engine.talker.requests import resolve
+from server.bench.workload import SENTENCES
+
+CHUNKS = (13, 1)
+DTYPES = (torch.float32, torch.bfloat16)
+CPU = torch.device("cpu")
+
+
+def spoken_codes(checkpoint: Checkpoint, sentences: int, frames: int) -> list[NDArray[np.int16]]:
+    """Return the codes [frames, 16] of sentences, sampled from the talker."""
+    config = EngineConfig(model=str(checkpoint.folder), device="cpu", talker=TalkerConfig(slots=1))
+    talker = load_native_talker(checkpoint, config, CPU)
+    speaker = next(iter(checkpoint.model.talker.speakers))
+    spoken = []
+    for seed, text in enumerate(SENTENCES[:sentences]):
+        request = SpeechRequest(text, speaker=speaker, sampling=SamplingParams(seed=seed, max_new_tokens=frames + 1))
+        prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer)
+        talker.admit(0, prompt, resolve(request.sampling, checkpoint.generation))
+        codes = []
+        while talker.runnable(()):
+            codes += [output.codes for output in talker.step(()) if output.codes is not None]
+        spoken.append(np.stack(codes))
+    return spoken
+
+
+def decode(decoder: StreamDecoder, codes: NDArray[np.int16], chunk: int) -> tuple[NDArray[np.float32], list[float]]:
+    """Return the samples of codes [frames, 16], and the CPU seconds of each complete chunk."""
+    row = decoder.begin(None)
+    samples, seconds = [], []
+    for start in range(0, len(codes), chunk):
+        piece = codes[None, start : start + chunk]
+        began = time.thread_time()
+        samples.append(decoder.decode([row], piece)[0])
+        if piece.shape[1] == chunk:
+            seconds.append(time.thread_time() - began)
+    decoder.end(row)
+    return np.concatenate(samples), seconds
+
+
+def main() -> None:
+    """Print the error, then the times."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a checkpoint with named voices")
+    parser.add_argument("--sentences", type=int, default=3)
+    parser.add_argument("--frames", type=int, default=39, help="maximum frames of a sentence")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads[0])
+    checkpoint = open_checkpoint(str(args.folder))
+    spoken = spoken_codes(checkpoint, args.sentences, args.frames)
+    architecture = checkpoint.codec.decoder
+    decoders = {}
+    for dtype in DTYPES:
+        with torch.inference_mode():
+            model = Code2WavModel(
+                checkpoint.codec_tensors("decoder."), architecture, device=CPU, dtype=dtype, release=True
+            )
+        decoders[dtype] = StreamDecoder(model, 1)
+    exact, rounded = (
+        np.concatenate([decode(decoder, codes, CHUNKS[0])[0] for codes in spoken]) for decoder in decoders.values()
+    )
+    error = rounded - exact
+    print(
+        f"bfloat16: signal-to-noise ratio {20 * np.log10(exact.std() / error.std()):.1f} dB, largest error "
+        f"{np.abs(error).max():.4f}, largest sample {np.abs(exact).max():.2f}, {len(exact) / 24_000:.1f} s"
+    )
+    for threads in args.threads:
+        torch.set_num_threads(threads)
+        for chunk in CHUNKS:
+            best = dict.fromkeys(DTYPES, float("inf"))
+            for _ in range(args.rounds):
+                for dtype, decoder in decoders.items():
+                    seconds = min(min(decode(decoder, codes, chunk)[1], default=float("inf")) for codes in spoken)
+                    best[dtype] = min(best[dtype], 1000 * seconds / chunk)
+            times = ", ".join(f"{str(dtype).removeprefix('torch.')} {ms:.1f} ms" for dtype, ms in best.items())
+            print(f"{threads} threads, chunks of {chunk}, per frame: {times}")
+
+
+if __name__ == "__main__":
+    main()

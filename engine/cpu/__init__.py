@@ -1,0 +1,1 @@
+"""The choice of weights, precision and threads on a CPU."""

@@ -1,0 +1,32 @@
+"""A thread in which both stages compute in turn, on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+import torch
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class ComputeThread:
+    """Runs one call at a time, in the order in which the calls were made.
+
+    OpenMP keeps a team of threads for each thread that computes. Two teams on the same cores wait for each other, so
+    all calls run in one thread. threads: size of its team.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._executor = ThreadPoolExecutor(1, "compute", initializer=_set_threads, initargs=(threads,))
+
+    def run(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run ``call`` in the thread, wait, and return its result. Raises its exception."""
+        return self._executor.submit(call, *args, **kwargs).result()
+
+
+def _set_threads(threads: int) -> None:
+    torch.get_num_threads()  # the first call in a thread takes the number that another thread has set last
+    torch.set_num_threads(threads)

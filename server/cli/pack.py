@@ -1,0 +1,28 @@
+"""The ``sonant pack`` command: writes a checkpoint with quantized weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from server.cli.console import plain_errors
+
+
+def pack(
+    checkpoint: Annotated[str, typer.Argument(help="Checkpoint folder, or repository name on the Hugging Face hub.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write, which must not exist or be empty.")],
+    weights: Annotated[
+        Literal["int8", "int4"], typer.Option(help="Format of the weights, as in engine.talker.weights.")
+    ] = "int4",
+) -> None:
+    """Write a checkpoint with quantized weights, which loads faster on a CPU, with less memory."""
+    # Packing needs torch, which this process never imports. The child has its own session: Ctrl-C reaches only this
+    # process, which then kills the child.
+    command = [sys.executable, "-m", "engine.pack", checkpoint, str(out), "--weights", weights]
+    with plain_errors("sonant pack"):
+        done = subprocess.run(command, check=False, start_new_session=True)
+    raise typer.Exit(done.returncode)
