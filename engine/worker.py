@@ -19,7 +19,6 @@ from engine.cloning.worker import CloningWorker
 from engine.code2wav import launch
 from engine.config import EngineConfig
 from engine.cpu.plan import choose_plan
-from engine.device.compute_thread import ComputeThread
 from engine.device.memory import GpuMemory, out_of_memory
 from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
@@ -30,7 +29,6 @@ from engine.system.process import freeze_gc, prepare_process, release_free_memor
 from engine.talker.loading import import_ahead, load_talker, warm_up
 from engine.talker.native.weight_formats import configured_format
 from engine.talker.requests import RequestReader, resolve
-from engine.talker.shared import SharedTalker
 from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
@@ -61,18 +59,18 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         return_freed_memory()
         device = choose_device(config)
         checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
-        config, compute = _choose_threads_and_formats(checkpoint, config, device)
+        config = _choose_formats(checkpoint, config, device)
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
             import_ahead(config, device)  # concurrent imports could see partially initialized modules
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
-        join_code2wav = launch.start(config, code2wav_side, audio, compute)
+        join_code2wav = launch.start(config, code2wav_side, audio)
         if not in_thread:
             import_ahead(config, device)
         if memory is not None:
             _load_code2wav_first(memory, frames, wakeup)
-        stage, info = _load(checkpoint, config, device, memory, compute, requests, frames, wakeup)
+        stage, info = _load(checkpoint, config, device, memory, requests, frames, wakeup)
         if memory is None:
             launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
     except EngineError as error:
@@ -96,20 +94,17 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
             join_code2wav()
 
 
-def _choose_threads_and_formats(
-    checkpoint: Checkpoint, config: EngineConfig, device: torch.device
-) -> tuple[EngineConfig, ComputeThread | None]:
-    """Return the configuration with what ``auto`` stands for on a CPU, and the thread that both stages compute in.
+def _choose_formats(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineConfig:
+    """Return the configuration with what ``auto`` stands for on a CPU.
 
     Raises SetupError if the configured format of the weights does not run.
     """
     if device.type != "cpu":
         packing = checkpoint.model.packing
         configured_format(config, device, None if packing is None else packing.weights)
-        return config, None
+        return config
     prepare_torch(config)
-    plan = choose_plan(config, checkpoint.model, checkpoint.codec.decoder)
-    return plan.applied_to(config), ComputeThread(plan.threads) if plan.shared else None
+    return choose_plan(config, checkpoint.model, checkpoint.codec.decoder).applied_to(config)
 
 
 def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:
@@ -134,7 +129,6 @@ def _load(
     config: EngineConfig,
     device: torch.device,
     memory: GpuMemory | None,
-    compute: ComputeThread | None,
     requests: Endpoint,
     frames: Endpoint,
     wakeup: Wakeup,
@@ -146,11 +140,7 @@ def _load(
     talker = load_talker(checkpoint, config, device, memory)
     checkpoint.verify()
     defaults, pad = resolve(SamplingParams(), checkpoint.generation), checkpoint.model.text_ids.tts_pad
-    if compute is None:
-        factor = warm_up(talker, text_pad=pad, sampling=defaults)
-    else:
-        factor = compute.run(warm_up, talker, text_pad=pad, sampling=defaults)
-        talker = SharedTalker(talker, compute)
+    factor = warm_up(talker, text_pad=pad, sampling=defaults)
     if memory is not None:
         memory.log_usage()
     voice_encoder = CloningWorker(encoder, requests)

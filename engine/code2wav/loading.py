@@ -23,9 +23,7 @@ from engine.code2wav.cpu import StreamDecoder
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.precision import choose_dtype
 from engine.code2wav.schedule import batch_limit, urgent_shapes
-from engine.code2wav.shared import SharedDecoder
 from engine.config import Code2WavConfig, EngineConfig
-from engine.device.compute_thread import ComputeThread
 from engine.device.selection import choose_device, prepare_torch
 from engine.device.streams import CudaStream
 from engine.errors import SetupError
@@ -161,10 +159,9 @@ def _fallback_reason(device: torch.device, decoder: DecoderArchitecture) -> str 
     return None
 
 
-def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> Decoder:
+def load_decoder(config: EngineConfig) -> Decoder:
     """Load and warm up the decoder of the configured checkpoint. Raises CheckpointError.
 
-    compute: on a CPU, the thread to compute in.
     Falls back to plain PyTorch when the kernels cannot be compiled or captured, and logs the reason.
     """
     prepare_torch(config)
@@ -180,12 +177,10 @@ def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> 
         torch.cuda.empty_cache()
     if device.type == "cuda":
         _log.info("Code2Wav runs in plain torch: %s", backend.fallback_reason)
-    return _load_plain(checkpoint, device, config, compute)
+    return _load_plain(checkpoint, device, config)
 
 
-def _load_plain(
-    checkpoint: Checkpoint, device: torch.device, config: EngineConfig, compute: ComputeThread | None
-) -> Decoder:
+def _load_plain(checkpoint: Checkpoint, device: torch.device, config: EngineConfig) -> StreamDecoder:
     architecture = checkpoint.codec.decoder
     dtype = choose_dtype(config.code2wav, architecture, device)
     tensors = checkpoint.codec_tensors("decoder.")
@@ -193,11 +188,7 @@ def _load_plain(
     streams = config.code2wav_streams
     decoder = StreamDecoder(model, streams)
     max_batch_frames = batch_limit(config.code2wav, padded=False)
-    shapes = urgent_shapes(streams, config.code2wav.max_chunk_frames, max_batch_frames)
-    if compute is not None:
-        compute.run(decoder.warm_up, shapes)
-        return SharedDecoder(decoder, compute)
-    decoder.warm_up(shapes)
+    decoder.warm_up(urgent_shapes(streams, config.code2wav.max_chunk_frames, max_batch_frames))
     return decoder
 
 

@@ -1,8 +1,4 @@
-"""Chooses on a CPU, by measurement, the weight format, the precision of Code2Wav, and how the stages share the cores.
-
-There are two ways to share them. Side by side, each stage has half of them. In turn, each has all of them, one after
-the other, in one ComputeThread. A product that reads its weights from memory gains from more threads only if one thread
-does not use the whole bandwidth. So which way is faster depends on the format and on the machine.
+"""Chooses on a CPU, by measurement, the weight format and the precision of Code2Wav. Each stage has half of the cores.
 
 Measures layers of the model's shape, with weights of zero, before anything else is loaded.
 """
@@ -26,10 +22,6 @@ from engine.talker.native.weight_formats import configured_format
 
 _REAL_TIME = 0.9
 """Maximum real-time factor with which a format holds real time. The rest is for the HTTP process."""
-_AMPLE = 0.25
-"""With this real-time factor side by side, taking turns is not measured: the stages serve several utterances."""
-_GAIN = 0.9
-"""The stages take turns if a frame then takes at most this share of the time."""
 _CPU = torch.device("cpu")
 _log = logging.getLogger(__name__)
 
@@ -38,21 +30,19 @@ _log = logging.getLogger(__name__)
 class CpuPlan:
     """How the engine uses a CPU.
 
-    weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. shared: whether the
-    stages take turns. measured: milliseconds per frame of the formats that were measured, with the better way.
+    weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. measured: milliseconds
+    per frame of the formats that were measured.
     """
 
     weights: WeightFormat
     dtype: torch.dtype
     threads: int
-    shared: bool
     measured: Mapping[WeightFormat, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.measured.items())
-        way = "in turn" if self.shared else "side by side"
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
-        return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
+        return f"{times} per frame of {FRAME_MS:.0f} ms, with {threads} for each stage"
 
     def applied_to(self, config: EngineConfig) -> EngineConfig:
         """Return the configuration with the choices of the plan."""
@@ -62,8 +52,7 @@ class CpuPlan:
             code2wav = code2wav.model_copy(update={"dtype": precision})
         return config.model_copy(
             update={
-                # In turn, only the compute thread may have a team of threads.
-                "threads": 1 if self.shared else self.threads,
+                "threads": self.threads,
                 "talker": config.talker.model_copy(update={"weights": self.weights}),
                 "code2wav": code2wav,
             }
@@ -78,15 +67,12 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     packed = None if model.packing is None else model.packing.weights
     configured = configured_format(config, _CPU, packed)
     dtype = choose_dtype(config.code2wav, decoder, _CPU)
-    shared = config.threads is None and config.code2wav.placement == "thread"
-    threads = thread_counts(config.threads, shared=shared)
-    if configured is not None and (len(threads) == 1 or config.dtype == "bfloat16"):
-        return CpuPlan(configured, dtype, threads[0], shared=False)
-    formats = runnable_formats() if configured is None else [configured]
-    plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
+    threads = stage_threads(config.threads)
+    if configured is not None:
+        return CpuPlan(configured, dtype, threads)
+    plan = measure(FrameShape.of(model.talker), decoder, dtype, runnable_formats(), threads)
     _log.info(
-        "talker.weights: %s %s; %s. Set engine.talker.weights to exact, int8 or int4, or engine.threads, to force one",
-        "auto selects" if configured is None else "is",
+        "talker.weights: auto selects %s; %s. Set engine.talker.weights to exact, int8 or int4 to force one",
         plan.weights,
         plan,
     )
@@ -104,7 +90,7 @@ def measure(
     decoder: DecoderArchitecture,
     dtype: torch.dtype,
     formats: list[WeightFormat],
-    threads: list[int],
+    threads: int,
     *,
     every: bool = False,
 ) -> CpuPlan:
@@ -115,38 +101,21 @@ def measure(
         decoder: Code2Wav.
         dtype: of Code2Wav's wide convolutions.
         formats: to measure, in this order.
-        threads: of each stage side by side; then, if they may take turns, in turn.
+        threads: of each stage.
         every: measure all formats.
     """
-    plans: dict[WeightFormat, CpuPlan] = {}
+    code2wav = code2wav_ms(decoder, dtype, threads)
+    measured: dict[WeightFormat, float] = {}
     for name in formats:
-        plans[name] = _measure_format(shape, decoder, dtype, name, threads)
-        if not every and _factor(plans[name]) <= _REAL_TIME:
+        measured[name] = max(frame_ms(shape, name, threads), code2wav)
+        if not every and measured[name] <= _REAL_TIME * FRAME_MS:
             break
     forget_layers()
-    measured = {name: plan.measured[name] for name, plan in plans.items()}
-    in_real_time = [name for name, plan in plans.items() if _factor(plan) <= _REAL_TIME]
+    in_real_time = [name for name, ms in measured.items() if ms <= _REAL_TIME * FRAME_MS]
     selected = in_real_time[0] if in_real_time else min(measured, key=lambda name: measured[name])
-    return CpuPlan(selected, dtype, plans[selected].threads, plans[selected].shared, measured)
+    return CpuPlan(selected, dtype, threads, measured)
 
 
-def _measure_format(
-    shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: list[int]
-) -> CpuPlan:
-    aside = max(frame_ms(shape, name, threads[0]), code2wav_ms(decoder, dtype, threads[0]))
-    if len(threads) > 1 and aside > _AMPLE * FRAME_MS:
-        in_turn = frame_ms(shape, name, threads[1]) + code2wav_ms(decoder, dtype, threads[1])
-        if in_turn <= _GAIN * aside:
-            return CpuPlan(name, dtype, threads[1], shared=True, measured={name: in_turn})
-    return CpuPlan(name, dtype, threads[0], shared=False, measured={name: aside})
-
-
-def _factor(plan: CpuPlan) -> float:
-    return plan.measured[plan.weights] / FRAME_MS
-
-
-def thread_counts(configured: int | None, *, shared: bool) -> list[int]:
-    """Return the threads of each stage side by side and, if they may take turns, in turn."""
-    cores = available_cores()
-    aside = configured or max(1, cores // 2)
-    return [aside, cores] if shared and cores > aside else [aside]
+def stage_threads(configured: int | None) -> int:
+    """Return the threads of each stage: as configured, or half of the cores."""
+    return configured or max(1, available_cores() // 2)
