@@ -93,8 +93,6 @@ def main() -> None:
                     with running_server(config, log) as (address, seconds):
                         server = processes(supervisor_process().pid)
                         report(name, server, address, seconds, args.requests, args.frames)
-                    for line in re.findall(r"both stages run .* each", log.read_text()):
-                        print(f"  {line}", flush=True)
 
 
 if __name__ == "__main__":
