@@ -12,6 +12,7 @@ from engine.transfer.records import (
     Record,
     StreamError,
     TransferError,
+    rows_of,
 )
 from engine.transfer.wakeup import Wakeup
 
@@ -29,5 +30,6 @@ __all__ = [
     "TransferError",
     "Wakeup",
     "pair",
+    "rows_of",
     "spawn",
 ]
