@@ -156,7 +156,7 @@ class TalkerStage:
             return
         self._failed_steps = 0
         self._steps += 1
-        self._step_rows += len(output.streams) + len(output.finished)
+        self._step_rows += len(output.streams)
         self._emit(output)
 
     def _emit(self, output: StepOutput) -> None:

@@ -28,7 +28,7 @@ class _Incoming:
 class OutgoingStreams:
     """The streams that this side produces."""
 
-    def __init__(self, window: int, reserve: int) -> None:
+    def __init__(self, window: int, reserve: int = 0) -> None:
         """window: units that a stream may be ahead of its consumer. reserve: see ``without_credit``."""
         self._window, self._reserve = window, reserve
         self._streams: dict[int, _Outgoing] = {}
