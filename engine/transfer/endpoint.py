@@ -237,30 +237,25 @@ class Endpoint:
 
         Raises like ``release``, after it has released all the other items.
         """
-        records: list[Record] = []
-        failure: StreamError | None = None
         with self._lock:
             if not self.alive:
                 return
+            released, failure = self._release(data)
             now = time.monotonic()
-            for stream, units in data:
-                try:
-                    if self._incoming.release(stream, units):
-                        records.append(Record(stream, Kind.CREDIT, 0, units, now, b""))
-                except StreamError as error:
-                    failure = error
-            self._channel.send(records)
+            self._channel.send([Record(stream, Kind.CREDIT, 0, units, now, b"") for stream, units in released])
         if failure is not None:
             raise failure
 
     def release_each(self, streams: Iterable[int], units: int) -> None:
-        """Release ``units`` of each of ``streams``, as one record. Raises like ``release``, and then sends nothing."""
+        """Release the same ``units`` of each of ``streams``, as one record. Raises like ``release_all``."""
         with self._lock:
             if not self.alive:
                 return
-            released = [stream for stream in streams if self._incoming.release(stream, units)]
+            released, failure = self._release((stream, units) for stream in streams)
             if released:
-                self._send_one(0, Kind.CREDITS, 0, units, pack_streams(released))
+                self._send_one(0, Kind.CREDITS, 0, units, pack_streams([stream for stream, _ in released]))
+        if failure is not None:
+            raise failure
 
     def pending(self) -> bool:
         """Return whether ``receive`` has something to return, or credit has arrived since its last call."""
@@ -296,6 +291,18 @@ class Endpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _release(self, data: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, int]], StreamError | None]:
+        """Release each (stream, units). Return those to send credit for, and the last error."""
+        released: list[tuple[int, int]] = []
+        failure: StreamError | None = None
+        for stream, units in data:
+            try:
+                if self._incoming.release(stream, units):
+                    released.append((stream, units))
+            except StreamError as error:
+                failure = error
+        return released, failure
 
     def _wait_for_room(self, size: int) -> None:
         """Wait until nothing is queued; with a backlog, only check that ``size`` more bytes may be queued."""
