@@ -6,9 +6,9 @@ FOLDER is a checkpoint with named voices (``benchmarks.lib.fullsize``). Without 
 ``tests/vllm`` do, and runs the talker on the CPU with a small random checkpoint (``benchmarks.lib.checkpoints``).
 
 No captured graph is replayed, and on a CPU the layers and the frame sampler return zeros, so the figures contain no
-work of the models. Steps run in the talker's stage with a real link to a reader in another thread, which returns credit after
-every fourth frame. Prints for each number of utterances (rows) the median time of a step in which all of them decode,
-in microseconds, and its parts:
+work of the models. Steps run in the talker's stage with a real link to a reader in another thread, which returns
+credit after every fourth frame. Prints for each number of utterances (rows) the median time of a step in which all of
+them decode, in microseconds, and its parts:
 
 - schedule: select the rows and allocate cache blocks;
 - inputs: fill the buffers that the graphs read, and upload the rest;
