@@ -83,6 +83,12 @@ PARTS = {
     "serve-other-gpu": Part(
         f"{_SERVE} --model {{named}} {_SOME_LOADS}", 300, _PROCESS | {"SONANT_ENGINE__CODE2WAV__GPU": "1"}, gpus=2
     ),
+    "engines": Part(
+        "benchmarks.http.engines --model {named} --rounds 6 --clients 8 --voice ryan --voice vivian --voice serena "
+        "--voice aiden --json {json}",
+        500,
+        gpus=2,
+    ),
     "tight": Part(
         f"{_SERVE} --model {{named}} --voice ryan -c 256 --all-answered", 300, {"SONANT_ENGINE__GPU_MEMORY_GIB": "24"}
     ),

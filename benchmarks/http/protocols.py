@@ -38,7 +38,7 @@ from server.bench.client import Client
 from server.bench.samples import Samples
 from server.bench.summary import Summary, measure
 from server.bench.trace import Trace
-from server.bench.workload import SENTENCES, Closed, Workload
+from server.bench.workload import SENTENCES, Closed, Workload, parse_frames
 
 _TIMEOUT_S = 120.0
 _RATE = 24_000
@@ -98,7 +98,7 @@ def infer_request(fields: dict[str, object]) -> pb.ModelInferRequest:
 async def compare(args: argparse.Namespace, http: str, grpc_address: str) -> None:
     """Run all loads over both protocols, and print a row for each."""
     key = os.environ.get("SONANT_API_KEY")
-    workload = Workload(SENTENCES, voices=args.voice, frames=args.frames)
+    workload = Workload(SENTENCES, voices=args.voice, frames=parse_frames(args.frames))
     loads = [Closed(at_once, max(args.requests, 2 * at_once)) for at_once in args.at_once]
     clients = {"HTTP": Client(http, key, timeout=_TIMEOUT_S, rate=_RATE, audible=_AUDIBLE)}
     await clients["HTTP"].reach()
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=10.0, help="duration of a step of the stand-ins")
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 8], help="numbers of concurrent requests")
     parser.add_argument("--requests", type=int, default=40, help="requests of each load, at least two per client")
-    parser.add_argument("--frames", type=int, help="length of each utterance in frames; default: the model decides")
+    parser.add_argument("--frames", help="length of each utterance in frames, or 'text'; default: the model decides")
     parser.add_argument("--voice", action="append", default=[], help="voice; may be repeated")
     args = parser.parse_args()
     if bool(args.server) != bool(args.grpc_server):

@@ -151,7 +151,7 @@ class EngineClient:
         if worker is not None:
             if not responsive:
                 worker.kill()
-            await asyncio.to_thread(worker.close)
+            await worker.close()
         await self._restarts.wait_closed()
 
     async def wait_ready(self, timeout: float | None = None) -> EngineInfo:
@@ -246,16 +246,9 @@ class EngineClient:
         return responses
 
     def _launch(self) -> None:
-        holder: list[EngineProcess] = []
-
-        def on_records(responses: list[Record], audio: list[Record]) -> None:
-            self._loop.call_soon_threadsafe(lambda: self._receive(holder[0], responses, audio))
-
-        def on_exit() -> None:
-            self._loop.call_soon_threadsafe(lambda: self._handle_exit(holder[0], "crashed"))
-
-        self._worker = worker = EngineProcess(self._config, on_records, on_exit)
-        holder.append(worker)
+        self._worker = worker = EngineProcess(
+            self._config, self._receive, lambda ended: self._handle_exit(ended, "crashed")
+        )
         if self._info is not None:
             self._load_timer = self._loop.call_later(self._config.load_seconds, self._kill_overdue_load, worker)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 
 from engine.client.credits import CreditBatch
 from engine.config import EngineConfig
 from engine.system.gpus import with_gpu
-from engine.transfer import Kind, Record, Side, Wakeup, pair, spawn
+from engine.transfer import Kind, LoopWakeup, Record, Side, pair, spawn
 
 AUDIO_WINDOW = 128
 """Credit of an audio stream, in frames: how far a client may be behind Code2Wav (10 s of audio)."""
@@ -29,25 +29,23 @@ _KILL_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-OnRecords = Callable[[list[Record], list[Record]], None]
-"""Called in the listener thread with new records of the request link and of the audio link."""
+OnRecords = Callable[["EngineProcess", list[Record], list[Record]], None]
+"""Called with new records of the request link and of the audio link."""
 
 
 class EngineProcess:
-    """Starts the engine process and receives its records in a thread until the process ends or is closed.
+    """Starts the engine process and receives its records in the event loop until the process ends or is closed.
 
     The worker exits when stage 2 exits, so the end of the request link means that the whole engine has ended. The
     reason for a failed start arrives before that. The worker has its own process group, so that a terminal's Ctrl-C
     only reaches its parent.
 
-    on_records: called with new records. on_exit: called exactly once, after the last record.
+    on_records: called with new records. on_exit: called once after the last record, unless ``close`` was called before.
     """
 
-    def __init__(self, config: EngineConfig, on_records: OnRecords, on_exit: Callable[[], None]) -> None:
+    def __init__(self, config: EngineConfig, on_records: OnRecords, on_exit: Callable[[EngineProcess], None]) -> None:
         self._on_records, self._on_exit = on_records, on_exit
-        self._wakeup = Wakeup()
-        self._closing = False
-        self._listener = threading.Thread(target=self._listen, name="engine-client", daemon=True)
+        self._wakeup = LoopWakeup(asyncio.get_running_loop(), self._receive, self._has_records)
         environment = _environment(config.gpu)
         (requests, worker_requests), (audio, worker_audio) = _links()
         sides = [worker_requests, worker_audio]
@@ -68,25 +66,22 @@ class EngineProcess:
                 audio.close()
                 raise
             undo.callback(self.requests.close)
+            undo.callback(self._wakeup.stop)
             self.audio = audio.attach(self._wakeup)
-            undo.callback(self.audio.close)
-            self.credits = CreditBatch(self.audio)
-            self._listener.start()
             undo.pop_all()
+        self.credits = CreditBatch(self.audio)
 
     def kill(self) -> None:
         """Kill the worker and the processes that it started, even if they are suspended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: zombies on macOS
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def close(self, timeout: float = _EXIT_TIMEOUT_S) -> None:
-        """Close the links and wait for the worker to exit. Kill what is left of it after ``timeout`` seconds.
+    async def close(self, timeout: float = _EXIT_TIMEOUT_S) -> None:
+        """Close the links and wait for the worker to exit. Kill what is left of it after ``timeout`` seconds."""
+        self._wakeup.stop()
+        await asyncio.to_thread(self._close, timeout)
 
-        Blocks, so call it in a thread.
-        """
-        self._closing = True
-        self._wakeup.notify()
-        self._listener.join()
+    def _close(self, timeout: float) -> None:
         self.requests.close()
         self.audio.close()
         try:
@@ -102,26 +97,24 @@ class EngineProcess:
         except subprocess.TimeoutExpired:
             _log.error("the engine process %d has not exited %g s after SIGKILL", self.process.pid, _KILL_TIMEOUT_S)
 
-    def _listen(self) -> None:
+    def _receive(self) -> None:
         try:
-            while self._wakeup.wait_for(self._has_records) and not self._closing:
-                responses, audio = self.requests.receive(), self._receive_audio()
-                if responses or audio:
-                    self._on_records(responses, audio)
-                if not self.requests.alive:
-                    return
+            responses, audio = self.requests.receive(), self._receive_audio()
+            if responses or audio:
+                self._on_records(self, responses, audio)
+            if self.requests.alive:
+                return
         except Exception:
             _log.exception("receiving records from the engine process failed")
-        finally:
-            self._on_exit()
+        self._wakeup.stop()
+        self._on_exit(self)
 
     def _receive_audio(self) -> list[Record]:
-        """Return new audio records, without OPEN records, which would wake the event loop for nothing."""
+        """Return new audio records, without OPEN records, which announce nothing."""
         return [record for record in self.audio.receive() if record.kind is not Kind.OPEN]
 
     def _has_records(self) -> bool:
-        dead = not self.requests.alive
-        return self._closing or dead or self.requests.pending() or self.audio.pending()
+        return not self.requests.alive or self.requests.pending() or self.audio.pending()
 
 
 def _links() -> tuple[tuple[Side, Side], tuple[Side, Side]]:

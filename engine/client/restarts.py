@@ -47,7 +47,7 @@ class EngineRestarts:
 
     def close_worker(self, worker: EngineProcess) -> None:
         """Free the resources of a lost process, in the background."""
-        self._closing = asyncio.get_running_loop().create_task(asyncio.to_thread(worker.close))
+        self._closing = asyncio.get_running_loop().create_task(worker.close())
 
     def replace(self, worker: EngineProcess, reason: Reason) -> None:
         """Close a lost process and start another one, in the background."""

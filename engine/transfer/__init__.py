@@ -2,6 +2,7 @@
 
 from engine.transfer.endpoint import Endpoint
 from engine.transfer.link import Side, pair, spawn
+from engine.transfer.loop_wakeup import LoopWakeup
 from engine.transfer.records import (
     CreditExceeded,
     Kind,
@@ -24,6 +25,7 @@ __all__ = [
     "LinkCorrupt",
     "LinkFull",
     "LinkStalled",
+    "LoopWakeup",
     "Record",
     "Side",
     "StreamError",

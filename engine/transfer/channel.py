@@ -48,7 +48,7 @@ class Channel:
         self._fragments: list[bytes] = []
         self._corrupt = False
         wakeup.attach(self._doorbell)
-        self._doorbell.listen(self._on_ring, self._on_hang_up)
+        wakeup.listen(self._doorbell, self._on_ring, self._on_hang_up)
 
     @property
     def backlog(self) -> int:

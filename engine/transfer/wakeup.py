@@ -40,6 +40,10 @@ class Wakeup:
         with self.condition:
             self._sources.remove(source)
 
+    def listen(self, doorbell: Doorbell, on_ring: Callable[[], None], on_hang_up: Callable[[], None]) -> None:
+        """Call ``on_ring`` at every ring of ``doorbell``, and ``on_hang_up`` when the peer is gone, in a new thread."""
+        doorbell.listen(on_ring, on_hang_up)
+
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """Sleep until ``predicate()`` holds or ``timeout`` seconds have passed; return whether it holds.
 
@@ -72,7 +76,7 @@ _ROOM: Final = CACHE_LINE // WORD
 
 
 class Doorbell:
-    """One side's doorbell. The caller must serialize calls to all methods except ``listen`` and ``close``."""
+    """One side's doorbell. Calls must be serialized, except those of ``listen``, ``clear_rings`` and ``close``."""
 
     def __init__(self, own: memoryview, peer: memoryview, connection: socket.socket) -> None:
         """own, peer: the signal words of each side. A side sets its own words, and the other side clears them."""
@@ -105,6 +109,19 @@ class Doorbell:
             target=self._listen, args=(on_ring, on_hang_up), name="link-listener", daemon=True
         )
         self._listener.start()
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable at a ring, and when the peer is gone."""
+        return self._connection.fileno()
+
+    def clear_rings(self) -> bool:
+        """Discard all rings that have arrived, without waiting. Return False when the peer is gone."""
+        try:
+            return bool(self._connection.recv(4096, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            return False
 
     def hang_up(self) -> None:
         """Shut the connection down, so that each side sees the other as gone."""

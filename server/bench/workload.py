@@ -107,6 +107,17 @@ class Workload:
         return self.texts[number % len(self.texts)]
 
 
+def parse_frames(text: str | None) -> int | Literal["text"] | None:
+    """Return the ``frames`` of a Workload for the value of a ``--frames`` option. Raises ValueError."""
+    if text is None:
+        return None
+    if text == "text":
+        return "text"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"--frames must be a positive integer or 'text', got '{text}'")
+    return int(text)
+
+
 def recording_url(source: str) -> str:
     """Return the URL of a recording for a request: a URL unchanged, a file as a ``data:`` URL. Raises OSError."""
     if source.startswith(("http://", "https://", "data:", "file:")):

@@ -9,7 +9,7 @@ import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,6 +25,7 @@ from server.bench.workload import (
     Workload,
     closed_load,
     open_load,
+    parse_frames,
     planned,
     read_texts,
     realtime_load,
@@ -120,7 +121,7 @@ def bench(
             read_texts(texts) if texts else SENTENCES,
             voice or (),
             {**{name: value for name, value in fields.items() if value is not None}, **_object(body)},
-            _frames(frames),
+            parse_frames(frames),
             frames_field,
             seed,
         )
@@ -193,16 +194,6 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise ValueError("--body must be a JSON object")
     return fields
-
-
-def _frames(text: str | None) -> int | Literal["text"] | None:
-    if text is None:
-        return None
-    if text == "text":
-        return "text"
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"--frames must be a positive integer or 'text', got '{text}'")
-    return int(text)
 
 
 def _allow_many_connections() -> None:

@@ -45,7 +45,7 @@ _TITLE = rf"(?<![\w.])(?P<word>{alternatives(TITLES)})\.{_NAME}|(?<![\w.])(?P<ba
 _TITLE_ALONE = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Prof)\.?(?=\s*[.,!?]?\s*$)"
 _TITLE_AND = r"(?<![\w.])(?P<word>Mr|Mrs|Ms|Dr|Messrs)\.?(?=[ ](?:and|&|or)[ ](?:Mr|Mrs|Ms|Dr|the|his|her)\b)"
 _NUMBERED = rf"(?<![\w.])(?P<word>{alternatives(NUMBERED)})\.[ ]?(?=\#?\d|[IVX]+\b)"
-_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=,|\s*$|[ ][a-z]))"
+_STREET = rf"(?<=[\w.])(?P<space>[ ])(?P<word>{alternatives(STREETS)})(?P<stop>\.|(?=[,;]|\s*$|[ ][a-z]))"
 _COMPANY = rf"(?<=[\w&])(?P<comma>,?[ ])(?P<word>{alternatives(COMPANIES)})(?P<stop>\.)"
 _COMPANY_BEFORE = r"(?<![\w.])(?P<word>Univ|Dept|Assn|Inst|Intl|Natl)\.(?=[ ])"
 _WEEKDAY = r"(?<![\w.])(?P<word>Mon|Tues?|Weds?|Thu(?:rs?)?|Fri|Sat|Sun)\."

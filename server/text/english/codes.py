@@ -43,6 +43,7 @@ _ISBN = r"(?<!\w)(?P<label>ISBN|ISSN|IBAN|EAN|UPC)(?:-1[03])?:?[ ](?P<code>[\dX\
 _IP = r"""
     (?<![\w.]) (?P<address>\d{1,3}(?:\.\d{1,3}){3}) (?:/(?P<mask>\d{1,2}))? (?::(?P<port>\d{1,5}))? (?!\w|\.\d)
 """
+_MAC = r"(?<![\w:-])[0-9A-Fa-f]{2}(?:(?P<mark>[:-])[0-9A-Fa-f]{2})(?:(?P=mark)[0-9A-Fa-f]{2}){4}(?![\w:-])"
 _MIXED = r"""
     (?<![\w.,$€£#@/'])
     (?=[A-Z0-9\-]{4,20}(?!\w)) (?=[A-Z\-]*\d) (?=[\d\-]*[A-Z])    # 4 to 20 characters with a digit and a capital
@@ -87,6 +88,10 @@ def _ip(match: re.Match[str]) -> str:
     return words + (f" colon {numbers.digits(match['port'])}" if match["port"] else "")
 
 
+def _mac(match: re.Match[str]) -> str:
+    return ", ".join(map(_each, re.split("[:-]", match[0])))
+
+
 def _mixed(match: re.Match[str]) -> str:
     """Return a code of capitals and digits character by character. Other text is unchanged, for later rules."""
     code = match[0]
@@ -103,6 +108,8 @@ def _each(group: str) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(_IP, _ip, "digit."),
+    rule(_MAC, _mac, (":", "-")),
+    rule(r"\bIPv(?P<version>[46])\b", lambda match: f"I P V {numbers.cardinal(int(match['version']))}", "IPv"),
     rule(_ISBN, _isbn, ("isbn", "issn", "iban", "ean", "upc")),
     rule(_LABELLED, _labelled, {label.split()[0] for label in _LABELS}),
     rule(_SECRET, lambda match: match["before"] + numbers.digits(match["digits"]), _SECRETS),

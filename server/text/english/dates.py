@@ -167,6 +167,11 @@ def _month_year(match: re.Match[str]) -> str:
     return f"{month_name(match['month'])} {_year(match['year'])}"
 
 
+def _day_range(match: re.Match[str]) -> str:
+    link = "and" if "/" in match[0] else "to"
+    return f"{day_name(match['start'])} {link} {day_name(match['end'])}"
+
+
 RULES: tuple[Rule, ...] = (
     rule(_FISCAL, _fiscal, "two digits"),
     rule(_SEPTEMBER_11, "nine eleven", "9/11"),
@@ -183,6 +188,6 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(_SLASHED, _slashed, "digit/"),
     rule(_DAY_BEFORE, lambda match: day_name(match["day"]), SHORT_DAYS),
-    rule(_DAY_RANGE, lambda match: f"{day_name(match['start'])} to {day_name(match['end'])}", SHORT_DAYS),
+    rule(_DAY_RANGE, _day_range, SHORT_DAYS),
     rule(_MONTH_RANGE, lambda match: f"{month_name(match['start'])} to {month_name(match['end'])}", MONTH_WORDS),
 )

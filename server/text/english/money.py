@@ -6,6 +6,7 @@ import re
 
 from server.text.english import numbers
 from server.text.english.rules import Rule, alternatives, rule
+from server.text.english.unit_words import RESOLUTIONS
 
 Coin = tuple[str, str, str, str]
 """Singular and plural of the unit and of its hundredth; the last two are "" for a currency without one."""
@@ -170,7 +171,7 @@ _AFTER = rf"""
     [ ]?(?P<code>[€£¥₹₩₽₺₪₫฿₱₴]|(?:{alternatives(code for code in _CODES if code.isupper())})(?!\w)|\$(?![\w$]))
 """
 _BEFORE = rf"(?<!\w)(?P<code>{alternatives(_CODES)})[ ]?(?P<sign>[-−])?(?P<number>{_NUMBER}){_SCALE}(?!\w)"
-_CENTS = rf"(?<![\w.,])(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))"
+_CENTS = rf"(?<![\w.,])(?!(?:{RESOLUTIONS})p)(?P<number>{_NUMBER})[ ]?(?P<coin>¢|(?<=\d)p(?!\w))(?P<per>/kWh\b)?"
 _CODE_NEEDS = ("capitals", "Rs", *tuple("€£¥₹₩₽₺₪₫฿₱₴$"))
 _ALONE = {"$": "dollar sign", "€": "euro sign", "£": "pound sign", "¥": "yen sign", "¢": "cent sign", "₹": "rupee sign"}
 
@@ -240,7 +241,7 @@ def _with_code(match: re.Match[str]) -> str:
 
 def _cents(match: re.Match[str]) -> str:
     one, many = ("cent", "cents") if match["coin"] == "¢" else ("penny", "pence")
-    return numbers.plural(match["number"], one, many)
+    return numbers.plural(match["number"], one, many) + (" per kilowatt hour" if match["per"] else "")
 
 
 RULES: tuple[Rule, ...] = (

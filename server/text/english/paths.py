@@ -72,7 +72,7 @@ _FILE_NOUNS = frozenset("file files extension extensions format formats document
 _ANY_EXTENSION = alternatives(_EXTENSIONS)
 _SEGMENT = r"[\w.+@~\-]{1,200}"
 _PATH = rf"""
-    (?<![\w/.:\\<])
+    (?<![\w/.:\\<¢])
     (?:
         [A-Za-z]:\\ (?:[\w.+\-]{{1,200}} (?:\\[\w.+\-]{{1,200}}){{0,30}} \\?)?
       | (?:~|\.\.?)/ (?:{_SEGMENT} (?:/{_SEGMENT}){{0,30}} /?)?
@@ -86,7 +86,11 @@ _FILE = rf"""
     (?P<stem>\.?[A-Za-z0-9_][\w\-]{{0,80}} (?:\.[\w\-]{{1,40}}){{0,3}}?)
     \.(?P<extension>{_ANY_EXTENSION}) (?![\w\-/(]|\.\w)
 """
-_EXTENSION_ALONE = rf"(?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{'|'.join(sorted(_FILE_NOUNS))})\b)"
+_EXTENSIONS_ALONE = [each for each in _EXTENSIONS if each not in _NEVER_ENDS or each == "env"]
+_EXTENSION_ALONE = rf"""
+    (?<![\w.])\.(?P<extension>{_ANY_EXTENSION})(?=\s(?:{"|".join(sorted(_FILE_NOUNS))})\b)
+  | (?<=[\s(,/])\.(?P<certain>{alternatives(_EXTENSIONS_ALONE)})(?![\w\-/(]|\.\w)
+"""
 
 
 def _path(match: re.Match[str]) -> str:
@@ -120,6 +124,10 @@ def _extension(extension: str) -> str:
     return letters.spell(extension) if len(extension) <= 2 and extension.isalpha() else web.speak_pieces(extension)
 
 
+def _extension_alone(match: re.Match[str]) -> str:
+    return f"dot {_extension(match['extension'] or match['certain'])}"
+
+
 def _file(match: re.Match[str]) -> str:
     stem, extension = match["stem"], match["extension"]
     if extension in _NEVER_ENDS and not (stem.islower() and len(stem) > 1) and not re.search(r"[_\d\-]", stem):
@@ -132,5 +140,5 @@ def _file(match: re.Match[str]) -> str:
 RULES: tuple[Rule, ...] = (
     rule(_PATH, _path, ("/", "\\")),
     rule(_FILE, _file, "dotted"),
-    rule(_EXTENSION_ALONE, lambda match: f"dot {_extension(match['extension'])}", _FILE_NOUNS),
+    rule(_EXTENSION_ALONE, _extension_alone, (" .", "(.", ",.", "/.")),
 )

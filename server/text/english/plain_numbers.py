@@ -35,6 +35,10 @@ _A_MONTH = r"(?<=[\d.])-a-(?=(?:day|night|week|month|year)\b)"
 _ISH = r"(?<=[\d%])-?ish(?!\w)"
 _DOTTED_GROUPS = r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,8}(?![\w.])"
 _SPACED_GROUPS = r"(?<![\w.,\-])[1-9]\d{0,2}(?:[ ]000){1,8}(?![\w\-]|[.,]\d|[ ]\d)"
+_COMMA_DECIMAL = r"(?<![\w.,])\d{1,3}(?:\.\d{3})+,\d{1,2}(?![\w,]|\.\d)"
+"""1.234,56: the decimal comma after dots between groups."""
+_INDIAN_GROUPS = r"(?<![\w.,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])"
+"""12,34,567: lakhs and crores."""
 _EURO = r"(?=[ ]?(?:€|EUR\b|euros?\b))"
 _EURO_GROUPS = rf"(?<=€)\d{{1,3}}(?:\.\d{{3}})+(?![\d,.]\d|\d)|(?<![\w.,])\d{{1,3}}(?:\.\d{{3}})+{_EURO}"
 _EURO_CENTS = rf"(?<=€)\d{{1,3}}(?:\.\d{{3}})*,\d{{2}}(?!\d)|(?<![\w.,])\d{{1,3}}(?:\.\d{{3}})*,\d{{2}}{_EURO}"
@@ -74,6 +78,8 @@ FIRST: tuple[Rule, ...] = (
     rule(r"\+[ ]?/[ ]?[-−]", "±", "/"),
     rule(_A_MONTH, " a ", "-a-"),
     rule(_DOTTED_GROUPS, lambda match: match[0].replace(".", ""), "digit."),
+    rule(_COMMA_DECIMAL, lambda match: match[0].replace(".", "").replace(",", "."), "digit."),
+    rule(_INDIAN_GROUPS, lambda match: match[0].replace(",", ""), ","),
     rule(_SPACED_GROUPS, lambda match: match[0].replace(" ", ""), " 000"),
     rule(_EURO_GROUPS, lambda match: match[0].replace(".", ""), _EURO_NEEDS),
     rule(_EURO_CENTS, lambda match: match[0].replace(".", "").replace(",", "."), _EURO_NEEDS),

@@ -135,7 +135,7 @@ RULES: tuple[Rule, ...] = (
     rule(_COMPARED, lambda match: " is less than " if match["mark"] == "<" else " is greater than ", ("<", ">")),
     rule(r"(?<!\S)(?P<mark>[<>])(?P<equal>=?)[ ]?(?=[\w$€£])", _bound, ("<", ">")),
     rule(
-        r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,!?]|$)",
+        r"(?<=\b[Aa][ ])(?P<grade>[A-F])-(?=[\s.,;:!?]|$)|(?<=\b[Aa]n[ ])(?P<a>A)-(?=[\s.,;:!?]|$)",
         _grade,
         tuple(f"{letter}-" for letter in "ABCDEF"),
     ),

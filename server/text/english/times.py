@@ -38,6 +38,7 @@ _DURATION = r"""
     (?<![\w.:,$]) (?:(?P<d>\d{1,3})[ ]?d(?:ays?)?[ ]?)? (?:(?P<h>\d{1,3})[ ]?h(?:(?:ou)?rs?)?[ ]?)?
     (?P<m>\d{1,2})[ ]?m(?:in(?:ute)?s?)? (?:[ ]?(?P<s>\d{1,2})[ ]?s(?:ec(?:ond)?s?)?)? (?!\w)
 """
+_MINUTES = r"(?<![\w.:,$])(?P<ago>\d{1,2})m(?=[ ]ago\b)|(?<=\bETA)(?P<link>:?[ ])(?P<eta>\d{1,2})m(?!\w)"
 _HOURS_OF_DAYS = r"(?<![\w.:,$])(?P<d>\d{1,3})[ ]?d[ ]?(?P<h>\d{1,2})[ ]?h(?:rs?)?(?!\w)"
 _LONG = r"(?<![\w.:,$/\-])(?P<h>\d{1,3}):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<fraction>\d+))?(?![\w:])"
 _LAP = r"(?<![\w.:,$/\-])(?P<m>[0-5]?\d):(?P<s>[0-5]\d)\.(?P<fraction>\d{1,3})(?![\w:])"
@@ -122,6 +123,10 @@ def _duration(match: re.Match[str]) -> str:
     return " ".join(f"{numbers.cardinal(number)} {unit}{'s' if number != 1 else ''}" for number, unit in parts)
 
 
+def _minutes(match: re.Match[str]) -> str:
+    return (match["link"] or "") + numbers.plural(match["ago"] or match["eta"], "minute", "minutes")
+
+
 def _long_duration(match: re.Match[str]) -> str:
     words = _long(int(match["h"]), int(match["m"]), int(match["s"]))
     if match["fraction"] and words.endswith(" seconds"):
@@ -164,4 +169,5 @@ RULES: tuple[Rule, ...] = (
     rule(_ZONE, _zone, frozenset(_ZONES.lower().split("|"))),
     rule(_DURATION, _duration, "digit h"),
     rule(_HOURS_OF_DAYS, _duration, "digit h"),
+    rule(_MINUTES, _minutes, ("ago", "eta")),
 )

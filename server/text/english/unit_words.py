@@ -121,4 +121,18 @@ PER = {
     "in": "inch",
 }
 """Units that may follow a unit and a slash: km/h."""
+RATES = {
+    "km/h": "kilometers per hour",
+    "kph": "kilometers per hour",
+    "mph": "miles per hour",
+    "m/s": "meters per second",
+    "kB/s": "kilobytes per second",
+    "MB/s": "megabytes per second",
+    "GB/s": "gigabytes per second",
+    "Mbps": "megabits per second",
+    "Gbps": "gigabits per second",
+}
+"""Units that are read in words without a number: "the speed in km/h"."""
+RESOLUTIONS = "240|360|480|540|576|720|1080|1440|2160|4320"
+"""Heights of a video in lines: 1080p is no amount of pence."""
 POWERS = {"²": "square", "2": "square", "³": "cubic", "3": "cubic"}

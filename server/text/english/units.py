@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from server.text.english import numbers
-from server.text.english.rules import Rule, alternatives, rule
-from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, UNITS
+from server.text.english.rules import Rule, alternatives, first_words, rule
+from server.text.english.unit_words import NEEDS_SPACE, PER, POWERS, RATES, UNITS
 from server.text.patterns import lazy
 
 _NUMBER = rf"(?:{numbers.NUMBER}|\.\d+)"
@@ -25,7 +25,7 @@ _MEASURE = rf"""
         (?P<unit>{alternatives(UNITS)})
         (?P<power>[²³]|\^[23]|(?<=m)[23])?
         (?:/(?P<per>{alternatives(PER)})(?P<squared>²|\^?2)?)?
-        (?![\w/°])(?!'\w) (?:\.(?=[ ][a-z\d(]|,))?
+        (?![\w/°])(?!'\w) (?(per)|(?:\.(?=[ ][a-z\d(]|,))?)
     )
     (?P<noun>(?=[ ](?!(?:{_NOT_NOUNS}|{_SIZE_WORDS})\b)[a-z]{{3}}))?
 """
@@ -43,7 +43,7 @@ _INCHES = rf"""(?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<number>{_NUMBER}|{_FRACTI
 _FOOT = r"(?<![\w.'])(?P<number>\d+)[′](?!\w)"
 _SIZES = rf"""
     (?<![\w.]) (?P<width>{_NUMBER}) [ ]?[x×][ ]? (?P<height>{_NUMBER}) (?:[ ]?[x×][ ]?(?P<depth>{_NUMBER}))?
-    (?!\w|\.\d)(?![ ]?=)
+    (?!\w|\.\d|[\^⁰¹²³⁴-⁹⁻])(?![ ]?=)
 """
 _ARTICLE = lazy(r"(?<!\w)[Aa]n?[ ]$")
 _SCALES = {
@@ -56,6 +56,10 @@ _SCALES = {
     "w": " west",
 }
 _RESOLUTIONS = r"(?<![\w.,])(?P<number>\d{3,4})(?P<kind>p|i)(?!\w)"
+_INCH_SIZES = rf"""
+    (?P<article>\b[Aa]n?[ ])?(?<![\w."])(?P<width>{_NUMBER})(?:"|″)? [ ]?[x×][ ]?
+    (?P<height>{_NUMBER})(?:"|″)(?=[\s.,;!?)]|$)
+"""
 _THOUSANDS = rf"""
     (?<![\w.,$€£]) (?P<number>{numbers.NUMBER}) (?P<scale>[KkMB]|bn) (?P<more>\+)? (?![\w'])
     (?P<noun>(?=[ ][a-z]{{2,}}))?
@@ -139,6 +143,13 @@ def _inches(match: re.Match[str]) -> str:
     return f"{article}{_words(match['number'])} {'inch' if describes or _one(match['number']) else 'inches'}"
 
 
+def _inch_sizes(match: re.Match[str]) -> str:
+    article = match["article"] or ""
+    describes = article and re.match(r"[ ][a-z]", match.string[match.end() : match.end() + 2])
+    sides = f"{numbers.number(match['width'])} by {numbers.number(match['height'])}"
+    return f"{article}{sides} {'inch' if describes else 'inches'}"
+
+
 def _sizes(match: re.Match[str]) -> str:
     if " × " in match[0] and not match["depth"]:
         return match[0]
@@ -174,6 +185,7 @@ RULES: tuple[Rule, ...] = (
         r"(?<!\w)(?:[2-6]G|[23]D)(?!\w)", lambda match: f"{numbers.cardinal(int(match[0][0]))} {match[0][1]}", "digit G"
     ),
     rule(_MEASURE, _measure, "digit unit"),
+    rule(_INCH_SIZES, _inch_sizes, ("digit x", '" x', '"x', "×")),
     rule(_SIZES, _sizes, "digit x"),
     rule(_INCHES, _inches, "digit mark"),
     rule(
@@ -181,6 +193,7 @@ RULES: tuple[Rule, ...] = (
         lambda match: f"{match['article']}{numbers.number(match['number'])} foot",
         "digit mark",
     ),
+    rule(rf"(?<![\w/])(?:{alternatives(RATES)})(?![\w/])", lambda match: RATES[match[0]], first_words(RATES)),
     rule(_FOOT, lambda match: numbers.plural(match["number"], "foot", "feet"), "′"),
     rule(_RESOLUTIONS, lambda match: f"{numbers.grouped(match['number'])} {match['kind'].upper()}", "digit p"),
     rule(_THOUSANDS, _thousands, "digit K"),
