@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httpx
@@ -99,5 +101,6 @@ def test_accepts_a_request_without_a_host(serving: Serving) -> None:
 async def test_with_a_key_any_host_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SONANT_API_KEY", "some-secret")
     app = create_app(load_settings(DEFAULT_CONFIG, {"voices": {"folder": str(tmp_path)}}))
+    app.state.current_services = SimpleNamespace(use=nullcontext)  # no engine is started
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{FOREIGN_HOST}") as client:
         assert (await client.get("/health")).status_code == 200

@@ -60,7 +60,7 @@ def test_the_log_says_that_the_checkpoint_is_untrained(serving: Serving) -> None
 
 
 def test_the_log_says_which_weights_were_selected_and_how_to_force_others(serving: Serving) -> None:
-    serving.wait_for(r"auto selects \w+; measured per frame of 80 ms: exact \d+ ms.* Set engine.talker.weights to")
+    serving.wait_for(r"auto selects \w+; exact \d+ ms per frame of 80 ms.* Set engine.talker.weights to")
     serving.wait_for(r"talker.weights: \w+; expected real-time factor of one utterance: \d")
 
 
