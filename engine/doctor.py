@@ -13,11 +13,11 @@ import torch
 from engine.checkpoint.architecture import DecoderArchitecture, Transformer
 from engine.code2wav.precision import choose_dtype
 from engine.config import Code2WavConfig, EngineConfig
-from engine.cpu.plan import measure, runnable_formats, stage_threads
+from engine.cpu.plan import measure, runnable_formats
 from engine.device.selection import prepare_torch
 from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS
-from engine.system.cores import available_cores
+from engine.system.cores import available_cores, stage_threads
 from engine.talker.native.frame_cost import FrameShape
 
 _GIB = 1 << 30

@@ -16,7 +16,7 @@ from engine.code2wav.precision import choose_dtype, code2wav_ms
 from engine.config import EngineConfig
 from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS, WeightFormat
-from engine.system.cores import available_cores
+from engine.system.cores import stage_threads
 from engine.talker.native.frame_cost import FrameShape, forget_layers, frame_ms
 from engine.talker.native.weight_formats import configured_format
 
@@ -52,7 +52,6 @@ class CpuPlan:
             code2wav = code2wav.model_copy(update={"dtype": precision})
         return config.model_copy(
             update={
-                "threads": self.threads,
                 "talker": config.talker.model_copy(update={"weights": self.weights}),
                 "code2wav": code2wav,
             }
@@ -114,8 +113,3 @@ def measure(
     in_real_time = [name for name, ms in measured.items() if ms <= _REAL_TIME * FRAME_MS]
     selected = in_real_time[0] if in_real_time else min(measured, key=lambda name: measured[name])
     return CpuPlan(selected, dtype, threads, measured)
-
-
-def stage_threads(configured: int | None) -> int:
-    """Return the threads of each stage: as configured, or half of the cores."""
-    return configured or max(1, available_cores() // 2)

@@ -6,7 +6,7 @@ import torch
 
 from engine.config import EngineConfig
 from engine.errors import CheckpointError
-from engine.system.cores import available_cores
+from engine.system.cores import stage_threads
 
 
 def choose_device(config: EngineConfig) -> torch.device:
@@ -41,5 +41,5 @@ def prepare_torch(config: EngineConfig) -> None:
     Each stage has its own thread pool. Two pools that share cores spend their time waiting for each other.
     By default a GPU uses TF32: it rounds the inputs of float32 convolutions to 10 bits of mantissa.
     """
-    torch.set_num_threads(config.threads or max(1, available_cores() // 2))
+    torch.set_num_threads(stage_threads(config.threads))
     torch.backends.cudnn.allow_tf32 = False

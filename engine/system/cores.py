@@ -16,3 +16,8 @@ def available_cores() -> int:
     except (OSError, ValueError):
         return cores
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def stage_threads(configured: int | None) -> int:
+    """Return the torch threads of each stage: ``engine.threads`` if configured, else half of the cores."""
+    return configured or max(1, available_cores() // 2)

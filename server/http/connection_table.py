@@ -37,7 +37,7 @@ class ConnectionTable:
     def add(self, transport: asyncio.Transport, host: str, weight: int = 1) -> bool:
         """Count a new connection as idle. Return False if a limit is reached and no idle connection can be closed.
 
-        weight: number of connections that it counts as, because it needs so many file descriptors.
+        weight: number of connections that it counts as: the file descriptors that it needs.
         """
         address = address_key(host)
         while self._open_by_address[address] + weight > max(weight, self._max_per_address):

@@ -189,7 +189,9 @@ class Reloader:
             pools[model.name] = self._make_pool(settings, model, admissions[model.name], unused, names)
         try:
             await _start_engines(pools)
-            keys = await asyncio.to_thread(_load_keys, settings)  # again: a key may have been revoked meanwhile
+            keys = await asyncio.to_thread(
+                _load_keys, settings
+            )  # again: a key may have been revoked while engines loaded
         except BaseException:
             await asyncio.gather(*(pool.close(keep=old.engines) for pool in pools.values()))
             raise

@@ -236,7 +236,7 @@ def test_nothing_is_left_behind(reloadable: ReloadableServer, client: httpx.Clie
         before = len(reloadable.server.lines)
         reloadable.change(engine={"talker": {"slots": slots}})
         reloadable.wait_for_log(before, "stopped engines")
-        descriptors = http.num_fds() - len(http.net_connections("inet"))  # a kept connection may be closed meanwhile
+        descriptors = http.num_fds() - len(http.net_connections("inet"))  # kept connections may close
         counts.append((descriptors, http.num_threads(), len(http.children(recursive=True))))
     assert counts[1] == counts[2]
     assert {path.name for path in Path("/dev/shm").iterdir()} <= shared

@@ -22,7 +22,7 @@ AUTO = EngineConfig(model="")
 def machine(monkeypatch):
     """A machine of two cores, with milliseconds per frame of the formats and of Code2Wav."""
     times = {"code2wav": 20}
-    monkeypatch.setattr(plans, "available_cores", lambda: 2)
+    monkeypatch.setattr("engine.system.cores.available_cores", lambda: 2)
     monkeypatch.setattr(plans, "frame_ms", lambda shape, name, threads: times[name])
     monkeypatch.setattr(plans, "code2wav_ms", lambda decoder, dtype, threads: times["code2wav"])
     monkeypatch.setattr(plans, "choose_dtype", lambda config, decoder, device: torch.float32)
