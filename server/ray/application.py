@@ -85,9 +85,9 @@ class Sonant:
         """Raise RuntimeError if Ray should replace this replica. Answers from what is known, except the first time.
 
         The first call belongs to the start of the replica: it returns when all models are ready, and only then the
-        replica gets requests. Later, the server restarts a lost engine itself. Until it is ready it answers 503, which the
-        load balancer sends to another replica. So an engine is a failure of the replica only if it is not back after
-        ``engine.load_seconds``.
+        replica gets requests. Later, the server restarts a lost engine itself. Until it is ready it answers 503, which
+        the load balancer sends to another replica. So an engine is a failure of the replica only if it is not back
+        after ``engine.load_seconds``.
         """
         services = self._services
         try:
