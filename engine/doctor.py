@@ -13,11 +13,11 @@ import torch
 from engine.checkpoint.architecture import DecoderArchitecture, Transformer
 from engine.code2wav.precision import choose_dtype
 from engine.config import Code2WavConfig, EngineConfig
-from engine.cpu.plan import measure, runnable_formats
+from engine.cpu.plan import measure, runnable_formats, thread_counts
 from engine.device.selection import prepare_torch
 from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS
-from engine.system.cores import available_cores, stage_threads
+from engine.system.cores import available_cores
 from engine.talker.native.frame_cost import FrameShape
 
 _GIB = 1 << 30
@@ -97,7 +97,7 @@ def _verdict(release: _Release) -> str:
     if _memory_bytes() < release.memory_gib * _GIB:
         return f"needs about {release.memory_gib:.0f} GiB of memory"
     dtype = choose_dtype(Code2WavConfig(), _DECODER, torch.device("cpu"))
-    plan = measure(release.shape, _DECODER, dtype, runnable_formats(), stage_threads(None), every=True)
+    plan = measure(release.shape, _DECODER, dtype, runnable_formats(), thread_counts(None, shared=True), every=True)
     factor = plan.measured[plan.weights] / FRAME_MS
     pace = "faster" if factor < 1 else "slower"
     return (

@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import torch
@@ -18,17 +19,25 @@ from engine.cloning.encoder import ReferenceEncoder
 from engine.cloning.worker import CloningWorker
 from engine.code2wav import launch
 from engine.config import EngineConfig
-from engine.cpu.plan import choose_plan
+from engine.cpu.plan import CpuPlan, choose_plan
+from engine.device.compute_thread import ComputeThread
 from engine.device.memory import GpuMemory, out_of_memory
 from engine.device.selection import choose_device, prepare_torch
 from engine.errors import EngineError, EngineFailed, SetupError
 from engine.prompt.builder import languages, tasks
 from engine.protocol.messages import READY
 from engine.protocol.request import EngineInfo, SamplingParams
-from engine.system.process import freeze_gc, prepare_process, release_free_memory, return_freed_memory
+from engine.system.process import (
+    exit_immediately,
+    freeze_gc,
+    prepare_process,
+    release_free_memory,
+    return_freed_memory,
+)
 from engine.talker.loading import import_ahead, load_talker, warm_up
 from engine.talker.native.weight_formats import configured_format
 from engine.talker.requests import RequestReader, resolve
+from engine.talker.shared import SharedTalker
 from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
@@ -59,18 +68,21 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         return_freed_memory()
         device = choose_device(config)
         checkpoint = open_checkpoint(config.model, verify=config.verify_checksums)
-        config = _choose_formats(checkpoint, config, device)
+        plan = _choose_plan(checkpoint, config, device)
+        config = config if plan is None else plan.applied_to(config)
+        prepare_torch(config)
+        compute = ComputeThread(plan.threads) if plan is not None and plan.shared else None
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
             import_ahead(config, device)  # concurrent imports could see partially initialized modules
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
-        join_code2wav = launch.start(config, code2wav_side, audio)
+        join_code2wav = launch.start(config, code2wav_side, audio, compute)
         if not in_thread:
             import_ahead(config, device)
         if memory is not None:
             _load_code2wav_first(memory, frames, wakeup)
-        stage, info = _load(checkpoint, config, device, memory, requests, frames, wakeup)
+        stage, info = _load(checkpoint, config, device, memory, plan, compute, requests, frames, wakeup)
         if memory is None:
             launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
     except EngineError as error:
@@ -94,17 +106,18 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
             join_code2wav()
 
 
-def _choose_formats(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> EngineConfig:
-    """Return the configuration with what ``auto`` stands for on a CPU.
+def _choose_plan(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> CpuPlan | None:
+    """Return how to use a CPU, or None for a GPU.
 
     Raises SetupError if the configured format of the weights does not run.
     """
     if device.type != "cpu":
         packing = checkpoint.model.packing
         configured_format(config, device, None if packing is None else packing.weights)
-        return config
+        return None
     prepare_torch(config)
-    return choose_plan(config, checkpoint.model, checkpoint.codec.decoder).applied_to(config)
+    with ThreadPoolExecutor(1) as measuring:  # the OpenMP team of the measurement ends with its thread
+        return measuring.submit(choose_plan, config, checkpoint.model, checkpoint.codec.decoder).result()
 
 
 def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:
@@ -129,6 +142,8 @@ def _load(
     config: EngineConfig,
     device: torch.device,
     memory: GpuMemory | None,
+    plan: CpuPlan | None,
+    compute: ComputeThread | None,
     requests: Endpoint,
     frames: Endpoint,
     wakeup: Wakeup,
@@ -140,17 +155,21 @@ def _load(
     talker = load_talker(checkpoint, config, device, memory)
     checkpoint.verify()
     defaults, pad = resolve(SamplingParams(), checkpoint.generation), checkpoint.model.text_ids.tts_pad
-    factor = warm_up(talker, text_pad=pad, sampling=defaults)
+    if compute is None:
+        factor = warm_up(talker, text_pad=pad, sampling=defaults)
+    else:
+        factor = compute.run(warm_up, talker, text_pad=pad, sampling=defaults)
+        talker = SharedTalker(talker, compute)
     if memory is not None:
         memory.log_usage()
     voice_encoder = CloningWorker(encoder, requests)
     reader = RequestReader(requests, checkpoint, talker.context, voice_encoder)
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     info = describe(checkpoint, config, device)
-    weights = config.talker.weights
-    if device.type == "cpu" and weights != "auto" and factor is not None:
-        info = replace(info, weights=weights, real_time_factor=round(factor, 3))
-        _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", weights, factor)
+    if plan is not None and factor is not None:
+        factor += plan.code2wav_share
+        info = replace(info, weights=plan.weights, real_time_factor=round(factor, 3))
+        _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", plan.weights, factor)
     return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), info
 
 
@@ -203,3 +222,4 @@ def describe(checkpoint: Checkpoint, config: EngineConfig, device: torch.device)
 
 if __name__ == "__main__":
     main()
+    exit_immediately()

@@ -3,7 +3,7 @@
     python -m benchmarks.cpu.published FOLDER [FOLDER ..] [--weights exact int8 int4] [--threads auto 1 2]
 
 Starts a server for each checkpoint, weight format and number of threads per stage, and requests the same sentence
-``--requests`` times, one after the other. ``auto`` for the threads is half of the cores.
+``--requests`` times, one after the other. ``auto`` for the threads lets the server measure how to share the cores.
 Prints
 
 - the seconds from the start of ``sonant serve`` to ready, and the CPU seconds of all processes until then,

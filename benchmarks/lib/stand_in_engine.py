@@ -203,7 +203,9 @@ def main() -> None:
         _replace("engine.client.process", spawn=_spawn)
     else:
         sys.setswitchinterval(_seconds(SWITCH_MS))
-        _replace("engine.code2wav.launch", spawn=_spawn, load_decoder=lambda config: _Decoder(config.code2wav_streams))
+        _replace(
+            "engine.code2wav.launch", spawn=_spawn, load_decoder=lambda config, _: _Decoder(config.code2wav_streams)
+        )
     if module == "engine.worker":
         _replace(module, load_talker=_load_talker)
     import_module(module).main()

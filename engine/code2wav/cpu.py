@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -16,6 +17,8 @@ from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_blocks import StateShape
 from engine.protocol.request import CODEBOOKS
 from engine.protocol.samples import to_int16
+
+_WARM_UP_S = 1.0
 
 
 class Arena:
@@ -98,8 +101,14 @@ class StreamDecoder(Decoder):
         return row
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
-        """Decode batches of (streams, frames), so that no request pays for first-use initialization."""
+        """Decode batches of (streams, frames), so that no request pays for first-use initialization.
+
+        Stops after ``_WARM_UP_S`` seconds. Initialization is a small part of the time that slower models take.
+        """
+        end = time.monotonic() + _WARM_UP_S
         for streams, frames in shapes:
+            if time.monotonic() > end:
+                return
             rows = [self.begin(None) for _ in range(streams)]
             self.decode(rows, np.zeros((streams, frames, CODEBOOKS), np.int16))
             for row in rows:

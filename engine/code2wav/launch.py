@@ -15,6 +15,7 @@ import torch
 from engine.code2wav.loading import load_decoder
 from engine.code2wav.stage import Code2WavStage
 from engine.config import EngineConfig
+from engine.device.compute_thread import ComputeThread
 from engine.device.memory import out_of_memory
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import READY
@@ -26,15 +27,17 @@ _EXIT_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]:
+def start(config: EngineConfig, frames: Side, audio: Side, compute: ComputeThread | None = None) -> Callable[[], None]:
     """Start stage 2 on its sides of the two links. Return a function that waits until stage 2 has ended.
+
+    compute: the thread to compute in, for ``placement: thread``.
 
     Stage 2 ends when either link is closed. The returned function waits up to ``_EXIT_TIMEOUT_S`` seconds, then kills a
     process that is still running. Takes ownership of both sides, and closes them on failure too. Raises OSError or
     RuntimeError when the process or the thread cannot be started.
     """
     if config.code2wav.placement == "thread":
-        thread = threading.Thread(target=serve, args=(config, frames, audio), name="code2wav", daemon=True)
+        thread = threading.Thread(target=serve, args=(config, frames, audio, compute), name="code2wav", daemon=True)
         try:
             thread.start()
         except RuntimeError:
@@ -52,22 +55,24 @@ def start(config: EngineConfig, frames: Side, audio: Side) -> Callable[[], None]
     return lambda: _wait(process)
 
 
-def serve(config: EngineConfig, frames_side: Side, audio_side: Side) -> None:
+def serve(config: EngineConfig, frames_side: Side, audio_side: Side, compute: ComputeThread | None = None) -> None:
     """Load stage 2, report the result on stream READY of the frames link, and run until either link is closed."""
     wakeup = Wakeup()
     with frames_side.attach(wakeup) as frames, audio_side.attach(wakeup) as audio:
         try:
             frames.open(READY)
-            _run(config, frames, audio, wakeup)
+            _run(config, frames, audio, wakeup, compute)
         except LinkClosed:
             _log.debug("a link of Code2Wav was closed")
         except Exception:
             _log.exception("Code2Wav stopped")
 
 
-def _run(config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup) -> None:
+def _run(
+    config: EngineConfig, frames: Endpoint, audio: Endpoint, wakeup: Wakeup, compute: ComputeThread | None
+) -> None:
     try:
-        decoder = load_decoder(config)
+        decoder = load_decoder(config, compute)
     except EngineError as error:
         frames.fail(READY, error.to_bytes())
     except torch.OutOfMemoryError as error:

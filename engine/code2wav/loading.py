@@ -23,7 +23,9 @@ from engine.code2wav.cpu import StreamDecoder
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.precision import choose_dtype
 from engine.code2wav.schedule import batch_limit, urgent_shapes
+from engine.code2wav.shared import SharedDecoder
 from engine.config import Code2WavConfig, EngineConfig
+from engine.device.compute_thread import ComputeThread
 from engine.device.selection import choose_device, prepare_torch
 from engine.device.streams import CudaStream
 from engine.errors import SetupError
@@ -159,9 +161,10 @@ def _fallback_reason(device: torch.device, decoder: DecoderArchitecture) -> str 
     return None
 
 
-def load_decoder(config: EngineConfig) -> Decoder:
+def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> Decoder:
     """Load and warm up the decoder of the configured checkpoint. Raises CheckpointError.
 
+    compute: on a CPU, the thread to compute in.
     Falls back to plain PyTorch when the kernels cannot be compiled or captured, and logs the reason.
     """
     prepare_torch(config)
@@ -177,7 +180,10 @@ def load_decoder(config: EngineConfig) -> Decoder:
         torch.cuda.empty_cache()
     if device.type == "cuda":
         _log.info("Code2Wav runs in plain torch: %s", backend.fallback_reason)
-    return _load_plain(checkpoint, device, config)
+    if compute is None:
+        return _load_plain(checkpoint, device, config)
+    # oneDNN packs weights for the number of threads of the thread that packs them.
+    return SharedDecoder(compute.run(_load_plain, checkpoint, device, config), compute)
 
 
 def _load_plain(checkpoint: Checkpoint, device: torch.device, config: EngineConfig) -> StreamDecoder:

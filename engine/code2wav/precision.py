@@ -9,7 +9,7 @@ import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture
 from engine.config import Code2WavConfig
-from engine.device.timing import fastest_call
+from engine.device.timing import fastest_call, torch_threads
 from engine.errors import SetupError
 from engine.kernels.conv import Conv1d, bfloat16_runs
 from engine.protocol.request import FRAME_MS
@@ -69,7 +69,8 @@ def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: in
     Measures one of them, a 7-tap convolution of the first block, and counts the products of all.
     """
     channels, columns = decoder.decoder_dim // 2, _columns(decoder, 1)
-    convolution = Conv1d(torch.zeros(channels, channels, 7), None, columns=columns, dtype=dtype)
+    with torch_threads(threads):  # oneDNN packs weights for that many
+        convolution = Conv1d(torch.zeros(channels, channels, 7), None, columns=columns, dtype=dtype)
     x = torch.ones(1, _FRAMES * columns + convolution.history, channels)
     products = _FRAMES * columns * 7 * channels**2
     return 1000 * fastest_call(lambda: convolution(x), _SECONDS, threads) * _products(decoder) / products

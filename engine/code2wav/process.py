@@ -6,7 +6,7 @@ import sys
 
 from engine.code2wav.launch import serve
 from engine.config import EngineConfig
-from engine.system.process import prepare_process
+from engine.system.process import exit_immediately, prepare_process
 from engine.transfer import Side
 
 
@@ -20,3 +20,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    exit_immediately()

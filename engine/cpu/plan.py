@@ -1,4 +1,8 @@
-"""Chooses on a CPU, by measurement, the weight format and the precision of Code2Wav. Each stage has half of the cores.
+"""Chooses on a CPU, by measurement, the weight format, the precision of Code2Wav, and how the stages share the cores.
+
+There are two ways to share them. Side by side, each stage has half of them, and serves other utterances than the other
+stage. In turn, each has all of them, one after the other, in one ComputeThread. Which way is faster for one utterance
+depends on the model, the format and the machine.
 
 Measures layers of the model's shape, with weights of zero, before anything else is loaded.
 """
@@ -7,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -16,12 +20,14 @@ from engine.code2wav.precision import choose_dtype, code2wav_ms
 from engine.config import EngineConfig
 from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS, WeightFormat
-from engine.system.cores import stage_threads
+from engine.system.cores import available_cores, stage_threads
 from engine.talker.native.frame_cost import FrameShape, forget_layers, frame_ms
 from engine.talker.native.weight_formats import configured_format
 
 _REAL_TIME = 0.9
 """Maximum real-time factor with which a format holds real time. The rest is for the HTTP process."""
+_AMPLE = 0.25
+"""With this real-time factor side by side, taking turns is not measured: the stages serve several utterances."""
 _CPU = torch.device("cpu")
 _log = logging.getLogger(__name__)
 
@@ -30,19 +36,23 @@ _log = logging.getLogger(__name__)
 class CpuPlan:
     """How the engine uses a CPU.
 
-    weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. measured: milliseconds
-    per frame of the formats that were measured.
+    weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. shared: whether the
+    stages take turns. measured: milliseconds per frame of the formats that were measured, with the better way.
+    code2wav_share: if the stages take turns, the share of real time that Code2Wav takes.
     """
 
     weights: WeightFormat
     dtype: torch.dtype
     threads: int
+    shared: bool
     measured: Mapping[WeightFormat, float] = field(default_factory=dict)
+    code2wav_share: float = 0.0
 
     def __str__(self) -> str:
         times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.measured.items())
+        way = "in turn" if self.shared else "side by side"
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
-        return f"{times} per frame of {FRAME_MS:.0f} ms, with {threads} for each stage"
+        return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
 
     def applied_to(self, config: EngineConfig) -> EngineConfig:
         """Return the configuration with the choices of the plan."""
@@ -52,6 +62,8 @@ class CpuPlan:
             code2wav = code2wav.model_copy(update={"dtype": precision})
         return config.model_copy(
             update={
+                # In turn, only the compute thread may have a team of threads.
+                "threads": 1 if self.shared else self.threads,
                 "talker": config.talker.model_copy(update={"weights": self.weights}),
                 "code2wav": code2wav,
             }
@@ -66,12 +78,15 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     packed = None if model.packing is None else model.packing.weights
     configured = configured_format(config, _CPU, packed)
     dtype = choose_dtype(config.code2wav, decoder, _CPU)
-    threads = stage_threads(config.threads)
-    if configured is not None:
-        return CpuPlan(configured, dtype, threads)
-    plan = measure(FrameShape.of(model.talker), decoder, dtype, runnable_formats(), threads)
+    shared = config.threads is None and config.code2wav.placement == "thread"
+    threads = thread_counts(config.threads, shared=shared)
+    if configured is not None and (len(threads) == 1 or config.dtype == "bfloat16"):
+        return CpuPlan(configured, dtype, threads[0], shared=False)
+    formats = runnable_formats() if configured is None else [configured]
+    plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
     _log.info(
-        "talker.weights: auto selects %s; %s. Set engine.talker.weights to exact, int8 or int4 to force one",
+        "talker.weights: %s %s; %s. Set engine.talker.weights to exact, int8 or int4, or engine.threads, to force one",
+        "auto selects" if configured is None else "is",
         plan.weights,
         plan,
     )
@@ -89,7 +104,7 @@ def measure(
     decoder: DecoderArchitecture,
     dtype: torch.dtype,
     formats: list[WeightFormat],
-    threads: int,
+    threads: list[int],
     *,
     every: bool = False,
 ) -> CpuPlan:
@@ -100,16 +115,38 @@ def measure(
         decoder: Code2Wav.
         dtype: of Code2Wav's wide convolutions.
         formats: to measure, in this order.
-        threads: of each stage.
+        threads: of each stage side by side; then, if they may take turns, in turn.
         every: measure all formats.
     """
-    code2wav = code2wav_ms(decoder, dtype, threads)
-    measured: dict[WeightFormat, float] = {}
+    plans: dict[WeightFormat, CpuPlan] = {}
     for name in formats:
-        measured[name] = max(frame_ms(shape, name, threads), code2wav)
-        if not every and measured[name] <= _REAL_TIME * FRAME_MS:
+        plans[name] = _measure_format(shape, decoder, dtype, name, threads)
+        if not every and _factor(plans[name]) <= _REAL_TIME:
             break
     forget_layers()
-    in_real_time = [name for name, ms in measured.items() if ms <= _REAL_TIME * FRAME_MS]
+    measured = {name: plan.measured[name] for name, plan in plans.items()}
+    in_real_time = [name for name, plan in plans.items() if _factor(plan) <= _REAL_TIME]
     selected = in_real_time[0] if in_real_time else min(measured, key=lambda name: measured[name])
-    return CpuPlan(selected, dtype, threads, measured)
+    return replace(plans[selected], measured=measured)
+
+
+def _measure_format(
+    shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: list[int]
+) -> CpuPlan:
+    aside = max(frame_ms(shape, name, threads[0]), code2wav_ms(decoder, dtype, threads[0]))
+    if len(threads) > 1 and aside > _AMPLE * FRAME_MS:
+        code2wav = code2wav_ms(decoder, dtype, threads[1])
+        in_turn = frame_ms(shape, name, threads[1]) + code2wav
+        if in_turn <= aside:
+            return CpuPlan(name, dtype, threads[1], True, {name: in_turn}, code2wav / FRAME_MS)
+    return CpuPlan(name, dtype, threads[0], shared=False, measured={name: aside})
+
+
+def _factor(plan: CpuPlan) -> float:
+    return plan.measured[plan.weights] / FRAME_MS
+
+
+def thread_counts(configured: int | None, *, shared: bool) -> list[int]:
+    """Return the threads of each stage side by side and, if they may take turns, in turn."""
+    aside, cores = stage_threads(configured), available_cores()
+    return [aside, cores] if shared and cores > aside else [aside]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -14,9 +15,7 @@ def fastest_call(call: Callable[[], object], seconds: float, threads: int) -> fl
     threads: of torch. With one, the time in which other processes had its core does not count.
     """
     clock = time.thread_time if threads == 1 else time.perf_counter
-    previous = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads):
         call()
         shortest, total = float("inf"), 0.0
         while total < seconds:
@@ -24,6 +23,15 @@ def fastest_call(call: Callable[[], object], seconds: float, threads: int) -> fl
             call()
             elapsed = clock() - began
             shortest, total = min(shortest, elapsed), total + elapsed
+    return shortest
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Make torch use ``threads`` threads for this thread's operations."""
+    previous = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
     finally:
         torch.set_num_threads(previous)
-    return shortest

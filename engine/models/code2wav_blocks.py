@@ -86,9 +86,10 @@ class StreamConv(Stage):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self._conv = Conv1d(weight, bias, columns=columns, dilation=dilation, groups=groups, dtype=dtype)
+        self._dtype = dtype
         self.history = self._conv.history
         self.inputs = weight.shape[1] * groups
-        self.states = [StateShape((self.history, self.inputs))] if self.history else []
+        self.states = [StateShape((self.history, self.inputs), dtype)] if self.history else []
 
     @staticmethod
     def load(
@@ -106,7 +107,7 @@ class StreamConv(Stage):
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        return self._conv(state.extend(x) if self.history else x)
+        return self._conv(state.extend(x.to(self._dtype)) if self.history else x)
 
 
 class Upsample(Stage):

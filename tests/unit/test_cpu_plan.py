@@ -1,18 +1,24 @@
 """How the engine uses a CPU: the choice of weights, precision and threads by measurement."""
 
 import logging
+import threading
 
+import numpy as np
 import pytest
 import torch
 
 from engine.code2wav import precision
+from engine.code2wav.loading import load_decoder
 from engine.code2wav.precision import choose_dtype, convolution_ms
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.cpu import plan as plans
 from engine.cpu.plan import choose_plan, measure, runnable_formats
+from engine.device.compute_thread import ComputeThread
 from engine.errors import SetupError
 from engine.talker.native.frame_cost import FrameShape, frame_ms
+from engine.talker.shared import SharedTalker
 from tests.support.code2wav_decoders import SMALL
+from tests.support.talkers import assert_same, native_talker, prepare, speak, various_requests
 
 CPU = torch.device("cpu")
 AUTO = EngineConfig(model="")
@@ -20,11 +26,11 @@ AUTO = EngineConfig(model="")
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine of two cores, with milliseconds per frame of the formats and of Code2Wav."""
-    times = {"code2wav": 20}
-    monkeypatch.setattr("engine.system.cores.available_cores", lambda: 2)
-    monkeypatch.setattr(plans, "frame_ms", lambda shape, name, threads: times[name])
-    monkeypatch.setattr(plans, "code2wav_ms", lambda decoder, dtype, threads: times["code2wav"])
+    """A machine of two cores, with milliseconds per frame of the formats and of Code2Wav, by number of threads."""
+    times = {"code2wav": (20, 11)}
+    monkeypatch.setattr(plans, "available_cores", lambda: 2)
+    monkeypatch.setattr(plans, "frame_ms", lambda shape, name, threads: times[name][threads - 1])
+    monkeypatch.setattr(plans, "code2wav_ms", lambda decoder, dtype, threads: times["code2wav"][threads - 1])
     monkeypatch.setattr(plans, "choose_dtype", lambda config, decoder, device: torch.float32)
     monkeypatch.setattr(plans, "int8_runs", lambda: True)
     monkeypatch.setattr(plans, "int4_runs", lambda: True)
@@ -41,20 +47,39 @@ def plan_of(opened, config=AUTO):
     [(70, 40, 30, "exact"), (75, 40, 30, "int8"), (115, 75, 50, "int4"), (300, 150, 200, "int8")],
 )
 def test_auto_is_the_most_accurate_format_that_holds_real_time(exact, int8, int4, selected, machine, opened, caplog):
-    machine.update(exact=exact, int8=int8, int4=int4)
+    machine.update(exact=(exact, exact), int8=(int8, int8), int4=(int4, int4))
     with caplog.at_level(logging.INFO):
         plan = plan_of(opened)
-    assert (plan.weights, plan.threads) == (selected, 1)
+    assert (plan.weights, plan.threads, plan.shared) == (selected, 1, False)
     assert f"auto selects {selected}" in caplog.text
     assert f"exact {exact} ms" in caplog.text
 
 
-def test_configured_threads_are_those_of_each_stage(machine, opened):
-    machine.update(exact=60)
-    assert plan_of(opened, EngineConfig(model="", threads=2)).threads == 2
+def test_the_stages_take_turns_if_more_threads_are_faster(machine, opened, caplog):
+    machine.update(exact=(115, 110), int8=(85, 55), int4=(80, 40))
+    with caplog.at_level(logging.INFO):
+        plan = plan_of(opened)
+    assert (plan.weights, plan.threads, plan.shared) == ("int8", 2, True)
+    assert plan.measured == {"exact": 115, "int8": 66}
+    assert "both stages run in turn, 2 threads each" in caplog.text
+    assert plan.applied_to(AUTO).threads == 1
 
 
-def test_nothing_is_measured_if_the_format_is_configured(machine, opened):
+def test_a_fast_model_runs_side_by_side(machine, opened):
+    machine.update(exact=(5, 1), code2wav=(5, 1))
+    plan = plan_of(opened)
+    assert (plan.threads, plan.shared) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "config", [EngineConfig(model="", threads=2), EngineConfig(model="", code2wav=Code2WavConfig(placement="process"))]
+)
+def test_stages_with_configured_threads_or_in_two_processes_run_side_by_side(config, machine, opened):
+    machine.update(exact=(60, 10))
+    assert not plan_of(opened, config).shared
+
+
+def test_nothing_is_measured_if_format_and_threads_are_configured(machine, opened):
     config = EngineConfig(model="", threads=1, talker=TalkerConfig(weights="int8"))
     plan = plan_of(opened, config)
     assert (plan.weights, plan.threads, plan.measured) == ("int8", 1, {})
@@ -70,14 +95,14 @@ def test_every_format_can_be_measured(opened):
     checkpoint = opened["0b6-custom_voice"]
     shape = FrameShape.of(checkpoint.model.talker)
     formats = runnable_formats()
-    plan = measure(shape, checkpoint.codec.decoder, torch.float32, formats, 1, every=True)
+    plan = measure(shape, checkpoint.codec.decoder, torch.float32, formats, [1, 2], every=True)
     assert list(plan.measured) == formats
     for name in formats:
         assert 0 < frame_ms(shape, name, 1) < 1000
 
 
 def test_the_plan_keeps_what_is_configured(machine, opened):
-    machine.update(exact=5)
+    machine.update(exact=(5, 5))
     config = EngineConfig(model="", code2wav=Code2WavConfig(dtype="float16"))
     assert plan_of(opened, config).applied_to(config).code2wav.dtype == "float16"
     assert plan_of(opened).applied_to(AUTO).code2wav.dtype == "float32"
@@ -107,3 +132,49 @@ def test_bfloat16_is_refused_where_it_does_not_run(monkeypatch):
 
 def test_convolutions_are_measured():
     assert 0 < convolution_ms(SMALL, torch.float32, 1) < 1000
+
+
+def test_calls_run_one_at_a_time_in_one_thread():
+    compute = ComputeThread(2)
+    order: list[str] = []
+    began, proceed = threading.Event(), threading.Event()
+
+    def first():
+        began.set()
+        proceed.wait()
+        order.append("first")
+        return threading.get_ident(), torch.get_num_threads()
+
+    results = {}
+    waiting = threading.Thread(target=lambda: results.update(first=compute.run(first)))
+    waiting.start()
+    began.wait()
+    second = compute._executor.submit(lambda: order.append("second") or threading.get_ident())
+    proceed.set()
+    waiting.join()
+    assert second.result() == results["first"][0] != threading.get_ident()
+    assert order == ["first", "second"]
+    assert results["first"][1] == 2
+    assert torch.get_num_threads() == 1
+    with pytest.raises(ZeroDivisionError):
+        compute.run(lambda: 1 / 0)
+
+
+def test_a_talker_in_the_compute_thread_gives_the_same_codes(opened):
+    checkpoint = opened["0b6-custom_voice"]
+    utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, 3)]
+    alone = speak(native_talker(checkpoint), utterances)
+    shared = SharedTalker(native_talker(checkpoint), ComputeThread(2))
+    assert_same(speak(shared, utterances), alone)
+
+
+def test_a_decoder_in_the_compute_thread_gives_the_same_samples(checkpoints):
+    config = EngineConfig(model=str(checkpoints["0b6-custom_voice"]), device="cpu", threads=1)
+    codes = np.random.default_rng(0).integers(0, 64, (1, 12, 16)).astype(np.int16)
+    samples = []
+    for compute in (None, ComputeThread(2)):
+        decoder = load_decoder(config, compute)
+        row = decoder.begin(codes[0, :5])
+        samples.append(decoder.launch([row], codes).collect())
+        decoder.end(row)
+    assert np.array_equal(*samples)

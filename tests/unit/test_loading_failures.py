@@ -37,7 +37,7 @@ def on_a_gpu(monkeypatch, checkpoints):
     monkeypatch.setattr(engine.worker, "choose_device", lambda config: torch.device("cuda"))
     monkeypatch.setattr(engine.worker, "GpuMemory", FakeGpuMemory)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (GIB, 140 * GIB))
-    monkeypatch.setattr(launch, "start", lambda config, frames, audio: lambda: None)
+    monkeypatch.setattr(launch, "start", lambda config, frames, audio, compute: lambda: None)
     monkeypatch.setattr(launch, "await_ready", lambda frames, wakeup, timeout: None)
 
     def start(placement="thread", gpu=None):
@@ -88,7 +88,7 @@ def test_the_modules_of_the_talker_are_imported_once(placement, on_a_gpu, monkey
 
 
 def test_an_error_while_loading_code2wav_is_reported(monkeypatch):
-    def load(config):
+    def load(config, compute):
         raise RuntimeError("Failed to find C compiler")
 
     monkeypatch.setattr(launch, "load_decoder", load)
