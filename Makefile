@@ -21,10 +21,10 @@ VLLM_REQUIREMENTS := tests/vllm/requirements.txt
 RAY_VENV ?= .venv-ray
 INSTALLED_RAY := $(RAY_VENV)/.installed
 JUDGE_REQUIREMENTS := scripts/judge/requirements.txt scripts/judge/requirements-bare.txt
-SHELL_SCRIPTS := scripts/tts-stream scripts/image_check.sh scripts/install_check.sh scripts/train_pocket/run.sh .ci/run
+SHELL_SCRIPTS := scripts/tts-stream scripts/image_check.sh scripts/install_check.sh scripts/test_arm64.sh scripts/train_pocket/run.sh .ci/run
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format pytest test-vllm test-ray install-check image-check test-clients judge docs install clean
+.PHONY: help serve test lint format pytest test-vllm test-ray test-arm64 install-check image-check test-clients judge docs install clean
 
 help:
 	@echo "make serve    start the server (CONFIG=$(CONFIG), ARGS='--port 8001')"
@@ -33,6 +33,7 @@ help:
 	@echo "make pytest   the tests alone (ARGS='tests/unit -x')"
 	@echo "make test-vllm  the talker on vLLM against the native one, on a CPU (its own $(VLLM_VENV), 4 GB)"
 	@echo "make test-ray  the server on real Ray nodes on this machine (its own $(RAY_VENV), 3 GB)"
+	@echo "make test-arm64  the transfer on linux/arm64, emulated by qemu (as root; needs debootstrap, qemu-user-static; 6 GB)"
 	@echo "make install-check  build the wheel, install it in an empty environment, and speak"
 	@echo "make image-check  build the CPU image, run it, and stop it while it speaks (needs buildah and podman)"
 	@echo "make test-clients  real client packages against a server (their environments: .clients/, 2 GB; needs npm)"
@@ -66,6 +67,9 @@ test-vllm: $(INSTALLED_VLLM)
 
 test-ray: $(INSTALLED_RAY)
 	$(RAY_VENV)/bin/python -m pytest tests/ray $(ARGS)
+
+test-arm64:
+	scripts/test_arm64.sh
 
 install-check:
 	PYTHON=$(PYTHON) scripts/install_check.sh

@@ -12,10 +12,17 @@ from typing import Final
 class Fence:
     """A full memory barrier: stores before a call are visible before any load after the call. Thread-safe.
 
-    Releasing a lock is a release operation, and taking it is an acquire operation. Each is a real atomic operation of
-    the processor (a semaphore in CPython up to 3.12, a compare-and-swap in later versions). A release followed by an
-    acquire keeps earlier stores from moving below it and later loads from moving above it. On x86 either one is enough;
-    ARM needs both, in this order. Therefore a call takes and releases the lock twice.
+    A call takes and releases a lock twice. Taking it is a load with acquire semantics: later accesses stay after it.
+    Releasing it is a store with release semantics: earlier accesses stay before it. So earlier accesses stay before the
+    first release, and later ones after the second acquire. Arm performs a release before a later acquire in program
+    order (STLR or STLXR before LDAR, LDAXR or CASA, "barrier-ordered-before" in the architecture's memory model), which
+    closes the gap between the two. Taking and releasing once would not be enough there: a later load may be satisfied
+    before the release. On x86 each atomic operation is a full barrier.
+
+    Every operation on an uncontended lock is a real atomic operation of the processor. From CPython 3.13.1 on, a lock
+    is a PyMutex: both operations are sequentially consistent compare-and-swaps (Arm: CASAL, without LSE LDAXR and
+    STLXR). Earlier versions use a semaphore of the C library: in glibc, compare-and-swaps with acquire (CASA or LDAXR)
+    to take it and with release (CASL or STLXR) to release it.
     """
 
     def __init__(self) -> None:

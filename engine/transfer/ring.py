@@ -3,6 +3,22 @@
 Layout: two words, each on its own cache line, then the data. ``tail`` counts all bytes ever written, and only the
 writer changes it. ``head`` counts all bytes ever read, and only the reader changes it. A record is a header and a
 payload, padded to a multiple of the header size. Therefore headers never wrap around; payloads may.
+
+Memory order, for processors that reorder loads and stores (Arm): a position is an aligned 8-byte word, which memoryview
+copies with one load or store of the processor, so a read never sees half of an update. These loads and stores are
+plain, and so are those of the records. Four rules order them:
+
+- Writer, ``publish``: the stores of the records, a ``Fence``, the store of ``tail``.
+- Reader, ``read``: the load of ``tail``, a ``Fence``, the loads of the records. With the first rule, a reader that sees
+  the new tail sees complete records.
+- Reader, ``read``: the loads of the records, a ``Fence``, the store of ``head``.
+- Writer, ``put``: the load of ``head``, a branch on its value, the stores of the records. The branch is a control
+  dependency, which needs no barrier: a processor does not perform a store before it has resolved the branches before
+  it, and compilers do not invent stores. With the third rule, the writer overwrites only what has been copied. Linux's
+  ring buffer of perf events relies on the same dependency.
+
+The interpreter adds no reordering: every access is a call into compiled code, in program order. ``Doorbell`` explains
+the order of positions and wake-ups.
 """
 
 from __future__ import annotations

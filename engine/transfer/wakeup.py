@@ -76,7 +76,13 @@ _ROOM: Final = CACHE_LINE // WORD
 
 
 class Doorbell:
-    """One side's doorbell. Calls must be serialized, except those of ``listen``, ``clear_rings`` and ``close``."""
+    """One side's doorbell. Calls must be serialized, except those of ``listen``, ``clear_rings`` and ``close``.
+
+    Each side stores one word and loads the other's: the waiter stores its request, then loads the ring's position; the
+    notifier stores the position, then loads the request. A full barrier (``Fence``) between store and load on both
+    sides guarantees that at least one sees the other's store, so either the waiter does not sleep or the notifier
+    rings. Acquire and release alone would not: both loads could be satisfied before both stores.
+    """
 
     def __init__(self, own: memoryview, peer: memoryview, connection: socket.socket) -> None:
         """own, peer: the signal words of each side. A side sets its own words, and the other side clears them."""
@@ -139,6 +145,7 @@ class Doorbell:
         self._fence()
         if self._peer[signal]:
             self._peer[signal] = 0
+            self._fence()  # clear before the ring: a peer that has read the ring may request again
             # A full socket already holds an unread byte, which is enough; a broken one has ended the listener.
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 self._connection.send(b"\0", socket.MSG_DONTWAIT)

@@ -13,6 +13,8 @@ from engine.transfer import pair, spawn
 PEER = Path(__file__).with_name("transfer_peer.py")
 ROOT = PEER.parents[2]
 TIMEOUT = 110.0
+DIVISOR = int(os.environ.get("STRESS_DIVISOR", "1"))
+"""Divides the number of records, for emulated processors."""
 
 
 @pytest.fixture
@@ -35,6 +37,7 @@ def cpu_load():
     ],
 )
 def test_every_record_arrives_once_and_in_order(cpu_load, records, streams, size, window, capacity, every, spin):
+    records //= DIVISOR
     near, far = pair(window=window, capacity=capacity)
     numbers = {"records": records, "streams": streams, "size": size, "every": every, "spin": spin}
     options = [f"--{name}={value}" for name, value in numbers.items()]

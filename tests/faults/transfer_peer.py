@@ -19,6 +19,11 @@ def wait_for(wakeup, predicate):
         raise SystemExit("lost wakeup")
 
 
+def payload_of(number, size):
+    """Return the number, then ``size`` bytes that depend on it: a stale byte in a payload is detected."""
+    return (number.to_bytes(NUMBER_BYTES) * (size // NUMBER_BYTES + 2))[: NUMBER_BYTES + size]
+
+
 class Pauses:
     """Random sleeps and busy loops, so that the two sides meet in every phase."""
 
@@ -42,7 +47,6 @@ def produce(options):
     with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
         for stream in range(options.streams):
             endpoint.open(stream)
-        padding = bytes(options.size)
         left = [options.records // options.streams] * options.streams
 
         def sendable():
@@ -54,7 +58,7 @@ def produce(options):
             wait_for(wakeup, sendable)
             for stream in range(options.streams):
                 for _ in range(min(left[stream], endpoint.credit(stream))):
-                    endpoint.send(stream, left[stream].to_bytes(NUMBER_BYTES) + padding, 1)
+                    endpoint.send(stream, payload_of(left[stream], options.size), 1)
                     left[stream] -= 1
                     pauses.maybe()
         for stream in range(options.streams):
@@ -63,7 +67,7 @@ def produce(options):
 
 
 def consume(options):
-    """Read every record, check its position, and print the count of each stream."""
+    """Read every record, check its position and content, and print the count of each stream."""
     wakeup, pauses = Wakeup(), Pauses(options, 2)
     counts, ended = [0] * options.streams, 0
     with Side.from_argument(options.sides[0]).attach(wakeup) as endpoint:
@@ -72,8 +76,7 @@ def consume(options):
             for record in endpoint.receive():
                 if record.kind is Kind.DATA:
                     expected = options.records // options.streams - counts[record.stream]
-                    assert int.from_bytes(record.payload[:NUMBER_BYTES]) == expected
-                    assert len(record.payload) == NUMBER_BYTES + options.size
+                    assert record.payload == payload_of(expected, options.size)
                     counts[record.stream] += 1
                     endpoint.release(record.stream, record.units)
                     pauses.maybe()
