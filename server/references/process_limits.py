@@ -6,7 +6,6 @@ macOS accepts some of these limits without enforcing them. The CPU and wall-cloc
 from __future__ import annotations
 
 import math
-import os
 import resource
 import signal
 import sys
@@ -21,7 +20,6 @@ _MEMORY_BYTES = 256 * 1024 * 1024
 _CPU_SECONDS = 5
 _WALL_SECONDS = 30
 _SECONDS_OF_AUDIO = 30.0
-_NICENESS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,8 @@ class Budget:
         return cls(int(scale * _MEMORY_BYTES), math.ceil(scale * _CPU_SECONDS), math.ceil(scale * _WALL_SECONDS))
 
 
-def yield_to_other_processes() -> None:
-    """Lower the CPU priority of this process, and make it the OOM killer's first choice (Linux)."""
-    os.nice(_NICENESS)
+def prefer_for_oom_kill() -> None:
+    """Make this process the OOM killer's first choice (Linux)."""
     if sys.platform == "linux":
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")

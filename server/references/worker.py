@@ -1,4 +1,4 @@
-"""The decoder worker: ``python -m server.references.worker PARENT_PID``.
+"""The decoder worker: ``python -m server.references PARENT_PID``.
 
 It reads recordings from standard input and writes samples to standard output (``worker_protocol.py``). Each recording
 is decoded in a forked child with strict limits. A recording that crashes libsndfile or FFmpeg, or exhausts memory or
@@ -25,8 +25,8 @@ from server.references.decoders import decode_samples
 from server.references.process_limits import (
     Budget,
     address_space_bytes,
+    prefer_for_oom_kill,
     restrict,
-    yield_to_other_processes,
 )
 from server.references.validation import RecordingLimits
 from server.references.worker_protocol import (
@@ -58,7 +58,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     die_with_parent(int(sys.argv[1]))
-    yield_to_other_processes()
+    prefer_for_oom_kill()
     requests = os.fdopen(0, "rb", closefd=False)
     replies = os.dup(1)
     os.dup2(2, 1)  # library output on stdout must not reach the supervisor as a reply
@@ -186,7 +186,3 @@ def _warm_up() -> None:
     for recording in (b"RIFF" + struct.pack("<I", len(wav)) + wav, amr, b"not a recording"):
         with suppress(ApiError):
             decode_samples(recording, limits)
-
-
-if __name__ == "__main__":
-    main()

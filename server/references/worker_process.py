@@ -44,7 +44,7 @@ class WorkerProcess:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "server.references.worker",
+            "server.references",
             str(os.getpid()),
             stdin=PIPE,
             stdout=PIPE,

@@ -70,7 +70,7 @@ REFUSED: list[Error] = [(400, "ref_audio")] * 2 + [(400, "audio_sample")] * 2
 def decoders(server: Serving) -> list[psutil.Process]:
     """The decoder workers of the server. Processes that decode at the moment are their children."""
     children = http_process(server.process.pid).children()
-    return [each for each in children if "server.references.worker" in each.cmdline()]
+    return [each for each in children if "server.references" in each.cmdline()]
 
 
 def peak_mebibytes(server: Serving) -> int:
