@@ -12,7 +12,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from server.cli.main import app
+from server.cli.main import create_app
 from tests.server.commands import run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import SPEECH, Serving, speech
@@ -117,7 +117,7 @@ def test_reports_refusals_and_fails_if_no_request_succeeds(serving: Serving) -> 
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
 def test_an_invalid_option_is_one_line(arguments: list[str], expected: str) -> None:
-    done = CliRunner().invoke(app, ["bench", *arguments])
+    done = CliRunner().invoke(create_app(["bench"]), ["bench", *arguments])
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("sonant bench: ")

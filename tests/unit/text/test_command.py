@@ -2,11 +2,11 @@
 
 from typer.testing import CliRunner
 
-from server.cli.main import app
+from server.cli.main import create_app
 
 
 def run(*arguments: str, typed: str | None = None):
-    return CliRunner().invoke(app, ["normalize", *arguments], input=typed)
+    return CliRunner().invoke(create_app(["normalize"]), ["normalize", *arguments], input=typed)
 
 
 def test_prints_the_text_to_speak():
