@@ -1,11 +1,10 @@
 """Stored voices in a bucket: the same behavior as the folder, with several servers and with failures of the network.
 
-A bucket in memory and, where the package moto is installed, a server that implements S3.
+A bucket in memory and, where they are installed, servers of S3 (moto) and of Azure's blob storage (Azurite).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import subprocess
@@ -14,25 +13,24 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
-import httpx
 import numpy as np
 import obstore
 import pytest
-from obstore.store import MemoryStore, S3Store
+from obstore.store import AzureStore, MemoryStore, S3Store
 
 from server.errors import ApiError
 from server.settings import SettingsError, load_settings
 from server.voices.config import VoiceSettings
 from server.voices.object_cache import STALE_SECONDS, VoiceObjects, open_bucket
 from server.voices.object_store import ObjectVoiceStore
-from tests.server.serving import ROOT, TIMEOUT
+from tests.server.bucket_servers import azure_environment, azure_server, open_bucket_at, s3_server
+from tests.server.serving import ROOT
 from tests.server.test_voice_store import is_consistent, read_all
 from tests.server.voice_writer import voice
 
 ANNA, BERT = "a" * 16, "b" * 16
-MOTO = "the package moto[s3,server] is not installed"
+Bucket = MemoryStore | S3Store | AzureStore
 
 
 class Clock:
@@ -46,56 +44,30 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def s3_address() -> Iterator[str]:
-    """A server that implements S3."""
-    if importlib.util.find_spec("moto") is None:
-        pytest.skip(MOTO)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-p", str(port)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        address = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + TIMEOUT
-        while True:
-            try:
-                httpx.put(f"{address}/voices", headers={"Host": "voices.s3.amazonaws.com"})
-                break
-            except httpx.TransportError:
-                assert server.poll() is None and time.monotonic() < deadline
-                time.sleep(0.1)
-        httpx.put(f"{address}/voices").raise_for_status()
+    with s3_server() as address:
         yield address
-        server.terminate()
 
 
-def s3_bucket(address: str, prefix: str) -> S3Store:
-    return S3Store(
-        "voices",
-        prefix=prefix,
-        endpoint=address,
-        access_key_id="test",
-        secret_access_key="test",
-        region="us-east-1",
-        client_options={"allow_http": True},
-        retry_config={"max_retries": 0},
-    )
+@pytest.fixture(scope="module")
+def azure_address() -> Iterator[str]:
+    with azure_server() as address:
+        yield address
 
 
-@pytest.fixture(params=["memory", "s3"])
-def bucket(request: pytest.FixtureRequest) -> MemoryStore | S3Store:
-    if request.param == "memory":
+@pytest.fixture(params=["memory", "s3", "azure"])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    kind = request.param
+    if kind == "memory":
         return MemoryStore()
-    return s3_bucket(request.getfixturevalue("s3_address"), request.node.name)
+    return open_bucket_at(kind, request.getfixturevalue(f"{kind}_address"), request.node.name)
 
 
 @pytest.fixture
-def store(bucket: MemoryStore | S3Store) -> ObjectVoiceStore:
+def store(bucket: Bucket) -> ObjectVoiceStore:
     return store_of(bucket)
 
 
-def store_of(
-    bucket: MemoryStore | S3Store, owner: str | None = None, clock: Clock | None = None, **settings: int
-) -> ObjectVoiceStore:
+def store_of(bucket: Bucket, owner: str | None = None, clock: Clock | None = None, **settings: int) -> ObjectVoiceStore:
     """A server's view of a bucket, with a cache of its own."""
     objects = VoiceObjects(bucket, clock or Clock())
     share = None if owner is None else 0.5
@@ -124,7 +96,7 @@ def test_a_voice_is_read_back_as_stored(store: ObjectVoiceStore) -> None:
     assert (store.get("anna"), store.names(), store.headers()) == (None, [], [])
 
 
-def test_a_name_is_given_once(store: ObjectVoiceStore, bucket: MemoryStore | S3Store) -> None:
+def test_a_name_is_given_once(store: ObjectVoiceStore, bucket: Bucket) -> None:
     def add(number: int) -> bool:
         try:
             store_of(bucket).add(voice("anna", number))
@@ -142,7 +114,7 @@ def test_a_name_is_given_once(store: ObjectVoiceStore, bucket: MemoryStore | S3S
 
 
 def test_other_servers_see_a_new_voice_at_once_and_a_deleted_one_for_a_bounded_time(
-    bucket: MemoryStore | S3Store,
+    bucket: Bucket,
 ) -> None:
     clock = Clock()
     one, other = store_of(bucket), store_of(bucket, clock=clock)
@@ -161,7 +133,7 @@ def test_other_servers_see_a_new_voice_at_once_and_a_deleted_one_for_a_bounded_t
     assert found.created_at == 2
 
 
-def test_each_owner_sees_its_own_and_shared_voices(bucket: MemoryStore | S3Store) -> None:
+def test_each_owner_sees_its_own_and_shared_voices(bucket: Bucket) -> None:
     anna, bert = store_of(bucket, ANNA), store_of(bucket, BERT)
     anna.add(replace(voice("own", 1), maker=ANNA, shared=False))
     anna.add(replace(voice("common", 2), maker=ANNA))
@@ -175,7 +147,7 @@ def test_each_owner_sees_its_own_and_shared_voices(bucket: MemoryStore | S3Store
     assert bert.names() == ["own"]
 
 
-def test_limits_on_voices(bucket: MemoryStore | S3Store) -> None:
+def test_limits_on_voices(bucket: Bucket) -> None:
     anna, bert = store_of(bucket, ANNA, max_voices=4), store_of(bucket, BERT, max_voices=4)
     anna.add(replace(voice("a", 1), maker=ANNA, shared=False))
     anna.add(replace(voice("b", 1), maker=ANNA))
@@ -185,9 +157,7 @@ def test_limits_on_voices(bucket: MemoryStore | S3Store) -> None:
     assert refusal(lambda: store_of(bucket, max_voices=4).add(voice("e", 1))) == (409, "voice_limit_reached")
 
 
-def test_an_invalid_object_is_skipped_in_lists_and_named(
-    store: ObjectVoiceStore, bucket: MemoryStore | S3Store
-) -> None:
+def test_an_invalid_object_is_skipped_in_lists_and_named(store: ObjectVoiceStore, bucket: Bucket) -> None:
     store.add(voice("good", 1))
     for name, content in {"bad": b"no voice", "large": bytes(5 * 1024 * 1024), "../up": b"", "Upper": b""}.items():
         if name.isalpha():
@@ -202,12 +172,12 @@ def test_a_bucket_that_cannot_be_reached_is_a_503() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    store = store_of(s3_bucket(address, "voices"))
+    store = store_of(open_bucket_at("s3", address, "voices"))
     for action in (store.names, store.headers, lambda: store.get("anna"), lambda: store.add(voice("anna", 1))):
         assert refusal(action) == (503, "voice_storage_failed")
 
 
-def test_a_repeated_write_of_the_same_voice_is_a_success(bucket: MemoryStore | S3Store) -> None:
+def test_a_repeated_write_of_the_same_voice_is_a_success(bucket: Bucket) -> None:
     """As after a connection that was lost before the answer to the first one arrived."""
     objects = VoiceObjects(bucket)
     data = voice("anna", 1).to_bytes()
@@ -218,8 +188,9 @@ def test_a_repeated_write_of_the_same_voice_is_a_success(bucket: MemoryStore | S
 
 WRITER = """
 import sys
-from tests.server.test_object_voices import s3_bucket, store_of, voice
-store = store_of(s3_bucket(*sys.argv[1:]))
+from tests.server.bucket_servers import open_bucket_at
+from tests.server.test_object_voices import store_of, voice
+store = store_of(open_bucket_at(*sys.argv[1:]))
 print("writing", flush=True)
 for mark in range(10_000):
     store.remove("anna")
@@ -227,11 +198,13 @@ for mark in range(10_000):
 """
 
 
-def test_readers_never_see_partial_voices_while_writers_are_killed(s3_address: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["s3", "azure"])
+def test_readers_never_see_partial_voices_while_writers_are_killed(kind: str, request: pytest.FixtureRequest) -> None:
+    address = request.getfixturevalue(f"{kind}_address")
     rng = np.random.default_rng(5)
-    store = store_of(s3_bucket(s3_address, "killed"))
+    store = store_of(open_bucket_at(kind, address, "killed"))
     for _ in range(4):
-        command = [sys.executable, "-c", WRITER, s3_address, "killed"]
+        command = [sys.executable, "-c", WRITER, kind, address, "killed"]
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
@@ -249,6 +222,14 @@ def test_the_environment_selects_the_server_of_the_bucket(s3_address: str, monke
     for name, value in {**credentials, "ENDPOINT_URL": s3_address, "ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     store = ObjectVoiceStore(open_bucket("s3://voices/by-environment"), VoiceSettings())
+    store.add(voice("anna", 1))
+    assert store.names() == ["anna"]
+
+
+def test_the_environment_selects_the_account_of_azure(azure_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in azure_environment(azure_address).items():
+        monkeypatch.setenv(name, value)
+    store = ObjectVoiceStore(open_bucket("az://voices/by-environment"), VoiceSettings())
     store.add(voice("anna", 1))
     assert store.names() == ["anna"]
 
