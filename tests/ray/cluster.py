@@ -24,8 +24,8 @@ import yaml
 from scripts.ray_service import environment
 from tests.server.serving import ROOT, TIMEOUT
 
-START_TIMEOUT = 180.0
-"""Timeout for nodes and replicas, which start many processes."""
+START_TIMEOUT = 300.0
+"""Timeout for nodes and replicas, which start many processes: more than a minute each on two busy cores."""
 KEY = "sk-ray-test"
 _SERVE_YAML = ROOT / "deploy" / "ray" / "serve.yaml"
 _REPLICA_PORTS = range(30000, 31001)
@@ -260,13 +260,17 @@ _HAPROXY_FILES = {
 
 
 def _marked(prefix: str) -> list[psutil.Process]:
-    """Return the processes of the nodes whose names begin with ``prefix``."""
-    found = []
+    """Return the processes of the nodes whose names begin with ``prefix``.
+
+    Ray's agents overwrite their environment with their title. They are children of processes that keep theirs.
+    """
+    found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().get(_NODE, "").startswith(prefix):
-                found.append(process)
-    return found
+                found.add(process)
+                found.update(process.children())
+    return list(found)
 
 
 def _is_ready(client: httpx.Client) -> bool:

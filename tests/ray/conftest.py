@@ -24,6 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A cluster of one node that has room for three replicas."""
-    with Cluster(cpus=3) as cluster:
+    """A cluster of one node that has room for three replicas.
+
+    HAProxy's client timeout is so long that only a replica itself ends the request of a client that stops reading.
+    """
+    with Cluster(cpus=3, RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S="3600") as cluster:
         yield cluster

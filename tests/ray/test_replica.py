@@ -121,8 +121,8 @@ def sent(cluster: Cluster, name: str, fields: dict[str, Any], window: int | None
 
 
 def test_a_client_that_stops_reading_loses_its_slot(cluster: Cluster, client: httpx.Client, replica: Replica) -> None:
-    """Sockets and HAProxy buffer more than a minute of audio before the replica notices."""
-    with sent(cluster, "stalled", endless(), window=4096):
+    """Sockets and HAProxy buffer 7 MB before the replica notices, so the audio has the highest sample rate."""
+    with sent(cluster, "stalled", endless(sample_rate=48_000), window=4096):
         ended = outcome(client, "stalled", START_TIMEOUT)
     assert (ended["outcome"], ended["status"]) == ("client_left", 499)
     until_requests(replica, 0)

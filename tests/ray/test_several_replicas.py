@@ -72,13 +72,13 @@ def streams_of(cluster: Cluster, replicas: list[Replica]) -> Iterator[dict[str, 
 
 
 class Requests:
-    """Short requests, one after another in a thread, until the context ends. They must all succeed."""
+    """Short requests in ``clients`` threads, one after another in each, until the context ends. All must succeed."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, clients: int = 1) -> None:
         self.failures: list[Any] = []
         self.replicas: list[str] = []
         self._cluster, self._stop = cluster, threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._threads = [threading.Thread(target=self._run) for _ in range(clients)]
 
     def _run(self) -> None:
         with self._cluster.client() as client:
@@ -89,12 +89,14 @@ class Requests:
                     self.failures.append(error)
 
     def __enter__(self) -> Requests:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(TIMEOUT)
+        for thread in self._threads:
+            thread.join(TIMEOUT)
 
 
 def test_requests_for_a_voice_use_one_replica(client: httpx.Client, two: list[Replica]) -> None:
@@ -145,7 +147,10 @@ def test_a_killed_replica_breaks_only_its_streams(cluster: Cluster, client: http
         assert speak(client) == two[1].id
         streams[two[1].id].read()
         engine.wait(TIMEOUT)
-    assert two[0].id not in {each.id for each in cluster.until_running(2)}
+    cluster.until(
+        lambda: two[0].id not in {each.id for each in cluster.replicas()} or None, "Ray keeps the killed replica"
+    )
+    cluster.until_running(2)
 
 
 def test_a_killed_node_breaks_only_its_streams(cluster: Cluster, client: httpx.Client) -> None:
@@ -170,12 +175,21 @@ def test_a_killed_node_breaks_only_its_streams(cluster: Cluster, client: httpx.C
         node.kill()
 
 
-def test_replicas_follow_the_requests(cluster: Cluster, client: httpx.Client) -> None:
+def test_replicas_follow_the_requests(cluster: Cluster) -> None:
+    """A replica runs two requests at once. So four clients need two replicas, and one client needs one.
+
+    All requests succeed, also those that the stopped replica gets until the load balancer knows that it stops.
+    """
     scaler = {"min_replicas": 1, "max_replicas": 2, "upscale_delay_s": 0, "downscale_delay_s": 1}
     cluster.deploy(scaler, limits={**LIMITS, "max_running": 2})
-    one = cluster.until_running(1)
-    with ExitStack() as stack:
-        for _ in range(2):
-            Stream(stack.enter_context(streamed(stack.enter_context(cluster.client()), endless())))
-        assert one[0].id in {each.id for each in cluster.until_running(2)}
-    cluster.until_running(1)
+    [first] = cluster.until_running(1)
+    with Requests(cluster) as one:
+        with Requests(cluster, clients=3) as three:
+            both = cluster.until_running(2)
+            [added] = {each.id for each in both} - {first.id}
+            cluster.until(lambda: added in three.replicas or None, "the new replica gets no requests")
+        [kept] = cluster.until_running(1)
+        count = len(one.replicas)
+        cluster.until(lambda: len(one.replicas) > count or None, "the remaining replica gets no requests")
+    assert kept.id in {first.id, added}
+    assert one.failures == three.failures == []
