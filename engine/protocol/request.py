@@ -183,7 +183,7 @@ class EngineInfo:
     trained: False for random weights, which produce noise.
     context: positions per utterance, as configured.
     profile: what text and what recordings the checkpoint was trained for.
-    weights: format of the talker's weights. real_time_factor: seconds that the talker is expected to take for a second
+    weights: format of the talker's weights. real_time_factor: seconds that the engine is expected to take for a second
     of speech of one utterance. Both are None on a GPU.
     """
 

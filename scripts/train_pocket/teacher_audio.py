@@ -112,7 +112,7 @@ def _active_rms(samples: Samples) -> float:
 
 def _power(samples: Samples, window: int) -> npt.NDArray[np.float32]:
     complete = len(samples) // window * window
-    power: npt.NDArray[np.float32] = np.square(samples[:complete].reshape(-1, window)).mean(1)
+    power: npt.NDArray[np.float32] = np.square(samples[:complete].reshape(-1, window)).mean(1, dtype=np.float32)
     return power
 
 

@@ -54,7 +54,7 @@ class ModelCard(_ResponseModel):
         description="format of the talker's weights, see `engine.talker.weights`; null on a GPU"
     )
     real_time_factor: float | None = Field(
-        description="seconds that the talker is expected to take for a second of speech, for one utterance at a time; "
+        description="seconds that the engine is expected to take for a second of speech, for one utterance at a time; "
         "measured at startup; null on a GPU"
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from server.cli.main import app
+from server.cli.main import create_app
 from server.errors import ApiError
 from server.keys.key_file import digest_of, key_id, parse_lines
 from server.keys.usage import KeyUsage
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def keys_command(*arguments: object, stdin: str = "") -> Result:
-    return CliRunner().invoke(app, ["keys", *map(str, arguments)], input=stdin)
+    return CliRunner().invoke(create_app(["keys"]), ["keys", *map(str, arguments)], input=stdin)
 
 
 def add(file: Path, name: str, *options: object, stdin: str = "") -> str:
