@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import soundfile as sf
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chromium import NoChromium, find_chromium
@@ -21,7 +22,7 @@ FLAGS = [
     "--use-fake-ui-for-media-stream",
     f"--host-resolver-rules=MAP {OTHER_NAME} 127.0.0.1",
 ]
-"""A fake microphone that beeps each second, with permission to use it; a name of this server that is not localhost."""
+"""A fake microphone, with permission to use it; a name of this server that is not localhost."""
 
 expect.set_options(timeout=20_000)
 
@@ -34,16 +35,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")  # the browser's event loop must end before tests of other packages start
-def browser() -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium, with a microphone that hears a recording of a voice, again and again."""
     try:
         chromium = find_chromium()
     except NoChromium as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"no browser: {error}")
+    microphone = tmp_path_factory.mktemp("microphone") / "voice.wav"
+    sf.write(microphone, *sf.read(ROOT / "docs" / "samples" / "ava-pocket.ogg"))
+    flags = [*FLAGS, f"--use-file-for-fake-audio-capture={microphone}"]
     with sync_playwright() as driver:
         yield driver.chromium.launch(
-            executable_path=chromium.executable, args=FLAGS, env={**os.environ, **chromium.variables}
+            executable_path=chromium.executable, args=flags, env={**os.environ, **chromium.variables}
         )
 
 
