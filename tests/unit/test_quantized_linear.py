@@ -134,6 +134,9 @@ def test_four_bits_are_packed_in_blocks_as_at_once(outputs):
 
 @pytest.mark.parametrize("runs", [quantized_linear.int8_runs, quantized_linear.int4_runs])
 def test_an_operator_that_fails_is_reported_and_not_used(runs, monkeypatch, caplog):
+    if not runs():
+        pytest.skip("torch has no such operator for this CPU")
+
     def failing(codes):
         raise RuntimeError("this operator was removed")
 
