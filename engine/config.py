@@ -25,8 +25,8 @@ class VllmConfig(_StrictModel):
         None,
         ge=1,
         description="Size of the KV cache in positions, for all requests together; at least `context`. Unset: "
-        "`context` for every slot. A smaller cache needs less GPU memory, but when it is full, utterances are "
-        "preempted and recomputed later, so their audio is late.",
+        "`context` for every slot. A smaller cache needs less GPU memory, but when it is full, utterances wait "
+        "until another one ends, so their audio is late.",
     )
     reproducible: bool = Field(
         False,

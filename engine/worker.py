@@ -34,8 +34,10 @@ from engine.system.process import (
     release_free_memory,
     return_freed_memory,
 )
+from engine.talker.base import FRAMES_IN_FLIGHT, Talker
 from engine.talker.loading import import_ahead, load_talker, warm_up
 from engine.talker.native.weight_formats import configured_format
+from engine.talker.request_thread import RequestThread
 from engine.talker.requests import RequestReader, resolve
 from engine.talker.shared import SharedTalker
 from engine.talker.stage import TalkerStage
@@ -57,11 +59,15 @@ def main() -> None:
         run(config, endpoint, Side.from_argument(audio), wakeup)
 
 
-def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -> None:
-    """Load both stages, report the result on the READY stream, and step until the client or Code2Wav disconnects."""
+def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: Wakeup) -> None:
+    """Load both stages, report the result on the READY stream, and step until the client or Code2Wav disconnects.
+
+    requests_wakeup: the condition that ``requests`` is attached to.
+    """
     requests.open(READY)
+    wakeup = Wakeup()
     frames_side, code2wav_side = pair(window=FRAME_WINDOW)
-    frames = frames_side.attach(wakeup)
+    frames = frames_side.attach(wakeup, reserve=FRAMES_IN_FLIGHT)
     join_code2wav: Callable[[], None] | None = None
     unused = [code2wav_side, audio]
     try:
@@ -82,7 +88,7 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
             import_ahead(config, device)
         if memory is not None:
             _load_code2wav_first(memory, frames, wakeup)
-        stage, info = _load(checkpoint, config, device, memory, plan, compute, requests, frames, wakeup)
+        talker, reader, info = _load(checkpoint, config, device, memory, plan, compute, requests)
         if memory is None:
             launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
     except EngineError as error:
@@ -96,7 +102,8 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, wakeup: Wakeup) -
         freeze_gc()
         release_free_memory()
         requests.end(READY, info.to_bytes())
-        _run_until_disconnected(stage)
+        request_thread = RequestThread(reader, requests_wakeup, wakeup)
+        _run_until_disconnected(TalkerStage(talker, request_thread, frames=frames, wakeup=wakeup))
     finally:
         requests.flush(1.0)
         frames.close()
@@ -145,9 +152,7 @@ def _load(
     plan: CpuPlan | None,
     compute: ComputeThread | None,
     requests: Endpoint,
-    frames: Endpoint,
-    wakeup: Wakeup,
-) -> tuple[TalkerStage, EngineInfo]:
+) -> tuple[Talker, RequestReader, EngineInfo]:
     started = time.monotonic()
     prepare_torch(config)
     checkpoint.prefetch()
@@ -170,7 +175,7 @@ def _load(
         factor += plan.code2wav_share
         info = replace(info, weights=plan.weights, real_time_factor=round(factor, 3))
         _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", plan.weights, factor)
-    return TalkerStage(talker, reader, frames=frames, wakeup=wakeup), info
+    return talker, reader, info
 
 
 def _load_encoder(

@@ -44,8 +44,8 @@ def spoken_codes(checkpoint: Checkpoint, sentences: int, frames: int) -> list[ND
         talker.admit(0, prompt, resolve(request.sampling, checkpoint.generation))
         codes = []
         while talker.runnable(()):
-            codes += [output.codes for output in talker.step(()) if output.codes is not None]
-        spoken.append(np.stack(codes))
+            codes.append(talker.step(()).codes)
+        spoken.append(np.concatenate(codes))
     return spoken
 
 

@@ -98,7 +98,7 @@ class Implementations:
         slots = Slots(rows, 64, talker, text_pad=0, device=DEVICE, dtype=torch.bfloat16)
         every, params = torch.arange(rows, device=DEVICE), SamplingTensors.of([_PARAMS] * rows, DEVICE)
         zeros = torch.zeros_like(every)
-        slots.reset(every, seeds=zeros, codebook0_params=params, residual_params=params, frames_made=zeros)
+        slots.reset(every, seeds=zeros, codebook0_params=params, residual_params=params)
         self.first: dict[str, FusedFirstCodes | PlainFirstCodes] = {
             "codebook 0": FusedFirstCodes(slots),
             "... plain": PlainFirstCodes(slots),

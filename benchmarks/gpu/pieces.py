@@ -28,11 +28,10 @@ class Pieces:
     """The pieces of a step of a talker on a GPU."""
 
     def __init__(self, talker: VllmTalker) -> None:
-        core: Any = talker._core._core
-        self._runner = core.model_executor.driver_worker.worker.model_runner
+        core: Any = talker._core
+        self._runner = core.model_runner
         self._model, self._state = self._runner.model, self._runner.model_state
-        self._slots, self._inputs = self._state.slots, self._state._inputs
-        self._frame_sampler = self._runner.sampler._frame_sampler
+        self._slots, self._frame_sampler = self._state.slots, self._state.sample_frames
         self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
@@ -49,7 +48,7 @@ class Pieces:
             "first code": self._timed(lambda: first_code_only(hidden, slots)),
             "predictor": self._timed(lambda: self._model.residual(hidden, *first)),
             "tail": _replayed(self._frame_sampler._runs[size]),
-            "input rows": self._timed(lambda: self._state._rows[:size].copy_(self._inputs.decode_rows(slots))),
+            "input rows": self._timed(lambda: self._state.input_rows(self._state.prompt_rows[:size])),
         }
 
     def _layers(self, rows: int) -> float | None:

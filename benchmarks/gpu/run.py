@@ -66,6 +66,7 @@ PARTS = {
     "step-fp8": Part(
         "benchmarks.gpu.step {named} --fp8 --slots 256 --rows 1,8,16,32 --parts --first --json {json}", 300
     ),
+    "host": Part("benchmarks.gpu.host {named} --json {json}", 200),
     "predictor": Part("benchmarks.gpu.code_predictor {named} --cublas all --plain --errors", 250),
     "predictor-errors": Part("benchmarks.gpu.predictor_errors", 100),
     "code2wav": Part("benchmarks.gpu.code2wav {clones} --errors", 300),

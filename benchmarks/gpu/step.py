@@ -71,7 +71,7 @@ class Utterances:
 
     def step(self) -> int:
         """Run one step. Return the number of frames it returned."""
-        return sum(output.codes is not None for output in self._talker.step(()))
+        return len(self._talker.step(()).streams)
 
     def finish(self) -> None:
         """Run steps until all utterances have ended."""
@@ -80,14 +80,14 @@ class Utterances:
 
     def cancel_all(self) -> None:
         """Cancel all utterances."""
-        for stream in list(self._talker._utterances):
-            self._talker.cancel(stream)
+        for number in range(self._admitted + 1):
+            self._talker.cancel(number)
         self.finish()
 
     @property
     def positions(self) -> float:
         """Mean number of cached positions per utterance."""
-        return statistics.fmean(request.num_computed_tokens for request in self._talker._requests.values())
+        return float(self._talker._scheduler.positions.mean())
 
 
 def step_times(utterances: Utterances, rows: int, frames: int) -> tuple[list[float], float]:

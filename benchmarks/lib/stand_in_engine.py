@@ -9,16 +9,16 @@ Code2Wav returns constant samples. Both sleep in place of waiting for a GPU. Sta
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from engine.talker.gpu_step.inputs import UtteranceState
+    from engine.talker.vllm.scheduler import Batch
 
 STEP_MS, BATCH_MS, SWITCH_MS = "STAND_IN_STEP_MS", "STAND_IN_BATCH_MS", "STAND_IN_SWITCH_MS"
 """Environment variables, in milliseconds: duration of a talker step, of a Code2Wav batch, Python's switch interval."""
@@ -39,6 +40,7 @@ _CODE2WAV_THREAD = "code2wav"
 _LARGE = 30 << 20
 """Size in bytes of a block that is allocated and freed, as in loading weights. It raises malloc's mmap threshold, so
 malloc reuses memory of that size later."""
+_BLOCK_SIZE, _PREFILL_ROWS = 16, 2048
 _MODULES = frozenset({"engine.worker", "engine.code2wav.process"})
 
 
@@ -47,84 +49,56 @@ def is_code2wav(pid: int, thread: int) -> bool:
     return Path(f"/proc/{pid}/task/{thread}/comm").read_text().strip() == _CODE2WAV_THREAD
 
 
-@dataclass(slots=True)
-class _Request:
-    """The fields of a vLLM request that the talker reads."""
-
-    request_id: str
-    num_prompt_tokens: int
-    num_computed_tokens: int
-    frames_left: int
-    output: SimpleNamespace
-
-
 class _Core:
     """A stand-in for ``TalkerCore``. As in vLLM, a step runs while the output of the previous one is processed."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int, context: int) -> None:
         import torch
 
-        self._seconds, self._step_ends = _seconds(STEP_MS), 0.0
+        from engine.talker.vllm.scheduler import CacheSize, Scheduler
+
+        blocks = slots * math.ceil((context + 1) / _BLOCK_SIZE) + 1
+        self.scheduler = Scheduler(slots, slots + _PREFILL_ROWS, CacheSize(blocks, _BLOCK_SIZE, context))
+        self._seconds = _seconds(STEP_MS)
+        self._previous: _PendingCodes | None = None
         self._launches, self._tensor = int(os.environ[LAUNCHES]), torch.zeros(16)
         self._pauses = np.memmap(os.environ[PAUSES], np.float32, "r+", shape=(1 + MOST_PAUSES,))
-        self._requests: dict[str, _Request] = {}
-        self._outputs: list[SimpleNamespace] = []
-        self._paused_keys: Callable[[], Collection[str]] = list
+        self._codes = np.ones((slots, 16), np.int16)
 
-    def set_paused_keys(self, paused_keys: Callable[[], Collection[str]]) -> None:
-        self._paused_keys = paused_keys
+    def join(self, slot: int, utterance: UtteranceState) -> None:
+        pass
 
-    def add(self, utterance: UtteranceState) -> _Request:
-        codes = np.ones((1, 16), np.int32)
-        output = SimpleNamespace(
-            request_id=utterance.key,
-            new_token_ids=[1],
-            new_logprobs=SimpleNamespace(logprob_token_ids=codes),
-            finished=False,
-        )
-        length = len(utterance.prompt.text)
-        request = _Request(utterance.key, length, length - 1, utterance.sampling.max_new_tokens, output)
-        self._requests[utterance.key] = request
-        return request
+    def leave(self, slot: int) -> None:
+        pass
 
-    def abort(self, key: str) -> None:
-        del self._requests[key]
-        self._outputs = [output for output in self._outputs if output.request_id != key]
-
-    @property
-    def in_flight(self) -> bool:
-        return bool(self._outputs)
-
-    def step(self) -> tuple[list[Any], bool]:
-        from engine.talker.vllm.step_output import step_outputs
-
-        self._wait()
-        outputs, self._outputs = self._outputs, []
-        paused = self._paused_keys()
-        for request in list(self._requests.values()):
-            if request.request_id in paused:
-                continue
-            request.num_computed_tokens += 1
-            request.frames_left -= 1
-            if not request.frames_left:
-                request.output = SimpleNamespace(**{**vars(request.output), "finished": True})
-                del self._requests[request.request_id]
-            self._outputs.append(request.output)
-        return step_outputs(outputs), bool(self._outputs)
-
-    def _wait(self) -> None:
-        """Wait until the previous step has ended, which started with the previous call."""
+    def launch(self, batch: Batch) -> _PendingCodes:
+        """Start a step when the previous one has ended."""
         for _ in range(self._launches):
             self._tensor.add_(1)
-        now = time.monotonic()
-        if self._outputs and self._pauses[0] < MOST_PAUSES:
+        now, previous = time.monotonic(), self._previous
+        if previous is not None and not previous.collected and self._pauses[0] < MOST_PAUSES:
             self._pauses[0] += 1
-            self._pauses[int(self._pauses[0])] = now - self._step_ends
-        time.sleep(self._seconds)
-        self._step_ends = now + self._seconds
+            self._pauses[int(self._pauses[0])] = max(0.0, now - previous.moment)
+        begins = now if previous is None else max(now, previous.moment)
+        self._previous = _PendingCodes(self._codes[: int(batch.samples.sum())], begins + self._seconds)
+        return self._previous
 
     def close(self) -> None:
         pass
+
+
+@dataclass(slots=True)
+class _PendingCodes:
+    """The codes of a step that ends at ``moment`` (``time.monotonic``)."""
+
+    codes: NDArray[np.int16]
+    moment: float
+    collected: bool = False
+
+    def collect(self) -> NDArray[np.int16]:
+        self.collected = True
+        time.sleep(max(0.0, self.moment - time.monotonic()))
+        return self.codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +154,8 @@ def _seconds(variable: str) -> float:
 def _load_talker(checkpoint: Any, config: Any, *_: Any) -> Any:
     from engine.talker.vllm.talker import VllmTalker
 
-    return VllmTalker(_Core(), config.talker, eos=checkpoint.model.talker.ids.eos)  # type: ignore[arg-type]
+    core = _Core(config.talker.slots, config.talker.context)
+    return VllmTalker(core, config.talker, eos=checkpoint.model.talker.ids.eos)
 
 
 def _spawn(command: Sequence[str], sides: Iterable[Any], **options: Any) -> subprocess.Popen[Any]:

@@ -60,7 +60,7 @@ def talker(job: Job) -> Iterator[Callable[[], Turn]]:
         prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer)
         native.admit(0, prompt, resolve(request.sampling, checkpoint.generation))
         while native.runnable(()):
-            codes += [output.codes.tolist() for output in native.step(()) if output.codes is not None]
+            codes += native.step(()).codes.tolist()
         elapsed = time.perf_counter() - started
         return Turn({"frame": [elapsed / max(1, len(codes))]}, codes)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.code2wav.schedule import Progress
 from engine.protocol.messages import StreamHeader
 from engine.protocol.request import CODEBOOKS, Completion, FinishReason
-from engine.transfer import Endpoint, Kind, Record
+from engine.transfer import Endpoint, Kind, Record, rows_of
 
 
 @dataclass(slots=True, eq=False)
@@ -84,16 +84,18 @@ class StreamTable:
                     header = StreamHeader.from_bytes(record.payload)
                     self.streams[record.stream] = Stream(header, Progress(header.realtime))
                     self._audio.open(record.stream)
-                case Kind.DATA:
-                    self._append(record)
+                case Kind.ROWS:
+                    for number, codes in rows_of(record):
+                        self._append(number, codes)
                 case Kind.END | Kind.FAIL:
                     self._mark_ended(record)
 
-    def _append(self, record: Record) -> None:
-        stream = self.streams.get(record.stream)
+    def _append(self, number: int, codes: bytes) -> None:
+        """Append the codes of a frame."""
+        stream = self.streams.get(number)
         if stream is not None and not stream.aborted:
-            stream.codes += record.payload
-            stream.progress.pending += record.units
+            stream.codes += codes
+            stream.progress.pending += 1
 
     def _mark_ended(self, record: Record) -> None:
         stream = self.streams.get(record.stream)

@@ -168,7 +168,7 @@ class Code2WavStage:
         for stream_id in chunks:
             self._streams[stream_id].progress.record_decoded(frames, now)
         self._audio.send_all((stream_id, chunk, frames) for stream_id, chunk in chunks.items())
-        self._frames.release_all((stream_id, frames) for stream_id in chunks)
+        self._frames.release_each(chunks, frames)
 
     def _begin_all(self, batch: Batch) -> dict[int, int]:
         """Return the row of each stream of the batch, and begin those without one. Omits streams that cannot begin.

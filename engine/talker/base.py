@@ -28,12 +28,20 @@ class Sampling:
     seed: int
 
 
-class TalkerOutput(NamedTuple):
-    """Output of one step for one stream: the codes int16 [16] of a new frame, or the finish reason."""
+class StepOutput(NamedTuple):
+    """What a step made.
 
-    stream: int
-    codes: NDArray[np.int16] | None
-    finish: FinishReason | None = None
+    streams: the streams with a new frame. codes: int16 [len(streams), 16], their frames. finished: the streams that
+    have ended after these frames, and why.
+    """
+
+    streams: list[int]
+    codes: NDArray[np.int16]
+    finished: list[tuple[int, FinishReason]]
+
+
+FRAMES_IN_FLIGHT = 1
+"""Maximum number of frames that a stream may still get after it is paused."""
 
 
 class Talker(Protocol):
@@ -61,5 +69,8 @@ class Talker(Protocol):
     def runnable(self, paused: Collection[int]) -> bool:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
 
-    def step(self, paused: Collection[int]) -> list[TalkerOutput]:
-        """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""
+    def step(self, paused: Collection[int]) -> StepOutput:
+        """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
+
+        The output may be that of an earlier step, so a paused stream still gets up to ``FRAMES_IN_FLIGHT`` frames.
+        """

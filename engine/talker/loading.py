@@ -51,8 +51,7 @@ def warm_up(talker: Talker, *, text_pad: int, sampling: Sampling) -> float | Non
     fastest: float | None = None
     while talker.runnable(()):
         began = time.thread_time()
-        outputs = talker.step(())
-        if any(output.codes is not None for output in outputs):  # the last step makes no frame
+        if talker.step(()).streams:  # the last step makes no frame
             seconds = time.thread_time() - began
             fastest = seconds if fastest is None else min(fastest, seconds)
     return None if fastest is None else 1000 * fastest / FRAME_MS

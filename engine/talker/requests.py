@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -115,10 +116,12 @@ class RequestReader:
         """Return whether ``take`` has something to return."""
         return self._requests.pending()
 
-    def take(self) -> list[Intent]:
-        """Return everything that has arrived since the last call, in order."""
-        intents = [self._parse(record) for record in self._requests.receive()]
-        return [intent for intent in intents if intent is not None]
+    def take(self) -> Iterator[Intent]:
+        """Yield everything that has arrived since the last call, in order, each as soon as it is parsed."""
+        for record in self._requests.receive():
+            intent = self._parse(record)
+            if intent is not None:
+                yield intent
 
     def _parse(self, record: Record) -> Intent | None:
         if record.kind is Kind.DATA:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from engine.device.compute_thread import ComputeThread
 from engine.prompt.builder import Prompt
-from engine.talker.base import Sampling, Talker, TalkerOutput
+from engine.talker.base import Sampling, Talker, StepOutput
 
 
 class SharedTalker:
@@ -37,6 +37,6 @@ class SharedTalker:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
         return self._talker.runnable(paused)
 
-    def step(self, paused: Collection[int]) -> list[TalkerOutput]:
+    def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step."""
         return self._compute.run(self._talker.step, paused)

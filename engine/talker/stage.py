@@ -3,45 +3,55 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from dataclasses import dataclass
-
-import numpy as np
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Protocol
 
 from engine.errors import EngineError, EngineFailed
 from engine.protocol.messages import StreamHeader
 from engine.protocol.request import Completion, FinishReason
-from engine.talker.base import Talker, TalkerOutput
-from engine.talker.requests import Abort, Intent, PreparedUtterance, Probe, Rejection, RequestReader, TextDelta
+from engine.talker.base import StepOutput, Talker
+from engine.talker.requests import Abort, Intent, PreparedUtterance, Probe, Rejection, TextDelta
 from engine.transfer import Endpoint, Kind, Wakeup
 
-_CODES = np.dtype("<i2")
+_CODES = "<i2"
 _MAX_FAILED_STEPS = 3
 """After this many consecutive failed steps the device is assumed to be broken, and the process ends."""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Running:
-    """An utterance that was announced to Code2Wav and has not ended."""
+class Requests(Protocol):
+    """Reads the request link: ``RequestThread``, or ``RequestReader`` in the stage's thread."""
 
-    input_tokens: int
-    frames: int = 0
+    @property
+    def alive(self) -> bool:
+        """Whether the client is still connected."""
+
+    def stats(self) -> dict[str, int]:
+        """Return counters for the statistics."""
+
+    def pending(self) -> bool:
+        """Return whether ``take`` has something to return."""
+
+    def take(self) -> Iterable[Intent]:
+        """Return everything that has arrived since the last call, in order."""
 
 
 class TalkerStage:
     """Runs the talker until the client or Code2Wav disconnects.
 
-    requests: reads the request link. frames: the link for codec frames. Both links must be attached to ``wakeup``.
+    frames: the link for codec frames. ``wakeup`` must be notified of whatever arrives on it and from ``requests``.
     """
 
-    def __init__(self, talker: Talker, requests: RequestReader, *, frames: Endpoint, wakeup: Wakeup) -> None:
+    def __init__(self, talker: Talker, requests: Requests, *, frames: Endpoint, wakeup: Wakeup) -> None:
         self._talker, self._requests = talker, requests
         self._slots = talker.free_slots
         self._frames, self._wakeup = frames, wakeup
         self._waiting: deque[PreparedUtterance] = deque()
         self._early_text: dict[int, list[TextDelta]] = {}
-        self._running: dict[int, _Running] = {}
+        self._input_tokens: dict[int, int] = {}
+        """Tokens of the texts of each stream that was announced to Code2Wav and has not ended."""
+        self._frames_sent: Counter[int] = Counter()
         self._failed_steps = 0
         self._steps = 0
         self._step_rows = 0
@@ -69,7 +79,7 @@ class TalkerStage:
         match intent:
             case PreparedUtterance():
                 self._frames.open(intent.stream, StreamHeader(intent.realtime, intent.context).to_bytes())
-                self._running[intent.stream] = _Running(intent.prompt.input_tokens)
+                self._input_tokens[intent.stream] = intent.prompt.input_tokens
                 self._waiting.append(intent)
             case TextDelta():
                 self._append_text(intent)
@@ -85,10 +95,9 @@ class TalkerStage:
 
     def _append_text(self, delta: TextDelta) -> None:
         """Pass more text to the talker, or keep it while the utterance waits for a slot."""
-        running = self._running.get(delta.stream)
-        if running is None:
+        if delta.stream not in self._input_tokens:
             return
-        running.input_tokens += len(delta.ids) - delta.last  # the end-of-text id is not a token of the caller's
+        self._input_tokens[delta.stream] += len(delta.ids) - delta.last  # without the end-of-text id
         if any(each.stream == delta.stream for each in self._waiting):
             self._early_text.setdefault(delta.stream, []).append(delta)
         else:
@@ -112,7 +121,7 @@ class TalkerStage:
                 self._cancel(record.stream)
 
     def _cancel(self, stream: int) -> None:
-        if stream in self._running:
+        if stream in self._input_tokens:
             self._talker.cancel(stream)
             self._waiting = deque(each for each in self._waiting if each.stream != stream)
             self._early_text.pop(stream, None)
@@ -135,44 +144,39 @@ class TalkerStage:
 
     def _step(self, paused: frozenset[int]) -> None:
         try:
-            outputs = self._talker.step(paused)
+            output = self._talker.step(paused)
         except Exception as error:
             self._failed_steps += 1
             if self._failed_steps >= _MAX_FAILED_STEPS:
                 raise
             waiting = {each.stream for each in self._waiting}
-            stepped = [stream for stream in self._running if stream not in waiting]
+            stepped = [stream for stream in self._input_tokens if stream not in waiting]
             _log.exception("the talker's step failed; failing %d streams", len(stepped))
             self._fail(stepped, EngineFailed(f"the talker's step failed: {error}"))
             return
         self._failed_steps = 0
         self._steps += 1
-        self._step_rows += len({output.stream for output in outputs})
-        self._emit(outputs)
+        self._step_rows += len(output.streams)
+        self._emit(output)
 
-    def _emit(self, outputs: list[TalkerOutput]) -> None:
-        """Send all frames in one batch, then the end of each finished stream."""
-        frames = []
-        for stream, codes, _ in outputs:
-            if codes is not None:
-                self._running[stream].frames += 1
-                frames.append((stream, codes.astype(_CODES, copy=False).tobytes(), 1))
-        if frames:
-            self._frames.send_all(frames)
-        for stream, _, finish in outputs:
-            if finish is not None:
-                self._end(stream, finish)
+    def _emit(self, output: StepOutput) -> None:
+        """Send all frames in one record, then the end of each finished stream."""
+        if output.streams:
+            self._frames_sent.update(output.streams)
+            self._frames.send_rows(output.streams, output.codes.astype(_CODES, copy=False).tobytes())
+        for stream, finish in output.finished:
+            self._end(stream, finish)
 
     def _end(self, stream: int, reason: FinishReason) -> None:
-        running = self._running.pop(stream)
-        completion = Completion(reason, running.input_tokens, running.frames)
+        completion = Completion(reason, self._input_tokens.pop(stream), self._frames_sent.pop(stream, 0))
         self._frames.end(stream, completion.to_bytes())
 
     def _fail(self, streams: list[int], error: EngineError) -> None:
         for stream in streams:
             self._talker.cancel(stream)
             self._early_text.pop(stream, None)
-            del self._running[stream]
+            del self._input_tokens[stream]
+            self._frames_sent.pop(stream, None)
             self._frames.fail(stream, error.to_bytes())
 
     def _has_input(self) -> bool:

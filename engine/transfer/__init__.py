@@ -13,6 +13,7 @@ from engine.transfer.records import (
     Record,
     StreamError,
     TransferError,
+    rows_of,
 )
 from engine.transfer.wakeup import Wakeup
 
@@ -31,5 +32,6 @@ __all__ = [
     "TransferError",
     "Wakeup",
     "pair",
+    "rows_of",
     "spawn",
 ]

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 from engine.transfer.channel import Channel
 from engine.transfer.memory import Segment
-from engine.transfer.records import Kind, LinkClosed, LinkCorrupt, LinkFull, LinkStalled, Record, StreamError
+from engine.transfer.records import (
+    Kind,
+    LinkClosed,
+    LinkCorrupt,
+    LinkFull,
+    LinkStalled,
+    Record,
+    StreamError,
+    pack_streams,
+    streams_of_rows,
+    unpack_streams,
+)
 from engine.transfer.streams import IncomingStreams, OutgoingStreams
 from engine.transfer.wakeup import Wakeup
 
@@ -53,6 +64,13 @@ class Inbox:
         if record.kind is Kind.CREDIT:
             self._outgoing.add_credit(record.stream, record.units)
             self._credit_received = True
+        elif record.kind is Kind.CREDITS:
+            for stream in unpack_streams(record.payload):
+                self._outgoing.add_credit(stream, record.units)
+            self._credit_received = True
+        elif record.kind is Kind.ROWS:
+            self._incoming.accept_rows(streams_of_rows(record))
+            self._records.append(record)
         elif record.kind is Kind.CANCEL:
             # Ignore a CANCEL that crossed the stream's end in flight.
             if self._outgoing.cancel(record.stream):
@@ -70,12 +88,12 @@ class Inbox:
 class Endpoint:
     """One side of a link. Thread-safe.
 
-    ``open``, ``send`` and ``send_all`` block while the ring is full. They wait until the peer has read the records sent
-    before, and raise LinkStalled after ``timeout`` seconds. ``flush`` waits too. No other method waits for the peer:
-    records that do not fit into the ring are queued in this process.
+    ``open`` and all methods that send data block while the ring is full. They wait until the peer has read the records
+    sent before, and raise LinkStalled after ``timeout`` seconds. ``flush`` waits too. No other method waits for the
+    peer: records that do not fit into the ring are queued in this process.
 
-    With a ``backlog``, ``open``, ``send`` and ``send_all`` do not block either. Records that do not fit into the ring
-    are queued in this process, up to ``backlog`` bytes; beyond that these methods raise LinkFull.
+    With a ``backlog``, ``open`` and the methods that send data do not block either. Records that do not fit into the
+    ring are queued in this process, up to ``backlog`` bytes; beyond that these methods raise LinkFull.
 
     The producer chooses a stream's number, below 2**64. A number is used only once in the lifetime of a link.
     """
@@ -90,18 +108,19 @@ class Endpoint:
         wakeup: Wakeup,
         timeout: float,
         backlog: int | None = None,
+        reserve: int = 0,
     ) -> None:
         """Take ownership of ``segment`` and ``connection``. Use ``link.Side.attach`` to create endpoints.
 
         window: units that a stream may be ahead of its consumer; wakeup: the condition on which threads wait for this
         endpoint; timeout: timeout in seconds for a full ring; backlog: maximum number of bytes queued behind a full
-        ring, None to block instead.
+        ring, None to block instead; reserve: units of credit that ``without_credit`` counts as none.
         """
         self._wakeup = wakeup
         self._lock = wakeup.condition
         self._timeout = timeout
         self._backlog = backlog
-        self._outgoing = OutgoingStreams(window)
+        self._outgoing = OutgoingStreams(window, reserve)
         self._incoming = IncomingStreams()
         self._channel = Channel(segment, connection, side, wakeup)
         self._inbox = Inbox(self._channel, self._outgoing, self._incoming)
@@ -155,6 +174,17 @@ class Endpoint:
             finally:
                 self._channel.send(records)
 
+    def send_rows(self, streams: Sequence[int], rows: bytes) -> None:
+        """Send one unit to each of ``streams``, which are different, as one record.
+
+        rows: the payloads of all streams in their order, of the same size. Raises like ``send``; then nothing is sent.
+        """
+        payload = pack_streams(streams) + rows
+        with self._lock:
+            self._wait_for_room(len(payload))
+            self._outgoing.spend_each(streams)
+            self._send_one(0, Kind.ROWS, 0, len(streams), payload)
+
     def end(self, stream: int, payload: bytes = b"") -> None:
         """End a stream of this side. Raises StreamError when it is not open; no-op on a dead link."""
         self._terminate(stream, Kind.END, payload)
@@ -185,7 +215,10 @@ class Endpoint:
             return [self._outgoing.credit(stream) for stream in streams]
 
     def without_credit(self) -> frozenset[int]:
-        """Return the open streams of this side that have no credit now; on a dead link, all of its open streams."""
+        """Return the open streams of this side that have no credit now, except ``reserve``.
+
+        On a dead link, return all of its open streams.
+        """
         with self._lock:
             if not self.alive:
                 return self._outgoing.open_streams()
@@ -204,19 +237,23 @@ class Endpoint:
 
         Raises like ``release``, after it has released all the other items.
         """
-        records: list[Record] = []
-        failure: StreamError | None = None
         with self._lock:
             if not self.alive:
                 return
+            released, failure = self._release(data)
             now = time.monotonic()
-            for stream, units in data:
-                try:
-                    if self._incoming.release(stream, units):
-                        records.append(Record(stream, Kind.CREDIT, 0, units, now, b""))
-                except StreamError as error:
-                    failure = error
-            self._channel.send(records)
+            self._channel.send([Record(stream, Kind.CREDIT, 0, units, now, b"") for stream, units in released])
+        if failure is not None:
+            raise failure
+
+    def release_each(self, streams: Iterable[int], units: int) -> None:
+        """Release the same ``units`` of each of ``streams``, as one record. Raises like ``release_all``."""
+        with self._lock:
+            if not self.alive:
+                return
+            released, failure = self._release((stream, units) for stream in streams)
+            if released:
+                self._send_one(0, Kind.CREDITS, 0, units, pack_streams([stream for stream, _ in released]))
         if failure is not None:
             raise failure
 
@@ -254,6 +291,18 @@ class Endpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _release(self, data: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, int]], StreamError | None]:
+        """Release each (stream, units). Return those to send credit for, and the last error."""
+        released: list[tuple[int, int]] = []
+        failure: StreamError | None = None
+        for stream, units in data:
+            try:
+                if self._incoming.release(stream, units):
+                    released.append((stream, units))
+            except StreamError as error:
+                failure = error
+        return released, failure
 
     def _wait_for_room(self, size: int) -> None:
         """Wait until nothing is queued; with a backlog, only check that ``size`` more bytes may be queued."""

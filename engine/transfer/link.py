@@ -32,11 +32,14 @@ class Side:
     window: int
     capacity: int
 
-    def attach(self, wakeup: Wakeup, timeout: float = 30.0, *, backlog: int | None = None) -> Endpoint:
+    def attach(
+        self, wakeup: Wakeup, timeout: float = 30.0, *, backlog: int | None = None, reserve: int = 0
+    ) -> Endpoint:
         """Create the endpoint in this process.
 
         wakeup: the condition on which threads wait for the endpoint; timeout: seconds until a full ring raises
-        LinkStalled; backlog: maximum number of bytes queued behind a full ring instead of blocking, see ``Endpoint``.
+        LinkStalled; backlog: maximum number of bytes queued behind a full ring instead of blocking; reserve: units of
+        credit that ``without_credit`` counts as none, see ``Endpoint``.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, self.connection)
@@ -47,7 +50,14 @@ class Side:
             undo.pop_all()
         connection = socket.socket(fileno=self.connection)
         return Endpoint(
-            segment, connection, self.side, window=self.window, wakeup=wakeup, timeout=timeout, backlog=backlog
+            segment,
+            connection,
+            self.side,
+            window=self.window,
+            wakeup=wakeup,
+            timeout=timeout,
+            backlog=backlog,
+            reserve=reserve,
         )
 
     def close(self) -> None:

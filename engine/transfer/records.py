@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
+
+_NUMBER_BYTES = 8
 
 
 class TransferError(Exception):
@@ -44,6 +48,10 @@ class Kind(IntEnum):
     CANCEL = 5
     CREDIT = 6
     """Credit returned to the producer. Internal: ``Endpoint.receive`` never returns it."""
+    ROWS = 7
+    """Data of many streams, see ``rows_of``."""
+    CREDITS = 8
+    """``units`` of credit for each of many streams, whose numbers are the payload. Internal like CREDIT."""
 
 
 class Record(NamedTuple):
@@ -60,3 +68,34 @@ class Record(NamedTuple):
     units: int
     time: float
     payload: bytes
+
+
+def pack_streams(streams: Sequence[int]) -> bytes:
+    """Return stream numbers as the payload of a record, or its beginning."""
+    return array("Q", streams).tobytes()
+
+
+def unpack_streams(payload: bytes) -> Sequence[int]:
+    """Return the stream numbers in a payload. Raises LinkCorrupt."""
+    if len(payload) % _NUMBER_BYTES:
+        raise LinkCorrupt(f"stream numbers must have {_NUMBER_BYTES} bytes each, got {len(payload)} bytes")
+    return array("Q", payload)
+
+
+def rows_of(record: Record) -> Iterator[tuple[int, bytes]]:
+    """Return the (stream, row) pairs of a ROWS record. Its ``units`` is the number of rows, one unit of each stream.
+
+    The payload has the numbers of the streams, then the rows, which have the same size.
+    """
+    start = record.units * _NUMBER_BYTES
+    size = (len(record.payload) - start) // record.units
+    rows = (record.payload[at : at + size] for at in range(start, len(record.payload), size))
+    return zip(streams_of_rows(record), rows, strict=True)
+
+
+def streams_of_rows(record: Record) -> Sequence[int]:
+    """Return the streams of a ROWS record. Raises LinkCorrupt when its size does not fit its number of rows."""
+    count, rows = record.units, len(record.payload) - record.units * _NUMBER_BYTES
+    if not count or rows <= 0 or rows % count:
+        raise LinkCorrupt(f"{len(record.payload)} bytes cannot contain {count} rows of the same size")
+    return unpack_streams(record.payload[: record.units * _NUMBER_BYTES])

@@ -5,6 +5,7 @@ Each direction has its own stream numbers: stream 7 of one side is not stream 7 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.transfer.records import CreditExceeded, Kind, LinkCorrupt, Record, StreamError
@@ -27,9 +28,9 @@ class _Incoming:
 class OutgoingStreams:
     """The streams that this side produces."""
 
-    def __init__(self, window: int) -> None:
-        """window: units that a stream may be ahead of its consumer."""
-        self._window = window
+    def __init__(self, window: int, reserve: int = 0) -> None:
+        """window: units that a stream may be ahead of its consumer. reserve: see ``without_credit``."""
+        self._window, self._reserve = window, reserve
         self._streams: dict[int, _Outgoing] = {}
         self._without_credit: set[int] = set()
 
@@ -52,7 +53,7 @@ class OutgoingStreams:
         return 0 if state is None else state.credit
 
     def without_credit(self) -> frozenset[int]:
-        """Return the open streams that have no credit."""
+        """Return the open streams that have at most ``reserve`` units of credit."""
         return frozenset(self._without_credit)
 
     def spend(self, stream: int, units: int) -> int:
@@ -64,17 +65,32 @@ class OutgoingStreams:
         if not 0 <= units <= state.credit:
             raise CreditExceeded(f"units must be in 0..{state.credit}, the credit of stream {stream}, got {units}")
         state.credit -= units
-        if not state.credit:
+        if state.credit <= self._reserve:
             self._without_credit.add(stream)
         state.sequence += 1
         return state.sequence - 1
+
+    def spend_each(self, streams: Sequence[int]) -> None:
+        """Subtract one unit from the credit of each of ``streams``, which are different.
+
+        Raises like ``spend``, before any stream has changed.
+        """
+        states = [self._find(stream) for stream in streams]
+        for stream, state in zip(streams, states, strict=True):
+            if not state.credit:
+                raise CreditExceeded(f"stream {stream} has no credit")
+        for stream, state in zip(streams, states, strict=True):
+            state.credit -= 1
+            state.sequence += 1
+            if state.credit <= self._reserve:
+                self._without_credit.add(stream)
 
     def add_credit(self, stream: int, units: int) -> None:
         """Add credit that the consumer returned. It may arrive after the stream has ended, and is then ignored."""
         state = self._streams.get(stream)
         if state is not None:
             state.credit = min(state.credit + units, self._window)
-            if state.credit:
+            if state.credit > self._reserve:
                 self._without_credit.discard(stream)
 
     def end(self, stream: int) -> int:
@@ -142,6 +158,15 @@ class IncomingStreams:
             self._streams[record.stream].unreleased += record.units
         else:
             del self._streams[record.stream]
+
+    def accept_rows(self, streams: Sequence[int]) -> None:
+        """Process a ROWS record: one unit of each stream. Raises LinkCorrupt when a stream is not open."""
+        for stream in streams:
+            state = self._streams.get(stream)
+            if state is None:
+                raise LinkCorrupt(f"a row of stream {stream}, which is not open")
+            state.sequence += 1
+            state.unreleased += 1
 
     def release(self, stream: int, units: int) -> bool:
         """Release units; return whether to send CREDIT to the producer (not after the stream has ended).

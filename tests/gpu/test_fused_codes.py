@@ -220,10 +220,9 @@ def test_a_captured_frame_equals_the_uncaptured_one(rows):
     )
     for first in (0, 3):
         at = torch.arange(first, first + rows, device=DEVICE)
-        drawn = run(inputs["hidden"][at], at).clone()
-        size = next(each for each in run._sizes if each >= rows)
-        padded = torch.cat((at, torch.full((size - rows,), ROWS, device=DEVICE)))
-        assert torch.equal(drawn, sample_frame(inputs["hidden"][padded], padded)[:rows])
+        padded = torch.cat((at, torch.full((run.padded_size(rows) - rows,), ROWS, device=DEVICE)))
+        drawn = run(inputs["hidden"], padded, padded).clone()
+        assert torch.equal(drawn, sample_frame(inputs["hidden"][padded], padded))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -148,7 +148,6 @@ def random_slots(count: int, generator: torch.Generator, device: torch.device) -
         "seeds": torch.randint(-(2**62), 2**62, (count,), generator=generator).to(device),
         "codebook0_params": SamplingTensors.of(codebook0, device),
         "residual_params": SamplingTensors.of(residual, device),
-        "frames_made": torch.zeros(count, dtype=torch.int64, device=device),
     }
 
 

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from engine.checkpoint.folder import Checkpoint
 from engine.config import EngineConfig, TalkerConfig
 from engine.prompt.builder import Prompt, build_prompt
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, WeightFormat
-from engine.talker.base import Sampling, Talker
+from engine.talker.base import Sampling, StepOutput, Talker
 from engine.talker.loading import load_native_talker
 from engine.talker.native.talker import NativeTalker
 from engine.talker.requests import resolve
@@ -40,6 +41,20 @@ def native_talker(
 def prepare(request: SpeechRequest, checkpoint: Checkpoint) -> tuple[Prompt, Sampling]:
     prompt = build_prompt(request, checkpoint.model, checkpoint.tokenizer)
     return prompt, resolve(request.sampling, checkpoint.generation)
+
+
+class Output(NamedTuple):
+    """Output of one step for one stream: the codes int16 [16] of a new frame, or the finish reason."""
+
+    stream: int
+    codes: np.ndarray | None
+    finish: FinishReason | None = None
+
+
+def outputs(step: StepOutput) -> list[Output]:
+    """Return the output of a step for each stream."""
+    frames = [Output(stream, codes) for stream, codes in zip(step.streams, step.codes, strict=True)]
+    return frames + [Output(stream, None, reason) for stream, reason in step.finished]
 
 
 @dataclass
@@ -74,7 +89,7 @@ def speak(
         for number, when in (cancels or {}).items():
             if when == step:
                 talker.cancel(number)
-        for output in talker.step(()):
+        for output in outputs(talker.step(())):
             if output.codes is not None:
                 generated[output.stream].frames.append(output.codes)
             generated[output.stream].finish = output.finish

@@ -209,7 +209,7 @@ def test_the_stage_sends_the_samples_of_the_reference(reference_output, kind):
         for at in range(FRAMES):
             for stream, context in contexts.items():
                 if at >= (0 if context is None else len(context)):
-                    frame_sender.send(stream, codes[stream - 1, at].tobytes(), 1)
+                    frame_sender.send_rows([stream], codes[stream - 1, at].tobytes())
         for stream in contexts:
             frame_sender.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
         assert client_wakeup.wait_for(all_ended, TIMEOUT)

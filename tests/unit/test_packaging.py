@@ -31,7 +31,7 @@ BUILD_FILES = (
 )
 INDEX_LIMIT_BYTES = 100 * 10**6
 """PyPI's limit for one file."""
-NEEDS_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "scheduler", "state")}
+NEEDS_VLLM = {f"engine.talker.vllm.{name}" for name in ("core", "model", "state", "step_runner")}
 """Modules that need the vllm extra to be imported; tested in tests/vllm."""
 NEEDS_TRITON = {
     "engine.kernels.codec_kernels",

@@ -14,13 +14,12 @@ from engine.errors import EngineError
 from engine.protocol.messages import RequestKind, StreamHeader, pack_request
 from engine.protocol.request import Completion, FinishReason, SamplingParams, SpeechRequest
 from engine.protocol.samples import to_int16
-from engine.talker.base import TalkerOutput
+from engine.talker.base import StepOutput
 from engine.talker.requests import RequestReader
 from engine.talker.stage import TalkerStage
 from engine.transfer import Kind, Wakeup, pair
 
 TIMEOUT = 20
-FRAME = np.zeros(16, np.int16)
 
 
 class ScriptedTalker:
@@ -56,8 +55,8 @@ class ScriptedTalker:
         if self.steps and self.steps.popleft() == "fail":
             raise RuntimeError("the device is broken")
         ending, self.streams = self.streams, []
-        frames = [TalkerOutput(stream, FRAME) for stream in ending]
-        return frames + [TalkerOutput(stream, None, FinishReason.STOP) for stream in ending]
+        codes = np.zeros((len(ending), 16), np.int16)
+        return StepOutput(ending, codes, [(stream, FinishReason.STOP) for stream in ending])
 
 
 class StubVoiceWorker:
@@ -250,7 +249,7 @@ def test_a_failure_is_reported_although_freeing_the_row_fails(code2wav_stage, mo
 
 def send_frames(frame_sender, stream, code=0, context=None):
     frame_sender.open(stream, StreamHeader(True, context).to_bytes())
-    frame_sender.send(stream, np.full(16, code, "<i2").tobytes(), 1)
+    frame_sender.send_rows([stream], np.full(16, code, "<i2").tobytes())
     frame_sender.end(stream, Completion(FinishReason.STOP, 1, 1).to_bytes())
 
 

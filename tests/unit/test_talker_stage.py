@@ -2,8 +2,10 @@
 
 from types import SimpleNamespace
 
+import numpy as np
+
 from engine.protocol.request import FinishReason
-from engine.talker.base import TalkerOutput
+from engine.talker.base import StepOutput
 from engine.talker.requests import PreparedUtterance, TextDelta
 from engine.talker.stage import TalkerStage
 
@@ -39,8 +41,8 @@ class Frames:
     def open(self, stream, payload):
         self.sent.append(("open", stream))
 
-    def send_all(self, data):
-        self.sent.append(("frames", len(list(data))))
+    def send_rows(self, streams, rows):
+        self.sent.append(("frames", len(streams)))
 
     def end(self, stream, payload):
         self.sent.append(("end", stream))
@@ -70,7 +72,7 @@ class Talker:
 
     def step(self, blocked):
         ended, self._streams = self._streams, []
-        return [TalkerOutput(stream, None, FinishReason.STOP) for stream in ended]
+        return StepOutput([], np.zeros((0, 16), np.int16), [(stream, FinishReason.STOP) for stream in ended])
 
 
 def utterance(stream):

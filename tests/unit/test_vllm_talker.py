@@ -1,6 +1,6 @@
-"""The vLLM talker decides which streams are paused; the core is a stub that runs one step behind."""
+"""The vLLM talker returns frames one step late, in order, and only to their own streams; the core is a stub."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,53 +10,48 @@ from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import FinishReason
 from engine.talker.base import Sampling
 from engine.talker.sampling_params import CodebookParams
-from engine.talker.vllm.step_output import StepOutput
+from engine.talker.vllm.scheduler import CacheSize, Scheduler
 from engine.talker.vllm.talker import VllmTalker
+from tests.support.talkers import outputs
 
 EOS = 9_999
-SAMPLING = Sampling(CodebookParams(temperature=0.0), CodebookParams(temperature=0.0), 1000, 1)
+SAMPLING = Sampling(CodebookParams(temperature=0.0), CodebookParams(temperature=0.0), 90, 1)
+SLOTS = 3
 
 
 class StubCore:
-    """Each step gives every request that is not paused its next number; ``last``: the number that ends a request."""
+    """The codes of a frame are its number. ``last``: the number in whose place an utterance stops."""
 
-    def __init__(self, last=100):
-        self.requests, self.outputs, self.last = {}, [], last
+    def __init__(self, last=1000):
+        self.scheduler = Scheduler(SLOTS, 20, CacheSize(100, 4, 120))
+        self.last, self.utterances, self.fails = last, {}, False
 
-    def set_paused_keys(self, paused_keys):
-        self.paused_keys = paused_keys
+    def join(self, slot, utterance):
+        self.utterances[slot] = utterance
 
-    def add(self, utterance):
-        length = len(utterance.prompt.text)
-        request = SimpleNamespace(num_prompt_tokens=length, num_computed_tokens=length - 1, key=utterance.key)
-        self.requests[utterance.key] = request
-        return request
+    def leave(self, slot):
+        del self.utterances[slot]
 
-    def abort(self, key):
-        del self.requests[key]
-        self.outputs = [each for each in self.outputs if each.key != key]
-
-    @property
-    def in_flight(self):
-        return bool(self.outputs)
-
-    def step(self):
-        paused, (outputs, self.outputs) = self.paused_keys(), (self.outputs, [])
-        for request in list(self.requests.values()):
-            if request.key in paused:
-                continue
-            request.num_computed_tokens += 1
-            frame = request.num_computed_tokens - request.num_prompt_tokens
-            ends = frame == self.last
-            self.outputs.append(StepOutput(request.key, np.full(16, EOS if ends else frame, np.int16), ends))
-            if ends:
-                del self.requests[request.key]
-        return outputs, bool(self.outputs)
+    def launch(self, batch):
+        if self.fails:
+            raise RuntimeError("the device is broken")
+        lengths = np.array([len(self.utterances[slot].prompt.text) for slot in batch.slots])
+        numbers = (batch.starts + batch.counts - lengths)[batch.samples]
+        codes = np.where(numbers == self.last, EOS, numbers)
+        return StubCodes(np.repeat(codes[:, None], 16, 1).astype(np.int16))
 
 
-def prompt(text):
-    ids = np.full(4, 7, np.int64)
-    return Prompt(ids, ids, None, NO_TOKEN, None, NO_TOKEN, list(range(text)), 4)
+class StubCodes:
+    def __init__(self, codes):
+        self.codes = codes
+
+    def collect(self):
+        return self.codes
+
+
+def prompt(text, rows=4):
+    ids = np.full(rows, 7, np.int64)
+    return Prompt(ids, ids, None, NO_TOKEN, None, NO_TOKEN, list(range(text)), rows)
 
 
 @pytest.fixture
@@ -66,37 +61,30 @@ def core():
 
 @pytest.fixture
 def talker(core):
-    return VllmTalker(core, TalkerConfig(slots=3), eos=EOS)
+    return VllmTalker(core, TalkerConfig(slots=SLOTS, context=120), eos=EOS)
 
 
-def frames(outputs):
-    return {each.stream: int(each.codes[0]) for each in outputs if each.codes is not None}
-
-
-def run(talker, steps, blocked=frozenset()):
+def run(talker, steps, paused=frozenset()):
     """stream -> the numbers returned in ``steps`` steps."""
     numbers = {}
     for _ in range(steps):
-        for stream, number in frames(talker.step(blocked)).items():
-            numbers.setdefault(stream, []).append(number)
+        for stream, codes in zip(*talker.step(paused)[:2], strict=True):
+            numbers.setdefault(stream, []).append(int(codes[0]))
     return numbers
 
 
-def test_a_blocked_stream_pauses_while_others_continue_and_misses_nothing(talker):
+def test_a_paused_stream_gets_the_frame_in_flight_and_then_misses_nothing(talker):
     for stream in (1, 2):
         talker.admit(stream, prompt(3), SAMPLING)
     assert run(talker, 4) == {1: [0, 1, 2], 2: [0, 1, 2]}
-    assert run(talker, 5, blocked=frozenset({1})) == {2: [3, 4, 5, 6, 7]}
-    numbers = run(talker, 6)
-    assert numbers[1] == list(range(3, 3 + len(numbers[1])))
-    assert len(numbers[1]) >= 5
-    assert numbers[2] == list(range(8, 14))
+    assert run(talker, 5, paused=frozenset({1})) == {1: [3], 2: [3, 4, 5, 6, 7]}
+    assert run(talker, 4) == {1: [4, 5, 6], 2: [8, 9, 10, 11]}
 
 
-def test_if_all_streams_are_blocked_there_is_nothing_to_run(talker):
+def test_if_all_streams_are_paused_there_is_nothing_to_run(talker):
     talker.admit(1, prompt(3), SAMPLING)
     run(talker, 3)
-    run(talker, 2, blocked=frozenset({1}))
+    run(talker, 2, paused=frozenset({1}))
     assert not talker.runnable(frozenset({1}))
     assert talker.runnable(frozenset())
 
@@ -111,23 +99,55 @@ def test_an_utterance_pauses_until_the_text_of_its_next_frame_is_known(talker):
     assert run(talker, 4)[1] == [4, 5, 6]
 
 
-def test_the_end_follows_the_last_frame_even_of_a_blocked_stream(core, talker):
+def test_an_utterance_that_stops_frees_its_slot_and_drops_the_frame_after_its_end(core, talker):
     core.last = 2
     talker.admit(1, prompt(3), SAMPLING)
-    run(talker, 3)
-    run(talker, 3, blocked=frozenset({1}))
-    outputs = [output for _ in range(3) for output in talker.step(frozenset())]
-    assert outputs[-1].finish is FinishReason.STOP
-    assert talker.free_slots == 3
-    assert not talker.runnable(frozenset())
+    everything = []
+    while talker.runnable(frozenset()):
+        everything += outputs(talker.step(frozenset()))
+    assert [None if each.codes is None else int(each.codes[0]) for each in everything] == [0, 1, None]
+    assert everything[-1].finish is FinishReason.STOP
+    assert (talker.free_slots, core.utterances) == (SLOTS, {})
 
 
-def test_cancelling_a_blocked_stream_leaves_nothing(core, talker):
-    talker.admit(1, prompt(3), SAMPLING)
+def test_the_last_code_of_the_limit_is_not_a_frame(talker):
+    talker.admit(1, prompt(3), replace(SAMPLING, max_new_tokens=3))
+    everything = [each for _ in range(5) for each in outputs(talker.step(frozenset()))]
+    assert [each.finish for each in everything] == [None, None, FinishReason.LENGTH]
+
+
+def test_a_slot_that_is_cancelled_and_reused_gets_no_frame_of_the_earlier_stream(core, talker):
+    for stream in (1, 2, 3):
+        talker.admit(stream, prompt(3), SAMPLING)
+    run(talker, 4)
+    talker.cancel(2)
+    talker.cancel(2)
+    assert talker.free_slots == 1
+    talker.admit(4, prompt(3), SAMPLING)
+    numbers = run(talker, 3)
+    assert numbers == {1: [3, 4, 5], 3: [3, 4, 5], 4: [0, 1]}
+
+
+def test_cancelling_a_paused_stream_leaves_nothing(core, talker):
+    talker.admit(1, prompt(3), SAMPLING, text_open=True)
     run(talker, 2)
-    run(talker, 2, blocked=frozenset({1}))
+    run(talker, 2, paused=frozenset({1}))
     talker.cancel(1)
-    assert (talker.free_slots, core.requests) == (3, {})
+    talker.append_text(1, [4], last=True)
+    assert (talker.free_slots, core.utterances) == (SLOTS, {})
     assert not talker.runnable(frozenset())
-    talker.admit(1, prompt(3), SAMPLING)
-    assert run(talker, 3) == {1: [0, 1]}
+
+
+def test_after_a_failed_step_cached_prompts_are_computed_again(core, talker):
+    talker.admit(1, prompt(3, rows=9), SAMPLING)
+    core.fails = True
+    with pytest.raises(RuntimeError, match="broken"):
+        talker.step(frozenset())
+    core.fails = False
+    talker.cancel(1)
+    slot_rows = []
+    launch = core.launch
+    core.launch = lambda batch: slot_rows.append(batch.counts.tolist()) or launch(batch)
+    talker.admit(2, prompt(3, rows=9), SAMPLING)
+    run(talker, 2)
+    assert slot_rows[0] == [9]

@@ -35,7 +35,7 @@ def test_the_cache_takes_the_remaining_memory(opened):
     talker = load_vllm_talker(checkpoint, CONFIG, DEVICE, torch.float32, memory)
     try:
         assert memory.need.min_positions < memory.positions < memory.need.max_positions
-        blocks = talker._core._core.vllm_config.cache_config.num_gpu_blocks
+        blocks = talker._core.model_runner.kv_cache_config.num_blocks
         assert blocks * memory.need.block_size == memory.positions
         utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, 6)]
         assert all(each.finish for each in speak(talker, utterances))

@@ -1,5 +1,6 @@
 """The step loop on a GPU: the code around vLLM's layers never synchronizes with the device."""
 
+import importlib
 from collections import Counter
 
 import numpy as np
@@ -7,12 +8,12 @@ import pytest
 import torch
 
 from engine.protocol.request import SamplingParams, SpeechRequest, Voice
-from engine.talker.vllm.state import TalkerSampler, TalkerState
+from engine.talker.gpu_step.graphs import GraphedFrameSampler
 from tests.support.talkers import DEVICE, WORDS, prepare, speak
 
 pytestmark = pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU")
 SMALL_CACHE = {"context": 128, "slots": 4, "cache_positions": 192}
-"""Space for one and a half utterances, so that some are preempted."""
+"""Space for one and a half utterances, so that some wait."""
 
 
 @pytest.fixture
@@ -64,12 +65,14 @@ def test_the_fixture_detects_a_synchronization(forbid_sync):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_input_rows_and_sampling_do_not_synchronize_with_the_gpu(forbid_sync, vllm_talker, opened, dtype):
+def test_inputs_sampling_and_codes_do_not_synchronize_with_the_gpu(forbid_sync, vllm_talker, opened, dtype):
     checkpoint = opened("0b6-base")
     talker = vllm_talker(checkpoint, dtype=dtype, **SMALL_CACHE)
-    forbid_sync(TalkerState, "prepare_inputs")
-    calls = forbid_sync(TalkerSampler, "__call__")
+    runner = importlib.import_module("engine.talker.vllm.step_runner").StepRunner
+    forbid_sync(runner, "_fill")
+    forbid_sync(GraphedFrameSampler, "__call__")
+    calls = forbid_sync(runner, "_read")
     prepared = list(utterances(checkpoint))
     spoken = speak(talker, prepared, joins={number: 5 * number for number in range(len(prepared))})
     assert all(each.finish for each in spoken)
-    assert min(calls["prepare_inputs"], calls["__call__"]) > len(prepared)
+    assert min(calls["_fill"], calls["__call__"], calls["_read"]) > len(prepared)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engine.protocol.request import SamplingParams, SpeechRequest
-from tests.support.talkers import native_talker, prepare, speak
+from engine.talker.base import FRAMES_IN_FLIGHT
+from tests.support.talkers import native_talker, outputs, prepare, speak
 from tests.vllm.agreement import assert_codes_agree
 
 TEXT = "Hello world, this is a test of the speech server."
@@ -54,11 +55,11 @@ class Runner:
         self.codes = {}
 
     def step(self, blocked=frozenset()):
-        outputs = self.talker.step(blocked)
-        for output in outputs:
+        step = outputs(self.talker.step(blocked))
+        for output in step:
             if output.codes is not None:
                 self.codes.setdefault(output.stream, []).append(output.codes)
-        return outputs
+        return step
 
     def until_blocked(self, blocked=frozenset()):
         while self.talker.runnable(blocked):
@@ -73,7 +74,7 @@ def test_a_blocked_stream_pauses_and_resumes_without_a_gap(talker, utterance, as
         if any(output.codes is not None for output in runner.step()):
             before = len(runner.codes[0])
             runner.until_blocked(frozenset({0}))
-            assert len(runner.codes[0]) == before
+            assert len(runner.codes[0]) <= before + FRAMES_IN_FLIGHT
     assert_same_as_native(runner.codes[0], prepared)
 
 
@@ -87,7 +88,7 @@ def test_other_streams_continue_beside_a_blocked_one(talker, utterance, assert_s
     frames_before = len(runner.codes[0])
     runner.until_blocked(frozenset({0}))
     assert_same_as_native(runner.codes[1], other_utterance)
-    assert len(runner.codes[0]) == frames_before
+    assert len(runner.codes[0]) <= frames_before + FRAMES_IN_FLIGHT
     assert talker.free_slots == 7
     runner.until_blocked()
     assert_same_as_native(runner.codes[0], blocked_utterance)

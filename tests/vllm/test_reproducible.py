@@ -69,7 +69,7 @@ def test_refuses_fp8_with_more_slots_than_the_persistent_kernel_supports(monkeyp
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU of compute capability 9.0")
 @pytest.mark.parametrize("cache_positions", [None, 400])
 def test_codes_are_the_same_alone_and_in_any_batch(tmp_path, cache_positions):
-    """cache_positions: space for one and a half utterances, so that some are preempted."""
+    """cache_positions: space for one and a half utterances, so that some wait."""
     write_full_size(tmp_path, kind="both")
     checkpoint = open_checkpoint(str(tmp_path))
     config = CONFIG.model_copy(update={"vllm": VllmConfig(reproducible=True, cache_positions=cache_positions)})

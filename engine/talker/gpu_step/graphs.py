@@ -23,8 +23,8 @@ def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
 class GraphedFrameSampler:
     """Runs a frame sampler on batches that are padded to the next of ``sizes`` (in ascending order).
 
-    Padding rows have the slot id ``padding_row``. On a GPU each size is one CUDA graph with fixed input and output
-    buffers; on other devices the sampler runs without a graph.
+    Padding rows have the slot id ``padding_row``, which changes no utterance. On a GPU each size is one CUDA graph with
+    fixed input and output buffers; on other devices the sampler runs without a graph.
     """
 
     def __init__(
@@ -40,21 +40,26 @@ class GraphedFrameSampler:
         self._sizes = sizes
         self._hidden = torch.zeros(sizes[-1], hidden, device=device, dtype=dtype)
         self._slot_ids = torch.full((sizes[-1],), padding_row, device=device)
-        self._padding_row = padding_row
+        self.padding_row = padding_row
         self._runs: dict[int, Callable[[], Tensor]] = {}
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
             run = partial(sample, self._hidden[:size], self._slot_ids[:size])
             self._runs[size] = run if pool is None else _captured(run, pool)
 
-    def __call__(self, hidden: Tensor, slot_ids: Tensor) -> Tensor:
-        """Return the codes [n, 16]; n is at most the largest size. The next call overwrites them."""
-        count = len(slot_ids)
-        size = self._sizes[bisect_left(self._sizes, count)]
-        self._hidden[:count].copy_(hidden)
-        self._slot_ids[:count].copy_(slot_ids)
-        self._slot_ids[count:size].fill_(self._padding_row)
-        return self._runs[size]()[:count]
+    def padded_size(self, count: int) -> int:
+        """Return the batch size that runs for ``count`` rows, at most the largest size."""
+        return self._sizes[bisect_left(self._sizes, count)]
+
+    def __call__(self, hidden: Tensor, rows: Tensor, slot_ids: Tensor) -> Tensor:
+        """Sample from rows ``rows``, int64 [n], of ``hidden`` [m, hidden]; return codes [n, 16].
+
+        n must be one of the sizes: fill up with row 0 and ``padding_row``. The next call overwrites the codes.
+        """
+        size = len(rows)
+        torch.index_select(hidden, 0, rows, out=self._hidden[:size])
+        self._slot_ids[:size].copy_(slot_ids)
+        return self._runs[size]()
 
 
 def _captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,8 +12,8 @@ from torch import Tensor
 
 from engine.models.talker import CodecSide
 from engine.prompt.builder import NO_TOKEN, Prompt
-from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, TalkerOutput
+from engine.protocol.request import CODEBOOKS
+from engine.talker.base import Sampling
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.gpu_step.uploader import Uploader
 from engine.talker.sampling_params import FLOAT_COLUMNS, INT_COLUMNS, CodebookParams, SamplingTensors, host_columns
@@ -43,19 +42,14 @@ class RowIds:
 class UtteranceState:
     """The host state of an utterance.
 
-    key: the request id in vLLM, never reused. text: the text ids paired with its frames, as far as known; text_open:
-    more text will come. frames: the codes [16] of every frame made. outputs: outputs not yet returned by ``step``.
+    text: the text ids paired with its frames, as far as known; text_open: more text will come.
     """
 
     stream: int
-    key: str
     prompt: Prompt
     sampling: Sampling
     text: list[int]
     text_open: bool
-    frames: list[NDArray[np.int16]] = field(default_factory=list)
-    outputs: deque[TalkerOutput] = field(default_factory=deque)
-    finished: bool = False
 
     def append_text(self, ids: list[int], *, last: bool) -> None:
         """Append text ids; ``last`` closes the text. Raises ValueError when the text is closed."""
@@ -64,88 +58,57 @@ class UtteranceState:
         self.text.extend(ids)
         self.text_open = not last
 
-    def knows_text(self, frame: int) -> bool:
-        """Return whether the text id paired with ``frame`` is known."""
-        return not self.text_open or frame < len(self.text)
-
-    def add_frame(self, codes: NDArray[np.int16]) -> None:
-        """Record a new frame, codes [16]."""
-        self.frames.append(codes.copy())  # codes is a view that would keep the array of the whole step alive
-        self.outputs.append(TalkerOutput(self.stream, codes))
-
-    def finish(self, reason: FinishReason) -> None:
-        """Record that there are no more frames."""
-        self.finished = True
-        self.outputs.append(TalkerOutput(self.stream, None, reason))
-
-    def rows(self, first: int, stop: int, text_pad: int) -> RowIds:
-        """Return the ids of the input rows at positions ``first`` to ``stop``: prompt rows, then frames made so far."""
-        prompt, length = self.prompt, len(self.prompt.text)
-        frames = range(max(first - length, 0), max(stop - length, 0))
-        frame_text = [self.text[frame] if frame < len(self.text) else text_pad for frame in frames]
-        start = max(first, length if prompt.codes is None else prompt.codes_row)
+    def rows(self, first: int, stop: int) -> RowIds:
+        """Return the ids of the prompt rows ``first`` to ``stop``."""
+        prompt = self.prompt
+        codes, codes_row = _NO_CODES, 0
+        if prompt.codes is not None:
+            begin = max(first, prompt.codes_row)
+            codes = prompt.codes[begin - prompt.codes_row : max(stop - prompt.codes_row, 0)]
+            codes_row = begin - first
         has_voice = prompt.embedding is not None and first <= prompt.embedding_row < stop
         return RowIds(
-            text=np.concatenate((prompt.text[first:stop], np.array(frame_text, np.int64))),
-            codec=np.concatenate((prompt.codec[first:stop], np.full(len(frame_text), NO_TOKEN, np.int64))),
-            codes=self._codes(start, max(start, stop)),
-            codes_row=start - first,
+            text=prompt.text[first:stop],
+            codec=prompt.codec[first:stop],
+            codes=codes,
+            codes_row=codes_row,
             voice=prompt.embedding if has_voice else None,
             voice_row=prompt.embedding_row - first,
         )
 
-    def _codes(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the codes [stop - start, 16] of positions that have codes.
-
-        These are the reference recording's codes at the end of the prompt, and the frames after it.
-        """
-        length = len(self.prompt.text)
-        reference = _NO_CODES if self.prompt.codes is None else self.prompt.codes
-        before = length - len(reference)
-        frames = self.frames[max(start - length, 0) : max(stop - length, 0)]
-        made = np.array(frames, np.int64).reshape(-1, CODEBOOKS)
-        return np.concatenate((reference[start - before : stop - before], made))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepRows:
-    """The input rows of a step. All arrays are [n], one entry per request of the batch.
+class PromptRows:
+    """Prompt rows of a step. All arrays are [n], one entry per utterance in prefill.
 
-    slots: the request's slot; ``device_slots`` is a copy on the device. starts, counts: its first input row, and how
-    many it has. positions: the position of the first row in its utterance. prefill: whether the rows are prefill (the
-    prompt, or frames that are recomputed after preemption).
+    slots: the utterance's slot. positions: the position of its first row. starts, counts: the first input row of the
+    step that it fills, and how many.
     """
 
     slots: NDArray[np.int64]
-    device_slots: Tensor
+    positions: NDArray[np.int64]
     starts: NDArray[np.int64]
     counts: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    prefill: NDArray[np.bool_]
 
 
 class StepInputs:
-    """Fills the buffer of input rows.
+    """Makes the input rows of a step.
 
     text_table: [text vocab + 1, hidden], one row per text id, then a row of zeros for NO_TOKEN. ``join`` and ``leave``
-    change only host state; the next step uploads the changes to the device in one transfer.
+    change only host state; the next ``update`` uploads the changes to the device in one transfer.
     """
 
-    def __init__(self, slots: Slots, text_table: Tensor, codec: CodecSide, *, text_pad: int) -> None:
+    def __init__(self, slots: Slots, text_table: Tensor, codec: CodecSide) -> None:
         self._slots, self._text_table, self._codec = slots, text_table, codec
-        self._text_pad = text_pad
         self._upload = Uploader(text_table.device)
         self._utterances: dict[int, UtteranceState] = {}
-        self._joined: list[tuple[int, int]] = []
+        self._joined: list[int] = []
         self._text_sent: dict[int, int] = {}
 
-    def join(self, slot: int, utterance: UtteranceState, frames_made: int) -> None:
-        """Assign a slot to an utterance.
-
-        frames_made: frames that the utterance had before it was preempted; 0 for a new one.
-        """
+    def join(self, slot: int, utterance: UtteranceState) -> None:
+        """Assign a slot to an utterance."""
         self._utterances[slot] = utterance
-        self._joined.append((slot, frames_made))
+        self._joined.append(slot)
         self._text_sent[slot] = 0
 
     def leave(self, slot: int) -> None:
@@ -153,24 +116,41 @@ class StepInputs:
         self._utterances.pop(slot, None)
         self._text_sent.pop(slot, None)
 
-    def fill(self, out: Tensor, step: StepRows) -> None:
-        """Write the step's input rows into ``out`` [rows, hidden]."""
-        self._upload_changes()
-        if not step.prefill.any():
-            out[: len(step.slots)] = self.decode_rows(step.device_slots)
+    def update(self) -> None:
+        """Upload the utterances that joined and the text that arrived since the last call."""
+        text_indices, text_ids = self._new_text()
+        joined, self._joined = self._joined, []
+        present = [(slot, self._utterances[slot].sampling) for slot in joined if slot in self._utterances]
+        if not present and not len(text_ids):
             return
-        decoding = np.flatnonzero(~step.prefill)
-        ids, rows = self._prefill_ids(step)
+        slot_ids, seeds, codebook0, residual, indices_up, ids_up = self._upload(
+            np.array([slot for slot, _ in present], np.int64),
+            np.array([sampling.seed for _, sampling in present], np.int64),
+            _words([sampling.codebook0 for _, sampling in present]),
+            _words([sampling.residual for _, sampling in present]),
+            text_indices,
+            text_ids,
+        )
+        if present:
+            self._slots.reset(slot_ids, seeds, _params(codebook0), _params(residual))
+        if len(text_ids):
+            self._slots.write_text(indices_up, ids_up)
+
+    def fill_prompts(self, out: Tensor, prompts: PromptRows) -> None:
+        """Write prompt rows into ``out`` [rows, hidden]."""
+        ids = [
+            self._utterances[slot].rows(position, position + count)
+            for slot, position, count in zip(
+                prompts.slots.tolist(), prompts.positions.tolist(), prompts.counts.tolist(), strict=True
+            )
+        ]
+        rows = [start + np.arange(len(each.text)) for start, each in zip(prompts.starts.tolist(), ids, strict=True)]
         coded, codes, voiced, voices = _codes_and_voices(ids, rows)
-        decode_at, decode_slots, prefill_at, text, codec, coded_at, codes_up, voiced_at, voices_up = self._upload(
-            *(step.starts[decoding], step.slots[decoding]),
-            *(np.concatenate(rows or [_NO_IDS]), _concatenated(ids, "text"), _concatenated(ids, "codec")),
+        prefill_at, text, codec, coded_at, codes_up, voiced_at, voices_up = self._upload(
+            *(np.concatenate(rows), _concatenated(ids, "text"), _concatenated(ids, "codec")),
             *(coded, codes, voiced, voices),
         )
-        if len(decoding):
-            out.index_copy_(0, decode_at, self.decode_rows(decode_slots))
-        if len(prefill_at):
-            out.index_copy_(0, prefill_at, self._prompt_rows(text, codec))
+        out.index_copy_(0, prefill_at, self._prompt_rows(text, codec))
         if len(coded):
             out.index_add_(0, coded_at, self._codec.frame_rows(codes_up.view(len(coded), -1)))
         if len(voiced):
@@ -181,49 +161,11 @@ class StepInputs:
         """Return input rows of slots [n]: the embedding of the newest frame plus the row of its text id."""
         return self._slots.embedding[slot_ids] + self._text_table[self._slots.newest_text(slot_ids)]
 
-    def _prefill_ids(self, step: StepRows) -> tuple[list[RowIds], list[NDArray[np.int64]]]:
-        """Return the ids of the prefill rows of this step, and the input rows they go to."""
-        ids, rows = [], []
-        for request in np.flatnonzero(step.prefill):
-            utterance = self._utterances.get(int(step.slots[request]))
-            if utterance is None:
-                continue
-            first, count, start = int(step.positions[request]), int(step.counts[request]), int(step.starts[request])
-            ids.append(utterance.rows(first, first + count, self._text_pad))
-            rows.append(np.arange(start, start + count, dtype=np.int64))
-        return ids, rows
-
     def _prompt_rows(self, text: Tensor, codec: Tensor) -> Tensor:
         nothing = len(self._text_table) - 1
         rows = self._text_table[text.masked_fill(text == NO_TOKEN, nothing)]
         absent = (codec == NO_TOKEN)[:, None]
         return rows + self._codec.id_rows(codec.clamp(0)).masked_fill(absent, 0)
-
-    def _upload_changes(self) -> None:
-        """Upload the utterances that joined and the text that arrived since the last step."""
-        text_indices, text_ids = self._new_text()
-        joined, self._joined = self._joined, []
-        present = [(slot, made, self._utterances[slot]) for slot, made in joined if slot in self._utterances]
-        if not present and not len(text_ids):
-            return
-        seen = [(slot, codes[0]) for slot, made, utterance in present for codes in utterance.frames[:made]]
-        sampling = [utterance.sampling for _, _, utterance in present]
-        slot_ids, made, seeds, codebook0, residual, seen_at, indices_up, ids_up = self._upload(
-            np.array([slot for slot, _, _ in present], np.int64),
-            np.array([made for _, made, _ in present], np.int64),
-            np.array([each.seed for each in sampling], np.int64),
-            _words([each.codebook0 for each in sampling]),
-            _words([each.residual for each in sampling]),
-            np.array(seen, np.int64).reshape(-1, 2).T,
-            text_indices,
-            text_ids,
-        )
-        if present:
-            self._slots.reset(slot_ids, seeds, _params(codebook0), _params(residual), made)
-        if seen:
-            self._slots.codebook0_rules.remember(*seen_at.view(2, -1))
-        if len(text_ids):
-            self._slots.write_text(indices_up, ids_up)
 
     def _new_text(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the text that is not yet on the device: flat indices in ``Slots.text``, and the ids."""

@@ -49,16 +49,12 @@ class Slots:
         seeds: Tensor,
         codebook0_params: SamplingTensors,
         residual_params: SamplingTensors,
-        frames_made: Tensor,
     ) -> None:
-        """Reset slots ``slot_ids`` [n] for other utterances; every argument has n rows.
-
-        frames_made: frames that the utterance had before it was preempted; 0 for a new one.
-        """
+        """Reset slots ``slot_ids`` [n] for other utterances; every argument has n rows."""
         self.seeds.index_copy_(0, slot_ids, seeds)
         self.codebook0_params.assign(slot_ids, codebook0_params)
         self.residual_params.assign(slot_ids, residual_params)
-        self.frames_made.index_copy_(0, slot_ids, frames_made)
+        self.frames_made.index_fill_(0, slot_ids, 0)
         self.text.index_fill_(0, slot_ids, self._text_pad)
         self.codebook0_rules.forget(slot_ids)
 

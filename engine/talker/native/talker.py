@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.config import TalkerConfig
@@ -14,13 +15,14 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker import TalkerModel
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
-from engine.talker.base import Sampling, TalkerOutput
+from engine.talker.base import Sampling, StepOutput
 from engine.talker.native.slot_cache import SlotCache
 from engine.talker.native.text_queue import TextQueue
 from engine.talker.sampling import Codebook0Rules, KnownParams, Sampler, uniforms
 from engine.talker.sampling_params import SamplingTensors
 
 _PREFILL_ROWS = 64
+_NO_FRAMES = np.zeros((0, CODEBOOKS), np.int16)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,14 +93,14 @@ class NativeTalker:
         return any(each.prompt is not None or self._can_decode(each, paused) for each in self._utterances.values())
 
     @torch.inference_mode()
-    def step(self, paused: Collection[int]) -> list[TalkerOutput]:
+    def step(self, paused: Collection[int]) -> StepOutput:
         """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""
         decoding = [each for each in self._utterances.values() if self._can_decode(each, paused)]
         prefilled, states = self._prefill(budget=self._chunk)
         if decoding:
             states.append(self._decode(decoding))
         sampling = prefilled + decoding
-        return self._sample(sampling, torch.cat(states)) if sampling else []
+        return self._sample(sampling, torch.cat(states)) if sampling else StepOutput([], _NO_FRAMES, [])
 
     def _can_decode(self, utterance: _Utterance, paused: Collection[int]) -> bool:
         return utterance.prompt is None and utterance.stream not in paused and utterance.text.has(utterance.frames - 1)
@@ -136,7 +138,7 @@ class NativeTalker:
         where = slice(positions[0], positions[0] + 1) if len(rows) == 1 else torch.tensor(positions)
         return self._model(torch.stack(rows), where, attention)
 
-    def _sample(self, utterances: list[_Utterance], states: Tensor) -> list[TalkerOutput]:
+    def _sample(self, utterances: list[_Utterance], states: Tensor) -> StepOutput:
         """Sample a frame from the hidden state of each utterance [rows, hidden], or end the utterance."""
         batch = self._batch_of(utterances)
         frames = torch.tensor([each.frames for each in utterances], device=states.device)
@@ -146,18 +148,16 @@ class NativeTalker:
         self._rules.remember(batch.slots, first)
         reasons = [self._finish_reason(each, code) for each, code in zip(utterances, first.tolist(), strict=True)]
         unfinished = [row for row, reason in enumerate(reasons) if reason is None]
-        outputs = self._finish(utterances, reasons)
-        if unfinished:
-            if len(unfinished) < len(utterances):
-                rows = torch.tensor(unfinished, device=states.device)
-                states, first, uniform = states[rows], first[rows], uniform[rows]
-                utterances = [utterances[row] for row in unfinished]
-                batch = self._batch_of(utterances)
-            codes = self._predictor(
-                states, first, lambda codebook, logits: batch.residual(logits, uniform[:, codebook])
-            )
-            outputs += self._emit(utterances, codes)
-        return outputs
+        finished = self._finish(utterances, reasons)
+        if not unfinished:
+            return StepOutput([], _NO_FRAMES, finished)
+        if len(unfinished) < len(utterances):
+            rows = torch.tensor(unfinished, device=states.device)
+            states, first, uniform = states[rows], first[rows], uniform[rows]
+            utterances = [utterances[row] for row in unfinished]
+            batch = self._batch_of(utterances)
+        codes = self._predictor(states, first, lambda codebook, logits: batch.residual(logits, uniform[:, codebook]))
+        return StepOutput([each.stream for each in utterances], self._record(utterances, codes), finished)
 
     def _finish_reason(self, utterance: _Utterance, first: int) -> FinishReason | None:
         """Return why the utterance ends with this codebook-0 token, which is then not a frame (SPEC 4), or None."""
@@ -168,21 +168,23 @@ class NativeTalker:
             return FinishReason.LENGTH
         return None
 
-    def _finish(self, utterances: Sequence[_Utterance], reasons: Sequence[FinishReason | None]) -> list[TalkerOutput]:
-        outputs = []
-        for utterance, reason in zip(utterances, reasons, strict=True):
-            if reason is not None:
-                self.cancel(utterance.stream)
-                outputs.append(TalkerOutput(utterance.stream, None, reason))
-        return outputs
+    def _finish(
+        self, utterances: Sequence[_Utterance], reasons: Sequence[FinishReason | None]
+    ) -> list[tuple[int, FinishReason]]:
+        finished = [
+            (each.stream, reason) for each, reason in zip(utterances, reasons, strict=True) if reason is not None
+        ]
+        for stream, _ in finished:
+            self.cancel(stream)
+        return finished
 
-    def _emit(self, utterances: Sequence[_Utterance], codes: Tensor) -> list[TalkerOutput]:
+    def _record(self, utterances: Sequence[_Utterance], codes: Tensor) -> NDArray[np.int16]:
+        """Record a new frame of each utterance, codes [n, 16]; return them on the host."""
         embeddings = self._model.frame_rows(codes)
         for utterance, embedding in zip(utterances, embeddings.unbind(0), strict=True):
             utterance.embedding = embedding
             utterance.frames += 1
-        host = codes.cpu().numpy().astype(np.int16)
-        return [TalkerOutput(each.stream, host[row]) for row, each in enumerate(utterances)]
+        return codes.cpu().numpy().astype(np.int16)
 
     def _batch_of(self, utterances: Sequence[_Utterance]) -> _BatchSampling:
         """Return the samplers of the batch, rebuilt only when the batch changes."""

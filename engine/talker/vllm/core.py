@@ -1,21 +1,17 @@
-"""Runs vLLM's engine core in the calling thread: takes requests, runs one step at a time, returns codes."""
+"""Loads the talker on vLLM, and runs steps of it."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
-from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.executor.abstract import Executor
-from vllm.v1.request import Request
 
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.checkpoint.folder import Checkpoint
@@ -27,10 +23,8 @@ from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm import model as loader
 from engine.talker.vllm.model import BATCHES, FP8
-from engine.talker.vllm.prompt_ids import prompt_ids, voice_salt
-from engine.talker.vllm.scheduler import PausableScheduler
-from engine.talker.vllm.state import UTTERANCE
-from engine.talker.vllm.step_output import StepOutput, step_outputs
+from engine.talker.vllm.scheduler import Batch, CacheSize, Scheduler
+from engine.talker.vllm.step_runner import PendingCodes, StepRunner
 
 _PREFILL_ROWS = {False: 2048, True: 256}
 """Default number of prefill rows per step. True: ``reproducible``, where every step is padded to the same length."""
@@ -45,7 +39,7 @@ _STEP_ROWS = (16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512,
 
 
 class TalkerCore:
-    """vLLM's scheduler, KV cache and model runner. Not thread-safe: one thread makes all calls.
+    """vLLM's model, attention, KV cache and CUDA graphs. Not thread-safe: one thread makes all calls.
 
     memory: determines the size of the KV cache; without it the cache has one context per slot. Raises SetupError when
     the device has no room for the cache, or does not support ``reproducible`` or ``fp8_predictor``.
@@ -59,70 +53,43 @@ class TalkerCore:
         dtype: torch.dtype,
         memory: GpuMemory | None = None,
     ) -> None:
-        self._architecture = checkpoint.model.talker
-        self._max_model_len = config.context + 1
-        need = _cache_need(self._architecture, config, device, dtype)
-        arguments = _arguments(need, self._architecture.transformer.head_dim, config, device, dtype)
+        architecture = checkpoint.model.talker
+        need = _cache_need(architecture, config, device, dtype)
+        arguments = _arguments(need, architecture.transformer.head_dim, config, device, dtype)
         loader.register(checkpoint)
         with tempfile.TemporaryDirectory() as folder:
-            loader.write_config(Path(folder), self._architecture, self._max_model_len, dtype)
+            loader.write_config(Path(folder), architecture, config.context + 1, dtype)
             engine = EngineArgs(model=folder, **arguments).create_engine_config()
-        engine.scheduler_config.async_scheduling = True  # the CPU backend turns it off, which is not necessary
         executor = Executor.get_class(engine)
         if memory is not None:
             executor = _measured(executor, memory, need)
         try:
-            self._core = EngineCore(engine, executor, log_stats=False)
+            self._engine = EngineCore(engine, executor, log_stats=False)
         except torch.OutOfMemoryError as error:
             raise out_of_memory("the talker", "talker.slots or talker.context", error) from error
+        self.model_runner: Any = self._engine.model_executor.driver_worker.worker.model_runner
+        """vLLM's V2 model runner."""
+        blocks = self.model_runner.kv_cache_config.num_blocks
+        cache = CacheSize(blocks, need.block_size, config.context)
+        self.scheduler = Scheduler(config.slots, arguments["max_num_batched_tokens"], cache)
+        self._inputs = self.model_runner.model_state.inputs
+        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, need.block_size)
 
-    def set_paused_keys(self, paused_keys: Callable[[], Collection[str]]) -> None:
-        """Call ``paused_keys`` before every step; the step leaves out the requests whose keys it returns."""
-        self._core.scheduler.paused_keys = paused_keys
+    def join(self, slot: int, utterance: UtteranceState) -> None:
+        """Assign a slot to an utterance, which takes part from the next step on."""
+        self._inputs.join(slot, utterance)
 
-    def add(self, utterance: UtteranceState) -> Request:
-        """Add a request for an utterance and return it. It joins the next step."""
-        ids = prompt_ids(utterance.prompt, self._architecture)
-        sampling = SamplingParams(
-            max_tokens=min(utterance.sampling.max_new_tokens, self._max_model_len - len(ids)),
-            stop_token_ids=[self._architecture.ids.eos],
-            logprobs=1,
-            detokenize=False,
-            extra_args={UTTERANCE: utterance},
-        )
-        core_request = EngineCoreRequest(
-            request_id=utterance.key,
-            prompt_token_ids=ids,
-            mm_features=None,
-            sampling_params=sampling,
-            pooling_params=None,
-            arrival_time=time.time(),
-            lora_request=None,
-            cache_salt=voice_salt(utterance.prompt),
-            data_parallel_rank=None,
-        )
-        request, wave = self._core.preprocess_add_request(core_request)
-        self._core.add_request(request, wave)
-        return request
+    def leave(self, slot: int) -> None:
+        """Free a slot."""
+        self._inputs.leave(slot)
 
-    def abort(self, key: str) -> None:
-        """Abort a request. Its slot and its cache blocks are free for the next step."""
-        self._core.abort_requests([key])
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether a step is in flight: started, but its codes have not been returned."""
-        return any(scheduled.total_num_scheduled_tokens for _, scheduled, *_ in self._core.batch_queue)
-
-    def step(self) -> tuple[list[StepOutput], bool]:
-        """Start a step. Return the codes of an earlier step, and whether a step was started."""
-        outputs, started = self._core.step_fn()
-        self._core.post_step(model_executed=started)
-        return [output for each in (outputs or {}).values() for output in step_outputs(each.outputs)], started
+    def launch(self, batch: Batch) -> PendingCodes:
+        """Start a step and return its codes, without waiting for them."""
+        return self._steps.launch(batch)
 
     def close(self) -> None:
         """Shut vLLM down and free the device memory."""
-        self._core.shutdown()
+        self._engine.shutdown()
 
 
 def _arguments(
@@ -154,9 +121,8 @@ def _arguments(
         "block_size": need.block_size,
         "kv_cache_memory_bytes": need.max_positions * need.bytes_per_position,
         "gpu_memory_utilization": 0.01,  # unused: kv_cache_memory_bytes sets the size
-        "enable_prefix_caching": config.vllm.prefix_caching,
+        "enable_prefix_caching": False,  # the scheduler has its own
         "distributed_executor_backend": "uni",
-        "scheduler_cls": PausableScheduler,
         "async_scheduling": device.type == "cuda",
         "enforce_eager": device.type == "cpu",
         "additional_config": {BATCHES: batches, FP8: config.vllm.fp8_predictor},

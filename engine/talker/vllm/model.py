@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -156,6 +156,8 @@ class SonantTalker(nn.Module):
     head: Linear
     residual: ResidualCodes
     batches: list[int]
+    input_rows: Callable[[Tensor], Tensor]
+    """Set by ``TalkerState``: prompt rows [n, hidden] -> input rows [n, hidden]."""
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
@@ -190,7 +192,7 @@ class SonantTalker(nn.Module):
         self.residual = residual_codes(residual, talker, self.codec, self.batches, fp8=self._fp8)
 
     def embed_input_ids(self, input_ids: Tensor, **_: Any) -> Tensor:
-        """Required by vLLM's interface; ``StepInputs`` makes the actual input rows."""
+        """Required by vLLM's interface; ``TalkerState`` makes the actual input rows."""
         return self.model.embed_input_ids(input_ids)
 
     def forward(
@@ -201,8 +203,13 @@ class SonantTalker(nn.Module):
         inputs_embeds: Tensor | None = None,
         **_: Any,
     ) -> Tensor:
-        """Run input rows [n, hidden] through the layers; return hidden states after the final norm [n, hidden]."""
-        return self.model(input_ids, positions, intermediate_tensors, inputs_embeds)
+        """Run n input rows through the layers; return hidden states after the final norm [n, hidden].
+
+        inputs_embeds: [n, hidden], the rows of prompts. The rows that decode are looked up here, as part of a captured
+        graph.
+        """
+        assert inputs_embeds is not None
+        return self.model(input_ids, positions, intermediate_tensors, self.input_rows(inputs_embeds))
 
     def compute_logits(self, hidden_states: Tensor) -> Tensor:
         """Return the hidden states unchanged."""

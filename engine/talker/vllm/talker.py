@@ -2,160 +2,140 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from engine.checkpoint.folder import Checkpoint
 from engine.config import TalkerConfig
 from engine.prompt.builder import Prompt
-from engine.protocol.request import FinishReason
-from engine.talker.base import Sampling, TalkerOutput
+from engine.protocol.request import CODEBOOKS, FinishReason
+from engine.talker.base import Sampling, StepOutput
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm.installation import prepare_environment, require
-from engine.talker.vllm.step_output import StepOutput
+from engine.talker.vllm.prefix_keys import prefix_keys
+from engine.talker.vllm.scheduler import Batch, Scheduler
 
 if TYPE_CHECKING:
-    from vllm.v1.request import Request
-
     from engine.device.memory import GpuMemory
-    from engine.talker.vllm.core import TalkerCore
 
-_MAX_IDLE_STEPS = 2
-"""After this many consecutive steps that start nothing, no later step starts anything either.
+_NOTHING = StepOutput([], np.zeros((0, CODEBOOKS), np.int16), [])
 
-The requests that could run wait for cache blocks that paused requests hold. The first such step may only have
-preempted a request.
-"""
+
+class Codes(Protocol):
+    """The codes of a step in flight."""
+
+    def collect(self) -> NDArray[np.int16]:
+        """Wait for the step; return codes [n, 16], one row for each utterance of the batch that samples."""
+
+
+class Core(Protocol):
+    """Runs batches: ``engine.talker.vllm.core.TalkerCore``."""
+
+    scheduler: Scheduler
+
+    def join(self, slot: int, utterance: UtteranceState) -> None:
+        """Assign a slot to an utterance."""
+
+    def leave(self, slot: int) -> None:
+        """Free a slot."""
+
+    def launch(self, batch: Batch) -> Codes:
+        """Start a step, without waiting for it."""
+
+    def close(self) -> None:
+        """Free the device memory."""
 
 
 class VllmTalker:
     """``engine.talker.base.Talker`` on vLLM. Not thread-safe: one thread admits, steps and cancels.
 
-    While a step runs, the outputs of the previous step are returned. Outputs of a stream that is paused by then are
-    kept until the stream resumes.
+    While a step runs, the output of the previous one is returned. So a stream that is paused may still have one frame
+    in flight.
     """
 
-    def __init__(self, core: TalkerCore, config: TalkerConfig, *, eos: int) -> None:
+    def __init__(self, core: Core, config: TalkerConfig, *, eos: int) -> None:
         self.context = config.context
-        self._core, self._slots, self._eos = core, config.slots, eos
-        self._utterances: dict[int, UtteranceState] = {}
-        self._requests: dict[str, Request] = {}
-        self._by_key: dict[str, UtteranceState] = {}
+        self._core, self._scheduler, self._eos = core, core.scheduler, eos
+        self._block_size = core.scheduler.block_size if config.vllm.prefix_caching else None
         self._text_open: dict[int, UtteranceState] = {}
-        self._with_outputs: dict[int, UtteranceState] = {}
-        self._admitted = 0
-        self._paused: Collection[int] = ()
-        self._idle_steps = 0
-        core.set_paused_keys(lambda: self._paused_keys(self._paused))
+        self._in_flight: deque[tuple[Batch, Codes]] = deque()
 
     @property
     def free_slots(self) -> int:
         """Number of utterances that can be admitted now."""
-        return self._slots - len(self._utterances)
+        return self._scheduler.free_slots
 
     def admit(self, stream: int, prompt: Prompt, sampling: Sampling, *, text_open: bool = False) -> None:
         """Start an utterance in a free slot. It joins the next step."""
-        self._admitted += 1
-        key = f"{stream}-{self._admitted}"
-        utterance = UtteranceState(stream, key, prompt, sampling, list(prompt.trailing), text_open)
-        self._requests[utterance.key] = self._core.add(utterance)
-        self._utterances[stream] = self._by_key[utterance.key] = utterance
+        keys = [] if self._block_size is None else prefix_keys(prompt, self._block_size)
+        rows = len(prompt.text)
+        slot = self._scheduler.admit(stream, rows, min(sampling.max_new_tokens, self.context + 1 - rows), keys)
+        utterance = UtteranceState(stream, prompt, sampling, list(prompt.trailing), text_open)
+        self._core.join(slot, utterance)
         if text_open:
             self._text_open[stream] = utterance
-        self._idle_steps = 0
+            self._scheduler.set_text(slot, len(utterance.text))
 
     def append_text(self, stream: int, ids: list[int], *, last: bool) -> None:
         """Append text ids after those of the prompt; ``last`` closes the text. No-op if the utterance has ended."""
-        utterance = self._utterances.get(stream)
-        if utterance is not None:
+        utterance, slot = self._text_open.get(stream), self._scheduler.slot(stream)
+        if utterance is not None and slot is not None:
             utterance.append_text(ids, last=last)
+            self._scheduler.set_text(slot, None if last else len(utterance.text))
             if last:
                 del self._text_open[stream]
-            self._idle_steps = 0
 
     def cancel(self, stream: int) -> None:
         """Abort an utterance. Its slot is free at once."""
-        utterance = self._utterances.pop(stream, None)
-        if utterance is not None and not utterance.finished:
-            self._core.abort(utterance.key)
-            self._forget(utterance)
-        self._with_outputs.pop(stream, None)
-        self._text_open.pop(stream, None)
-        self._idle_steps = 0
+        slot = self._scheduler.slot(stream)
+        if slot is not None:
+            self._scheduler.release(stream)
+            self._core.leave(slot)
+            self._text_open.pop(stream, None)
 
     def runnable(self, paused: Collection[int]) -> bool:
         """Return whether a step would do anything while the streams ``paused`` are paused."""
-        if self._core.in_flight or any(stream not in paused for stream in self._with_outputs):
-            return True
-        stuck = self._idle_steps >= _MAX_IDLE_STEPS and paused == self._paused
-        return not stuck and self._has_work(paused)
+        return bool(self._in_flight) or self._scheduler.runnable(paused)
 
-    def step(self, paused: Collection[int]) -> list[TalkerOutput]:
-        """Run one step: prefill continues, and every other stream that is not in ``paused`` makes one frame."""
-        if paused != self._paused:
-            self._paused, self._idle_steps = paused, 0
-        if self._core.in_flight or self._has_work(paused):
-            outputs, started = self._core.step()
-            for output in outputs:
-                self._record(output)
-            self._idle_steps = 0 if outputs or started else self._idle_steps + 1
-        return self._pop_outputs()
+    def step(self, paused: Collection[int]) -> StepOutput:
+        """Start a step: prefill continues, and every other stream that is not in ``paused`` makes one frame.
+
+        Returns the output of the step before it.
+        """
+        batch = self._scheduler.schedule(paused)
+        if batch is not None:
+            try:
+                self._in_flight.append((batch, self._core.launch(batch)))
+            except Exception:
+                self._scheduler.forget_prefixes()
+                raise
+        if not self._in_flight or (batch is not None and len(self._in_flight) == 1):
+            return _NOTHING
+        earlier, codes = self._in_flight.popleft()
+        return self._output(earlier, codes.collect())
 
     def close(self) -> None:
         """Shut vLLM down and free the device memory."""
         self._core.close()
 
-    def _has_work(self, paused: Collection[int]) -> bool:
-        return len(self._paused_keys(paused)) < len(self._requests)
-
-    def _paused_keys(self, paused: Collection[int]) -> set[str]:
-        """Return the keys of requests that must not make their next frame yet. Prefill is never paused.
-
-        These are the requests of ``paused`` streams, those with outputs not yet returned, and those that wait for text.
-        """
-        utterances = [self._utterances[stream] for stream in paused if stream in self._utterances]
-        behind = {each.key for each in (*utterances, *self._with_outputs.values()) if self._next_frame(each) >= 0}
-        return behind | {each.key for each in self._text_open.values() if not each.knows_text(self._next_frame(each))}
-
-    def _next_frame(self, utterance: UtteranceState) -> int:
-        """Return the number of the frame made next; negative during prefill, and when there is no request any more."""
-        request = self._requests.get(utterance.key)
-        return -1 if request is None else request.num_computed_tokens - request.num_prompt_tokens
-
-    def _record(self, output: StepOutput) -> None:
-        """Record a request's output as a frame or as its end (SPEC 4: the last token never becomes a frame)."""
-        utterance = self._by_key[output.key]
-        if output.codes.item(0) == self._eos:
-            utterance.finish(FinishReason.STOP)
-        elif output.last:
-            utterance.finish(FinishReason.LENGTH)
-        else:
-            utterance.add_frame(output.codes)
-        self._with_outputs[utterance.stream] = utterance
-        if output.last:
-            self._forget(utterance)
-
-    def _forget(self, utterance: UtteranceState) -> None:
-        del self._requests[utterance.key], self._by_key[utterance.key]
-
-    def _pop_outputs(self) -> list[TalkerOutput]:
-        """Return at most one frame of every stream that is not paused, and its end if that comes next."""
-        popped: list[TalkerOutput] = []
-        for stream, utterance in list(self._with_outputs.items()):
-            if stream in self._paused:
-                continue
-            outputs = utterance.outputs
-            if outputs[0].finish is None:
-                popped.append(outputs.popleft())
-            if outputs and outputs[0].finish is not None:
-                popped.append(outputs.popleft())
-                del self._utterances[stream]
-                self._text_open.pop(stream, None)
-            if not outputs:
-                del self._with_outputs[stream]
-        return popped
+    def _output(self, batch: Batch, codes: NDArray[np.int16]) -> StepOutput:
+        """Return the frames and the ends of a step (SPEC 4: the last code of codebook 0 never becomes a frame)."""
+        slots = batch.slots[batch.samples]
+        live = self._scheduler.live(slots, batch.generations[batch.samples])
+        stopped = codes[:, 0] == self._eos
+        ended = stopped | batch.last[batch.samples]
+        frames = np.flatnonzero(live & ~ended)
+        finished: list[tuple[int, FinishReason]] = []
+        for row in np.flatnonzero(live & ended).tolist():
+            [stream] = self._scheduler.streams(slots[row : row + 1])
+            finished.append((stream, FinishReason.STOP if stopped[row] else FinishReason.LENGTH))
+            self.cancel(stream)
+        return StepOutput(self._scheduler.streams(slots[frames]), codes[frames], finished)
 
 
 def load_vllm_talker(

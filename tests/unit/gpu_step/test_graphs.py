@@ -15,7 +15,7 @@ def test_the_largest_batch_size_is_the_number_of_slots(slots, sizes):
     assert batch_sizes(slots) == sizes
 
 
-def test_rows_get_their_own_codes_and_padding_uses_the_padding_row():
+def test_rows_get_their_own_codes_in_a_batch_of_a_captured_size():
     seen = []
 
     def sample_frame(hidden, rows):
@@ -26,13 +26,15 @@ def test_rows_get_their_own_codes_and_padding_uses_the_padding_row():
     run = GraphedFrameSampler(
         sample_frame, sizes, padding_row=PADDING_ROW, hidden=2, device=torch.device("cpu"), dtype=torch.float32
     )
+    hidden = torch.tensor([[row, 10.0] for row in range(9)])
     for slots in ([5, 0, 3, 1, 2], [4], [1, 3, 5]):
-        hidden = torch.tensor([[slot, 10.0] for slot in slots])
-        codes = run(hidden, torch.tensor(slots))
-        assert codes.tolist() == [[slot, slot + 10] for slot in slots]
-        assert seen[-1][: len(slots)] == slots
-        assert set(seen[-1][len(slots) :]) <= {PADDING_ROW}
-        assert len(seen[-1]) in sizes
+        size = run.padded_size(len(slots))
+        assert size in sizes
+        padded = slots + [PADDING_ROW] * (size - len(slots))
+        rows = [8 - slot for slot in slots] + [0] * (size - len(slots))
+        codes = run(hidden, torch.tensor(rows), torch.tensor(padded))
+        assert codes[: len(slots)].tolist() == [[slot, 18 - slot] for slot in slots]
+        assert seen[-1] == padded
 
 
 def test_reproducible_mode_uses_one_batch_size():

@@ -7,7 +7,7 @@ import torch
 from engine.models.talker import CodecSide, TextSide
 from engine.models.weights import Weights
 from engine.protocol.request import SamplingParams
-from engine.talker.gpu_step.inputs import StepInputs, StepRows, UtteranceState
+from engine.talker.gpu_step.inputs import PromptRows, StepInputs, UtteranceState
 from engine.talker.gpu_step.slots import Slots
 from engine.talker.requests import resolve
 from tests.unit.prompt_requests import FIVE_FRAMES, prompt_of, voice
@@ -29,18 +29,23 @@ class Rows:
         text = TextSide(weights)
         table = torch.cat((text.rows(slice(None)), torch.zeros(1, talker.transformer.hidden)))
         self.codec = CodecSide(weights, talker)
-        self.inputs = StepInputs(self.slots, table, self.codec, text_pad=self.pad)
+        self.inputs = StepInputs(self.slots, table, self.codec)
 
     def utterance(self, prompt, *, text_open=False):
-        return UtteranceState(0, "0", prompt, self.sampling, list(prompt.trailing), text_open)
+        return UtteranceState(0, prompt, self.sampling, list(prompt.trailing), text_open)
 
-    def fill(self, *rows):
-        """Fill input rows for (slot, position, count, reading) of each request."""
-        slots, positions, counts, reading = map(np.array, zip(*rows, strict=True))
-        starts = np.cumsum(counts) - counts
+    def prompt_rows(self, *rows):
+        """The input rows for (slot, position, count) of each utterance in prefill."""
+        slots, positions, counts = map(np.array, zip(*rows, strict=True))
         out = torch.full((int(counts.sum()), self.slots.embedding.shape[1]), float("nan"))
-        self.inputs.fill(out, StepRows(slots, torch.from_numpy(slots), starts, counts, positions, reading))
+        self.inputs.update()
+        self.inputs.fill_prompts(out, PromptRows(slots, positions, np.cumsum(counts) - counts, counts))
         return out.numpy()
+
+    def decode_row(self, slot):
+        """The input row of a slot's newest frame."""
+        self.inputs.update()
+        return self.inputs.decode_rows(torch.tensor([slot])).numpy()[0]
 
     def draw(self, slot, frame):
         """Store a frame as the frame sampler does."""
@@ -71,69 +76,50 @@ def in_context(rows, layout="streaming"):
 @pytest.mark.parametrize("piece", [1, 4, 100])
 def test_a_prompt_can_be_read_in_pieces(rows, layout, piece):
     prompt = in_context(rows, layout)
-    rows.inputs.join(2, rows.utterance(prompt), 0)
+    rows.inputs.join(2, rows.utterance(prompt))
     length = len(prompt.text)
-    cuts = [(2, first, min(piece, length - first), True) for first in range(0, length, piece)]
-    assert_close(np.concatenate([rows.fill(cut) for cut in cuts]), embed_prompt(prompt, rows.checkpoint))
+    cuts = [(2, first, min(piece, length - first)) for first in range(0, length, piece)]
+    assert_close(np.concatenate([rows.prompt_rows(cut) for cut in cuts]), embed_prompt(prompt, rows.checkpoint))
 
 
-def test_prompts_and_frames_share_a_step(rows):
-    speaking, reading = (
-        prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming"),
-        in_context(rows),
-    )
-    rows.inputs.join(0, rows.utterance(speaking), 0)
-    rows.fill((0, 0, len(speaking.text), True))
-    rows.draw(0, FRAMES[0])
-    rows.inputs.join(3, rows.utterance(reading), 0)
-    mixed = rows.fill((3, 2, 9, True), (0, len(speaking.text), 1, False))
-    assert_close(mixed[:9], embed_prompt(reading, rows.checkpoint)[2:11])
-    assert_close(mixed[9], rows.frame_row(FRAMES[0], speaking.trailing[0]))
+def test_prompts_share_a_step(rows):
+    one = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
+    other = in_context(rows)
+    rows.inputs.join(0, rows.utterance(one))
+    rows.inputs.join(3, rows.utterance(other))
+    mixed = rows.prompt_rows((3, 2, 9), (0, 0, len(one.text)))
+    assert_close(mixed[:9], embed_prompt(other, rows.checkpoint)[2:11])
+    assert_close(mixed[9:], embed_prompt(one, rows.checkpoint))
 
 
 def test_frames_are_combined_with_their_text_and_then_with_padding(rows):
     prompt = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
-    rows.inputs.join(1, rows.utterance(prompt), 0)
-    rows.fill((1, 0, len(prompt.text), True))
+    rows.inputs.join(1, rows.utterance(prompt))
     for frame, text in zip(FRAMES, [*prompt.trailing, rows.pad], strict=True):
+        rows.inputs.update()
         rows.draw(1, frame)
-        assert_close(rows.fill((1, 0, 1, False))[0], rows.frame_row(frame, text))
+        assert_close(rows.decode_row(1), rows.frame_row(frame, text))
 
 
 def test_late_text_is_combined_with_the_frame_that_waited_for_it(rows):
     prompt = prompt_of(rows.checkpoint, text="one two", voice=voice(), text_layout="streaming")
     utterance = rows.utterance(prompt, text_open=True)
     utterance.text, rest = [], utterance.text
-    rows.inputs.join(1, utterance, 0)
-    rows.fill((1, 0, len(prompt.text), True))
+    rows.inputs.join(1, utterance)
+    rows.inputs.update()
     for frame, text in zip(FRAMES, rest, strict=False):
         rows.draw(1, frame)
         utterance.append_text([text], last=text == rest[-1])
-        assert_close(rows.fill((1, 0, 1, False))[0], rows.frame_row(frame, text))
-
-
-def test_a_resumed_request_reads_its_frames_after_its_prompt(rows):
-    prompt = in_context(rows)
-    utterance = rows.utterance(prompt)
-    for frame in FRAMES:
-        utterance.add_frame(frame)
-    rows.inputs.join(0, utterance, len(FRAMES))
-    length = len(prompt.text)
-    again = rows.fill((0, length - 2, 5, True))
-    text = [*prompt.trailing, rows.pad, rows.pad, rows.pad]
-    assert_close(again[:2], embed_prompt(prompt, rows.checkpoint)[-2:])
-    assert_close(again[2:], [rows.frame_row(frame, beside) for frame, beside in zip(FRAMES, text, strict=False)])
-    rows.draw(0, FRAMES[0])
-    assert_close(rows.fill((0, 0, 1, False))[0], rows.frame_row(FRAMES[0], text[3]))
+        assert_close(rows.decode_row(1), rows.frame_row(frame, text))
 
 
 def test_a_slot_keeps_nothing_of_its_previous_request(rows):
     long, short = "Hello world, this is a test of the speech server.", "one"
     for text in (long, short):
         prompt = prompt_of(rows.checkpoint, text=text, voice=voice(), text_layout="streaming")
-        rows.inputs.join(0, rows.utterance(prompt), 0)
-        rows.fill((0, 0, len(prompt.text), True))
+        rows.inputs.join(0, rows.utterance(prompt))
+        rows.inputs.update()
         for _ in range(4):
             rows.draw(0, FRAMES[0])
         rows.inputs.leave(0)
-    assert_close(rows.fill((0, 0, 1, False))[0], rows.frame_row(FRAMES[0], rows.pad))
+    assert_close(rows.decode_row(0), rows.frame_row(FRAMES[0], rows.pad))

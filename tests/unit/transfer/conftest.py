@@ -36,11 +36,12 @@ def link():
     """A factory of links with both ends in this process."""
     with contextlib.ExitStack() as ends:
 
-        def make(*, window=8, capacity=1 << 16, timeout=TIMEOUT, backlog=None):
+        def make(*, window=8, capacity=1 << 16, timeout=TIMEOUT, backlog=None, reserve=0):
             ends_of_link = []
             for side in pair(window=window, capacity=capacity):
                 wakeup = Wakeup()
-                ends_of_link.append(End(ends.enter_context(side.attach(wakeup, timeout, backlog=backlog)), wakeup))
+                endpoint = side.attach(wakeup, timeout, backlog=backlog, reserve=reserve)
+                ends_of_link.append(End(ends.enter_context(endpoint), wakeup))
             return ends_of_link
 
         yield make
