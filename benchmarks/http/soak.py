@@ -47,6 +47,7 @@ BUFFER_S = 0.1
 """Buffer of the player: see docs/reference/performance-cpu.md, "Pocket checkpoint"."""
 _SAMPLE_S = 5.0
 _WARM_UP_S = 10.0
+_RETRY_S = 0.5
 
 
 @dataclass
@@ -143,6 +144,7 @@ class Soak:
                     times = await play_sentence(client, TEXTS[self._seeds % len(TEXTS)], self._seeds)
                 except httpx.HTTPError as error:
                     part.failed.append(repr(error))
+                    await asyncio.sleep(_RETRY_S)
                     continue
                 part.times.append(times)
                 await asyncio.sleep(began + times.first + times.audio - time.monotonic())
