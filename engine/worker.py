@@ -157,14 +157,15 @@ def _load(
     prepare_torch(config)
     checkpoint.prefetch()
     encoder = _load_encoder(checkpoint, config, device, memory)
-    talker = load_talker(checkpoint, config, device, memory)
-    checkpoint.verify()
     defaults, pad = resolve(SamplingParams(), checkpoint.generation), checkpoint.model.text_ids.tts_pad
     if compute is None:
+        talker = load_talker(checkpoint, config, device, memory)
         factor = warm_up(talker, text_pad=pad, sampling=defaults)
     else:
+        talker = compute.run(load_talker, checkpoint, config, device)
         factor = compute.run(warm_up, talker, text_pad=pad, sampling=defaults)
         talker = SharedTalker(talker, compute)
+    checkpoint.verify()
     if memory is not None:
         memory.log_usage()
     voice_encoder = CloningWorker(encoder, requests)
@@ -172,7 +173,7 @@ def _load(
     _log.info("talker of %s on %s loaded in %.1f s", config.model, device, time.monotonic() - started)
     info = describe(checkpoint, config, device)
     if plan is not None and factor is not None:
-        factor += plan.code2wav_share
+        factor = plan.real_time_factor(factor)
         info = replace(info, weights=plan.weights, real_time_factor=round(factor, 3))
         _log.info("talker.weights: %s; expected real-time factor of one utterance: %.2f", plan.weights, factor)
     return talker, reader, info

@@ -33,11 +33,12 @@ fail() {
   fail "binfmt_misc has no qemu-aarch64; install qemu-user-static and binfmt-support, then: update-binfmts --enable qemu-aarch64"
 
 # The second stage of debootstrap would run dpkg under emulation. Extracted packages are enough for Python.
-if [ ! -e "$root/usr/bin/python3" ]; then
+if [ ! -e "$root/.extracted" ]; then
   debootstrap --foreign --arch=arm64 --variant=minbase --include=python3 trixie "$root" ${MIRROR:+"$MIRROR"}
   for package in "$root"/var/cache/apt/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory "$root"
   done
+  touch "$root/.extracted"
 fi
 
 # pip of this machine installs for the other one, which takes minutes instead of an hour.

@@ -101,9 +101,10 @@ class StreamDecoder(Decoder):
         return row
 
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
-        """Decode batches of (streams, frames), so that no request pays for first-use initialization.
+        """Decode batches of (streams, frames), which initializes what depends on their shape.
 
-        Stops after ``_WARM_UP_S`` seconds. Initialization is a small part of the time that slower models take.
+        Stops after ``_WARM_UP_S`` seconds, and requests then pay for the other shapes: initialization is a small part
+        of the time that a slower model takes.
         """
         end = time.monotonic() + _WARM_UP_S
         for streams, frames in shapes:

@@ -1,8 +1,8 @@
 """Chooses on a CPU, by measurement, the weight format, the precision of Code2Wav, and how the stages share the cores.
 
-There are two ways to share them. Side by side, each stage has half of them, and serves other utterances than the other
-stage. In turn, each has all of them, one after the other, in one ComputeThread. Which way is faster for one utterance
-depends on the model, the format and the machine.
+There are two ways to share them. Side by side, each stage has half of them, and the stages work at the same time, on
+different frames. In turn, each has all of them, one after the other, in one ComputeThread. Which way is faster for one
+utterance depends on the model, the format and the machine.
 
 Measures layers of the model's shape, with weights of zero, before anything else is loaded.
 """
@@ -28,6 +28,8 @@ _REAL_TIME = 0.9
 """Maximum real-time factor with which a format holds real time. The rest is for the HTTP process."""
 _AMPLE = 0.25
 """With this real-time factor side by side, taking turns is not measured: the stages serve several utterances."""
+_CLEARLY_FASTER = 0.95
+"""Maximum share of the time side by side with which taking turns is selected, so that noise does not select it."""
 _CPU = torch.device("cpu")
 _log = logging.getLogger(__name__)
 
@@ -37,8 +39,8 @@ class CpuPlan:
     """How the engine uses a CPU.
 
     weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. shared: whether the
-    stages take turns. measured: milliseconds per frame of the formats that were measured, with the better way.
-    code2wav_share: if the stages take turns, the share of real time that Code2Wav takes.
+    stages take turns. measured: milliseconds per frame of the formats that were measured, with the faster way.
+    code2wav_ms: milliseconds per frame of Code2Wav, 0 if it was not measured.
     """
 
     weights: WeightFormat
@@ -46,13 +48,18 @@ class CpuPlan:
     threads: int
     shared: bool
     measured: Mapping[WeightFormat, float] = field(default_factory=dict)
-    code2wav_share: float = 0.0
+    code2wav_ms: float = 0.0
 
     def __str__(self) -> str:
         times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.measured.items())
         way = "in turn" if self.shared else "side by side"
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
+
+    def real_time_factor(self, talker: float) -> float:
+        """Return the real-time factor of one utterance. talker: the same of the talker alone."""
+        code2wav = self.code2wav_ms / FRAME_MS
+        return talker + code2wav if self.shared else max(talker, code2wav)
 
     def applied_to(self, config: EngineConfig) -> EngineConfig:
         """Return the configuration with the choices of the plan."""
@@ -84,12 +91,14 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
         return CpuPlan(configured, dtype, threads[0], shared=False)
     formats = runnable_formats() if configured is None else [configured]
     plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
-    _log.info(
-        "talker.weights: %s %s; %s. Set engine.talker.weights to exact, int8 or int4, or engine.threads, to force one",
-        "auto selects" if configured is None else "is",
-        plan.weights,
-        plan,
-    )
+    if configured is None:
+        choice, settings = (
+            "auto selects",
+            "engine.talker.weights to exact, int8 or int4, or engine.threads, to force one",
+        )
+    else:
+        choice, settings = "is", "engine.threads to force a number"
+    _log.info("talker.weights: %s %s; %s. Set %s", choice, plan.weights, plan, settings)
     return plan
 
 
@@ -133,13 +142,14 @@ def measure(
 def _measure_format(
     shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: list[int]
 ) -> CpuPlan:
-    aside = max(frame_ms(shape, name, threads[0]), code2wav_ms(decoder, dtype, threads[0]))
+    code2wav = code2wav_ms(decoder, dtype, threads[0])
+    aside = max(frame_ms(shape, name, threads[0]), code2wav)
     if len(threads) > 1 and aside > _AMPLE * FRAME_MS:
-        code2wav = code2wav_ms(decoder, dtype, threads[1])
-        in_turn = frame_ms(shape, name, threads[1]) + code2wav
-        if in_turn <= aside:
-            return CpuPlan(name, dtype, threads[1], True, {name: in_turn}, code2wav / FRAME_MS)
-    return CpuPlan(name, dtype, threads[0], shared=False, measured={name: aside})
+        code2wav_in_turn = code2wav_ms(decoder, dtype, threads[1])
+        in_turn = frame_ms(shape, name, threads[1]) + code2wav_in_turn
+        if in_turn < _CLEARLY_FASTER * aside:
+            return CpuPlan(name, dtype, threads[1], True, {name: in_turn}, code2wav_in_turn)
+    return CpuPlan(name, dtype, threads[0], False, {name: aside}, code2wav)
 
 
 def _factor(plan: CpuPlan) -> float:

@@ -18,17 +18,21 @@ class ComputeThread:
     OpenMP (libgomp) keeps a team of threads for each thread that computes with more than one, until that thread ends.
     While the members of all teams outnumber the cores, they sleep at once when they have nothing to do, and waking them
     takes longer than most products: a frame of a 0.6B talker then takes twice the time. So in a process with a
-    ComputeThread, no other thread may compute with more than one thread. threads: size of its team.
+    ComputeThread, no other thread may compute with more than one thread.
     """
 
     def __init__(self, threads: int) -> None:
+        """threads: size of the team, this thread included."""
         self._executor = ThreadPoolExecutor(1, "compute")
         others = torch.get_num_threads()
         self.run(_set_threads, threads)
         torch.set_num_threads(others)  # of threads that start later, too
 
     def run(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run ``call`` in the thread, wait, and return its result. Raises its exception."""
+        """Run ``call`` in the thread, wait, and return its result. Raises its exception.
+
+        Called in the thread itself, it would wait for ever.
+        """
         return self._executor.submit(call, *args, **kwargs).result()
 
 

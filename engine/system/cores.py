@@ -19,5 +19,5 @@ def available_cores() -> int:
 
 
 def stage_threads(configured: int | None) -> int:
-    """Return the torch threads of each stage: ``engine.threads`` if configured, else half of the cores."""
+    """Return the torch threads of each stage side by side: ``engine.threads`` if configured, else half of the cores."""
     return configured or max(1, available_cores() // 2)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from engine.device.compute_thread import ComputeThread
 from engine.prompt.builder import Prompt
-from engine.talker.base import Sampling, Talker, StepOutput
+from engine.talker.base import Sampling, StepOutput, Talker
 
 
 class SharedTalker:

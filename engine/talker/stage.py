@@ -154,7 +154,8 @@ class TalkerStage:
             _log.exception("the talker's step failed; failing %d streams", len(stepped))
             self._fail(stepped, EngineFailed(f"the talker's step failed: {error}"))
             return
-        self._failed_steps = 0
+        if output.streams or output.finished:
+            self._failed_steps = 0
         self._steps += 1
         self._step_rows += len(output.streams)
         self._emit(output)

@@ -45,7 +45,8 @@ def create_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 def main() -> None:
     """Run the ``sonant`` console script.
 
-    Imports only the module of the command to run, if the first argument names it. To import all takes a second of CPU.
+    Imports only the module of the command to run, if the first argument names it. Importing all of them takes 1 s of
+    CPU time.
     """
     named = [argument for argument in sys.argv[1:2] if argument in COMMANDS]
     create_app(named or COMMANDS)()

@@ -5,8 +5,9 @@ The imports take most of the time of its start. They have the low priority too, 
 
 import os
 
-os.nice(10)
+if __name__ == "__main__":
+    os.nice(10)
 
-from server.references.worker import main  # noqa: E402
+    from server.references.worker import main
 
-main()
+    main()

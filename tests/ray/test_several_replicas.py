@@ -97,6 +97,7 @@ class Requests:
         self._stop.set()
         for thread in self._threads:
             thread.join(TIMEOUT)
+        assert not any(thread.is_alive() for thread in self._threads)
 
 
 def test_requests_for_a_voice_use_one_replica(client: httpx.Client, two: list[Replica]) -> None:

@@ -29,6 +29,7 @@ def machine(monkeypatch):
     """A machine of two cores, with milliseconds per frame of the formats and of Code2Wav, by number of threads."""
     times = {"code2wav": (20, 11)}
     monkeypatch.setattr(plans, "available_cores", lambda: 2)
+    monkeypatch.setattr("engine.system.cores.available_cores", lambda: 2)
     monkeypatch.setattr(plans, "frame_ms", lambda shape, name, threads: times[name][threads - 1])
     monkeypatch.setattr(plans, "code2wav_ms", lambda decoder, dtype, threads: times["code2wav"][threads - 1])
     monkeypatch.setattr(plans, "choose_dtype", lambda config, decoder, device: torch.float32)
@@ -63,6 +64,18 @@ def test_the_stages_take_turns_if_more_threads_are_faster(machine, opened, caplo
     assert plan.measured == {"exact": 115, "int8": 66}
     assert "both stages run in turn, 2 threads each" in caplog.text
     assert plan.applied_to(AUTO).threads == 1
+    assert plan.real_time_factor(0.5) == 0.5 + 11 / 80
+
+
+def test_turns_that_are_hardly_faster_are_not_taken(machine, opened):
+    machine.update(exact=(60, 47))
+    assert not plan_of(opened).shared
+
+
+def test_the_real_time_factor_side_by_side_is_that_of_the_slower_stage(machine, opened):
+    machine.update(exact=(15, 15), code2wav=(40, 40))
+    plan = plan_of(opened)
+    assert (plan.real_time_factor(0.2), plan.real_time_factor(0.7)) == (0.5, 0.7)
 
 
 def test_a_fast_model_runs_side_by_side(machine, opened):

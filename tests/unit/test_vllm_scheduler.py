@@ -121,23 +121,74 @@ def test_only_changed_rows_of_the_block_table_are_reported():
     assert 1 <= sum(map(len, changes)) <= 4
 
 
+def test_while_the_oldest_utterance_waits_others_run_one_after_another():
+    """In a cache for one context, so that there is nothing but what the oldest one may need."""
+    scheduler = scheduler_of(blocks=CONTEXT_BLOCKS)
+    scheduler.set_text(scheduler.admit(1, 20, 100, []), 1)
+    scheduler.schedule(())
+    for stream in (2, 3):
+        scheduler.admit(stream, 20, 60, [])
+    order = []
+    while scheduler.runnable(()):
+        batch = scheduler.schedule(())
+        assert len(batch.slots) == 1
+        [stream] = scheduler.streams(batch.slots)
+        order.append(stream)
+        if batch.last[0]:
+            scheduler.release(stream)
+    assert sorted(order) == order
+    assert set(order) == {1, 2, 3}
+
+
+def test_a_prompt_with_room_for_itself_does_not_borrow():
+    scheduler = scheduler_of(blocks=CONTEXT_BLOCKS + 10)
+    scheduler.admit(1, 20, 100, [])
+    scheduler.schedule(())
+    scheduler.admit(2, 20, 150, [])
+    assert scheduled(scheduler, paused={1}) == {2: (0, 20, True)}
+    assert scheduled(scheduler) == {1: (20, 1, True), 2: (20, 1, True)}
+
+
+def test_the_oldest_utterance_leaves_a_borrower_its_blocks():
+    scheduler = scheduler_of(blocks=CONTEXT_BLOCKS)
+    scheduler.admit(1, 20, 181, [])
+    scheduler.schedule(())
+    scheduler.admit(2, 4, 120, [])
+    assert scheduled(scheduler, paused={1}) == {2: (0, 4, True)}
+    waited = False
+    for _ in range(119):
+        rows = scheduled(scheduler)
+        assert 2 in rows
+        waited |= 1 not in rows
+    assert waited
+    scheduler.release(2)
+    while scheduler.runnable(()):
+        batch = scheduler.schedule(())
+    assert batch.last.all()
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["", "the oldest never continues"])
 @pytest.mark.parametrize("seed", range(6))
-def test_with_few_blocks_every_utterance_ends_and_no_two_share_a_block(seed):
+def test_with_few_blocks_every_utterance_ends_and_no_two_share_a_block(seed, stuck):
     """Utterances of any length join, pause and are cancelled at random, in a cache for one and a half contexts."""
     rng = random.Random(seed)
     scheduler, admitted, codes = scheduler_of(blocks=CONTEXT_BLOCKS * 3 // 2, slots=6, max_rows=30), 0, {}
+    chains = [[bytes((chain, block)) for block in range(15)] for chain in range(3)]
     left = {}
     for _ in range(20_000):
         if admitted < 40 and scheduler.free_slots and rng.random() < 0.2:
             rows = rng.randint(1, 60)
             left[admitted] = rng.randint(1, CONTEXT + 1 - rows)
-            scheduler.admit(admitted, rows, left[admitted], [])
+            keys = rng.choice(chains)[: (rows - 1) // BLOCK]
+            scheduler.admit(admitted, rows, left[admitted], keys if rng.random() < 0.5 else [])
             admitted += 1
         if left and rng.random() < 0.01:
             stream = rng.choice(sorted(left))
             scheduler.release(stream)
             del left[stream]
         paused = {stream for stream in left if rng.random() < 0.2}
+        if stuck and admitted < 40:
+            paused |= {min(left, default=0)}
         runnable = scheduler.runnable(paused)
         batch = scheduler.schedule(paused)
         assert runnable == (batch is not None)
@@ -147,7 +198,9 @@ def test_with_few_blocks_every_utterance_ends_and_no_two_share_a_block(seed):
         assert batch.counts.sum() <= 30
         ends = -(-(batch.starts + batch.counts) // BLOCK)
         used = [scheduler.block_table[slot, :end] for slot, end in zip(batch.slots, ends, strict=True)]
-        assert len(np.unique(np.concatenate(used))) == ends.sum()
+        written = [blocks[start // BLOCK :] for blocks, start in zip(used, batch.starts, strict=True)]
+        assert len(np.unique(np.concatenate(written))) == sum(map(len, written))
+        assert all(len(np.unique(blocks)) == len(blocks) for blocks in used)
         assert np.concatenate(used).min() > 0
         for row in np.flatnonzero(batch.samples):
             [stream] = scheduler.streams(batch.slots[row : row + 1])

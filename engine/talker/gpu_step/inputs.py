@@ -45,7 +45,6 @@ class UtteranceState:
     text: the text ids paired with its frames, as far as known; text_open: more text will come.
     """
 
-    stream: int
     prompt: Prompt
     sampling: Sampling
     text: list[int]
@@ -102,25 +101,26 @@ class StepInputs:
         self._slots, self._text_table, self._codec = slots, text_table, codec
         self._upload = Uploader(text_table.device)
         self._utterances: dict[int, UtteranceState] = {}
-        self._joined: list[int] = []
+        self._joined: set[int] = set()
         self._text_sent: dict[int, int] = {}
 
     def join(self, slot: int, utterance: UtteranceState) -> None:
         """Assign a slot to an utterance."""
         self._utterances[slot] = utterance
-        self._joined.append(slot)
+        self._joined.add(slot)
         self._text_sent[slot] = 0
 
     def leave(self, slot: int) -> None:
         """Free a slot."""
         self._utterances.pop(slot, None)
+        self._joined.discard(slot)
         self._text_sent.pop(slot, None)
 
     def update(self) -> None:
         """Upload the utterances that joined and the text that arrived since the last call."""
         text_indices, text_ids = self._new_text()
-        joined, self._joined = self._joined, []
-        present = [(slot, self._utterances[slot].sampling) for slot in joined if slot in self._utterances]
+        joined, self._joined = self._joined, set()
+        present = [(slot, self._utterances[slot].sampling) for slot in joined]
         if not present and not len(text_ids):
             return
         slot_ids, seeds, codebook0, residual, indices_up, ids_up = self._upload(

@@ -1,4 +1,4 @@
-"""Per-utterance tensors on the device, one row per vLLM request slot."""
+"""Per-utterance tensors on the device, one row per slot."""
 
 from __future__ import annotations
 

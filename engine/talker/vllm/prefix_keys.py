@@ -1,4 +1,7 @@
-"""Keys of prompt blocks in the prefix cache: prompts share a block exactly where all rows up to its end are equal."""
+"""Keys of prompt blocks in the prefix cache.
+
+Prompts share a block if they have the same voice or reference, and equal rows up to the end of the block.
+"""
 
 from __future__ import annotations
 

@@ -54,8 +54,14 @@ class Batch:
 class Scheduler:
     """Slots, positions and cache blocks of all utterances. Not thread-safe.
 
-    No utterance is ever preempted. The oldest one always gets the blocks for a whole context; others get blocks only
-    while enough remain for that, and otherwise wait until an utterance ends. A shared block counts for each utterance.
+    No utterance is ever preempted, so an utterance that has begun must be able to get all blocks that it may need:
+
+    - The oldest one can always get the blocks of a whole context. Others get blocks while enough remain for that, and
+      otherwise wait until an utterance ends.
+    - While the oldest one waits for text or for its client, one other may borrow: it then has the same right for its
+      own maximum length, until it ends. The oldest one gets what remains.
+
+    A shared block counts for each utterance.
     """
 
     def __init__(self, slots: int, max_rows: int, cache: CacheSize) -> None:
@@ -72,6 +78,8 @@ class Scheduler:
         self._blocks: list[list[int]] = [[] for _ in range(slots)]
         self._keys: list[list[bytes]] = [[] for _ in range(slots)]
         self._prefilling: dict[int, None] = {}
+        self._borrower: int | None = None
+        self._oldest_waits = False
         self._new_blocks: set[int] = set()
         self._computed = np.zeros(slots, np.int64)
         self._prompt = np.full(slots, _NO_LIMIT)
@@ -128,6 +136,8 @@ class Scheduler:
         self._blocks[slot] = []
         self._prompt[slot] = _NO_LIMIT
         self._generation[slot] += 1
+        if self._borrower in (slot, self._oldest()):
+            self._borrower = None
 
     def live(self, slots: NDArray[np.int64], generations: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which slots still belong to the utterances that they had in a batch."""
@@ -139,7 +149,7 @@ class Scheduler:
         self._pool.forget()
 
     def runnable(self, paused: Collection[int]) -> bool:
-        """Return whether a batch would contain anything while the streams ``paused`` are paused."""
+        """Return whether ``schedule`` would return a batch while the streams ``paused`` are paused."""
         ready = self._can_decode(paused)
         if (self._computed[ready] < self._reserved[ready]).any():
             return True
@@ -175,13 +185,18 @@ class Scheduler:
         )
 
     def _can_decode(self, paused: Collection[int]) -> NDArray[np.int64]:
-        """Return the slots that have been prefilled, have text for the next frame and are not paused."""
+        """Return the slots that have been prefilled, have text for the next frame and are not paused.
+
+        Also notes whether the oldest utterance waits.
+        """
         frames = self._computed - self._prompt
         ready = (frames >= 0) & (frames < self._text) & (self._computed < self._limit)
         for stream in paused:
             slot = self._slot_of.get(stream)
             if slot is not None:
                 ready[slot] = False
+        oldest = self._oldest()
+        self._oldest_waits = oldest is not None and oldest not in self._prefilling and not ready[oldest]
         return np.flatnonzero(ready)
 
     def _decoding(self, paused: Collection[int]) -> NDArray[np.int64]:
@@ -192,11 +207,14 @@ class Scheduler:
         return np.setdiff1d(ready, waiting, assume_unique=True) if waiting else ready
 
     def _schedule_prefill(self, rows: int) -> list[tuple[int, int]]:
-        """Return (slot, number of rows) of the prompts that are computed, at most ``rows`` rows; the oldest first."""
+        """Return (slot, number of rows) of the prompts that are computed, at most ``rows`` rows; the oldest first.
+
+        A prompt starts when there are blocks for all of it. Later prompts wait behind it, even if they are shorter.
+        """
         scheduled: list[tuple[int, int]] = []
         for slot in list(self._prefilling):
             length = int(self._prompt[slot])
-            if not rows or not self._may_take(slot, self._missing_blocks(slot, length)):
+            if not rows or not self._claim(slot, self._missing_blocks(slot, length)):
                 break
             if not self._blocks[slot]:
                 self._add_blocks(slot, self._pool.find(self._keys[slot]))
@@ -223,21 +241,48 @@ class Scheduler:
         Returns whether there are enough.
         """
         missing = self._missing_blocks(slot, positions)
-        ahead = min(missing + _AHEAD, self._missing_blocks(slot, int(self._limit[slot])))
-        count = ahead if self._may_take(slot, ahead) else missing
-        if not self._may_take(slot, count):
+        ahead = min(missing + _AHEAD, self._missing_to_end(slot))
+        count = ahead if slot == self._borrower or self._is_free(slot, ahead) else missing
+        if not self._claim(slot, count):
             return False
         if count > 0:
             self._add_blocks(slot, self._pool.allocate(count))
         return True
 
     def _missing_blocks(self, slot: int, positions: int) -> int:
+        """Return how many blocks are missing for the first ``positions`` positions; negative if there are more."""
         return math.ceil(positions / self.block_size) - len(self._blocks[slot])
 
+    def _missing_to_end(self, slot: int) -> int:
+        return self._missing_blocks(slot, int(self._limit[slot]))
+
+    def _oldest(self) -> int | None:
+        return next(iter(self._slot_of.values()), None)
+
+    def _claim(self, slot: int, count: int) -> bool:
+        """Return whether an utterance gets ``count`` more blocks. It becomes the borrower if it needs to be."""
+        if not self._may_take(slot, count):
+            return False
+        if count > 0 and slot != self._borrower and not self._is_free(slot, count):
+            self._borrower = slot
+        return True
+
     def _may_take(self, slot: int, count: int) -> bool:
-        """Return whether an utterance may have ``count`` more blocks: enough remain for the oldest one's context."""
-        oldest = next(iter(self._slot_of.values()))
-        return slot == oldest or self._unassigned - count + len(self._blocks[oldest]) >= self._context_blocks
+        """Return whether an utterance may have ``count`` more blocks."""
+        return count <= 0 or slot == self._borrower or self._is_free(slot, count) or self._may_borrow(slot)
+
+    def _is_free(self, slot: int, count: int) -> bool:
+        """Return whether ``count`` blocks are left beside those of the borrower and, for others, of the oldest one."""
+        left = self._unassigned - count
+        if self._borrower is not None:
+            left -= self._missing_to_end(self._borrower)
+        oldest = self._oldest()
+        if oldest is None or slot == oldest:
+            return left >= 0
+        return left + len(self._blocks[oldest]) >= self._context_blocks
+
+    def _may_borrow(self, slot: int) -> bool:
+        return self._oldest_waits and self._borrower is None and self._unassigned >= self._missing_to_end(slot)
 
     def _add_blocks(self, slot: int, blocks: list[int]) -> None:
         held = len(self._blocks[slot])

@@ -75,7 +75,7 @@ class VllmTalker:
         keys = [] if self._block_size is None else prefix_keys(prompt, self._block_size)
         rows = len(prompt.text)
         slot = self._scheduler.admit(stream, rows, min(sampling.max_new_tokens, self.context + 1 - rows), keys)
-        utterance = UtteranceState(stream, prompt, sampling, list(prompt.trailing), text_open)
+        utterance = UtteranceState(prompt, sampling, list(prompt.trailing), text_open)
         self._core.join(slot, utterance)
         if text_open:
             self._text_open[stream] = utterance
@@ -107,17 +107,17 @@ class VllmTalker:
 
         Returns the output of the step before it.
         """
-        batch = self._scheduler.schedule(paused)
-        if batch is not None:
-            try:
+        try:
+            batch = self._scheduler.schedule(paused)
+            if batch is not None:
                 self._in_flight.append((batch, self._core.launch(batch)))
-            except Exception:
-                self._scheduler.forget_prefixes()
-                raise
-        if not self._in_flight or (batch is not None and len(self._in_flight) == 1):
-            return _NOTHING
-        earlier, codes = self._in_flight.popleft()
-        return self._output(earlier, codes.collect())
+            if not self._in_flight or (batch is not None and len(self._in_flight) == 1):
+                return _NOTHING
+            earlier, codes = self._in_flight.popleft()
+            return self._output(earlier, codes.collect())
+        except Exception:
+            self._scheduler.forget_prefixes()
+            raise
 
     def close(self) -> None:
         """Shut vLLM down and free the device memory."""

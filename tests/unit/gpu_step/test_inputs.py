@@ -32,7 +32,7 @@ class Rows:
         self.inputs = StepInputs(self.slots, table, self.codec)
 
     def utterance(self, prompt, *, text_open=False):
-        return UtteranceState(0, prompt, self.sampling, list(prompt.trailing), text_open)
+        return UtteranceState(prompt, self.sampling, list(prompt.trailing), text_open)
 
     def prompt_rows(self, *rows):
         """The input rows for (slot, position, count) of each utterance in prefill."""
