@@ -92,13 +92,10 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     formats = runnable_formats() if configured is None else [configured]
     plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
     if configured is None:
-        choice, settings = (
-            "auto selects",
-            "engine.talker.weights to exact, int8 or int4, or engine.threads, to force one",
-        )
+        choice, options = "auto selects", "engine.talker.weights to exact, int8 or int4, or engine.threads"
     else:
-        choice, settings = "is", "engine.threads to force a number"
-    _log.info("talker.weights: %s %s; %s. Set %s", choice, plan.weights, plan, settings)
+        choice, options = "is", "engine.threads"
+    _log.info("talker.weights: %s %s; %s. Set %s to decide otherwise", choice, plan.weights, plan, options)
     return plan
 
 
