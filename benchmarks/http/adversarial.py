@@ -4,8 +4,8 @@
 
 Each client runs one attack after another until the time is over; then all connections are reset. Prints the number of
 runs of each attack, as JSON. ``--speaking`` limits how many clients request speech at a time, because more would
-measure load, not abuse. The clients connect from eight loopback addresses other than 127.0.0.1. Their process has a low
-CPU priority (nice 10), because in practice they run on other machines and do not use the server's CPU.
+measure load, not abuse. The clients connect from eight loopback addresses other than 127.0.0.1. Start the process with
+a low CPU priority (``nice``), because in practice such clients run on other machines and do not use the server's CPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import base64
 import json
-import os
 import socket
 import struct
 import time
@@ -37,7 +36,6 @@ _ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
 _PARTIAL_BODY = 2**20
 """Size in bytes of an incomplete body."""
 _RESPONSE_TIMEOUT_S = 20.0
-_NICENESS = 10
 _BURST = 50
 """Requests, messages or connections per attack."""
 
@@ -306,7 +304,6 @@ def main() -> None:
     args = parser.parse_args()
     if urlsplit(args.address).hostname not in ("127.0.0.1", "::1", "localhost"):
         parser.error(f"ADDRESS must be on this machine (127.0.0.1, ::1 or localhost), got {args.address}")
-    os.nice(_NICENESS)
     group = ClientGroup(args.address, args.speaking, args.seed)
     asyncio.run(group.run(args.clients, args.seconds))
     print(json.dumps(group.runs))

@@ -150,8 +150,8 @@ class Soak:
                 await asyncio.sleep(began + times.first + times.audio - time.monotonic())
 
         async def watch() -> None:
-            while True:
-                samples.append(self._server.usage())
+            while True:  # in a thread, because it takes long with many connections, and the clients must not be late
+                samples.append(await asyncio.to_thread(self._server.usage))
                 await asyncio.sleep(_SAMPLE_S)
 
         async with httpx.AsyncClient(base_url=self._server.address, timeout=TIMEOUT_S) as client:
@@ -164,10 +164,11 @@ class Soak:
 
     @asynccontextmanager
     async def _adversarial_clients(self, seed: int, seconds: float) -> AsyncIterator[None]:
-        """Run adversarial clients in another process."""
+        """Run adversarial clients in another process, at a low priority from its start on."""
         values = {"clients": self._args.clients, "seconds": seconds, "speaking": self._args.speaking, "seed": seed}
         options = [f"--{name}={value}" for name, value in values.items()]
-        command = (sys.executable, "-m", "benchmarks.http.adversarial", self._server.address, *options)
+        module = "benchmarks.http.adversarial"
+        command = ("nice", "-n", "10", sys.executable, "-m", module, self._server.address, *options)
         process: Process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
         try:
             yield
