@@ -3,8 +3,9 @@
 # Needs debootstrap, qemu-user-static and binfmt-support (packages of Debian and Ubuntu), and pip. Emulation is 10 to 20
 # times slower than the machine itself.
 #
-# Runs: the transfer between processes, with unit tests and with the stress test with fewer records.
-# Does not run anything that imports torch, which takes longer than ten minutes under emulation. ARGS can name such tests.
+# Runs: the transfer between processes, with unit tests and with the stress test with fewer records; the sampler, and the
+# matrix products in each weight format. ARGS can name other tests. Nothing else should run on the machine meanwhile:
+# importing torch under emulation takes a minute on an idle machine, and more than ten beside other work.
 # It does not test the order of memory accesses: qemu keeps the stronger order of x86. See engine/transfer/ring.py.
 #
 # Variables:
@@ -18,7 +19,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly TESTS="tests/unit/transfer tests/faults/test_transfer_stress.py"
+readonly TESTS="tests/unit/transfer tests/faults/test_transfer_stress.py tests/unit/test_sampler.py
+tests/unit/test_weight_formats.py tests/unit/test_quantized_linear.py"
 root=$(realpath -m "${ARM64_ROOT:-build/arm64}")
 python=${PYTHON:-python3}
 packages=$root/opt/packages
