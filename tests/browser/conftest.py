@@ -10,7 +10,7 @@ import pytest
 import soundfile as sf
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser.chromium import NoChromium, find_chromium
+from tests.browser.chromium import NODE, NoChromium, find_chromium
 from tests.browser.playground import Playground
 from tests.server.serving import ROOT, Serving, write_config
 
@@ -45,6 +45,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         pytest.skip(f"no browser: {error}")
     microphone = tmp_path_factory.mktemp("microphone") / "voice.wav"
     sf.write(microphone, *sf.read(ROOT / "docs" / "samples" / "ava-pocket.ogg"))
+    os.environ.setdefault("PLAYWRIGHT_NODEJS_PATH", str(NODE))
     flags = [*FLAGS, f"--use-file-for-fake-audio-capture={microphone}"]
     with sync_playwright() as driver:
         yield driver.chromium.launch(

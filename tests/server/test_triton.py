@@ -379,7 +379,7 @@ async def test_a_cancelled_call_frees_its_slot_at_once(server: ListeningServer, 
 
 
 async def test_a_client_that_does_not_read_loses_its_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = ScriptedEngine([lambda text: Take(1000)])
+    engine = ScriptedEngine([lambda text: Take(4000)])  # more than gRPC's windows, which grow
     settings: dict[str, Any] = {"grpc": {"port": 0}, "limits": {"stalled_seconds": 0.2}, "guards": "off"}
     async with listening_server(tmp_path, monkeypatch, engine, **settings) as server, connected(server) as client:
         responses = client.stream_infer(each(request()))

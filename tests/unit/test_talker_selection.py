@@ -125,7 +125,7 @@ def test_an_old_vllm_is_refused(vllm):
 
 
 @pytest.mark.parametrize(
-    ("release", "warns"), [("0.24.0", False), ("0.33.1rc2", False), ("0.34.0", True), (None, False)]
+    ("release", "warns"), [("0.24.0", False), ("0.32.1rc2", False), ("0.33.0", True), (None, False)]
 )
 def test_an_untested_newer_vllm_is_accepted_with_a_warning(release, warns, vllm, caplog):
     vllm(release)
