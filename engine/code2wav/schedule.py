@@ -137,9 +137,8 @@ class Schedule:
     def _chunk_frames(self, progress: Progress, now: float) -> int:
         max_frames = min(progress.ready, self.max_chunk_frames)
         if progress.realtime:
-            buffered = (
-                round((progress.underrun_at - now) / FRAME_SECONDS) if progress.playback_origin else self.first_frames
-            )
+            started = progress.playback_origin is not None
+            buffered = round((progress.underrun_at - now) / FRAME_SECONDS) if started else self.first_frames
             max_frames = min(max_frames, max(1, buffered))
         return _largest(CHUNKS, max_frames)
 

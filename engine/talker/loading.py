@@ -110,8 +110,8 @@ def _check_vllm_options(config: EngineConfig, on_gpu: bool) -> None:
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
     """Load the checkpoint's talker and code predictor in plain PyTorch.
 
-    ``talker.weights`` must be a format that ``choose_format`` returned. ``auto`` is the format of a packed checkpoint,
-    and exact for another one.
+    ``talker.weights`` must be a format that runs here (``engine.cpu.plan``). ``auto`` is the format of a packed
+    checkpoint, and exact for another one.
     """
     shape, packing = checkpoint.model.talker, checkpoint.model.packing
     default = "exact" if packing is None else packing.weights

@@ -148,6 +148,7 @@ class TalkerStage:
         except Exception as error:
             self._failed_steps += 1
             if self._failed_steps >= _MAX_FAILED_STEPS:
+                _log.exception("the talker ends after %d failed steps in a row", self._failed_steps)
                 raise
             waiting = {each.stream for each in self._waiting}
             stepped = [stream for stream in self._input_tokens if stream not in waiting]

@@ -40,7 +40,6 @@ class GraphedFrameSampler:
         self._sizes = sizes
         self._hidden = torch.zeros(sizes[-1], hidden, device=device, dtype=dtype)
         self._slot_ids = torch.full((sizes[-1],), padding_row, device=device)
-        self.padding_row = padding_row
         self._runs: dict[int, Callable[[], Tensor]] = {}
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
