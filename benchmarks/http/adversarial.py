@@ -2,8 +2,9 @@
 
     python -m benchmarks.http.adversarial ADDRESS [--clients 200] [--seconds 600] [--speaking 4] [--seed 1]
 
-Each client runs one attack after another until the time is over; then all connections are reset. Prints the number of
-runs of each attack, as JSON. ``--speaking`` limits how many clients request speech at a time, because more would
+The clients begin one by one within the first ten seconds. Each runs one attack after another until the time is over;
+then all connections are reset. Prints ``ready`` when the process has started, and at the end the number of runs of each
+attack, as JSON. ``--speaking`` limits how many clients request speech at a time, because more would
 measure load, not abuse. The clients connect from eight loopback addresses other than 127.0.0.1. Start the process with
 a low CPU priority (``nice``), because in practice such clients run on other machines and do not use the server's CPU.
 """
@@ -36,6 +37,7 @@ _ADDRESSES = [f"127.0.0.{last}" for last in range(2, 10)]
 _PARTIAL_BODY = 2**20
 """Size in bytes of an incomplete body."""
 _RESPONSE_TIMEOUT_S = 20.0
+_ARRIVAL_S = 10.0
 _BURST = 50
 """Requests, messages or connections per attack."""
 
@@ -275,6 +277,7 @@ class ClientGroup:
         url = urlsplit(self.address)
         random = Random(f"{self.seed} {number}")
         client = AdversarialClient(url.hostname or "", url.port or 0, random)
+        await asyncio.sleep(random.uniform(0, _ARRIVAL_S))
         while True:
             await asyncio.sleep(random.uniform(0, 2))
             if random.random() < 0.5 and not self._speech_slots.locked():
@@ -304,6 +307,7 @@ def main() -> None:
     args = parser.parse_args()
     if urlsplit(args.address).hostname not in ("127.0.0.1", "::1", "localhost"):
         parser.error(f"ADDRESS must be on this machine (127.0.0.1, ::1 or localhost), got {args.address}")
+    print("ready", flush=True)
     group = ClientGroup(args.address, args.speaking, args.seed)
     asyncio.run(group.run(args.clients, args.seconds))
     print(json.dumps(group.runs))

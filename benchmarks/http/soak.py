@@ -164,13 +164,15 @@ class Soak:
 
     @asynccontextmanager
     async def _adversarial_clients(self, seed: int, seconds: float) -> AsyncIterator[None]:
-        """Run adversarial clients in another process, at a low priority from its start on."""
+        """Run adversarial clients in another process, at a low priority. They begin when the process has started."""
         values = {"clients": self._args.clients, "seconds": seconds, "speaking": self._args.speaking, "seed": seed}
         options = [f"--{name}={value}" for name, value in values.items()]
         module = "benchmarks.http.adversarial"
         command = ("nice", "-n", "10", sys.executable, "-m", module, self._server.address, *options)
         process: Process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE)
         try:
+            assert process.stdout is not None
+            await asyncio.wait_for(process.stdout.readline(), TIMEOUT_S)
             yield
             output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
         finally:
