@@ -4,7 +4,9 @@ A stream's first chunk is decoded as soon as ``first_frames`` frames have arrive
 plays the decoded frames. The next chunk is due when only ``lead`` seconds of audio are left: late enough for a large
 chunk, early enough to prevent an underrun. Of the streams that are due, the most urgent one, whose client runs out of
 audio first, sets the chunk size. A chunk never has more frames than the most urgent client has buffered; as decoding is
-faster than playback, no client runs dry. Streams that are not real-time come last: they wait for a chunk of the largest
+faster than playback, no client runs dry. Where the talker is slower than playback, underruns are certain: a stream that
+had many gets chunks of several frames, which cost less each, so the pauses are fewer and shorter in all. Streams that
+are not real-time come last: they wait for a chunk of the largest
 size or their last frame, and set the chunk size only when no real-time stream is due.
 """
 
@@ -25,6 +27,12 @@ PADDED_BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Streams per captured batch on a GPU. A batch is padded to the next of these sizes."""
 _BATCH_FRAMES = {False: 24, True: 256}
 """Default of ``max_batch_frames``: total frames per batch, without padding (False) and with padding (True)."""
+_TOLERATED_UNDERRUNS = 0.1
+"""Seconds of underruns, in total, after which a stream's chunks have at least ``_REFILL_FRAMES``.
+
+A player with a usual buffer has not paused before.
+"""
+_REFILL_FRAMES = 4
 _URGENT_FRAMES = 8
 """Maximum total frames of a warm-up batch with more than one stream.
 
@@ -38,7 +46,8 @@ class Progress:
 
     realtime: a client plays the audio while it is decoded. pending, decoded: frames not yet decoded, and decoded.
     playback_origin: when playback began (``time.monotonic``), plus the duration of all underruns; None before the first
-    chunk. ended: no more frames arrive. credit: frames of credit left on the audio link.
+    chunk. ended: no more frames arrive. credit: frames of credit left on the audio link. underruns: their total
+    duration in seconds.
     """
 
     realtime: bool
@@ -47,6 +56,7 @@ class Progress:
     playback_origin: float | None = None
     ended: bool = False
     credit: int = 0
+    underruns: float = 0.0
 
     @property
     def ready(self) -> int:
@@ -65,7 +75,9 @@ class Progress:
         if self.playback_origin is None:
             self.playback_origin = now
         elif self.realtime:
-            self.playback_origin += max(0.0, now - self.underrun_at)
+            underrun = max(0.0, now - self.underrun_at)
+            self.playback_origin += underrun
+            self.underruns += underrun
         self.pending -= frames
         self.decoded += frames
 
@@ -112,6 +124,8 @@ class Schedule:
             return now if complete else inf
         if progress.playback_origin is None:
             return -inf if complete or ready >= self.first_frames else inf
+        if not complete and ready < self._min_frames(progress):
+            return inf
         deadline = progress.underrun_at - self.lead
         return min(deadline, now) if complete else deadline
 
@@ -139,8 +153,12 @@ class Schedule:
         if progress.realtime:
             started = progress.playback_origin is not None
             buffered = round((progress.underrun_at - now) / FRAME_SECONDS) if started else self.first_frames
-            max_frames = min(max_frames, max(1, buffered))
+            max_frames = min(max_frames, max(self._min_frames(progress), buffered))
         return _largest(CHUNKS, max_frames)
+
+    def _min_frames(self, progress: Progress) -> int:
+        """Return the minimum frames of a chunk after the first one."""
+        return min(_REFILL_FRAMES, self.max_chunk_frames) if progress.underruns > _TOLERATED_UNDERRUNS else 1
 
 
 def batch_limit(config: Code2WavConfig, *, padded: bool) -> int:

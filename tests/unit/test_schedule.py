@@ -70,6 +70,20 @@ def test_a_late_stream_gets_one_frame_at_once():
     assert SCHEDULE.next_batch({1: progress(pending=20, made=5, playback_origin=NOW - 1)}, NOW) == Batch([1], 1)
 
 
+def test_after_many_underruns_chunks_have_several_frames():
+    stream = progress(pending=1, made=4, playback_origin=NOW - 4 * FRAME_SECONDS)
+    for _ in range(3):
+        stream.record_decoded(1, NOW)
+        stream.pending = 3
+    assert SCHEDULE.next_batch({1: stream}, NOW + 1) == Batch([1], 1)
+    stream.record_decoded(1, NOW + 1)
+    assert idle_until({1: stream}) == inf
+    stream.pending = 5
+    assert SCHEDULE.next_batch({1: stream}, NOW + 2) == Batch([1], 4)
+    stream.pending, stream.ended = 1, True
+    assert SCHEDULE.next_batch({1: stream}, NOW + 2) == Batch([1], 1)
+
+
 def test_of_buffered_streams_the_one_with_the_least_audio_goes_first():
     more_buffered = progress(pending=30, made=60, playback_origin=NOW)
     less_buffered = progress(pending=30, made=20, playback_origin=NOW)
