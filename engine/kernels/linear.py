@@ -26,6 +26,8 @@ _HALF_ROUNDING = 2.0**-25
 """Half the spacing of float16 subnormals: the most that a bfloat16 weight can lose when stored as float16."""
 _BLOCK_ROWS = 120
 """FBGEMM divides larger batches into blocks of this many rows."""
+_BLOCK_VALUES = 1 << 16
+"""Weights to compare at once."""
 _LOW_SCALE = 2.0**11
 """float16 has 11 significant bits. The next 11 are scaled by this factor, so that they are not subnormal."""
 
@@ -57,12 +59,13 @@ class Linear:
             self._row_counts = _batch_invariant_row_counts()
 
     def _pack(self, weight: Tensor) -> None:
+        if _half_is_exact(weight):
+            self._weight = _fbgemm.wrapped_fbgemm_pack_gemm_matrix_fp16(weight)
+            return
         high = weight.half().float()
-        rest = weight - high
         self._weight = _fbgemm.wrapped_fbgemm_pack_gemm_matrix_fp16(high)
-        if rest.abs().max().item() > _HALF_ROUNDING:
-            low = (rest * _LOW_SCALE).half().float()
-            self._low = _fbgemm.wrapped_fbgemm_pack_gemm_matrix_fp16(low)
+        low = torch.sub(weight, high, out=high).mul_(_LOW_SCALE).half().float()
+        self._low = _fbgemm.wrapped_fbgemm_pack_gemm_matrix_fp16(low)
 
     def __call__(self, x: Tensor) -> Tensor:
         """[rows, in] -> [rows, out]."""
@@ -106,11 +109,18 @@ def _batch_invariant_row_counts() -> tuple[int, ...]:
     return () if counts == list(range(_BLOCK_ROWS + 1)) else tuple(counts)
 
 
+def _half_is_exact(weight: Tensor) -> bool:
+    """Return whether float16 holds a matrix. Compares a few rows at a time, so that it allocates little memory."""
+    rows = max(1, _BLOCK_VALUES // weight.shape[1])
+    rests = (block - block.half().float() for block in weight.split(rows))
+    return all(torch.linalg.vector_norm(rest, float("inf")).item() <= _HALF_ROUNDING for rest in rests)
+
+
 def _fbgemm_runs(weight: Tensor) -> bool:
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and "fbgemm" in torch.backends.quantized.supported_engines
         and hasattr(_fbgemm, "wrapped_fbgemm_linear_fp16_weight")
-        and weight.abs().max().item() < _LARGEST_HALF
+        and torch.linalg.vector_norm(weight, float("inf")).item() < _LARGEST_HALF
     )
