@@ -28,6 +28,7 @@ from engine.config import Code2WavConfig, EngineConfig
 from engine.device.compute_thread import ComputeThread
 from engine.device.selection import choose_device, prepare_torch
 from engine.device.streams import CudaStream
+from engine.device.timing import torch_threads
 from engine.errors import SetupError
 from engine.kernels.codec_tiles import H200_SHARED_BYTES
 from engine.kernels.fallback import reason_for_fallback
@@ -181,21 +182,31 @@ def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> 
     if device.type == "cuda":
         _log.info("Code2Wav runs in plain torch: %s", backend.fallback_reason)
     if compute is None:
-        return _load_plain(checkpoint, device, config)
-    # oneDNN packs weights for the number of threads of the thread that packs them.
-    return SharedDecoder(compute.run(_load_plain, checkpoint, device, config), compute)
+        return _warmed_up(_load_plain(checkpoint, device, config), config)
+    with ThreadPoolExecutor(1, "loading") as loading:  # the talker loads in the compute thread at the same time
+        decoder = loading.submit(_load_plain, checkpoint, device, config, compute.threads).result()
+    return SharedDecoder(compute.run(_warmed_up, decoder, config), compute)
 
 
-def _load_plain(checkpoint: Checkpoint, device: torch.device, config: EngineConfig) -> StreamDecoder:
-    architecture = checkpoint.codec.decoder
-    dtype = choose_dtype(config.code2wav, architecture, device)
-    tensors = checkpoint.codec_tensors("decoder.")
-    model = Code2WavModel(tensors, architecture, device=device, dtype=dtype, release=True)
-    streams = config.code2wav_streams
-    decoder = StreamDecoder(model, streams)
+def _warmed_up(decoder: StreamDecoder, config: EngineConfig) -> StreamDecoder:
     max_batch_frames = batch_limit(config.code2wav, padded=False)
-    decoder.warm_up(urgent_shapes(streams, config.code2wav.max_chunk_frames, max_batch_frames))
+    decoder.warm_up(urgent_shapes(config.code2wav_streams, config.code2wav.max_chunk_frames, max_batch_frames))
     return decoder
+
+
+def _load_plain(
+    checkpoint: Checkpoint, device: torch.device, config: EngineConfig, threads: int | None = None
+) -> StreamDecoder:
+    """Load the decoder in plain PyTorch.
+
+    threads: with which it will run, if not those of this thread. oneDNN packs weights for a number of threads.
+    """
+    architecture = checkpoint.codec.decoder
+    with torch_threads(threads or torch.get_num_threads()):
+        dtype = choose_dtype(config.code2wav, architecture, device)
+        tensors = checkpoint.codec_tensors("decoder.")
+        model = Code2WavModel(tensors, architecture, device=device, dtype=dtype, release=True)
+    return StreamDecoder(model, config.code2wav_streams)
 
 
 @torch.inference_mode()

@@ -23,6 +23,7 @@ class ComputeThread:
 
     def __init__(self, threads: int) -> None:
         """threads: size of the team, this thread included."""
+        self.threads = threads
         self._executor = ThreadPoolExecutor(1, "compute")
         others = torch.get_num_threads()
         self.run(_set_threads, threads)

@@ -107,6 +107,7 @@ def fail_graphed_decoder(monkeypatch, error):
     monkeypatch.setattr(loading, "choose_backend", lambda config, *_: choose_backend(config, 16, GPU, PUBLISHED))
     monkeypatch.setattr(loading, "graphed_decoder", fail)
     monkeypatch.setattr(loading, "_load_plain", lambda *_: "plain torch")
+    monkeypatch.setattr(loading, "_warmed_up", lambda decoder, _: decoder)
 
 
 def test_unavailable_float16_is_an_error_with_the_reason(checkpoints):
