@@ -44,7 +44,7 @@ class Conv1d:
         groups: int = 1,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.history = (weight.shape[-1] - 1) * dilation
+        self.history, self._outputs = (weight.shape[-1] - 1) * dilation, len(weight)
         self._bias, self._dilation, self._groups = bias, dilation, groups
         self._onednn = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
         self._weight, self._dtype = weight.unsqueeze(2).to(dtype), dtype
@@ -71,16 +71,18 @@ class Conv1d:
             y = F.conv1d(channels, weight, self._bias, dilation=self._dilation, groups=self._groups)
             return y.transpose(1, 2)
         width = x.shape[1] - self.history
-        if self._piece is not None and width > self._piece:
-            starts = range(0, width, self._piece)
-            return torch.cat([self._run(x[:, start : start + self._piece + self.history]) for start in starts], 1)
-        return self._run(x)
+        if self._piece is None or width <= self._piece:
+            return self._run(x).float()
+        y = x.new_empty((len(x), width, self._outputs), dtype=torch.float32)
+        for start in range(0, width, self._piece):
+            y[:, start : start + self._piece] = self._run(x[:, start : start + self._piece + self.history])
+        return y
 
     def _run(self, x: Tensor) -> Tensor:
         width = x.shape[1] - self.history
         if width < _NARROW:
             x = F.pad(x, (0, 0, 0, _NARROW - width))
-        y = self._convolve(x.to(self._dtype).transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2).float()
+        y = self._convolve(x.to(self._dtype).transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
         return y[:, :width] if width < _NARROW else y
 
     def _convolve(self, x: Tensor) -> Tensor:

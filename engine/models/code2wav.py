@@ -198,15 +198,15 @@ def _stages(weights: WeightReader, architecture: DecoderArchitecture, dtype: tor
     stages.append(StreamConv.load(weights, "decoder.0.conv", columns=columns, dtype=dtype))
     for index, rate in enumerate(architecture.upsample_rates):
         block = f"decoder.{index + 1}.block"
-        stages.append(SnakeBeta(weights, f"{block}.0"))
-        stages.append(Upsample(weights, f"{block}.1.conv", rate=rate, columns=columns, dtype=dtype))
+        snake = SnakeBeta(weights, f"{block}.0")
+        stages.append(Upsample(weights, f"{block}.1.conv", rate=rate, columns=columns, dtype=dtype, activation=snake))
         columns *= rate
         for unit in range(3):
             name = f"{block}.{unit + 2}"
             stages.append(ResidualUnit(weights, name, dilation=3**unit, columns=columns, dtype=dtype))
     last = len(architecture.upsample_rates) + 1
-    stages.append(SnakeBeta(weights, f"decoder.{last}"))
-    stages.append(StreamConv.load(weights, f"decoder.{last + 1}.conv", columns=columns))
+    snake = SnakeBeta(weights, f"decoder.{last}")
+    stages.append(StreamConv.load(weights, f"decoder.{last + 1}.conv", columns=columns, activation=snake))
     return stages
 
 

@@ -15,6 +15,9 @@ from engine.kernels.conv import Conv1d
 from engine.kernels.linear import Linear
 from engine.models.weights import WeightReader, optional
 
+_BLOCK = 1 << 16
+"""Values for each thread to activate at once."""
+
 
 @dataclass(frozen=True)
 class StateShape:
@@ -22,6 +25,25 @@ class StateShape:
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
+
+
+class SnakeBeta:
+    """x + sin(x * exp(alpha))^2 / (exp(beta) + 1e-9), per channel (BigVGAN; SPEC 9)."""
+
+    def __init__(self, weights: WeightReader, name: str) -> None:
+        self._frequency = weights[f"{name}.alpha"].exp()
+        self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()
+
+    def write(self, x: Tensor, out: Tensor) -> Tensor:
+        """Write the activation of x [streams, n, channels] to ``out``, of the same shape and any dtype. Returns it.
+
+        On a CPU it goes block by block, so that the intermediate results stay in the CPU cache.
+        """
+        columns = max(1, _BLOCK * torch.get_num_threads() // (len(x) * x.shape[2])) if x.is_cpu else x.shape[1]
+        for block, target in zip(x.split(columns, 1), out.split(columns, 1), strict=True):
+            wave = (block * self._frequency).sin_().mul_(self._root_gain)
+            target.copy_(torch.addcmul(block, wave, wave, out=wave))
+        return out
 
 
 class StreamState:
@@ -40,6 +62,19 @@ class StreamState:
         joined = torch.cat((history, x), dim)
         width = history.shape[dim]
         self.next.append(joined.narrow(dim, joined.shape[dim] - width, width))
+        return joined
+
+    def extend_columns(self, x: Tensor, dtype: torch.dtype, activation: SnakeBeta | None = None) -> Tensor:
+        """As ``extend`` for x [streams, n, channels], in ``dtype`` and after ``activation``."""
+        history = next(self._state)
+        width = history.shape[1]
+        joined = torch.empty((len(x), width + x.shape[1], x.shape[2]), dtype=dtype, device=x.device)
+        joined[:, :width] = history
+        if activation is None:
+            joined[:, width:] = x
+        else:
+            activation.write(x, joined[:, width:])
+        self.next.append(joined[:, x.shape[1] :])
         return joined
 
     def advance(self, count: int) -> Tensor:
@@ -73,7 +108,10 @@ def make_linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Line
 
 
 class StreamConv(Stage):
-    """A causal convolution of stride 1. Its padding is the end of the previous chunk; zeros for the first chunk."""
+    """A causal convolution of stride 1. Its padding is the end of the previous chunk; zeros for the first chunk.
+
+    activation: applied to the input first.
+    """
 
     def __init__(
         self,
@@ -84,9 +122,10 @@ class StreamConv(Stage):
         dilation: int = 1,
         groups: int = 1,
         dtype: torch.dtype = torch.float32,
+        activation: SnakeBeta | None = None,
     ) -> None:
         self._conv = Conv1d(weight, bias, columns=columns, dilation=dilation, groups=groups, dtype=dtype)
-        self._dtype = dtype
+        self._dtype, self._activation = dtype, activation
         self.history = self._conv.history
         self.inputs = weight.shape[1] * groups
         self.states = [StateShape((self.history, self.inputs), dtype)] if self.history else []
@@ -100,14 +139,21 @@ class StreamConv(Stage):
         dilation: int = 1,
         groups: int = 1,
         dtype: torch.dtype = torch.float32,
+        activation: SnakeBeta | None = None,
     ) -> StreamConv:
         """Load ``name``.weight and ``name``.bias. columns: output columns per frame. dtype: see ``Conv1d``."""
         weight, bias = weights[f"{name}.weight"], optional(weights, f"{name}.bias")
-        return StreamConv(weight, bias, columns=columns, dilation=dilation, groups=groups, dtype=dtype)
+        return StreamConv(
+            weight, bias, columns=columns, dilation=dilation, groups=groups, dtype=dtype, activation=activation
+        )
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        return self._conv(state.extend(x.to(self._dtype)) if self.history else x)
+        if self.history:
+            return self._conv(state.extend_columns(x, self._dtype, self._activation))
+        if self._activation is not None:
+            x = self._activation.write(x, torch.empty_like(x, dtype=self._dtype))
+        return self._conv(x)
 
 
 class Upsample(Stage):
@@ -118,13 +164,21 @@ class Upsample(Stage):
     """
 
     def __init__(
-        self, weights: WeightReader, name: str, *, rate: int, columns: int, dtype: torch.dtype = torch.float32
+        self,
+        weights: WeightReader,
+        name: str,
+        *,
+        rate: int,
+        columns: int,
+        dtype: torch.dtype = torch.float32,
+        activation: SnakeBeta | None = None,
     ) -> None:
         weight = weights[f"{name}.weight"]
         inputs, outputs, _ = weight.shape
         taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(3, 1, 0, 2)
         bias = weights[f"{name}.bias"].repeat(rate)
-        self._conv = StreamConv(taps.reshape(outputs * rate, inputs, 2), bias, columns=columns, dtype=dtype)
+        taps = taps.reshape(outputs * rate, inputs, 2)
+        self._conv = StreamConv(taps, bias, columns=columns, dtype=dtype, activation=activation)
         self.rate, self.history, self.states = rate, self._conv.history, self._conv.states
 
     @override
@@ -150,19 +204,6 @@ def _split(x: Tensor, rate: int) -> Tensor:
     return x.reshape(len(x), x.shape[1] * rate, -1)
 
 
-class SnakeBeta(Stage):
-    """x + sin(x * exp(alpha))^2 / (exp(beta) + 1e-9), per channel (BigVGAN; SPEC 9)."""
-
-    def __init__(self, weights: WeightReader, name: str) -> None:
-        self._frequency = weights[f"{name}.alpha"].exp()
-        self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()
-
-    @override
-    def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        wave = (x * self._frequency).sin_().mul_(self._root_gain)
-        return torch.addcmul(x, wave, wave)
-
-
 class ResidualUnit(Stage):
     """x + conv1(snake(conv7(snake(x)))). The 7-tap convolution is dilated. dtype: see ``Conv1d``."""
 
@@ -175,14 +216,16 @@ class ResidualUnit(Stage):
         columns: int,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self._snake1, self._snake2 = SnakeBeta(weights, f"{name}.act1"), SnakeBeta(weights, f"{name}.act2")
-        self._conv1 = StreamConv.load(weights, f"{name}.conv1.conv", columns=columns, dilation=dilation, dtype=dtype)
-        self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv", columns=columns, dtype=dtype)
+        snake1, snake2 = SnakeBeta(weights, f"{name}.act1"), SnakeBeta(weights, f"{name}.act2")
+        self._conv1 = StreamConv.load(
+            weights, f"{name}.conv1.conv", columns=columns, dilation=dilation, dtype=dtype, activation=snake1
+        )
+        self._conv2 = StreamConv.load(weights, f"{name}.conv2.conv", columns=columns, dtype=dtype, activation=snake2)
         self.history, self.states = self._conv1.history, self._conv1.states
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
-        return self._conv2(self._snake2(self._conv1(self._snake1(x, state), state), state), state).add_(x)
+        return self._conv2(self._conv1(x, state), state).add_(x)
 
 
 class ConvNeXt(Stage):
