@@ -97,7 +97,8 @@ def _verdict(release: _Release) -> str:
     if _memory_bytes() < release.memory_gib * _GIB:
         return f"needs about {release.memory_gib:.0f} GiB of memory"
     dtype = choose_dtype(Code2WavConfig(), _DECODER, torch.device("cpu"))
-    plan = measure(release.shape, _DECODER, dtype, runnable_formats(), thread_counts(None, shared=True), every=True)
+    threads = thread_counts(None, may_take_turns=True)
+    plan = measure(release.shape, _DECODER, dtype, runnable_formats(), threads, every=True)
     factor = plan.measured[plan.weights] / FRAME_MS
     pace = "faster" if factor < 1 else "slower"
     return (

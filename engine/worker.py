@@ -35,11 +35,11 @@ from engine.system.process import (
     return_freed_memory,
 )
 from engine.talker.base import FRAMES_IN_FLIGHT, Talker
+from engine.talker.in_compute_thread import ComputeThreadTalker
 from engine.talker.loading import import_ahead, load_talker, warm_up
 from engine.talker.native.weight_formats import configured_format
 from engine.talker.request_thread import RequestThread
 from engine.talker.requests import RequestReader, resolve
-from engine.talker.shared import SharedTalker
 from engine.talker.stage import TalkerStage
 from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
@@ -77,7 +77,7 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: 
         plan = _choose_plan(checkpoint, config, device)
         config = config if plan is None else plan.applied_to(config)
         prepare_torch(config)
-        compute = ComputeThread(plan.threads) if plan is not None and plan.shared else None
+        compute = ComputeThread(plan.threads) if plan is not None and plan.in_turn else None
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
@@ -164,7 +164,7 @@ def _load(
     else:
         talker = compute.run(load_talker, checkpoint, config, device)
         factor = compute.run(warm_up, talker, text_pad=pad, sampling=defaults)
-        talker = SharedTalker(talker, compute)
+        talker = ComputeThreadTalker(talker, compute)
     checkpoint.verify()
     if memory is not None:
         memory.log_usage()

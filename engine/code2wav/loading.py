@@ -21,9 +21,9 @@ from engine.checkpoint.layout import codec_shapes
 from engine.code2wav.base import Decoder
 from engine.code2wav.cpu import StreamDecoder
 from engine.code2wav.gpu import GraphedDecoder, captured_sizes
+from engine.code2wav.in_compute_thread import ComputeThreadDecoder
 from engine.code2wav.precision import choose_dtype
 from engine.code2wav.schedule import batch_limit, urgent_shapes
-from engine.code2wav.shared import SharedDecoder
 from engine.config import Code2WavConfig, EngineConfig
 from engine.device.compute_thread import ComputeThread
 from engine.device.selection import choose_device, prepare_torch
@@ -185,7 +185,7 @@ def load_decoder(config: EngineConfig, compute: ComputeThread | None = None) -> 
         return _warmed_up(_load_plain(checkpoint, device, config), config)
     with ThreadPoolExecutor(1, "loading") as loading:  # the talker loads in the compute thread at the same time
         decoder = loading.submit(_load_plain, checkpoint, device, config, compute.threads).result()
-    return SharedDecoder(compute.run(_warmed_up, decoder, config), compute)
+    return ComputeThreadDecoder(compute.run(_warmed_up, decoder, config), compute)
 
 
 def _warmed_up(decoder: StreamDecoder, config: EngineConfig) -> StreamDecoder:

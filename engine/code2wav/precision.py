@@ -21,8 +21,8 @@ _FASTER = 0.8
 _FRAMES = 12
 _SECONDS = 0.03
 """Minimum time of each measurement."""
-_WHOLE = 1.4
-"""Time of the whole decoder, relative to that of its wide convolutions."""
+_REST = 0.35
+"""Time of everything but the wide convolutions, relative to that of the wide convolutions in float32."""
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,8 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
 
 def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
     """Return about how many milliseconds per frame Code2Wav takes in large chunks."""
-    return _WHOLE * convolution_ms(decoder, dtype, threads)
+    rest = _REST * convolution_ms(decoder, torch.float32, threads)
+    return rest + convolution_ms(decoder, dtype, threads)
 
 
 @cache

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 
@@ -34,11 +35,18 @@ _CPU = torch.device("cpu")
 _log = logging.getLogger(__name__)
 
 
+class ThreadCounts(NamedTuple):
+    """The threads of each stage side by side, and in turn: None if they must not take turns."""
+
+    side_by_side: int
+    in_turn: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
     """How the engine uses a CPU.
 
-    weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. shared: whether the
+    weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. in_turn: whether the
     stages take turns. measured: milliseconds per frame of the formats that were measured, with the faster way.
     code2wav_ms: milliseconds per frame of Code2Wav, 0 if it was not measured.
     """
@@ -46,20 +54,20 @@ class CpuPlan:
     weights: WeightFormat
     dtype: torch.dtype
     threads: int
-    shared: bool
+    in_turn: bool
     measured: Mapping[WeightFormat, float] = field(default_factory=dict)
     code2wav_ms: float = 0.0
 
     def __str__(self) -> str:
         times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.measured.items())
-        way = "in turn" if self.shared else "side by side"
+        way = "in turn" if self.in_turn else "side by side"
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
 
     def real_time_factor(self, talker: float) -> float:
         """Return the real-time factor of one utterance. talker: the same of the talker alone."""
         code2wav = self.code2wav_ms / FRAME_MS
-        return talker + code2wav if self.shared else max(talker, code2wav)
+        return talker + code2wav if self.in_turn else max(talker, code2wav)
 
     def applied_to(self, config: EngineConfig) -> EngineConfig:
         """Return the configuration with the choices of the plan."""
@@ -70,7 +78,7 @@ class CpuPlan:
         return config.model_copy(
             update={
                 # In turn, only the compute thread may have a team of threads.
-                "threads": 1 if self.shared else self.threads,
+                "threads": 1 if self.in_turn else self.threads,
                 "talker": config.talker.model_copy(update={"weights": self.weights}),
                 "code2wav": code2wav,
             }
@@ -85,10 +93,9 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     packed = None if model.packing is None else model.packing.weights
     configured = configured_format(config, _CPU, packed)
     dtype = choose_dtype(config.code2wav, decoder, _CPU)
-    shared = config.threads is None and config.code2wav.placement == "thread"
-    threads = thread_counts(config.threads, shared=shared)
-    if configured is not None and (len(threads) == 1 or config.dtype == "bfloat16"):
-        return CpuPlan(configured, dtype, threads[0], shared=False)
+    threads = thread_counts(config.threads, may_take_turns=config.code2wav.placement == "thread")
+    if configured is not None and (threads.in_turn is None or config.dtype == "bfloat16"):
+        return CpuPlan(configured, dtype, threads.side_by_side, in_turn=False)
     formats = runnable_formats() if configured is None else [configured]
     plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
     if configured is None:
@@ -110,7 +117,7 @@ def measure(
     decoder: DecoderArchitecture,
     dtype: torch.dtype,
     formats: list[WeightFormat],
-    threads: list[int],
+    threads: ThreadCounts,
     *,
     every: bool = False,
 ) -> CpuPlan:
@@ -121,7 +128,7 @@ def measure(
         decoder: Code2Wav.
         dtype: of Code2Wav's wide convolutions.
         formats: to measure, in this order.
-        threads: of each stage side by side; then, if they may take turns, in turn.
+        threads: of each stage.
         every: measure all formats.
     """
     plans: dict[WeightFormat, CpuPlan] = {}
@@ -137,23 +144,24 @@ def measure(
 
 
 def _measure_format(
-    shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: list[int]
+    shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: ThreadCounts
 ) -> CpuPlan:
-    code2wav = code2wav_ms(decoder, dtype, threads[0])
-    aside = max(frame_ms(shape, name, threads[0]), code2wav)
-    if len(threads) > 1 and aside > _AMPLE * FRAME_MS:
-        code2wav_in_turn = code2wav_ms(decoder, dtype, threads[1])
-        in_turn = frame_ms(shape, name, threads[1]) + code2wav_in_turn
-        if in_turn < _CLEARLY_FASTER * aside:
-            return CpuPlan(name, dtype, threads[1], True, {name: in_turn}, code2wav_in_turn)
-    return CpuPlan(name, dtype, threads[0], False, {name: aside}, code2wav)
+    code2wav = code2wav_ms(decoder, dtype, threads.side_by_side)
+    side_by_side = max(frame_ms(shape, name, threads.side_by_side), code2wav)
+    if threads.in_turn is not None and side_by_side > _AMPLE * FRAME_MS:
+        code2wav_in_turn = code2wav_ms(decoder, dtype, threads.in_turn)
+        in_turn = frame_ms(shape, name, threads.in_turn) + code2wav_in_turn
+        if in_turn < _CLEARLY_FASTER * side_by_side:
+            return CpuPlan(name, dtype, threads.in_turn, True, {name: in_turn}, code2wav_in_turn)
+    return CpuPlan(name, dtype, threads.side_by_side, False, {name: side_by_side}, code2wav)
 
 
 def _factor(plan: CpuPlan) -> float:
     return plan.measured[plan.weights] / FRAME_MS
 
 
-def thread_counts(configured: int | None, *, shared: bool) -> list[int]:
-    """Return the threads of each stage side by side and, if they may take turns, in turn."""
-    aside, cores = stage_threads(configured), available_cores()
-    return [aside, cores] if shared and cores > aside else [aside]
+def thread_counts(configured: int | None, *, may_take_turns: bool) -> ThreadCounts:
+    """Return the threads of each stage. configured: threads of each stage side by side, which excludes turns."""
+    side_by_side, cores = stage_threads(configured), available_cores()
+    takes_turns = may_take_turns and configured is None and cores > side_by_side
+    return ThreadCounts(side_by_side, cores if takes_turns else None)

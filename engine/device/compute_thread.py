@@ -18,7 +18,7 @@ class ComputeThread:
     OpenMP (libgomp) keeps a team of threads for each thread that computes with more than one, until that thread ends.
     While the members of all teams outnumber the cores, they sleep at once when they have nothing to do, and waking them
     takes longer than most products: a frame of a 0.6B talker then takes twice the time. So in a process with a
-    ComputeThread, no other thread may compute with more than one thread.
+    ComputeThread, no other thread may compute with more than one thread, except while the stages load.
     """
 
     def __init__(self, threads: int) -> None:

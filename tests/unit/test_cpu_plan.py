@@ -12,11 +12,11 @@ from engine.code2wav.loading import load_decoder
 from engine.code2wav.precision import choose_dtype, convolution_ms
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.cpu import plan as plans
-from engine.cpu.plan import choose_plan, measure, runnable_formats
+from engine.cpu.plan import ThreadCounts, choose_plan, measure, runnable_formats
 from engine.device.compute_thread import ComputeThread
 from engine.errors import SetupError
+from engine.talker.in_compute_thread import ComputeThreadTalker
 from engine.talker.native.frame_cost import FrameShape, frame_ms
-from engine.talker.shared import SharedTalker
 from tests.support.code2wav_decoders import SMALL
 from tests.support.talkers import assert_same, native_talker, prepare, speak, various_requests
 
@@ -51,7 +51,7 @@ def test_auto_is_the_most_accurate_format_that_holds_real_time(exact, int8, int4
     machine.update(exact=(exact, exact), int8=(int8, int8), int4=(int4, int4))
     with caplog.at_level(logging.INFO):
         plan = plan_of(opened)
-    assert (plan.weights, plan.threads, plan.shared) == (selected, 1, False)
+    assert (plan.weights, plan.threads, plan.in_turn) == (selected, 1, False)
     assert f"auto selects {selected}" in caplog.text
     assert f"exact {exact} ms" in caplog.text
 
@@ -60,7 +60,7 @@ def test_the_stages_take_turns_if_more_threads_are_faster(machine, opened, caplo
     machine.update(exact=(115, 110), int8=(85, 55), int4=(80, 40))
     with caplog.at_level(logging.INFO):
         plan = plan_of(opened)
-    assert (plan.weights, plan.threads, plan.shared) == ("int8", 2, True)
+    assert (plan.weights, plan.threads, plan.in_turn) == ("int8", 2, True)
     assert plan.measured == {"exact": 115, "int8": 66}
     assert "both stages run in turn, 2 threads each" in caplog.text
     assert plan.applied_to(AUTO).threads == 1
@@ -69,7 +69,7 @@ def test_the_stages_take_turns_if_more_threads_are_faster(machine, opened, caplo
 
 def test_turns_that_are_hardly_faster_are_not_taken(machine, opened):
     machine.update(exact=(60, 47))
-    assert not plan_of(opened).shared
+    assert not plan_of(opened).in_turn
 
 
 def test_the_real_time_factor_side_by_side_is_that_of_the_slower_stage(machine, opened):
@@ -81,7 +81,7 @@ def test_the_real_time_factor_side_by_side_is_that_of_the_slower_stage(machine, 
 def test_a_fast_model_runs_side_by_side(machine, opened):
     machine.update(exact=(5, 1), code2wav=(5, 1))
     plan = plan_of(opened)
-    assert (plan.threads, plan.shared) == (1, False)
+    assert (plan.threads, plan.in_turn) == (1, False)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_fast_model_runs_side_by_side(machine, opened):
 )
 def test_stages_with_configured_threads_or_in_two_processes_run_side_by_side(config, machine, opened):
     machine.update(exact=(60, 10))
-    assert not plan_of(opened, config).shared
+    assert not plan_of(opened, config).in_turn
 
 
 def test_nothing_is_measured_if_format_and_threads_are_configured(machine, opened):
@@ -108,7 +108,7 @@ def test_every_format_can_be_measured(opened):
     checkpoint = opened["0b6-custom_voice"]
     shape = FrameShape.of(checkpoint.model.talker)
     formats = runnable_formats()
-    plan = measure(shape, checkpoint.codec.decoder, torch.float32, formats, [1, 2], every=True)
+    plan = measure(shape, checkpoint.codec.decoder, torch.float32, formats, ThreadCounts(1, 2), every=True)
     assert list(plan.measured) == formats
     for name in formats:
         assert 0 < frame_ms(shape, name, 1) < 1000
@@ -177,8 +177,8 @@ def test_a_talker_in_the_compute_thread_gives_the_same_codes(opened):
     checkpoint = opened["0b6-custom_voice"]
     utterances = [prepare(request, checkpoint) for request in various_requests(checkpoint, 3)]
     alone = speak(native_talker(checkpoint), utterances)
-    shared = SharedTalker(native_talker(checkpoint), ComputeThread(2))
-    assert_same(speak(shared, utterances), alone)
+    talker = ComputeThreadTalker(native_talker(checkpoint), ComputeThread(2))
+    assert_same(speak(talker, utterances), alone)
 
 
 def test_a_decoder_in_the_compute_thread_gives_the_same_samples(checkpoints):

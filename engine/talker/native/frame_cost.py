@@ -20,9 +20,11 @@ from engine.models.code_predictor import FrameCache
 from engine.models.qwen3 import MakeLinear, Qwen3Stack, exact_linear
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
+from engine.talker.sampling import Sampler
+from engine.talker.sampling_params import CodebookParams
 
 _BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, "int4": 0.625})
-_CACHE_BYTES = 40 << 20
+_CACHE_BYTES = 128 << 20
 """Bytes of weights to measure, if the model has as many, so that they do not stay in the CPU cache."""
 _SECONDS = 0.03
 """Minimum time of each measurement."""
@@ -48,22 +50,24 @@ class FrameShape:
 
 @torch.inference_mode()
 def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
-    """Return the milliseconds that talker and code predictor take for a frame of one utterance, without sampling.
+    """Return the milliseconds that talker and code predictor take for a frame of one utterance.
 
     Runs layers of the model's shape with weights of zero. The values of weights have no influence on the time.
     """
     # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
     steps = CODEBOOKS - 1
-    head = _head_seconds(shape.predictor.hidden, shape.vocab, threads)
-    predictor = _stack_seconds(shape.predictor, name, threads) + head
+    code = _code_seconds(shape.predictor.hidden, shape.vocab, threads)
+    predictor = _stack_seconds(shape.predictor, name, threads) + code
     return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
 
 
 @cache
-def _head_seconds(hidden: int, vocab: int, threads: int) -> float:
-    heads = [Linear(torch.zeros(vocab, hidden)) for _ in range(CODEBOOKS - 1)]
-    x = torch.ones(1, hidden)
-    return fastest_call(lambda: [head(x) for head in heads], _SECONDS, threads) / len(heads)
+def _code_seconds(hidden: int, vocab: int, threads: int) -> float:
+    """Return the time of the logits of a codebook, and of sampling from them."""
+    heads = [Linear(torch.zeros(vocab, hidden), torch.arange(vocab).float()) for _ in range(CODEBOOKS - 1)]
+    sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
+    x, uniform = torch.ones(1, hidden), torch.full((1,), 0.5, dtype=torch.float64)
+    return fastest_call(lambda: [sampler(head(x), uniform) for head in heads], _SECONDS, threads) / len(heads)
 
 
 def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:

@@ -9,7 +9,7 @@ from engine.prompt.builder import Prompt
 from engine.talker.base import Sampling, StepOutput, Talker
 
 
-class SharedTalker:
+class ComputeThreadTalker:
     """``engine.talker.base.Talker`` whose products run in a ComputeThread."""
 
     def __init__(self, talker: Talker, compute: ComputeThread) -> None:

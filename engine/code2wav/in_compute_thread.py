@@ -12,7 +12,7 @@ from engine.code2wav.base import Decoder, PendingBatch
 from engine.device.compute_thread import ComputeThread
 
 
-class SharedDecoder(Decoder):
+class ComputeThreadDecoder(Decoder):
     """A ``Decoder`` that runs in a ComputeThread."""
 
     def __init__(self, decoder: Decoder, compute: ComputeThread) -> None:
