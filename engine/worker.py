@@ -46,6 +46,9 @@ from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 FRAME_WINDOW = 64
 """Credit of a frames stream, in frames: how far Code2Wav may be behind the talker (5 s of audio)."""
 _LOAD_TIMEOUT_S = 600.0
+_GPU_SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep the interpreter; 5 ms by default. On a GPU, both stages need it for parts of a
+millisecond."""
 _log = logging.getLogger(__name__)
 
 
@@ -79,6 +82,8 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: 
         prepare_torch(config)
         compute = ComputeThread(plan.threads) if plan is not None and plan.in_turn else None
         memory = GpuMemory(device, config.gpu_memory_gib) if device.type == "cuda" else None
+        if device.type == "cuda":
+            sys.setswitchinterval(_GPU_SWITCH_INTERVAL_S)
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
             import_ahead(config, device)  # concurrent imports could see partially initialized modules
