@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -48,7 +49,8 @@ def test_an_engine_that_crashes_while_it_loads_changes_nothing(reloadable: Reloa
         reloading = threads.submit(reloadable.reload)
         while not reloading.done():
             for engine in reloadable.engines() - {serving}:
-                psutil.Process(engine).kill()
+                with suppress(psutil.NoSuchProcess):  # it has been killed and reaped already
+                    psutil.Process(engine).kill()
         done = reloading.result()
     assert done.returncode == 1
     assert "an engine of pocket could not start: the engine exited 3 times before it was ready" in done.stderr

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from tests.server.commands import run_module
@@ -49,8 +51,12 @@ class ReloadableServer:
 
     def engines(self) -> set[int]:
         """The process ids of all engines."""
-        children = self.server.processes().http.children()
-        return {each.pid for each in children if any("engine.worker" in word for word in each.cmdline())}
+        engines = set()
+        for child in self.server.processes().http.children():
+            with suppress(psutil.NoSuchProcess):  # it has ended since
+                if any("engine.worker" in word for word in child.cmdline()):
+                    engines.add(child.pid)
+        return engines
 
     def settled(self, count: int = 1) -> set[int]:
         """Wait until ``count`` engines run, and return their process ids."""
