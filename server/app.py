@@ -28,6 +28,7 @@ from server.errors import ApiError, ClientDisconnected, failure_of, shown
 from server.http.body_budget import BodyBudget
 from server.http.body_limit import BodyLimit
 from server.http.cross_origin import CrossOrigin
+from server.http.garbage_collection import collect_unnoticed
 from server.http.keys import KeyCheck
 from server.http.paths import SPEECH, CanonicalPaths
 from server.http.response_pacing import ResponsePacing
@@ -118,6 +119,7 @@ def create_app(
         for pool in pools.values():
             await pool.start()
         key_file = asyncio.create_task(follow_key_file(keys, lambda: current.services.settings))
+        collecting = asyncio.create_task(collect_unnoticed(outcomes.audio_left))
         startup = asyncio.create_task(_report_startup(served, on_engine_ready, on_engine_failure))
         reloader = Reloader(
             current,
@@ -139,6 +141,7 @@ def create_app(
         finally:
             startup.cancel()
             key_file.cancel()
+            collecting.cancel()
             storage_threads.close()
             await decoder.close()
             await reloader.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from math import inf
 
 from server.telemetry.record import RequestRecord
 
@@ -63,6 +64,14 @@ class Outcomes:
         if len(self._ended) > self._limit:
             self._forget(next(iter(self._ended)))
         self._expire(now)
+
+    def audio_left(self) -> float:
+        """Return the seconds of audio that the listener with the least has; inf while nobody listens.
+
+        Clients without any are left out: most of them do not read, and have all that the connection holds.
+        """
+        streams = (each.playback.remaining for each in self._running.values() if each.playback is not None)
+        return min((seconds for seconds in streams if seconds > 0), default=inf)
 
     def find(self, request_id: str, owner: str | None = None) -> RequestRecord | None:
         """Return the request with that id, or None.
