@@ -175,8 +175,8 @@ class EngineConfig(_StrictModel):
         600.0,
         gt=0,
         le=86_400,
-        description="Timeout in seconds for a restart of the engine, which is then killed and started again. The first "
-        "start may take longer, because it may download the checkpoint.",
+        description="Timeout in seconds for loading Code2Wav, and for a whole restart of the engine, which is then "
+        "killed and started again. The first start may take longer, because it may download the checkpoint.",
     )
     log_format: Literal["text", "json"] = Field(
         "text", description="Log format of the engine's processes. `sonant serve` uses its own `log_format` instead."

@@ -45,7 +45,6 @@ from engine.transfer import Endpoint, LinkClosed, Side, Wakeup, pair
 
 FRAME_WINDOW = 64
 """Credit of a frames stream, in frames: how far Code2Wav may be behind the talker (5 s of audio)."""
-_LOAD_TIMEOUT_S = 600.0
 _GPU_SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep the interpreter; 5 ms by default. On a GPU, both stages need it for parts of a
 millisecond."""
@@ -92,10 +91,12 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: 
         if not in_thread:
             import_ahead(config, device)
         if memory is not None:
-            _load_code2wav_first(memory, frames, wakeup)
+            # The talker's KV cache gets the memory that is left; and only one stage at a time may capture CUDA graphs.
+            launch.await_ready(frames, wakeup, config.load_seconds)
+            memory.record("Code2Wav")
         talker, reader, info = _load(checkpoint, config, device, memory, plan, compute, requests)
         if memory is None:
-            launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
+            launch.await_ready(frames, wakeup, config.load_seconds)
     except EngineError as error:
         requests.fail(READY, error.to_bytes())
     except torch.OutOfMemoryError as error:
@@ -130,16 +131,6 @@ def _choose_plan(checkpoint: Checkpoint, config: EngineConfig, device: torch.dev
     prepare_torch(config)
     with ThreadPoolExecutor(1) as measuring:  # the OpenMP team of the measurement ends with its thread
         return measuring.submit(choose_plan, config, checkpoint.model, checkpoint.codec.decoder).result()
-
-
-def _load_code2wav_first(memory: GpuMemory, frames: Endpoint, wakeup: Wakeup) -> None:
-    """Wait until Code2Wav is ready on the GPU, and measure its memory.
-
-    The talker's KV cache gets the remaining memory, so Code2Wav's share must be known first. Also, nothing else may
-    use the GPU while one of them captures CUDA graphs.
-    """
-    launch.await_ready(frames, wakeup, _LOAD_TIMEOUT_S)
-    memory.record("Code2Wav")
 
 
 def _run_until_disconnected(stage: TalkerStage) -> None:

@@ -1,6 +1,6 @@
 """Kills replicas and nodes of Ray Serve under load, and counts the requests that are lost.
 
-    python -m benchmarks.http.ray_faults [--faults replica node] [--clients 4] [--rounds 5] [--json FILE]
+    python -m benchmarks.http.ray_faults [--faults "Ray replica" "Ray node"] [--clients 4] [--rounds 5] [--json FILE]
 
 Needs the extra ``ray``: make test-ray installs it into .venv-ray. Starts a head node with HAProxy and one replica, and
 a second node with another replica, all on this machine. A round kills one replica (SIGKILL), or all processes of the
@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -22,13 +21,10 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.http.faults import Load, Outcomes
+from benchmarks.lib.fault_load import HEADER, Outcomes, inject, wait_until
 from benchmarks.lib.report import machine
 from tests.ray.cluster import Cluster
 
-_HEADER = """\
-| fault | rounds | requests | lost before audio | cut | refused | recovery, s: median / max | left | errors |
-|---|---|---|---|---|---|---|---|---|"""
 _SETTINGS = {"keys_file": None, "allow_unauthenticated": True, "limits": {"client_share": 1.0}}
 
 
@@ -42,29 +38,21 @@ def _kill_node(cluster: Cluster, number: int) -> None:
     cluster.add_node(cpus=1)
 
 
-FAULTS: dict[str, Callable[[Cluster, int], None]] = {"replica": _kill_replica, "node": _kill_node}
+FAULTS: dict[str, Callable[[Cluster, int], None]] = {"Ray replica": _kill_replica, "Ray node": _kill_node}
 
 
 def measure(cluster: Cluster, fault: str, clients: int, rounds: int) -> Outcomes:
     """Inject ``fault`` ``rounds`` times."""
-    outcomes = Outcomes(2, f"SIGKILL of a {fault}")
-    before = _resources(cluster)
-    with Load(cluster.url, clients) as load:
-        for number in range(rounds):
-            load.wait_for_requests(2 * clients)
-            known = {each.id for each in cluster.until_running(2)}
-            began = time.monotonic()
-            FAULTS[fault](cluster, number)
-            while {each.id for each in cluster.until_running(2)} == known:
-                time.sleep(0.1)
-            outcomes.recovery_s.append(time.monotonic() - began)
-        load.wait_for_requests(clients)
-    for name, count in load.counts.items():
-        setattr(outcomes, name, count)
-    outcomes.errors = dict(load.errors)
-    after = _resources(cluster)
-    outcomes.left_behind = {name: after[name] - count for name, count in before.items()}
-    return outcomes
+
+    def break_one(number: int) -> None:
+        known = {each.id for each in cluster.until_running(2)}
+        FAULTS[fault](cluster, number)
+        wait_until(lambda: {each.id for each in cluster.until_running(2)} != known)
+
+    def count() -> dict[str, int]:
+        return _resources(cluster)
+
+    return inject(f"{fault}: SIGKILL", cluster.url, clients=clients, rounds=rounds, break_one=break_one, count=count)
 
 
 def _resources(cluster: Cluster) -> dict[str, int]:
@@ -88,7 +76,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the results to this file")
     args = parser.parse_args()
     print("{cpu}; Python {python}, torch {torch}".format(**machine()))
-    print(_HEADER, flush=True)
+    print(HEADER, flush=True)
     results: list[Outcomes] = []
     with Cluster(cpus=1) as cluster:
         cluster.add_node(cpus=1)
@@ -96,7 +84,7 @@ def main() -> None:
         cluster.until_running(2)
         for fault in args.faults:
             results.append(measure(cluster, fault, args.clients, args.rounds))
-            print(f"| {results[-1].row().split(' | ', 1)[1]}", flush=True)
+            print(results[-1].row(), flush=True)
     if args.json:
         figures = {"machine": machine(), "results": [asdict(each) for each in results]}
         args.json.write_text(json.dumps(figures, indent=2) + "\n")

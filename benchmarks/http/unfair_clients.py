@@ -1,6 +1,6 @@
-"""Measures how long a request waits while slow or greedy clients hold every slot of the engine.
+"""Measures how long requests wait while slow or greedy clients hold every slot of the engine.
 
-    python -m benchmarks.http.unfair_clients [--slots 8] [--settle 30] [--most 150]
+    python -m benchmarks.http.unfair_clients [--slots 8] [--settle 30] [--requests 1] [--most 150]
 
 Each attack runs on its own server with a small random checkpoint and default limits:
 
@@ -9,8 +9,9 @@ Each attack runs on its own server with a small random checkpoint and default li
 - ``hog``: one client, 127.0.0.1, that reads in real time and keeps as many requests open as the server accepts; the
   other client, 127.0.0.2, comes last.
 
-After ``--settle`` seconds another client requests one short utterance. Prints the status of its response, and the
-seconds until it is complete or until the timeout ``--most``.
+After ``--settle`` seconds another client requests short utterances, one after another. Prints how many of them were
+answered with which status, and the median and the maximum of the seconds until they were complete or until the timeout
+``--most``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import argparse
 import json
 import math
 import socket
+import statistics
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -83,8 +86,8 @@ def _read(address: str, stop: threading.Event, rate: int, window: int) -> None:
         return
 
 
-def measure_wait(attack: Callable[[str, threading.Event], None], clients: int, args: argparse.Namespace) -> str:
-    """Run ``attack`` and return the status of another client's response, and the seconds until it was complete."""
+def measure_waits(attack: Callable[[str, threading.Event], None], clients: int, args: argparse.Namespace) -> str:
+    """Run ``attack``. Return the statuses of another client's responses, and the seconds until they were complete."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "checkpoint").mkdir()
@@ -97,32 +100,41 @@ def measure_wait(attack: Callable[[str, threading.Event], None], clients: int, a
             for thread in threads:
                 thread.start()
             time.sleep(args.settle)
-            other = httpx.HTTPTransport(local_address="127.0.0.2")
-            body = {"input": "Hello there.", "response_format": "pcm", "max_new_tokens": 24}
-            began = time.perf_counter()
-            try:
-                with httpx.Client(base_url=address, transport=other, timeout=args.most) as client:
-                    status = str(client.post(_SPEECH, json=body).status_code)
-            except httpx.TimeoutException:
-                status = "none"
-            seconds = time.perf_counter() - began
+            waits = [_request(address, args.most) for _ in range(args.requests)]
             stop.set()
         for thread in threads:
             thread.join()
-    return f"status {status} after {seconds:6.1f} s"
+    statuses = Counter(status for status, _ in waits)
+    seconds = [wait for _, wait in waits]
+    counts = ", ".join(f"{count} x {status}" for status, count in statuses.items())
+    return f"{counts}; seconds: median {statistics.median(seconds):.1f}, maximum {max(seconds):.1f}"
+
+
+def _request(address: str, timeout: float) -> tuple[str, float]:
+    """Request a short utterance as another client. Return the status, and the seconds until it was complete."""
+    body = {"input": "Hello there.", "response_format": "pcm", "max_new_tokens": 24}
+    began = time.perf_counter()
+    try:
+        other = httpx.HTTPTransport(local_address="127.0.0.2")
+        with httpx.Client(base_url=address, transport=other, timeout=timeout) as client:
+            status = str(client.post(_SPEECH, json=body).status_code)
+    except httpx.TimeoutException:
+        status = "no answer"
+    return status, time.perf_counter() - began
 
 
 def main() -> None:
     """Print one line per attack."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slots", type=int, default=8, help="number of engine slots")
-    parser.add_argument("--settle", type=float, default=30.0, help="seconds that the attack runs before the request")
-    parser.add_argument("--most", type=float, default=150.0, help="timeout of the request in seconds")
+    parser.add_argument("--settle", type=float, default=30.0, help="seconds until the first request")
+    parser.add_argument("--requests", type=int, default=1, help="number of requests of the other client")
+    parser.add_argument("--most", type=float, default=150.0, help="timeout of each request in seconds")
     parser.add_argument("--attacks", nargs="*", default=["trickle", "slow", "hog"])
     args = parser.parse_args()
     for attack, clients in ((trickle, args.slots), (slow, args.slots), (hog, args.slots + 56)):
         if attack.__name__ in args.attacks:
-            print(f"{attack.__name__:8} {clients:3} clients: {measure_wait(attack, clients, args)}", flush=True)
+            print(f"{attack.__name__:8} {clients:3} clients: {measure_waits(attack, clients, args)}", flush=True)
 
 
 if __name__ == "__main__":
