@@ -1,7 +1,7 @@
 """Measures how each class of text is spoken: ``python -m scripts.judge.classes``.
 
-It needs the environment of ``make judge``. The front end rewrites the typed text, as in the server, and the main voices
-speak it in turn. Word errors are counted against what the front end makes of it. For heteronyms the table has the
+It needs the environment of ``make judge``. The main voices speak the texts in turn. As in the server, the front end
+rewrites each text first, and faulty speech is made again. Word errors are counted against what the front end makes of it. For heteronyms the table has the
 number of words whose right pronunciation is heard.
 """
 
@@ -67,7 +67,8 @@ def judge_classes(
         ExamUtterance(item.spoken, seed=seed, speaker=MAIN_VOICES[(index + seed) % len(MAIN_VOICES)])
         for index, (_, item, seed) in enumerate(listed)
     ]
-    spoken = synthesize(checkpoint, utterances, CACHE / "spoken" / "classes" / fingerprint(checkpoint))
+    out = CACHE / "spoken" / "classes" / fingerprint(checkpoint)
+    spoken = synthesize(checkpoint, utterances, out, guards=True)
     recordings = [Recording(each.wav, item.spoken) for each, (_, item, _) in zip(spoken, listed, strict=True)]
     rows = run_judges(recordings, judges)
     choices = [

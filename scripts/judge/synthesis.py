@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import soundfile
+from numpy.typing import NDArray
 
 from engine.client.client import EngineClient
 from engine.cloning.resampling import resample
@@ -22,8 +23,11 @@ from engine.protocol.request import SAMPLE_RATE, FinishReason, SamplingParams, S
 from scripts.judge.clips import Clip
 from scripts.judge.expected import max_frames
 from scripts.judge.sound import read
+from server.api_error import ApiError
+from server.guards.guard import Guard
 from server.references.prepare import prepare
 from server.references.transcript import Transcript
+from server.telemetry.record import RequestRecord
 
 Device = Literal["cpu", "cuda"]
 
@@ -64,17 +68,21 @@ class SpokenUtterance:
 
 
 def synthesize(
-    checkpoint: Path, utterances: Sequence[ExamUtterance], out: Path, device: Device = "cpu"
+    checkpoint: Path, utterances: Sequence[ExamUtterance], out: Path, device: Device = "cpu", *, guards: bool = False
 ) -> list[SpokenUtterance]:
-    """Synthesize the utterances that are not in ``out`` yet. Raises EngineError when the checkpoint cannot."""
+    """Synthesize the utterances that are not in ``out`` yet. Raises EngineError when the checkpoint cannot.
+
+    guards: make faulty speech again, as the server does.
+    """
     out.mkdir(parents=True, exist_ok=True)
     missing = [utterance for utterance in utterances if not _metadata_file(out, utterance).exists()]
     if missing:
-        asyncio.run(_synthesize_all(EngineConfig(model=str(checkpoint), device=device), missing, out))
+        config = EngineConfig(model=str(checkpoint), device=device)
+        asyncio.run(_synthesize_all(config, missing, out, guards=guards))
     return [_read_spoken(out, utterance) for utterance in utterances]
 
 
-async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance], out: Path) -> None:
+async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance], out: Path, *, guards: bool) -> None:
     engine = EngineClient(config)
     await engine.start()
     try:
@@ -83,7 +91,7 @@ async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance],
 
         async def work() -> None:
             for number, utterance in remaining:
-                await _synthesize_one(engine, utterance, out)
+                await _synthesize_one(engine, utterance, out, guards=guards)
                 if number % _REPORT_INTERVAL == 0:
                     print(f"synthesized {number} of {len(utterances)}", file=sys.stderr, flush=True)
 
@@ -94,7 +102,7 @@ async def _synthesize_all(config: EngineConfig, utterances: list[ExamUtterance],
         await engine.close()
 
 
-async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: Path) -> None:
+async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: Path, *, guards: bool) -> None:
     request = SpeechRequest(
         text=utterance.text,
         speaker=utterance.speaker,
@@ -102,11 +110,17 @@ async def _synthesize_one(engine: EngineClient, utterance: ExamUtterance, out: P
         sampling=SamplingParams(seed=utterance.seed, max_new_tokens=max_frames(utterance.text)),
         realtime=False,
     )
-    stream = engine.submit(request)
-    chunks = [chunk.samples async for chunk in stream]
+    submit = Guard(engine, RequestRecord(utterance.name)).submit if guards else engine.submit
+    stream = submit(request)
+    chunks: list[NDArray[np.int16]] = []
+    stopped = False
+    try:
+        chunks = [chunk.samples async for chunk in stream]
+        stopped = stream.completion.finish_reason is FinishReason.STOP
+    except ApiError as error:
+        print(f"{utterance.text!r}: {error.message}", file=sys.stderr)
     samples = np.concatenate(chunks) if chunks else np.zeros(SAMPLE_RATE // 10, np.int16)
     soundfile.write(_wav(out, utterance), samples, SAMPLE_RATE)
-    stopped = stream.completion.finish_reason is FinishReason.STOP
     edges = list(accumulate(len(chunk) for chunk in chunks))[:-1]
     _metadata_file(out, utterance).write_text(json.dumps({"stopped": stopped, "edges": edges, "text": utterance.text}))
 

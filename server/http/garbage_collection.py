@@ -13,7 +13,7 @@ import gc
 from collections.abc import Callable
 
 INTERVAL_S = 1.0
-_DUE, _OVERDUE = 10, 100
+_DUE, _OVERDUE = 10, 30
 """Collections of the middle generation since the last full one. Python runs a full one after 10."""
 _AUDIO_S = 0.5
 """Seconds of audio that every listener must have."""
@@ -24,7 +24,7 @@ async def collect_unnoticed(audio_left: Callable[[], float], interval: float = I
     """Run full collections until cancelled, in place of Python.
 
     One is due as often as by Python's rule, and waits until every listener has enough audio, but not for ever: after
-    ten times as many new objects it runs anyway.
+    three times as many new objects it runs anyway.
 
     Args:
         audio_left: returns the seconds of audio that the listener with the least has.

@@ -72,7 +72,7 @@ async def test_a_full_collection_does_not_wait_for_ever() -> None:
     collecting = asyncio.create_task(collect_unnoticed(lambda: 0.0, INTERVAL))
     await asyncio.sleep(0)
     ended = _ended_connection()
-    kept = _allocate(105)
+    kept = _allocate(35)
     await _until(lambda: ended() is None)
     collecting.cancel()
     assert kept
