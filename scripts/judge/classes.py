@@ -1,8 +1,8 @@
 """Measures how each class of text is spoken: ``python -m scripts.judge.classes``.
 
 It needs the environment of ``make judge``. The main voices speak the texts in turn. As in the server, the front end
-rewrites each text first, and faulty speech is made again. Word errors are counted against what the front end makes of it. For heteronyms the table has the
-number of words whose right pronunciation is heard.
+rewrites each text first, and faulty speech is made again. Word errors are counted against what the front end makes of
+the text. For heteronyms the table has the number of words whose right pronunciation is heard.
 """
 
 from __future__ import annotations
