@@ -110,8 +110,13 @@ class EngineProcess:
         self._on_exit(self)
 
     def _receive_audio(self) -> list[Record]:
-        """Return new audio records, without OPEN records, which announce nothing."""
-        return [record for record in self.audio.receive() if record.kind is not Kind.OPEN]
+        """Return new audio records, without OPEN records, which announce nothing.
+
+        A FAIL record without an error says only that the link is dead. It is left out: ``on_exit`` follows, and before
+        that the client would submit a moved request to the same process again.
+        """
+        records = self.audio.receive()
+        return [each for each in records if each.kind is not Kind.OPEN and (each.kind is not Kind.FAIL or each.payload)]
 
     def _has_records(self) -> bool:
         return not self.requests.alive or self.requests.pending() or self.audio.pending()

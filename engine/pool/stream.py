@@ -15,8 +15,8 @@ from engine.protocol.samples import has_audible
 
 LOST = "engine_lost"
 """Error code of requests whose engine process ended or was killed."""
-_MAX_FAILURES = 2
-"""Number of engines that may fail a request. It is not tried on another one after that."""
+_MAX_TRIES = 2
+"""Number of engines that may be lost with a request, and number of times that models may fail on it."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +51,8 @@ class PooledStream:
 
     Before that, nothing of the utterance was passed on, so it is submitted again when its engine is lost, stops
     answering or fails it: to another engine, or to the same one after its restart. A live request is submitted again
-    with all text that was appended. A request whose engines fail it twice is not tried again.
+    with all text that was appended. A request that loses two engines, or on which models fail twice, is not tried
+    again.
     """
 
     def __init__(self, dispatcher: Dispatcher, request: SpeechRequest, on_engine: OnEngine) -> None:
@@ -60,7 +61,7 @@ class PooledStream:
         self._texts: list[tuple[str, bool]] = []
         """The text that was appended, in order, to append it again."""
         self._held: deque[AudioChunk] = deque()
-        self._failures = self._losses = 0
+        self._losses = self._model_failures = 0
         self._heard = self._cancelled = False
         self._ended = False
         self._member: PoolMember | None = None
@@ -71,6 +72,10 @@ class PooledStream:
     def cancelled(self) -> bool:
         """Whether it was cancelled before it ended."""
         return self._cancelled
+
+    @property
+    def _moved(self) -> bool:
+        return self._losses + self._model_failures > 0
 
     @property
     def completion(self) -> Completion:
@@ -116,7 +121,7 @@ class PooledStream:
 
     def place(self) -> Placement | None:
         """Submit the request to an engine, with the appended text. Return None when no engine can take it now."""
-        placement = self._dispatcher.place(self._request, moved=self._failures > 0)
+        placement = self._dispatcher.place(self._request, moved=self._moved)
         if placement is not None:
             try:
                 for piece, last in self._texts:
@@ -160,11 +165,13 @@ class PooledStream:
         if self._cancelled:
             self._ended, self._stream = True, None
             return
-        self._failures += 1
-        self._losses += error.code == LOST
-        if self._failures >= _MAX_FAILURES:
-            if self._losses < _MAX_FAILURES:
-                raise error
+        if error.code == LOST:
+            self._losses += 1
+        else:
+            self._model_failures += 1
+        if self._model_failures >= _MAX_TRIES:
+            raise error
+        if self._losses >= _MAX_TRIES:
             raise PoisonRequest(
                 "two engines were lost while they processed this request, so it is not tried again; change the request"
             ) from None
@@ -178,7 +185,7 @@ class PooledStream:
             return
         self._member, self._stream = placement
         self._dispatcher.add_unheard(self._member, self)
-        self._on_engine(self._member.name, self._failures > 0)
+        self._on_engine(self._member.name, self._moved)
 
     def _settle(self) -> None:
         """Give up moving: the utterance is audible, or has ended."""

@@ -1,7 +1,11 @@
-"""``python -m tests.faults.breakable serve ...`` runs ``sonant serve ...`` with ``broken_worker`` as engine process."""
+"""``python -m tests.faults.breakable serve ...`` runs ``sonant serve ...`` with ``broken_worker`` as engine process.
+
+The back-off of restarts does not grow, as if a minute lay between the losses of a process.
+"""
 
 from engine import transfer
 from engine.client import process as engine_process
+from engine.client import restarts
 
 
 def spawn(command, sides, **options):
@@ -11,6 +15,8 @@ def spawn(command, sides, **options):
 
 if __name__ == "__main__":
     from server.cli.main import main
+    from server.http import supervisor
 
     engine_process.spawn = spawn
+    restarts._HEALTHY_S = supervisor._HEALTHY_S = 0.0
     main()

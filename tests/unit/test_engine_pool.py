@@ -256,6 +256,15 @@ async def test_text_that_arrives_while_an_engine_is_lost_moves_with_the_rest() -
     assert (first.texts, second.texts) == (["One, "], ["One, ", "two."])
 
 
+async def test_a_request_on_which_models_failed_once_survives_the_loss_of_their_engine() -> None:
+    first, second, third = Engine(), Engine(), Engine()
+    stream = PooledStream(Engines(first, second, third), spoken("ava"), ignore_engine)
+    first.end.set_exception(EngineFailed("the models failed"))
+    second.end.set_exception(EngineFailed("the engine process ended", code="engine_lost"))
+    third.end.set_result(None)
+    assert [chunk async for chunk in stream] == []
+
+
 async def test_a_request_whose_text_does_not_fit_in_the_next_engine_leaves_it() -> None:
     full = EngineUnavailable("the engine's request queue is full", code="engine_busy")
     first, second = Engine(), Engine(full)
