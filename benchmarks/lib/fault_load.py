@@ -17,6 +17,8 @@ HEADER = """\
 | fault | rounds | requests | lost before audio | cut | refused | recovery, s: median / max | left | errors |
 |---|---|---|---|---|---|---|---|---|"""
 _POLL_S = 0.05
+_SETTLE_S = 10.0
+"""Maximum time for the server to close the connections of the clients, before what is left is counted."""
 _SPEECH = "/v1/audio/speech"
 _TEXTS = ("Good morning.", "The train is late again.", "We will meet at noon, as we do every day.")
 
@@ -113,7 +115,9 @@ def inject(
     for name, requests in load.counts.items():
         setattr(outcomes, name, requests)
     outcomes.errors = dict(load.errors)
-    after = count()
+    deadline = time.monotonic() + _SETTLE_S
+    while any((after := count())[name] > number for name, number in before.items()) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
     outcomes.left_behind = {name: after[name] - number for name, number in before.items()}
     return outcomes
 
