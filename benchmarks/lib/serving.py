@@ -27,15 +27,17 @@ def running_server(
     *flags: str,
     cores: Collection[int] | None = None,
     program: Sequence[str] = ("server.cli",),
+    checkout: Path = ROOT,
 ) -> Iterator[tuple[str, float]]:
     """Run a server on a free port. Yield its address and the seconds until it was ready.
 
     log: file for its output. cores: CPU affinity. program: the module to run, and arguments that precede ``serve``.
+    checkout: the folder of the sources.
     """
     command = [sys.executable, "-m", *program, "serve", "--config", str(config), "--port", "0", *flags]
     began = time.perf_counter()
     with log.open("w") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=checkout, stdout=output, stderr=output)
     try:
         if cores is not None:
             os.sched_setaffinity(process.pid, cores)
