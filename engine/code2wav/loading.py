@@ -31,7 +31,9 @@ from engine.device.streams import CudaStream
 from engine.device.timing import torch_threads
 from engine.errors import SetupError
 from engine.kernels.codec_tiles import H200_SHARED_BYTES
+from engine.kernels.codec_units import UnitKernels
 from engine.kernels.fallback import reason_for_fallback
+from engine.kernels.nvrtc import KernelError
 from engine.models.code2wav import Code2WavModel
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.request import CODEBOOKS, SAMPLES_PER_FRAME
@@ -209,6 +211,17 @@ def _load_plain(
     return StreamDecoder(model, config.code2wav_streams)
 
 
+def _unit_kernels(device: torch.device) -> UnitKernels | None:
+    """Return the kernels of whole residual units, or None where they are unavailable; log why."""
+    if not UnitKernels.supported(device):
+        return None
+    try:
+        return UnitKernels(device)
+    except KernelError as error:
+        _log.info("Code2Wav's residual units take two launches each: %s", error)
+        return None
+
+
 @torch.inference_mode()
 def graphed_decoder(
     codec: CodecArchitecture, tensors: Mapping[str, Tensor], backend: Backend, device: torch.device, rows: int
@@ -224,6 +237,7 @@ def graphed_decoder(
     device_stream = CudaStream(device, blocking=available_cores() < _MIN_SPIN_CORES, high_priority=True)
     with device_stream.context():
         weights = RowWeights(tensors, codec.decoder, device=device, dtype=backend.dtype)
-    decoder = GraphedDecoder(weights, TritonOps(shared=shared), device_stream, rows=rows, sizes=backend.sizes)
+    ops = TritonOps(shared=shared, units=_unit_kernels(device))
+    decoder = GraphedDecoder(weights, ops, device_stream, rows=rows, sizes=backend.sizes)
     torch.cuda.empty_cache()
     return decoder

@@ -88,6 +88,9 @@ def window_attention(
     cache_offset = cache + slot[:, None] * width + half[None, :]
     past_low = tl.load(keys_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
     past_high = tl.load(keys_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
+    # loaded here and not after the softmax, to hide their latency
+    past_value_low = tl.load(values_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
+    past_value_high = tl.load(values_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
     past = tl.dot(query_low, tl.trans(past_low), input_precision=PRECISION)
     past = tl.dot(query_high, tl.trans(past_high), past, input_precision=PRECISION)
     visible = is_cached[None, :] & (cached_position[None, :] > (position + frame)[:, None] - window)
@@ -100,10 +103,8 @@ def window_attention(
     past, recent = tl.exp(past - max_score[:, None]), tl.exp(recent - max_score[:, None])
     weight_sum = tl.sum(past, 1) + tl.sum(recent, 1)
     past, recent = past.to(keys_ptr.dtype.element_ty), recent.to(keys_ptr.dtype.element_ty)
-    past_low = tl.load(values_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
-    past_high = tl.load(values_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
-    mixed_low = tl.dot(past, past_low, input_precision=PRECISION)
-    mixed_high = tl.dot(past, past_high, input_precision=PRECISION)
+    mixed_low = tl.dot(past, past_value_low, input_precision=PRECISION)
+    mixed_high = tl.dot(past, past_value_high, input_precision=PRECISION)
     mixed_low = tl.dot(recent, value_low, mixed_low, input_precision=PRECISION) / weight_sum[:, None]
     mixed_high = tl.dot(recent, value_high, mixed_high, input_precision=PRECISION) / weight_sum[:, None]
     out = ((stream * frames + frame) * HEADS + head)[:, None] * width + half[None, :]

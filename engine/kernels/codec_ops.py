@@ -43,6 +43,14 @@ class Product:
         return (self.taps - 1) * self.dilation
 
 
+@dataclass(frozen=True, eq=False)
+class ResidualUnit:
+    """A residual unit: a convolution with seven taps, then one with a single tap."""
+
+    wide: Product
+    narrow: Product
+
+
 @dataclass(frozen=True)
 class Caches:
     """Keys and values of all streams, [rows, layers, heads, ring, head_dim]. positions: frames so far, int64 [rows]."""
@@ -80,6 +88,17 @@ class Ops(Protocol):
 
         raw: receives the result before the activation. act: receives it after the activation.
         """
+
+    def residual_unit(
+        self, x: Tensor, unit: ResidualUnit, *, residual: Tensor, raw: Tensor | None, act: Tensor
+    ) -> None:
+        """Map x [streams, history + n, channels] through both convolutions, and add the residual.
+
+        residual: [streams, n, channels]. raw: receives the sum before the activation. act: receives it after.
+        """
+        y = torch.empty_like(residual)
+        self.product(x, unit.wide, act=y)
+        self.product(y, unit.narrow, residual=residual, raw=raw, act=act)
 
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
         """Return RMSNorm of x [streams, n, width]."""

@@ -1,4 +1,4 @@
-"""Selects the tile size of matrix products. Measured on an H200: docs/explanation/decisions/code2wav-gpu.md."""
+"""Selects the tile size of matrix products. Measured on Hopper GPUs: docs/explanation/decisions/code2wav-gpu.md."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ _TILES = (
 _SMALLEST = Tile(16, 32, 128, 4, 4)
 _NARROW_AND_SHALLOW = Tile(128, 32, 32, 4, 5)
 """For products with many rows that are too narrow and too shallow to fill a larger tile."""
+_SHALLOW = Tile(64, 64, 32, 4, 5)
+"""For products with many rows and little depth, which are bound by memory."""
+_DEEP = Tile(128, 128, 64, 4, 3)
+"""For products with many rows and medium depth."""
 _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192
 
@@ -50,6 +54,16 @@ def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int 
     """
     if itemsize == 4:
         return _FLOAT32[0] if rows > 256 else _FLOAT32[1]
+    if rows >= _MANY_ROWS and 128 < depth <= columns <= 384 and _SHALLOW.shared(itemsize) <= shared:
+        return _SHALLOW
+    if (
+        rows >= _MANY_ROWS
+        and depth < 2048
+        and columns > 384
+        and columns % 128 == 0
+        and _DEEP.shared(itemsize) <= shared
+    ):
+        return _DEEP
     if columns < 128 and depth <= 128 and rows >= _MANY_ROWS and _NARROW_AND_SHALLOW.shared(itemsize) <= shared:
         return _NARROW_AND_SHALLOW
     for tile, min_programs in _TILES:

@@ -11,13 +11,15 @@ from triton import next_power_of_2
 from typing_extensions import override
 
 from engine.kernels import codec_kernels
-from engine.kernels.codec_ops import Caches, Ops, Product
+from engine.kernels.codec_ops import Caches, Ops, Product, ResidualUnit
 from engine.kernels.codec_tiles import H200_SHARED_BYTES, choose_tile
+from engine.kernels.codec_units import UnitKernels
 
 _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
 _COPY_PARTS = 8
 _COPY_BLOCK = 1024
 _PRECISION = "ieee"
+_ATTENTION_WARPS = 8
 
 
 class Launch(Protocol):
@@ -36,10 +38,14 @@ def run(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -
 
 
 class TritonOps(Ops):
-    """``Ops`` as Triton kernels. launch: runs or compiles each kernel. shared: bytes of shared memory per block."""
+    """``Ops`` as Triton kernels.
 
-    def __init__(self, launch: Launch = run, shared: int = H200_SHARED_BYTES) -> None:
-        self._launch, self._shared = launch, shared
+    launch: runs or compiles each kernel. shared: bytes of shared memory per block. units: runs the residual units that
+    fit it, as one launch each.
+    """
+
+    def __init__(self, launch: Launch = run, shared: int = H200_SHARED_BYTES, units: UnitKernels | None = None) -> None:
+        self._launch, self._shared, self._units = launch, shared, units
 
     @override
     def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
@@ -82,6 +88,15 @@ class TritonOps(Ops):
         )  # fmt: skip
 
     @override
+    def residual_unit(
+        self, x: Tensor, unit: ResidualUnit, *, residual: Tensor, raw: Tensor | None, act: Tensor
+    ) -> None:
+        if self._units is not None and self._units.fits(x, unit, *residual.shape[:2]):
+            self._units(x, unit, residual, raw, act)
+        else:
+            super().residual_unit(x, unit, residual=residual, raw=raw, act=act)
+
+    @override
     def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
         out, width = torch.empty_like(x), x.shape[-1]
         self._launch(
@@ -109,7 +124,7 @@ class TritonOps(Ops):
             codec_kernels.window_attention, (streams, heads),
             qkv, out, keys, values, rows, caches.positions, frequencies, frames, window, keys.stride(0), width**-0.5,
             HEADS=heads, HALF=width // 2, RING=keys.shape[2], FRAMES=max(16, next_power_of_2(frames)),
-            PRECISION=_PRECISION, num_warps=4,
+            PRECISION=_PRECISION, num_warps=_ATTENTION_WARPS,
         )  # fmt: skip
         return out
 

@@ -9,17 +9,9 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import DecoderArchitecture
-from engine.kernels.codec_ops import Caches, Ops, Product, rounded
+from engine.kernels.codec_ops import Caches, Ops, Product, ResidualUnit, rounded
 from engine.models.code2wav import latent_table
 from engine.protocol.request import MAX_CHUNK_FRAMES
-
-
-@dataclass(frozen=True)
-class ResidualUnit:
-    """A residual unit: a convolution with seven taps, then one with a single tap."""
-
-    wide: Product
-    narrow: Product
 
 
 @dataclass(frozen=True)
@@ -307,10 +299,8 @@ class RowDecoder:
         x = x.view(streams, columns * block.rate, -1)
         for unit in block.units:
             at += 1
-            y = torch.empty_like(x)
-            ops.product(workspace.buffers[at], unit.wide, act=y)
             next_x = torch.empty_like(x) if unit is not block.units[-1] else None
-            ops.product(y, unit.narrow, residual=x, raw=next_x, act=workspace.new_columns(at + 1))
+            ops.residual_unit(workspace.buffers[at], unit, residual=x, raw=next_x, act=workspace.new_columns(at + 1))
             x = x if next_x is None else next_x
         return at + 1
 

@@ -10,7 +10,9 @@ from engine.checkpoint.architecture import CodecArchitecture
 from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import choose_backend, graphed_decoder
 from engine.config import Code2WavConfig
+from engine.kernels.codec_ops import Product, ResidualUnit
 from engine.kernels.codec_triton import TritonOps
+from engine.kernels.codec_units import UnitKernels
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.samples import to_int16
 from tests.support.code2wav_decoders import (
@@ -100,3 +102,36 @@ def test_float32_matches_the_reference_before_rounding_to_16_bits():
         decoder.decode(chunk_codes, rows, memory, Workspace(weights, 2, frames, work), output)
         pieces.append(output.cpu().numpy())
     assert decibels(np.concatenate(pieces, axis=1), samples[:, : 7 * 1920]) > FLOAT32_DB
+
+
+def random_unit(channels: int, dilation: int) -> ResidualUnit:
+    def product(taps: int, dilation: int) -> Product:
+        matrix = torch.randn(taps * channels, channels, device=DEVICE) / (taps * channels) ** 0.5
+        bias, frequency, gain = torch.rand(3, channels, device=DEVICE)
+        return Product(matrix.half(), bias, taps, dilation, activation="snake", frequency=frequency * 3, gain=gain)
+
+    return ResidualUnit(product(7, dilation), product(1, 1))
+
+
+@pytest.mark.skipif(not UnitKernels.supported(DEVICE), reason="needs a GPU with compute capability 9.0")
+@pytest.mark.parametrize("channels", [96, 192])
+@pytest.mark.parametrize("dilation", [1, 3, 9])
+@pytest.mark.parametrize(("streams", "length"), [(1, 5), (3, 200), (16, 1920)])
+@torch.inference_mode()
+def test_a_residual_unit_in_one_launch_equals_two(channels, dilation, streams, length):
+    """Including values that saturate, and NaN, which stays in its stream."""
+    torch.manual_seed(0)
+    unit, kernels = random_unit(channels, dilation), UnitKernels(DEVICE)
+    x = torch.randn(streams, length + 6 * dilation, channels, device=DEVICE).half()
+    residual = torch.randn(streams, length, channels, device=DEVICE).half()
+    residual[0, 0], residual[-1, -1] = 65504, -65504
+    if streams > 1:
+        x[-1, -1, 0] = torch.nan
+    two, one, last = ([torch.full_like(residual, 7.0) for _ in range(2)] for _ in range(3))
+    TritonOps().residual_unit(x, unit, residual=residual, raw=two[0], act=two[1])
+    kernels(x, unit, residual, one[0], one[1])
+    kernels(x, unit, residual, None, last[1])
+    torch.testing.assert_close(one, two, rtol=2e-3, atol=8e-3, equal_nan=True)
+    assert torch.equal(last[1].nan_to_num(), one[1].nan_to_num())
+    assert one[0][:-1].isfinite().all()
+    assert one[0][-1, -1].isnan().any() == (streams > 1)

@@ -10,7 +10,9 @@ from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.device.streams import HostStream
+from engine.kernels.codec_ops import Product, ResidualUnit
 from engine.kernels.codec_tiles import choose_tile
+from engine.kernels.codec_units import pack
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
 from engine.protocol.messages import StreamHeader
 from engine.protocol.request import AudioChunk, Completion, FinishReason
@@ -234,7 +236,7 @@ def test_tiles_fit_their_products(itemsize):
                 assert tile.rows <= max(16, rows)
                 assert tile.programs(rows, columns) * tile.rows * tile.columns >= rows * columns
     assert choose_tile(1, 1024, 1024, itemsize).rows == 16
-    assert choose_tile(10**6, 1024, 1024, 2).rows == 256
+    assert choose_tile(10**6, 1024, 4096, 2).rows == 256
 
 
 @pytest.mark.parametrize("shared", [64, 99, 163, 227])
@@ -245,3 +247,20 @@ def test_tiles_fit_the_shared_memory_of_a_block(shared):
                 for itemsize in (2, 4):
                     tile = choose_tile(rows, columns, depth, itemsize, shared * 1024)
                     assert tile.shared(itemsize) <= shared * 1024
+
+
+def test_packed_units_have_the_order_in_which_the_kernel_reads_them():
+    channels = 96
+    unit = ResidualUnit(
+        Product(torch.randn(7 * channels, channels), torch.zeros(channels), taps=7),
+        Product(torch.randn(channels, channels), torch.zeros(channels)),
+    )
+    packed = pack(unit)
+    for column in range(channels):
+        thread, tile = column % 8 // 2, column % 32 // 8
+        channel = column // 32 * 32 + thread * 8 + tile * 2 + column % 2
+        read = packed[:, column].flatten()
+        assert torch.equal(read[: 7 * channels], unit.wide.matrix[:, channel])
+        for k in range(channels):  # the first product's columns are the second one's k
+            inner = k // 32 * 32 + k % 8 // 2 * 8 + k % 32 // 8 * 2 + k % 2
+            assert read[7 * channels + k] == unit.narrow.matrix[inner, channel]

@@ -119,8 +119,8 @@ def test_the_wheel_contains_the_playground(wheel: Path) -> None:
     assert {path.name for path in (wheel / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
 
 
-def test_the_wheel_contains_the_sources_of_runtime_compiled_kernels(wheel: Path) -> None:
-    folder = Path("engine/talker/fused/cuda")
+@pytest.mark.parametrize("folder", [Path("engine/talker/fused/cuda"), Path("engine/kernels/cuda")])
+def test_the_wheel_contains_the_sources_of_runtime_compiled_kernels(wheel: Path, folder: Path) -> None:
     assert {path.name for path in (wheel / folder).iterdir()} == {path.name for path in (ROOT / folder).iterdir()}
 
 

@@ -1,0 +1,104 @@
+"""Residual units of Code2Wav as one CUDA launch each, for large batches on Hopper GPUs (cuda/residual_unit.cu)."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.kernels.codec_ops import ResidualUnit
+from engine.kernels.nvrtc import CooperativeKernel, compile_cubin
+
+SOURCE = Path(__file__).parent / "cuda" / "residual_unit.cu"
+_KERNEL = "residual_unit"
+_CAPABILITY = (9, 0)
+_TAPS, _MAX_DILATION, _ROWS = 7, 9, 64
+_WARPGROUPS = {96: 3, 192: 2}
+"""Channels of the units that the kernel supports -> warpgroups in a block."""
+_MIN_TILES_PER_WARPGROUP = 2
+"""With fewer tiles the two Triton launches are faster."""
+
+
+class _Params(ctypes.Structure):
+    """The kernel's argument struct; must match ``Params`` in the CUDA source."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("x", "residual", "raw", "act", "weights", "vectors")),
+        *((f"{name}_stream", ctypes.c_longlong) for name in ("x", "residual", "raw", "act")),
+        *((name, ctypes.c_int) for name in ("length", "dilation", "tiles_per_stream", "tiles")),
+    ]
+
+
+def permutation(channels: int) -> Tensor:
+    """Return the channel of each column of the kernel's products.
+
+    A thread holds columns 2 part and 2 part + 1 of every 8. It gets 8 consecutive channels of every 32.
+    """
+    column = torch.arange(channels)
+    group, tile, part, odd = column // 32, column % 32 // 8, column % 8 // 2, column % 2
+    return group * 32 + part * 8 + tile * 2 + odd
+
+
+def pack(unit: ResidualUnit) -> Tensor:
+    """Return both matrices, [taps * channels + channels, channels], in the kernel's order.
+
+    8 consecutive rows of a column are adjacent, then those of the next column.
+    """
+    order = permutation(unit.wide.inputs).to(unit.wide.matrix.device)
+    matrix = torch.cat((unit.wide.matrix, unit.narrow.matrix[order]))[:, order]
+    return matrix.unflatten(0, (-1, 8)).transpose(1, 2).contiguous()
+
+
+class UnitKernels:
+    """Launches residual units. device: must be ``supported``. Raises KernelError."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._blocks = torch.cuda.get_device_properties(device).multi_processor_count
+        self._kernels = {
+            channels: CooperativeKernel(
+                _cubin(channels), _KERNEL, blocks=self._blocks, threads=groups * 128, device=device
+            )
+            for channels, groups in _WARPGROUPS.items()
+        }
+        self._packed: dict[ResidualUnit, tuple[Tensor, Tensor]] = {}
+
+    @staticmethod
+    def supported(device: torch.device) -> bool:
+        """Return whether the kernel runs on this device."""
+        return device.type == "cuda" and torch.cuda.get_device_capability(device) == _CAPABILITY
+
+    def fits(self, x: Tensor, unit: ResidualUnit, streams: int, length: int) -> bool:
+        """Return whether the kernel supports the unit, and the batch is large enough."""
+        groups = _WARPGROUPS.get(unit.wide.inputs)
+        if groups is None or x.dtype != torch.float16:
+            return False
+        if unit.wide.taps != _TAPS or unit.wide.dilation > _MAX_DILATION or unit.narrow.taps != 1:
+            return False
+        return streams * -(-length // _ROWS) >= _MIN_TILES_PER_WARPGROUP * groups * self._blocks
+
+    def __call__(self, x: Tensor, unit: ResidualUnit, residual: Tensor, raw: Tensor | None, act: Tensor) -> None:
+        """Launch: see ``Ops.residual_unit``."""
+        streams, length, channels = residual.shape
+        weights, vectors = self._weights(unit)
+        tiles = -(-length // _ROWS)
+        params = _Params(
+            x.data_ptr(), residual.data_ptr(), 0 if raw is None else raw.data_ptr(), act.data_ptr(), weights.data_ptr(),
+            vectors.data_ptr(), x.stride(0), residual.stride(0), 0 if raw is None else raw.stride(0), act.stride(0),
+            length, unit.wide.dilation, tiles, streams * tiles,
+        )  # fmt: skip
+        self._kernels[channels](params)
+
+    def _weights(self, unit: ResidualUnit) -> tuple[Tensor, Tensor]:
+        if unit not in self._packed:
+            vectors = [
+                each for p in (unit.wide, unit.narrow) for each in (p.bias, p.frequency, p.gain) if each is not None
+            ]
+            self._packed[unit] = pack(unit), torch.stack(vectors)
+        return self._packed[unit]
+
+
+def _cubin(channels: int) -> bytes:
+    options = ["-arch=sm_90a", "-std=c++17", f"-DCHANNELS={channels}", f"-DGROUPS={_WARPGROUPS[channels]}"]
+    return compile_cubin(SOURCE, options)
