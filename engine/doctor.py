@@ -7,16 +7,17 @@ import os
 import platform
 import shutil
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture, Transformer
 from engine.code2wav.precision import choose_dtype
 from engine.config import Code2WavConfig, EngineConfig
-from engine.cpu.plan import measure, runnable_formats, thread_counts
+from engine.cpu.plan import measure, thread_counts
 from engine.device.selection import prepare_torch
-from engine.kernels.quantized_linear import int4_runs, int8_runs
-from engine.protocol.request import FRAME_MS
+from engine.kernels.compiled.integer_dots import cpu_features, int4_instructions
+from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores
 from engine.talker.native.frame_cost import FrameShape
 
@@ -77,16 +78,12 @@ def _machine() -> dict[str, str]:
         "processor": f"{platform.machine()}, {available_cores()} cores for this process",
         "memory": f"{_memory_bytes() / _GIB:.1f} GiB",
         "packed linear": "FBGEMM" if "fbgemm" in torch.backends.quantized.supported_engines else "no: plain torch",
-        "quantized weights": ", ".join(_quantized_formats()) or "no: as slow as exact ones",
+        "4-bit products": int4_instructions(cpu_features()),
         "packed convolution": "oneDNN" if torch.backends.mkldnn.is_available() else "no: plain torch",
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
         "vllm": "installed" if importlib.util.find_spec("vllm") else "not installed",
         "ffplay": shutil.which("ffplay") or "not installed (scripts/tts-stream plays through it)",
     }
-
-
-def _quantized_formats() -> list[str]:
-    return [name for name, runs in (("int8", int8_runs), ("int4", int4_runs)) if runs()]
 
 
 def _memory_bytes() -> int:
@@ -98,7 +95,7 @@ def _verdict(release: _Release) -> str:
         return f"needs about {release.memory_gib:.0f} GiB of memory"
     dtype = choose_dtype(Code2WavConfig(), _DECODER, torch.device("cpu"))
     threads = thread_counts(None, may_take_turns=True)
-    plan = measure(release.shape, _DECODER, dtype, runnable_formats(), threads, every=True)
+    plan = measure(release.shape, _DECODER, dtype, list(get_args(WeightFormat)), threads, every=True)
     factor = plan.measured[plan.weights] / FRAME_MS
     pace = "faster" if factor < 1 else "slower"
     return (

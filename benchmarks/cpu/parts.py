@@ -3,8 +3,9 @@
     python -m benchmarks.cpu.parts FOLDER [--weights exact int8 int4]
 
 Measures CPU time of the thread, not wall-clock time, so that other load on the machine matters less. For the talker
-with its code predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and the same
-with every matrix product replaced by a constant, which leaves the cost of the many small operations and of Python. For
+with its code predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and with exact
+weights the same with every matrix product replaced by a constant, which leaves the cost of the many small operations
+and of Python. For
 Code2Wav: batches of streams and frames (best).
 """
 
@@ -14,7 +15,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 from unittest import mock
@@ -28,8 +28,7 @@ from engine.code2wav.base import Decoder
 from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig
 from engine.device.selection import prepare_torch
-from engine.kernels.linear import Linear, LinearLayer
-from engine.kernels.quantized_linear import Int4Linear, Int8Linear
+from engine.kernels.linear import Linear
 from engine.prompt.builder import build_prompt
 from engine.protocol.request import CODEBOOKS, SamplingParams, SpeechRequest, WeightFormat
 from engine.talker.loading import load_native_talker
@@ -63,7 +62,7 @@ class _Constants:
     def __init__(self) -> None:
         self._constants: dict[tuple[int, int], Tensor] = {}
 
-    def __call__(self, linear: LinearLayer, x: Tensor) -> Tensor:
+    def __call__(self, linear: Linear, x: Tensor) -> Tensor:
         size = (len(x), linear.out_features)
         if size not in self._constants:
             self._constants[size] = torch.randn(size)
@@ -78,14 +77,12 @@ def measure_talker(
     constants = _Constants()
     for rows in at_once:
         step = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
-        with ExitStack() as patches:
-            for layer in (Linear, Int8Linear, Int4Linear):
-                patches.enter_context(mock.patch.object(layer, "__call__", lambda linear, x: constants(linear, x)))
-            without_products = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
-        print(
-            f"talker, {config.talker.weights}, {rows} at once: {step:5.2f} ms per step, {without_products:5.2f} ms "
-            "without matrix products"
-        )
+        print(f"talker, {config.talker.weights}, {rows} at once: {step:5.2f} ms per step", end="")
+        if config.talker.weights == "exact":
+            with mock.patch.object(Linear, "__call__", lambda linear, x: constants(linear, x)):
+                without_products = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
+            print(f", {without_products:5.2f} ms without matrix products", end="")
+        print()
 
 
 def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.models.code_predictor import CodePredictor
+from engine.models.code_predictor import CodePredictor, PlainFrameLayers
 from engine.models.qwen3 import Attention
 
 
@@ -33,5 +33,6 @@ class TeacherForcedPredictor(CodePredictor):
         known = [table[codes[:, book]] for book, table in enumerate(self._inputs)]
         x = torch.stack([self._project(hidden), *known], 1).flatten(0, 1)
         positions = torch.arange(len(known) + 1, device=hidden.device).repeat(rows)
-        states = self._stack(x, positions, full_attention(rows)).unflatten(0, (rows, -1))
+        assert isinstance(self._layers, PlainFrameLayers)
+        states = self._layers.stack(x, positions, full_attention(rows)).unflatten(0, (rows, -1))
         return torch.stack([head(states[:, book]).float() for book, head in enumerate(self._heads, 1)], 1)

@@ -12,14 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture, ModelArchitecture
 from engine.code2wav.precision import choose_dtype, code2wav_ms
 from engine.config import EngineConfig
-from engine.kernels.quantized_linear import int4_runs, int8_runs
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores, stage_threads
 from engine.talker.native.frame_cost import FrameShape, forget_layers, frame_ms
@@ -96,7 +95,7 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     threads = thread_counts(config.threads, may_take_turns=config.code2wav.placement == "thread")
     if configured is not None and (threads.in_turn is None or config.dtype == "bfloat16"):
         return CpuPlan(configured, dtype, threads.side_by_side, in_turn=False)
-    formats = runnable_formats() if configured is None else [configured]
+    formats = list(get_args(WeightFormat)) if configured is None else [configured]
     plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
     if configured is None:
         choice, options = "auto selects", "engine.talker.weights to exact, int8 or int4, or engine.threads"
@@ -104,12 +103,6 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
         choice, options = "is", "engine.threads"
     _log.info("talker.weights: %s %s; %s. Set %s to decide otherwise", choice, plan.weights, plan, options)
     return plan
-
-
-def runnable_formats() -> list[WeightFormat]:
-    """Return the formats that have kernels on this CPU, the most accurate one first."""
-    runs: dict[WeightFormat, bool] = {"exact": True, "int8": int8_runs(), "int4": int4_runs()}
-    return [name for name, available in runs.items() if available]
 
 
 def measure(

@@ -13,7 +13,6 @@ two, so such products get rows of padding.
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -30,15 +29,6 @@ _BLOCK_VALUES = 1 << 16
 """Weights to compare at once."""
 _LOW_SCALE = 2.0**11
 """float16 has 11 significant bits. The next 11 are scaled by this factor, so that they are not subnormal."""
-
-
-class LinearLayer(Protocol):
-    """``y = x W^T`` for x [rows, in] and W [out, in]."""
-
-    out_features: int
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """[rows, in] -> [rows, out]."""
 
 
 class Linear:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack, attend, causal_mask, exact_linear
+from engine.models.qwen3 import Attention, Qwen3Stack, attend, causal_mask
 from engine.models.weights import Weights
 
 
@@ -84,6 +84,33 @@ def _cache_view(keys: Tensor, values: Tensor, position: int) -> _CacheView:
     return _CacheView(keys[:, :, position], values[:, :, position], upto_keys, upto_values)
 
 
+class FrameLayers(Protocol):
+    """The decoder layers of the code predictor, with a cache that every frame overwrites."""
+
+    def pair(self, x: Tensor) -> Tensor:
+        """Run positions 0 and 1 of each row, [rows * 2, hidden] -> hidden states [rows * 2, hidden]."""
+
+    def single(self, x: Tensor, position: int) -> Tensor:
+        """Run one further position of each row, [rows, hidden] -> hidden states [rows, hidden]."""
+
+
+class PlainFrameLayers:
+    """``FrameLayers`` in plain torch. weights: of the layers. rows: maximum frames per call."""
+
+    def __init__(self, weights: Weights, shape: Transformer, rows: int, positions: int) -> None:
+        self.stack = Qwen3Stack(weights, shape, positions)
+        self._cache = FrameCache(shape, rows, positions, weights.device, weights.dtype)
+
+    def pair(self, x: Tensor) -> Tensor:
+        """Run positions 0 and 1 of each row."""
+        rows = len(x) // 2
+        return self.stack(x, torch.arange(2, device=x.device).repeat(rows), self._cache.pair(rows))
+
+    def single(self, x: Tensor, position: int) -> Tensor:
+        """Run one further position of each row."""
+        return self.stack(x, slice(position, position + 1), self._cache.single(len(x), position))
+
+
 SampleCodes = Callable[[int, Tensor], Tensor]
 """Samples the codes of one codebook: (codebook 1..15, float32 logits [rows, vocab]) -> codes [rows]."""
 
@@ -95,7 +122,7 @@ class CodePredictor:
     width once, at load.
 
     weights: the checkpoint's ``talker.code_predictor.``. code_tables: the talker's. rows: maximum frames per call.
-    linear: makes the matrix products of the layers.
+    layers: the decoder layers, plain ones by default.
     """
 
     def __init__(
@@ -105,26 +132,23 @@ class CodePredictor:
         *,
         code_tables: Sequence[Tensor],
         rows: int,
-        linear: MakeLinear = exact_linear,
+        layers: FrameLayers | None = None,
     ) -> None:
         shape, books = architecture.predictor.transformer, architecture.codebooks
         self._project = _projection(weights)
         self._heads = [Linear(weights[f"lm_head.{book}.weight"]) for book in range(books - 1)]
         self._inputs = [self._project(table) for table in code_tables[:-1]]
-        self._stack = Qwen3Stack(weights.under("model."), shape, books, linear)
-        self._cache = FrameCache(shape, rows, books, weights.device, weights.dtype)
+        self._layers = layers or PlainFrameLayers(weights.under("model."), shape, rows, books)
 
     def __call__(self, hidden: Tensor, first: Tensor, sample: SampleCodes) -> Tensor:
         """Map talker states [rows, talker hidden] and their codes of codebook 0 [rows] to codes [rows, 16]."""
-        rows = len(first)
         codes = [first]
         pair = torch.stack((self._project(hidden), self._inputs[0][first]), 1).flatten(0, 1)
-        positions = torch.arange(2, device=hidden.device).repeat(rows)
-        state = self._stack(pair, positions, self._cache.pair(rows))[1::2]
+        state = self._layers.pair(pair)[1::2]
         codes.append(sample(1, self._heads[0](state).float()))
         for book in range(2, len(self._heads) + 1):
             x = self._inputs[book - 1][codes[-1]]
-            state = self._stack(x, slice(book, book + 1), self._cache.single(rows, book))
+            state = self._layers.single(x, book)
             codes.append(sample(book, self._heads[book - 1](state).float()))
         return torch.stack(codes, 1)
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
-from engine.kernels.linear import Linear, LinearLayer
+from engine.kernels.linear import Linear
 from engine.models.weights import Weights
 
 _ZERO = torch.zeros(())
@@ -84,14 +84,8 @@ Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 The caller of the layers supplies this function, and so decides where keys and values are stored."""
 
 
-MakeLinear = Callable[[Weights, Sequence[str]], LinearLayer]
-"""Makes the product with the rows of several matrices: ``exact_linear``, or one with quantized weights.
-
-(weights, names without ``.weight``) -> product."""
-
-
-def exact_linear(weights: Weights, names: Sequence[str]) -> LinearLayer:
-    """Return the product with matrices as they are in the checkpoint."""
+def _linear(weights: Weights, names: Sequence[str]) -> Linear:
+    """Return the product with the rows of several matrices. names: without ``.weight``."""
     matrices = [weights[f"{name}.weight"] for name in names]
     return Linear(torch.cat(matrices) if len(matrices) > 1 else matrices[0])
 
@@ -99,7 +93,7 @@ def exact_linear(weights: Weights, names: Sequence[str]) -> LinearLayer:
 class Qwen3Layer:
     """One pre-norm layer: grouped-query attention with normalized queries and keys, then SwiGLU."""
 
-    def __init__(self, weights: Weights, shape: Transformer, linear: MakeLinear) -> None:
+    def __init__(self, weights: Weights, shape: Transformer) -> None:
         self._head_dim = shape.head_dim
         self._qk_and_value_heads = (shape.heads + shape.kv_heads, shape.kv_heads)
         self._query_and_key_heads = (shape.heads, shape.kv_heads)
@@ -108,10 +102,10 @@ class Qwen3Layer:
         query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
         key_norms = weights["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
         self._qk_norm = RMSNorm(torch.cat((query_norms, key_norms)), shape.eps)
-        self._qkv = linear(weights, [f"self_attn.{part}_proj" for part in "qkv"])
-        self._out = linear(weights, ["self_attn.o_proj"])
-        self._gate_up = linear(weights, ["mlp.gate_proj", "mlp.up_proj"])
-        self._down = linear(weights, ["mlp.down_proj"])
+        self._qkv = _linear(weights, [f"self_attn.{part}_proj" for part in "qkv"])
+        self._out = _linear(weights, ["self_attn.o_proj"])
+        self._gate_up = _linear(weights, ["mlp.gate_proj", "mlp.up_proj"])
+        self._down = _linear(weights, ["mlp.down_proj"])
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """Run x [rows, hidden] through the layer. index: the layer's number, passed to ``attention``."""
@@ -125,15 +119,12 @@ class Qwen3Layer:
 
 
 class Qwen3Stack:
-    """All layers and the final norm; the caller supplies positions and attention.
+    """All layers and the final norm; the caller supplies positions and attention."""
 
-    linear: makes the layers' matrix products.
-    """
-
-    def __init__(self, weights: Weights, shape: Transformer, positions: int, linear: MakeLinear = exact_linear) -> None:
+    def __init__(self, weights: Weights, shape: Transformer, positions: int) -> None:
         self.shape = shape
         in_file_order = sorted(range(shape.layers), key=str)  # safetensors files are sorted by name
-        layers = {index: Qwen3Layer(weights.under(f"layers.{index}."), shape, linear) for index in in_file_order}
+        layers = {index: Qwen3Layer(weights.under(f"layers.{index}."), shape) for index in in_file_order}
         self._layers = [layers[index] for index in range(shape.layers)]
         self._norm = RMSNorm(weights["norm.weight"], shape.eps)
         self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, weights.device, weights.dtype)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.kernels.linear import Linear
-from engine.models.qwen3 import Attention, MakeLinear, Qwen3Stack, exact_linear
+from engine.models.qwen3 import Attention, Qwen3Stack
 from engine.models.weights import Weights
 from engine.prompt.builder import Prompt
 
@@ -101,8 +101,9 @@ class TalkerModel:
     Reads its tensors in the order of the file.
 
     weights: the checkpoint's ``talker.``. positions: maximum length of an utterance, prompt and frames together.
-    codec: the embeddings of codes, if they have been read already. linear: makes the matrix products of the decoder
-    layers. table: makes the text embedding. code_tables: the embeddings of codebooks 0 to 15, [codes, hidden] each.
+    codec: the embeddings of codes, if they have been read already. layers: whether to read the decoder layers, without
+    which a model cannot be called. table: makes the text embedding. code_tables: the embeddings of codebooks 0 to 15,
+    [codes, hidden] each.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class TalkerModel:
         *,
         positions: int,
         codec: CodecSide | None = None,
-        linear: MakeLinear = exact_linear,
+        layers: bool = True,
         table: MakeTable = exact_table,
     ) -> None:
         self.architecture = architecture
@@ -120,11 +121,12 @@ class TalkerModel:
         self._codec = codec or CodecSide(weights, architecture)
         self.code_tables = self._codec.tables
         self._head = Linear(weights["codec_head.weight"])
-        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions, linear)
+        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions) if layers else None
         self._text = TextSide(weights, table)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """Map input rows [rows, hidden] to hidden states after the final norm, [rows, hidden]."""
+        assert self._stack is not None
         return self._stack(x, positions, attention)
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from engine.models.weights import Weights
 from engine.prompt.builder import NO_TOKEN, Prompt
 from engine.protocol.request import FRAME_MS
 from engine.talker.base import Sampling, Talker
-from engine.talker.native.layer_weights import LAYER_WEIGHTS
+from engine.talker.native.layers import PlainTalkerLayers, TalkerLayers
 from engine.talker.native.talker import NativeTalker
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
@@ -108,18 +108,25 @@ def _check_vllm_options(config: EngineConfig, on_gpu: bool) -> None:
 
 @torch.inference_mode()
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
-    """Load the checkpoint's talker and code predictor in plain PyTorch.
+    """Load the checkpoint's talker and code predictor: in plain PyTorch, quantized ones in compiled kernels.
 
     ``talker.weights`` must be a format that runs here (``engine.cpu.plan``). ``auto`` is the format of a packed
     checkpoint, and exact for another one.
     """
     shape, packing = checkpoint.model.talker, checkpoint.model.packing
     default = "exact" if packing is None else packing.weights
-    linear, table = LAYER_WEIGHTS[default if config.talker.weights == "auto" else config.talker.weights]
+    name = default if config.talker.weights == "auto" else config.talker.weights
+    slots, context = config.talker.slots, config.talker.context
     with checkpoint.stream("talker.") as tensors:
         weights = Weights(tensors, device, choose_dtype(config, device), release=True)
-        residual, slots = weights.under("code_predictor."), config.talker.slots
-        codec = CodecSide(weights, shape)
-        predictor = CodePredictor(residual, shape, code_tables=codec.tables, rows=slots, linear=linear)
-        model = TalkerModel(weights, shape, positions=config.talker.context, codec=codec, linear=linear, table=table)
-    return NativeTalker(model, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
+        residual, codec = weights.under("code_predictor."), CodecSide(weights, shape)
+        if name == "exact":
+            predictor = CodePredictor(residual, shape, code_tables=codec.tables, rows=slots)
+            model = TalkerModel(weights, shape, positions=context, codec=codec)
+            layers: TalkerLayers = PlainTalkerLayers(model, slots, context)
+        else:
+            # Imported here, because it imports numba.
+            from engine.talker.native.quantized import load_quantized
+
+            model, layers, predictor = load_quantized(weights, shape, name, codec, slots=slots, context=context)
+    return NativeTalker(model, layers, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)

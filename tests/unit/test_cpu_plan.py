@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from engine.code2wav.loading import load_decoder
 from engine.code2wav.precision import choose_dtype, convolution_ms
 from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.cpu import plan as plans
-from engine.cpu.plan import ThreadCounts, choose_plan, measure, runnable_formats
+from engine.cpu.plan import ThreadCounts, choose_plan, measure
 from engine.device.compute_thread import ComputeThread
 from engine.errors import SetupError
+from engine.protocol.request import WeightFormat
 from engine.talker.in_compute_thread import ComputeThreadTalker
 from engine.talker.native.frame_cost import FrameShape, frame_ms
 from tests.support.code2wav_decoders import SMALL
@@ -33,8 +35,6 @@ def machine(monkeypatch):
     monkeypatch.setattr(plans, "frame_ms", lambda shape, name, threads: times[name][threads - 1])
     monkeypatch.setattr(plans, "code2wav_ms", lambda decoder, dtype, threads: times["code2wav"][threads - 1])
     monkeypatch.setattr(plans, "choose_dtype", lambda config, decoder, device: torch.float32)
-    monkeypatch.setattr(plans, "int8_runs", lambda: True)
-    monkeypatch.setattr(plans, "int4_runs", lambda: True)
     return times
 
 
@@ -98,16 +98,10 @@ def test_nothing_is_measured_if_format_and_threads_are_configured(machine, opene
     assert (plan.weights, plan.threads, plan.measured) == ("int8", 1, {})
 
 
-def test_formats_without_kernels_are_not_selected(monkeypatch):
-    monkeypatch.setattr(plans, "int8_runs", lambda: False)
-    monkeypatch.setattr(plans, "int4_runs", lambda: False)
-    assert runnable_formats() == ["exact"]
-
-
 def test_every_format_can_be_measured(opened):
     checkpoint = opened["0b6-custom_voice"]
     shape = FrameShape.of(checkpoint.model.talker)
-    formats = runnable_formats()
+    formats = list(get_args(WeightFormat))
     plan = measure(shape, checkpoint.codec.decoder, torch.float32, formats, ThreadCounts(1, 2), every=True)
     assert list(plan.measured) == formats
     for name in formats:

@@ -1,6 +1,8 @@
 """Talkers with quantized weights: the same codes in any batch, and formats that cannot run."""
 
 import random
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -93,3 +95,8 @@ def test_the_expected_real_time_factor_is_that_of_the_fastest_step_with_a_frame(
     monkeypatch.setattr(loading.time, "thread_time", lambda: clock[0])
     sampling = resolve(SamplingParams(seed=1), checkpoint.generation)
     assert warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=sampling) == pytest.approx(0.5)
+
+
+def test_exact_weights_load_without_numba():
+    code = "import sys, engine.worker, engine.talker.loading, engine.cpu.plan; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

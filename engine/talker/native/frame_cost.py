@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import ceil
@@ -13,11 +13,9 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.device.timing import fastest_call
-from engine.kernels.linear import Linear, LinearLayer
-from engine.kernels.quantization import GROUP, GroupCodes, RowCodes, supports_int4
-from engine.kernels.quantized_linear import Int4Linear, Int8Linear
-from engine.models.code_predictor import FrameCache
-from engine.models.qwen3 import MakeLinear, Qwen3Stack, exact_linear
+from engine.kernels.linear import Linear
+from engine.kernels.quantization import GROUP, supports_int4
+from engine.models.code_predictor import PlainFrameLayers
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 from engine.talker.sampling import Sampler
@@ -72,14 +70,14 @@ def _code_seconds(hidden: int, vocab: int, threads: int) -> float:
 
 def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
     """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
-    layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape).values()) * _BYTES[name]
+    layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape, "exact").values()) * _BYTES[name]
     layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
     return _layers_seconds(replace(shape, layers=layers), name, threads) * shape.layers / layers
 
 
 @cache
 def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
-    return fastest_call(_layers(shape, name), _SECONDS, threads)
+    return fastest_call(_layers(shape, name, threads), _SECONDS, threads)
 
 
 def forget_layers() -> None:
@@ -88,25 +86,37 @@ def forget_layers() -> None:
 
 
 @lru_cache(maxsize=2)
-def _layers(shape: Transformer, name: WeightFormat) -> Callable[[], Tensor]:
+def _layers(shape: Transformer, name: WeightFormat, threads: int) -> Callable[[], Tensor]:
     """Return a call that runs one position through all layers."""
-    tensors = _zero_layer(shape)
+    tensors = _zero_layer(shape, name)
     names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}
     weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
-    stack = Qwen3Stack(weights, shape, 2, _ZERO_LINEARS[name])
-    attention = FrameCache(shape, 1, 2, _CPU, torch.float32).single(1, 1)
     x = torch.ones(1, shape.hidden)
-    return lambda: stack(x, slice(1, 2), attention)
+    if name == "exact":
+        plain = PlainFrameLayers(weights, shape, 1, 2)
+        return lambda: plain.single(x, 1)
+    # Imported here, because they import numba.
+    from engine.kernels.compiled.team import Team
+    from engine.talker.native.layers import CompiledFrameLayers
+    from engine.talker.native.quantized import compiled_layers
+
+    compiled = CompiledFrameLayers(compiled_layers(weights, shape, name, slots=1, positions=2, team=Team(threads)))
+    return lambda: compiled.single(x, 1)
 
 
-def _zero_layer(shape: Transformer) -> dict[str, Tensor]:
-    """Return the tensors of a layer. Zeros of such sizes use no memory until they are packed."""
+def _zero_layer(shape: Transformer, name: WeightFormat) -> dict[str, Tensor]:
+    """Return the tensors of a layer, those of a packed checkpoint if the format is quantized.
+
+    Zeros of such sizes use no memory until they are packed.
+    """
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    sizes = {
-        "input_layernorm": (shape.hidden,),
-        "post_attention_layernorm": (shape.hidden,),
-        "self_attn.q_norm": (shape.head_dim,),
-        "self_attn.k_norm": (shape.head_dim,),
+    vectors = {
+        "input_layernorm": shape.hidden,
+        "post_attention_layernorm": shape.hidden,
+        "self_attn.q_norm": shape.head_dim,
+        "self_attn.k_norm": shape.head_dim,
+    }
+    matrices = {
         "self_attn.q_proj": (queries, shape.hidden),
         "self_attn.k_proj": (keys, shape.hidden),
         "self_attn.v_proj": (keys, shape.hidden),
@@ -115,29 +125,15 @@ def _zero_layer(shape: Transformer) -> dict[str, Tensor]:
         "mlp.up_proj": (shape.intermediate, shape.hidden),
         "mlp.down_proj": (shape.hidden, shape.intermediate),
     }
-    return {f"{name}.weight": torch.zeros(size) for name, size in sizes.items()}
-
-
-def _zero_int8(weights: Weights, names: Sequence[str]) -> LinearLayer:
-    outputs, inputs = _size(weights, names)
-    return Int8Linear(RowCodes(torch.zeros((outputs, inputs), dtype=torch.int8), torch.ones(outputs)))
-
-
-def _zero_int4(weights: Weights, names: Sequence[str]) -> LinearLayer:
-    outputs, inputs = _size(weights, names)
-    if not supports_int4((outputs, inputs)):
-        return exact_linear(weights, names)
-    scales = torch.ones(outputs, inputs // GROUP, dtype=torch.bfloat16)
-    return Int4Linear(GroupCodes(torch.zeros((outputs, inputs), dtype=torch.int8), scales, torch.zeros_like(scales)))
-
-
-def _size(weights: Weights, names: Sequence[str]) -> tuple[int, int]:
-    """Return the outputs and inputs of the product with the rows of several matrices."""
-    matrices = [weights[f"{name}.weight"] for name in names]
-    return sum(map(len, matrices)), matrices[0].shape[1]
-
-
-_ZERO_LINEARS: Mapping[WeightFormat, MakeLinear] = MappingProxyType(
-    {"exact": exact_linear, "int8": _zero_int8, "int4": _zero_int4}
-)
-"""Makes products with zeros, without the time that quantization takes."""
+    tensors = {f"{part}.weight": torch.zeros(size) for part, size in vectors.items()}
+    for part, (outputs, inputs) in matrices.items():
+        if name == "int8":
+            tensors[f"{part}.int8"] = torch.zeros((outputs, inputs), dtype=torch.int8)
+            tensors[f"{part}.scales"] = torch.zeros(outputs)
+        elif name == "int4" and supports_int4((outputs, inputs)):
+            tensors[f"{part}.int4"] = torch.zeros((outputs, inputs // 2), dtype=torch.uint8)
+            for each in ("scales", "offsets"):
+                tensors[f"{part}.{each}"] = torch.zeros((outputs, inputs // GROUP), dtype=torch.bfloat16)
+        else:
+            tensors[f"{part}.weight"] = torch.zeros(outputs, inputs)
+    return tensors

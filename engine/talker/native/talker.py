@@ -1,4 +1,4 @@
-"""The talker in plain PyTorch: slot cache, continuous batching, chunked prefill. The reference implementation."""
+"""The talker without vLLM: continuous batching and chunked prefill. The reference implementation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.models.talker import TalkerModel
 from engine.prompt.builder import Prompt
 from engine.protocol.request import CODEBOOKS, FinishReason
 from engine.talker.base import Sampling, StepOutput
-from engine.talker.native.slot_cache import SlotCache
+from engine.talker.native.layers import TalkerLayers
 from engine.talker.native.text_queue import TextQueue
 from engine.talker.sampling import Codebook0Rules, KnownParams, Sampler, uniforms
 from engine.talker.sampling_params import SamplingTensors
@@ -44,15 +44,22 @@ class _Utterance:
 
 
 class NativeTalker:
-    """``engine.talker.base.Talker`` in plain PyTorch. Not thread-safe: one thread admits, steps and cancels."""
+    """``engine.talker.base.Talker`` without vLLM. Not thread-safe: one thread admits, steps and cancels."""
 
     @torch.inference_mode()
-    def __init__(self, model: TalkerModel, predictor: CodePredictor, config: TalkerConfig, *, text_pad: int) -> None:
+    def __init__(
+        self,
+        model: TalkerModel,
+        layers: TalkerLayers,
+        predictor: CodePredictor,
+        config: TalkerConfig,
+        *,
+        text_pad: int,
+    ) -> None:
         self.context = config.context
-        self._model, self._predictor = model, predictor
+        self._model, self._layers, self._predictor = model, layers, predictor
         self._chunk = config.prefill_chunk or _PREFILL_ROWS
         shape = model.architecture
-        self._cache = SlotCache(shape.transformer, config.slots, config.context, model.device, model.dtype)
         self._rules = Codebook0Rules(shape.vocab, shape.ids.eos, config.slots, model.device)
         self._eos = shape.ids.eos
         self._pad = model.text_rows([text_pad])[0]
@@ -118,8 +125,7 @@ class NativeTalker:
             while utterance.prompt is not None and budget > 0:
                 prompt, start = utterance.prompt, utterance.position
                 rows = prompt[start : start + self._chunk]
-                attention = self._cache.prefill(utterance.slot, start, len(rows))
-                hidden = self._model(rows, slice(start, start + len(rows)), attention)
+                hidden = self._layers.prefill(rows, utterance.slot, start)
                 utterance.position += len(rows)
                 budget -= len(rows)
                 if utterance.position == len(prompt):
@@ -132,11 +138,9 @@ class NativeTalker:
         """Run the newest frame of each utterance, with its text row; return hidden states [rows, hidden]."""
         rows = [_newest_embedding(each) + each.text.row(each.frames - 1) for each in utterances]
         positions = [each.position for each in utterances]
-        attention = self._cache.decode([each.slot for each in utterances], positions)
         for each in utterances:
             each.position += 1
-        where = slice(positions[0], positions[0] + 1) if len(rows) == 1 else torch.tensor(positions)
-        return self._model(torch.stack(rows), where, attention)
+        return self._layers.decode(torch.stack(rows), [each.slot for each in utterances], positions)
 
     def _sample(self, utterances: list[_Utterance], states: Tensor) -> StepOutput:
         """Sample a frame from the hidden state of each utterance [rows, hidden], or end the utterance."""

@@ -1,0 +1,106 @@
+"""Threads that run one compiled function together, and the barrier at which they wait for each other."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from engine.kernels.compiled import CACHE
+
+BARRIER_WORDS = 16
+"""Length of the int64 array of a barrier: the number of arrived threads, and in another cache line the round."""
+_ROUND = 8
+_SPINS = 2000
+"""How often a thread checks the barrier before it lets other threads of the system use its core."""
+_yield = types.ExternalFunction("sched_yield", types.int32())
+
+
+class Team:
+    """Runs a compiled function in several threads at once: the calling thread and ``size`` - 1 others.
+
+    The function must release the GIL, and its threads must meet at a barrier before and after the work. So ``run``
+    returns when all are done. Not thread-safe: one thread at a time calls ``run``. The threads end with the team.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._barrier = np.zeros(BARRIER_WORDS, np.int64)
+        self._calls: list[Callable[[int], None]] = []
+        self._wake = [threading.Semaphore(0) for _ in range(size - 1)]
+        for number, wake in enumerate(self._wake, start=1):
+            arguments = (self._calls, number, wake)
+            threading.Thread(target=_serve, args=arguments, name=f"team-{number}", daemon=True).start()
+        weakref.finalize(self, _end, self._calls, self._wake)
+
+    def run(self, function: Callable[..., None], *args: Any) -> None:
+        """Call ``function(number of the thread, size, barrier, *args)`` in every thread."""
+        self._calls[:] = [lambda number: function(number, self.size, self._barrier, *args)]
+        for wake in self._wake:
+            wake.release()
+        self._calls[0](0)
+        self._calls.clear()
+
+
+def _serve(calls: list[Callable[[int], None]], number: int, wake: threading.Semaphore) -> None:
+    """Run calls as thread ``number`` of a team. An empty list ends the thread."""
+    while wake.acquire() and calls:
+        calls[0](number)
+
+
+def _end(calls: list[Callable[[int], None]], wake: list[threading.Semaphore]) -> None:
+    calls.clear()
+    for each in wake:
+        each.release()
+
+
+@intrinsic
+def _add(context, address, value):
+    def generate(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
+
+    return types.int64(types.intp, types.int64), generate
+
+
+@intrinsic
+def _load(context, address):
+    def generate(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.load_atomic(pointer, "acquire", 8)
+
+    return types.int64(types.intp), generate
+
+
+@intrinsic
+def _store(context, address, value):
+    def generate(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        builder.store_atomic(args[1], pointer, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.int64), generate
+
+
+@njit(nogil=True, cache=CACHE)
+def wait(barrier, size):
+    """Wait until all ``size`` threads have called this."""
+    if size == 1:
+        return
+    arrived, turn = barrier.ctypes.data, barrier.ctypes.data + 8 * _ROUND
+    current = _load(turn)
+    if _add(arrived, 1) == size - 1:
+        _store(arrived, 0)
+        _add(turn, 1)
+        return
+    spins = 0
+    while _load(turn) == current:
+        spins += 1
+        if spins > _SPINS:
+            _yield()

@@ -1,0 +1,232 @@
+"""Decoder layers of the talker and the code predictor on a CPU, with quantized weights, in compiled kernels.
+
+``engine.models.qwen3`` is the reference implementation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.checkpoint.architecture import Transformer
+from engine.kernels.compiled.layers import DOWN, GATE_UP, MATRIX, OUT, QKV, run_layers
+from engine.kernels.compiled.matrix import FLOAT, INT4, INT8
+from engine.kernels.compiled.simd import LANES
+from engine.kernels.compiled.team import Team
+from engine.kernels.quantization import GROUP, GroupCodes, RowCodes
+
+_Array = NDArray[np.float32]
+Codes = RowCodes | GroupCodes | Tensor
+"""A matrix [out, in]: quantized, or float32 if the format does not support its shape."""
+_TENSORS = ("weights", "scales", "offsets")
+MAX_ROWS = 64
+"""Rows of a call of the kernel. More rows are divided among several calls."""
+
+
+class LayerTensors(NamedTuple):
+    """The weights of all layers as the kernel reads them. Vectors are padded with zeros to the padded width.
+
+    matrices: ``MATRIX`` [layers, 4]. norms: [layers, 2, width], of the attention's and the feed-forward layer's input.
+    gains: [layers, 2, head_dim], of queries and keys. cos, sin: [positions, head_dim / 2].
+    """
+
+    matrices: NDArray[np.void]
+    norms: _Array
+    gains: _Array
+    final_norm: _Array
+    cos: _Array
+    sin: _Array
+    hidden: int
+    heads: int
+    kv_heads: int
+    epsilon: float
+
+
+class Buffers(NamedTuple):
+    """Memory of the kernel. The first axis of the last seven is the number of a thread; the other first axes are rows.
+
+    scores: a query, and the scores of all positions.
+    """
+
+    qkv: _Array
+    attended: _Array
+    gated: _Array
+    normed: _Array
+    codes: NDArray[np.int8]
+    scales: _Array
+    sums: _Array
+    out: _Array
+    scores: _Array
+
+
+class TiledMatrix(NamedTuple):
+    """A matrix in the layout of ``engine.kernels.compiled.matrix``. Empty tensors are not used by its kind."""
+
+    kind: int
+    weights: Tensor
+    scales: Tensor
+    offsets: Tensor
+    inputs: int
+    outputs: int
+
+    def record(self) -> tuple[int, ...]:
+        """Return the values of ``MATRIX``."""
+        addresses = (each.data_ptr() for each in (self.weights, self.scales, self.offsets))
+        return (self.kind, *addresses, self.inputs // GROUP, self.outputs // LANES)
+
+
+def tiled(codes: Codes) -> TiledMatrix:
+    """Return a matrix in the kernel's layout. Inputs are padded to a multiple of 32, outputs to one of 16."""
+    empty = torch.empty(0)
+    if isinstance(codes, GroupCodes):
+        weights = _tiles(_interleaved(codes.codes), torch.int32)
+        scales, offsets = (_tiles(each, torch.int16) for each in (codes.scales, codes.offsets))
+        return TiledMatrix(INT4, weights, scales, offsets, codes.codes.shape[1], codes.codes.shape[0])
+    if isinstance(codes, RowCodes):
+        weights = _padded(codes.codes)
+        scales = F.pad(codes.scales, (0, len(weights) - len(codes.scales)))
+        return TiledMatrix(INT8, _tiles(weights, torch.int16), scales, empty, weights.shape[1], len(weights))
+    weights = _padded(codes)
+    return TiledMatrix(FLOAT, _tiles(weights, torch.int32), empty, empty, weights.shape[1], len(weights))
+
+
+def _padded(matrix: Tensor) -> Tensor:
+    outputs, inputs = matrix.shape
+    return F.pad(matrix, (0, -inputs % GROUP, 0, -outputs % LANES)).contiguous()
+
+
+def _tiles(matrix: Tensor, unit: torch.dtype) -> Tensor:
+    """Return [out / 16, units of a row, 16] of a matrix [out, ..]. unit: the dtype whose size is that of a unit."""
+    return matrix.contiguous().view(unit).unflatten(0, (-1, LANES)).transpose(1, 2).contiguous()
+
+
+def _interleaved(codes: Tensor) -> Tensor:
+    """Return codes int8 [out, in] from -8 to 7 in the order of ``integer_dots``: uint8 [out, in / 2], codes + 8."""
+    quads = codes.add(8).view(torch.uint8).unflatten(1, (-1, 2, 4))
+    return (quads[:, :, 0] | quads[:, :, 1] << 4).flatten(1)
+
+
+def gate_and_up(gate: Codes, up: Codes) -> TiledMatrix:
+    """Return a matrix whose tiles are in turn those of ``gate`` and of ``up``, which have the same format."""
+    first, second = tiled(gate), tiled(up)
+    if first.kind != second.kind:
+        raise ValueError(f"gate and up must have the same format, got {first.kind} and {second.kind}")
+
+    def alternate(one: Tensor, other: Tensor) -> Tensor:
+        if not one.numel():
+            return one
+        by_tile = [each.view(first.outputs // LANES, -1) for each in (one, other)]
+        return torch.stack(by_tile, 1).contiguous()
+
+    weights, scales, offsets = (alternate(getattr(first, name), getattr(second, name)) for name in _TENSORS)
+    return TiledMatrix(first.kind, weights, scales, offsets, first.inputs, 2 * first.outputs)
+
+
+class LayerSource(NamedTuple):
+    """The tensors of a layer. norms: of the attention's and the feed-forward layer's input. gains: of queries, keys."""
+
+    qkv: Codes
+    out: Codes
+    gate: Codes
+    up: Codes
+    down: Codes
+    norms: tuple[Tensor, Tensor]
+    gains: tuple[Tensor, Tensor]
+
+
+class CompiledLayers:
+    """All layers and the final norm, with their keys and values. Not thread-safe.
+
+    ``set_layer`` and ``set_final_norm`` set the weights.
+
+    slots: number of sequences whose keys and values are kept. positions: of a sequence. team: the threads that compute.
+    """
+
+    def __init__(self, shape: Transformer, *, slots: int, positions: int, team: Team) -> None:
+        self.shape, self.team = shape, team
+        self._width = _padded_width(shape.hidden)
+        self._matrices: dict[tuple[int, int], TiledMatrix] = {}  # owns the memory at the records' addresses
+        angles = _angles(shape, positions)
+        self._model = LayerTensors(
+            np.zeros((shape.layers, 4), MATRIX),
+            np.zeros((shape.layers, 2, self._width), np.float32),
+            np.zeros((shape.layers, 2, shape.head_dim), np.float32),
+            np.zeros(self._width, np.float32),
+            angles.cos().numpy(),
+            angles.sin().numpy(),
+            shape.hidden,
+            shape.heads,
+            shape.kv_heads,
+            shape.eps,
+        )
+        size = (shape.layers, slots, shape.kv_heads, positions, shape.head_dim)
+        # The OS commits memory as positions fill, so a long context costs no memory until it is used. Not with
+        # numpy.empty, which asks for pages of 2 MB.
+        self._cache = torch.empty(size).numpy(), torch.empty(size).numpy()
+        self._buffers = _buffers(shape, positions, team.size)
+
+    def set_layer(self, number: int, layer: LayerSource) -> None:
+        """Set the weights of a layer."""
+        parts = {QKV: tiled(layer.qkv), OUT: tiled(layer.out), DOWN: tiled(layer.down)}
+        parts[GATE_UP] = gate_and_up(layer.gate, layer.up)
+        for index, matrix in parts.items():
+            self._model.matrices[number, index] = matrix.record()
+            self._matrices[number, index] = matrix
+        for index in range(2):
+            self._model.norms[number, index, : self.shape.hidden] = layer.norms[index].numpy()
+            self._model.gains[number, index] = layer.gains[index].numpy()
+
+    def set_final_norm(self, norm: Tensor) -> None:
+        """Set the weight of the final norm, [hidden]."""
+        self._model.final_norm[: self.shape.hidden] = norm.numpy()
+
+    def __call__(self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64]) -> Tensor:
+        """Run rows float32 [rows, hidden] at ``positions`` of ``slots``; return hidden states [rows, hidden].
+
+        Rows of one slot must be in the order of their positions, without gaps, from the end of its cache on.
+        """
+        y = np.empty((len(x), self._width), np.float32)
+        for start in range(0, len(x), MAX_ROWS):
+            rows = slice(start, start + MAX_ROWS)
+            block = np.zeros((len(x[rows]), self._width), np.float32)
+            block[:, : self.shape.hidden] = x[rows].numpy()
+            self.team.run(
+                run_layers, self._model, self._cache, block, slots[rows], positions[rows], self._buffers, y[rows]
+            )
+        return torch.from_numpy(y)[:, : self.shape.hidden]
+
+
+def _padded_width(width: int, unit: int = GROUP) -> int:
+    return width + -width % unit
+
+
+def _angles(shape: Transformer, positions: int) -> Tensor:
+    """Return the angles of ``engine.models.qwen3.Rotary``, [positions, head_dim / 2]."""
+    exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
+    return torch.outer(torch.arange(positions).float(), 1.0 / shape.rope_theta**exponents)
+
+
+def _buffers(shape: Transformer, positions: int, threads: int) -> Buffers:
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    width, attended, gated = (_padded_width(each) for each in (shape.hidden, queries, shape.intermediate))
+    widest = max(width, attended, gated)
+
+    def zeros(*size: int) -> _Array:
+        return np.zeros(size, np.float32)
+
+    return Buffers(
+        qkv=zeros(MAX_ROWS, _padded_width(queries + 2 * keys, LANES)),
+        attended=zeros(MAX_ROWS, attended),
+        gated=zeros(MAX_ROWS, gated),
+        normed=zeros(threads, MAX_ROWS, width),
+        codes=np.zeros((threads, MAX_ROWS * widest * 2), np.int8),
+        scales=zeros(threads, MAX_ROWS, widest // GROUP),
+        sums=zeros(threads, MAX_ROWS, widest // GROUP),
+        out=zeros(threads, 2, 4 * LANES),
+        scores=zeros(threads, shape.head_dim + positions + LANES),
+    )
