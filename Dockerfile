@@ -64,7 +64,8 @@ RUN useradd --create-home --uid 10001 sonant \
  && install -d -m 700 -o sonant /var/lib/sonant /var/lib/sonant/voices /var/cache/sonant
 COPY deploy/image/defaults.yaml /etc/sonant-defaults.yaml
 ENV PATH=/opt/code/bin:$PATH PYTHONPATH=/opt/code SONANT_HOST=0.0.0.0 SONANT_DEFAULTS=/etc/sonant-defaults.yaml \
-    SONANT_ADDRESS_FILE=/dev/shm/sonant.address SONANT_VOICES__FOLDER=/var/lib/sonant/voices HF_HOME=/var/cache/sonant
+    SONANT_ADDRESS_FILE=/dev/shm/sonant.address SONANT_VOICES__FOLDER=/var/lib/sonant/voices HF_HOME=/var/cache/sonant \
+    XDG_CACHE_HOME=/var/cache/sonant
 VOLUME /var/lib/sonant/voices /var/cache/sonant
 WORKDIR /var/lib/sonant
 USER 10001

@@ -76,6 +76,7 @@ DTYPES = [
 ]
 
 
+@pytest.mark.skipif(not bfloat16_runs(), reason="oneDNN has no bfloat16 on this CPU")
 @pytest.mark.parametrize(("shape", "dilation", "groups"), CONVOLUTIONS)
 def test_a_bfloat16_convolution_rounds_only_its_operands_and_its_result(shape, dilation, groups):
     weight, bias, x = weights(*shape), weights(shape[0]), weights(2, 100, shape[1] * groups)

@@ -69,16 +69,20 @@ def _operation(result, *parameters):
     """Decorate a function (builder, *values) -> value, so that compiled functions can call it."""
 
     def decorate(emit):
-        def generate(context, builder, signature, args):
+        def generate(context, builder, _, args):
             value = emit(builder, *args)
             return context.get_dummy_value() if result is types.void else value
 
-        names = ", ".join(f"a{number}" for number in range(len(parameters)))
-        namespace = {"sig": result(*parameters), "generate": generate}
-        exec(f"def {emit.__name__}(context, {names}):\n    return sig, generate", namespace)
-        function = namespace[emit.__name__]
-        function.__doc__ = emit.__doc__
-        return intrinsic(function)
+        signature = result(*parameters)
+        # numba counts the parameters of an intrinsic.
+        definitions = (
+            lambda context, x: (signature, generate),
+            lambda context, x, y: (signature, generate),
+            lambda context, x, y, z: (signature, generate),
+        )
+        define = definitions[len(parameters) - 1]
+        define.__name__, define.__doc__ = emit.__name__, emit.__doc__
+        return intrinsic(define)
 
     return decorate
 
