@@ -19,6 +19,7 @@ from engine.kernels.compiled.matrix import FLOAT, INT4, INT8
 from engine.kernels.compiled.simd import LANES
 from engine.kernels.compiled.team import Team
 from engine.kernels.quantization import GROUP, GroupCodes, RowCodes
+from engine.models.qwen3 import Rotary
 
 _Array = NDArray[np.float32]
 Codes = RowCodes | GroupCodes | Tensor
@@ -151,14 +152,15 @@ class CompiledLayers:
         self.shape, self.team = shape, team
         self._width = _padded_width(shape.hidden)
         self._matrices: dict[tuple[int, int], TiledMatrix] = {}  # owns the memory at the records' addresses
-        angles = _angles(shape, positions)
+        half = shape.head_dim // 2
+        rotary = Rotary(shape.head_dim, shape.rope_theta, positions, torch.device("cpu"), torch.float32)
         self._model = LayerTensors(
             np.zeros((shape.layers, 4), MATRIX),
             np.zeros((shape.layers, 2, self._width), np.float32),
             np.zeros((shape.layers, 2, shape.head_dim), np.float32),
             np.zeros(self._width, np.float32),
-            angles.cos().numpy(),
-            angles.sin().numpy(),
+            rotary.cos[:, :half].contiguous().numpy(),
+            rotary.sin[:, half:].contiguous().numpy(),
             shape.hidden,
             shape.heads,
             shape.kv_heads,
@@ -203,12 +205,6 @@ class CompiledLayers:
 
 def _padded_width(width: int, unit: int = GROUP) -> int:
     return width + -width % unit
-
-
-def _angles(shape: Transformer, positions: int) -> Tensor:
-    """Return the angles of ``engine.models.qwen3.Rotary``, [positions, head_dim / 2]."""
-    exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
-    return torch.outer(torch.arange(positions).float(), 1.0 / shape.rope_theta**exponents)
 
 
 def _buffers(shape: Transformer, positions: int, threads: int) -> Buffers:

@@ -9,10 +9,10 @@ import torch
 from numba import njit
 
 from engine.checkpoint.architecture import Transformer
-from engine.kernels.compiled.integer_dots import GROUP, INT4_DOTS, cpu_features, int4_dots, int4_instructions
+from engine.kernels.compiled.integer_dots import INT4_DOTS, cpu_features, int4_dots, int4_instructions
 from engine.kernels.compiled.simd import exp, load_f32, store_f32, to_f32
 from engine.kernels.compiled.team import Team, wait
-from engine.kernels.quantization import quantize_groups, quantize_rows
+from engine.kernels.quantization import GROUP, quantize_groups, quantize_rows
 from engine.models.compiled_layers import CompiledLayers, LayerSource
 from engine.models.qwen3 import Qwen3Stack
 from engine.models.weights import Weights

@@ -16,15 +16,14 @@ from numba import config, types
 from numba.extending import intrinsic
 
 from engine.kernels.compiled.simd import I32, LANES, call, constant, fill, load
+from engine.kernels.quantization import GROUP
 
-GROUP = 32
-"""Inputs of a group."""
 INT4_GROUP_BYTES = GROUP * LANES // 2
 INT8_GROUP_BYTES = GROUP * LANES
 _BLOCKS = 4
 """Blocks of 4-bit weights in a group."""
 _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
-_BYTES_16, _BYTES_32, _BYTES_64 = (ir.VectorType(_I8, count) for count in (16, 32, 64))
+_BYTES_32, _BYTES_64 = (ir.VectorType(_I8, count) for count in (32, 64))
 
 
 def cpu_features() -> set[str]:
@@ -166,7 +165,11 @@ def int4_dots(instructions=None):
 
     instructions: a key of ``INT4_DOTS``. None: the fastest one.
     """
-    emit = INT4_DOTS[instructions or int4_instructions(cpu_features())]
+    return _compiled(INT4_DOTS[instructions or int4_instructions(cpu_features())])
+
+
+def _compiled(emit):
+    """Return compiled functions of the product that ``emit`` emits, for one row and for four."""
 
     @intrinsic
     def one(context, weights, codes):
@@ -178,8 +181,7 @@ def int4_dots(instructions=None):
     @intrinsic
     def four(context, weights, codes0, codes1, codes2, codes3):
         def generate(context, builder, signature, args):
-            sums = emit(builder, args[0], args[1:])
-            return context.make_tuple(builder, signature.return_type, sums)
+            return context.make_tuple(builder, signature.return_type, emit(builder, args[0], args[1:]))
 
         return types.UniTuple(I32, 4)(*[types.intp] * 5), generate
 
@@ -198,21 +200,5 @@ def _emit_int8(builder, weights, rows):
     return sums
 
 
-@intrinsic
-def int8_dot(context, weights, codes):
-    """Return the 8-bit product of one row, int32 [16]: (address of weights, address of activations)."""
-
-    def generate(context, builder, signature, args):
-        return _emit_int8(builder, args[0], args[1:])[0]
-
-    return I32(types.intp, types.intp), generate
-
-
-@intrinsic
-def int8_dot_four(context, weights, codes0, codes1, codes2, codes3):
-    """Return the 8-bit products of four rows."""
-
-    def generate(context, builder, signature, args):
-        return context.make_tuple(builder, signature.return_type, _emit_int8(builder, args[0], args[1:]))
-
-    return types.UniTuple(I32, 4)(*[types.intp] * 5), generate
+int8_dot, int8_dot_four = _compiled(_emit_int8)
+"""The 8-bit product of one row, and of four, as ``int4_dots`` returns them."""

@@ -10,7 +10,6 @@ from numba import njit
 
 from engine.kernels.compiled import CACHE
 from engine.kernels.compiled.integer_dots import (
-    GROUP,
     INT4_GROUP_BYTES,
     INT8_GROUP_BYTES,
     int4_dots,
@@ -37,6 +36,7 @@ from engine.kernels.compiled.simd import (
     to_nearest,
     total,
 )
+from engine.kernels.quantization import GROUP
 
 FLOAT, INT8, INT4 = 0, 1, 2
 """The formats of a matrix: float32, or integers with float32 scales per output, or with bfloat16 scales and offsets per
