@@ -74,9 +74,10 @@ async def test_a_stopped_code2wav_process_is_killed_with_its_engine(checkpoints)
 
 
 async def test_a_hanging_restart_is_killed_and_a_hanging_encoder_replaced(checkpoints, broken, monkeypatch):
-    engine = await start_client(config_for(checkpoints["0b6-base"], load_seconds=1))
+    engine = await start_client(config_for(checkpoints["0b6-base"]))
     try:
         first = engine._worker
+        engine._config = engine._config.model_copy(update={"load_seconds": 1})
         first.process.kill()
         await until(lambda: engine._worker not in (None, first))
         hanging = engine._worker.process

@@ -14,7 +14,7 @@ import pytest
 
 from tests.server.raw_http import HEAD, connect, parse, read_all
 from tests.server.recordings import data_url, tone
-from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
+from tests.server.serving import SPEECH, TIMEOUT, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 from tests.server.test_metrics import metric, scrape
 from tests.server.test_sse import parse_events
@@ -154,7 +154,7 @@ def test_a_stopped_engine_is_restarted_while_the_server_stays_responsive(pocket:
             assert next(pieces)
             signal_engine(server, signal.SIGSTOP)
             with server.client() as other:
-                waiting = [threads.submit(other.post, SPEECH, json=each) for each in recordings]
+                waiting = [threads.submit(other.post, SPEECH, json=each, timeout=TIMEOUT) for each in recordings]
                 other.timeout = 3.0  # shorter than the wait of each request for the engine
                 server.until_not_ready("engine_stalled", other)
                 assert other.get("/health").status_code == 200
