@@ -1,22 +1,27 @@
 """Measures Code2Wav on a GPU: loading time, and the time of each batch size.
 
     python -m benchmarks.gpu.code2wav FOLDER [--dtype float16] [--streams 256] [--max-batch-frames 256] [--only 1x1 ..]
-        [--errors]
+        [--launches] [--errors]
 
 FOLDER: a checkpoint. The time of a batch is that of its caller: copy the codes to the GPU, decode, copy the samples
 back; median of 30 and 95th percentile, on an otherwise idle GPU. ``launch`` is the part until everything is enqueued.
-``gpu`` is the time of consecutive batches without the copies. ``--errors`` adds the error of the samples for each dtype
+``gpu`` is the time of consecutive batches without the copies. ``--launches`` adds the time of each kernel in a batch,
+from torch's profiler: launches with the same grid are summed. ``--errors`` adds the error of the samples for each dtype
 (``benchmarks.gpu.code2wav_errors``, which also runs on a CPU).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import statistics
+import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -103,6 +108,37 @@ def gpu_seconds(decoder: GraphedDecoder, size: tuple[int, int]) -> float:
     return float(first.elapsed_time(last)) / 10e3
 
 
+def profile_launches(decoder: GraphedDecoder, size: tuple[int, int]) -> dict[tuple[str, tuple[int, ...]], list[float]]:
+    """Return the microseconds of every launch in ``REPEATS`` batches, by kernel and grid."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profiler, decoder._device_stream.context():
+        for _ in range(REPEATS):
+            decoder._launches[size]()
+        torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(file))
+        events = json.loads(file.read_text())["traceEvents"]
+    launches = defaultdict(list)
+    for event in events:
+        if event.get("cat") == "kernel":
+            launches[event["name"], tuple(event["args"]["grid"])].append(event["dur"])
+    return launches
+
+
+def print_launches(decoder: GraphedDecoder, sizes: list[tuple[int, int]]) -> None:
+    """Print the kernels of each batch size, the longest total first."""
+    for streams, frames in sizes:
+        launches = profile_launches(decoder, (streams, frames))
+        totals = {key: sum(durations) / REPEATS for key, durations in launches.items()}
+        count = sum(map(len, launches.values())) // REPEATS
+        print(f"\n{streams}x{frames}: {count} launches, {sum(totals.values()) / 1e3:.3f} ms")
+        print("| kernel | grid | launches | us each | us |\n|---|---|---|---|---|")
+        for (name, grid), total in sorted(totals.items(), key=lambda item: -item[1]):
+            each = len(launches[name, grid]) / REPEATS
+            print(f"| {name[:40]} | {'x'.join(map(str, grid))} | {each:g} | {total / each:.1f} | {total:.1f} |")
+
+
 def time_begin(decoder: GraphedDecoder) -> None:
     """Print the time until a stream with a reference can be decoded, for a cache miss and a cache hit."""
     for frames in REFERENCES:
@@ -130,6 +166,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=256)
     parser.add_argument("--max-batch-frames", type=int)
     parser.add_argument("--only", type=size_of, nargs="*", help="batch sizes, streams x frames")
+    parser.add_argument("--launches", action="store_true", help="also print the time of each kernel in a batch")
     parser.add_argument("--errors", action="store_true", help="also print the error of the samples for each dtype")
     code2wav_errors.add_options(parser)
     args = parser.parse_args()
@@ -147,6 +184,8 @@ def main() -> None:
     print(f"loaded in {load_seconds:.1f} s, {(free - torch.cuda.mem_get_info()[0]) / 2**30:.1f} GiB")
     time_begin(decoder)
     time_batches(decoder, args.only or decoder._sizes)
+    if args.launches:
+        print_launches(decoder, args.only or decoder._sizes)
     if args.errors:
         code2wav_errors.print_errors(args.folder, torch.device("cuda"), args.frames, args.chunks)
 
