@@ -7,9 +7,8 @@
 // buffer. With 96 channels all weights fit, and are copied once. Each block makes many tiles.
 //
 // Columns of the products are permuted (permutation in codec_units.py), so that a thread has 8 consecutive channels.
+#include "codec.h"
 #include "wgmma.h"
-
-typedef unsigned short half;
 
 constexpr int C = CHANNELS, TAPS = 7, WARPGROUPS = GROUPS, ROWS = 64, MAX_DILATION = 9;
 constexpr bool RESIDENT = C <= 96;
@@ -29,35 +28,8 @@ struct Params {
     int length, dilation, tiles_per_stream, tiles;
 };
 
-__device__ __forceinline__ void arrive(unsigned barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ __forceinline__ void wait(unsigned barrier, int parity) {
-    unsigned done;
-    do {
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
-    } while (!done);
-}
 __device__ __forceinline__ void warpgroup_barrier(int warpgroup) {
     asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 1) : "memory");
-}
-// Rounds two values to float16; saturates; NaN stays NaN.
-__device__ __forceinline__ unsigned rounded(float low, float high) {
-    unsigned packed;
-    asm("{ .reg .f32 a, b; min.NaN.f32 a, %1, 0f477FE000; max.NaN.f32 a, a, 0fC77FE000; min.NaN.f32 b, %2, 0f477FE000;"
-        " max.NaN.f32 b, b, 0fC77FE000; cvt.rn.f16x2.f32 %0, b, a; }" : "=r"(packed) : "f"(low), "f"(high));
-    return packed;
-}
-__device__ __forceinline__ float2 widened(unsigned packed) {
-    float2 v;
-    asm("{ .reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }"
-        : "=f"(v.x), "=f"(v.y) : "r"(packed));
-    return v;
-}
-__device__ __forceinline__ float snake(float y, float frequency, float gain) {
-    const float sine = __sinf(y * frequency);
-    return y + sine * sine * gain;
 }
 __device__ __forceinline__ void load_8(float (&v)[8], const float *at) {
     const unsigned address = (unsigned)__cvta_generic_to_shared(at);  // volatile: loads stay where they are used
@@ -117,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1) residual_unit(
     for (int i = threadIdx.x; i < 6 * C; i += WARPGROUPS * 128) vectors[i] = p.vectors[i];
     if (threadIdx.x == 0) {
         for (int i = 0; i < RING; i++) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full + i * 8) : "memory");
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty + i * 8), "n"(WARPGROUPS * 4) : "memory");
+            begin_barrier(full + i * 8, 1);
+            begin_barrier(empty + i * 8, WARPGROUPS * 4);
         }
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
@@ -126,11 +98,9 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1) residual_unit(
     // Copies stage number `load`, counted over all tiles of this block. Only the first thread calls it.
     auto begin_stage = [&](int load) {
         const unsigned slot = load % RING, barrier = full + slot * 8;
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(STAGE_BYTES) : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-                         "r"(shared + slot * STAGE_BYTES),
-                     "l"((const char *)p.weights + (long long)(load % STAGES) * STAGE_BYTES), "n"(STAGE_BYTES), "r"(barrier)
-                     : "memory");
+        expect(barrier, STAGE_BYTES);
+        copy_bytes(shared + slot * STAGE_BYTES, p.weights + (long long)(load % STAGES) * (STAGE_BYTES / 2), STAGE_BYTES,
+                   barrier);
     };
     if (threadIdx.x == 0)
         for (int i = 0; i < RING && i < loads; i++) begin_stage(i);

@@ -1,14 +1,18 @@
 // Matrix products of a warpgroup on Hopper's tensor cores (wgmma), float16 with float32 sums.
-//
-// An operand in shared memory has no swizzle: 16 bytes (8 elements of k) of one row, then those of the next row. Rows
-// are therefore 16 bytes apart, so that an operand can begin at any row.
 #pragma once
 
 typedef unsigned long long uint64;
 
-// Descriptor of an operand. plane: bytes between the rows' elements k to k + 7 and k + 8 to k + 15.
+// Descriptor of an operand in shared memory without swizzle: 16 bytes (8 elements of k) of one row, then those of the
+// next row. Rows are therefore 16 bytes apart, so that an operand can begin at any row. plane: bytes between the rows'
+// elements k to k + 7 and k + 8 to k + 15.
 __device__ __forceinline__ uint64 descriptor(unsigned address, unsigned plane) {
     return (uint64)((address & 0x3ffff) >> 4) | (uint64)(plane >> 4) << 16 | (uint64)(128 >> 4) << 32;
+}
+// Descriptor of an operand whose rows are 128 bytes (64 elements of k) with a 128-byte swizzle: 16-byte chunk i of row r
+// is at chunk i ^ r % 8. The operand's memory is aligned to 1024 bytes. address: of the first element of k in row 0.
+__device__ __forceinline__ uint64 swizzled_descriptor(unsigned address) {
+    return (uint64)((address & 0x3ffff) >> 4) | (uint64)1 << 16 | (uint64)(1024 >> 4) << 32 | (uint64)1 << 62;
 }
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -21,83 +25,32 @@ template <int N> __device__ __forceinline__ void pin(float (&c)[N]) {
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i])::"memory");
 }
 
+// Operands of the instruction: names %0 to %47 or %0 to %95 in its text, and the registers.
+#define TEN(d) "%" #d "0, %" #d "1, %" #d "2, %" #d "3, %" #d "4, %" #d "5, %" #d "6, %" #d "7, %" #d "8, %" #d "9, "
+#define NAMES_40 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " TEN(1) TEN(2) TEN(3)
+#define NAMES_48 NAMES_40 "%40, %41, %42, %43, %44, %45, %46, %47"
+#define NAMES_96 NAMES_40 TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) "%90, %91, %92, %93, %94, %95"
+#define SUMS_8(i) \
+    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
+#define SUMS_48(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24), SUMS_8(i + 32), SUMS_8(i + 40)
+#define MULTIPLY(COLUMNS, NAMES, ADD, A_AND_B) \
+    "{ .reg .pred add; setp.ne.b32 add, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.f16.f16 {" NAMES \
+    "}, " A_AND_B "; }"
+
 // c (+)= a b, with 64 rows and 96 or 192 columns. add: 0 overwrites c. a: in shared memory, or in registers, where a
 // thread's elements of k are those that it has of the columns of a result.
 __device__ __forceinline__ void multiply(float (&c)[48], uint64 a, uint64 b, int add) {
-    asm volatile("{ .reg .pred add; setp.ne.b32 add, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "
-                 "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47 "
-                 "}, %48, %49, add, 1, 1, 0, 0; }"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]),
-                   "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]),
-                   "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]),
-                   "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]),
-                   "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]),
-                   "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47])
-                 : "l"(a), "l"(b), "r"(add));
+    asm volatile(MULTIPLY("96", NAMES_48, "%50", "%48, %49, add, 1, 1, 0, 0") : SUMS_48(0) : "l"(a), "l"(b), "r"(add));
 }
 __device__ __forceinline__ void multiply(float (&c)[48], const unsigned (&a)[4], uint64 b, int add) {
-    asm volatile("{ .reg .pred add; setp.ne.b32 add, %53, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "
-                 "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47 "
-                 "}, {%48, %49, %50, %51}, %52, add, 1, 1, 0; }"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]),
-                   "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]),
-                   "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]),
-                   "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]),
-                   "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]),
-                   "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+    asm volatile(MULTIPLY("96", NAMES_48, "%53", "{%48, %49, %50, %51}, %52, add, 1, 1, 0")
+                 : SUMS_48(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 __device__ __forceinline__ void multiply(float (&c)[96], uint64 a, uint64 b, int add) {
-    asm volatile("{ .reg .pred add; setp.ne.b32 add, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "
-                 "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "
-                 "%59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, "
-                 "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95 "
-                 "}, %96, %97, add, 1, 1, 0, 0; }"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]),
-                   "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]),
-                   "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]),
-                   "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]),
-                   "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]),
-                   "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]),
-                   "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]),
-                   "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]),
-                   "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]),
-                   "+f"(c[71]), "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]), "+f"(c[77]),
-                   "+f"(c[78]), "+f"(c[79]), "+f"(c[80]), "+f"(c[81]), "+f"(c[82]), "+f"(c[83]), "+f"(c[84]),
-                   "+f"(c[85]), "+f"(c[86]), "+f"(c[87]), "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]),
-                   "+f"(c[92]), "+f"(c[93]), "+f"(c[94]), "+f"(c[95])
-                 : "l"(a), "l"(b), "r"(add));
+    asm volatile(MULTIPLY("192", NAMES_96, "%98", "%96, %97, add, 1, 1, 0, 0")
+                 : SUMS_48(0), SUMS_48(48) : "l"(a), "l"(b), "r"(add));
 }
 __device__ __forceinline__ void multiply(float (&c)[96], const unsigned (&a)[4], uint64 b, int add) {
-    asm volatile("{ .reg .pred add; setp.ne.b32 add, %101, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "
-                 "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
-                 "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "
-                 "%59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, "
-                 "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95 "
-                 "}, {%96, %97, %98, %99}, %100, add, 1, 1, 0; }"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]),
-                   "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]),
-                   "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]),
-                   "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]),
-                   "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]),
-                   "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]),
-                   "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]),
-                   "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]),
-                   "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]),
-                   "+f"(c[71]), "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]), "+f"(c[77]),
-                   "+f"(c[78]), "+f"(c[79]), "+f"(c[80]), "+f"(c[81]), "+f"(c[82]), "+f"(c[83]), "+f"(c[84]),
-                   "+f"(c[85]), "+f"(c[86]), "+f"(c[87]), "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]),
-                   "+f"(c[92]), "+f"(c[93]), "+f"(c[94]), "+f"(c[95])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+    asm volatile(MULTIPLY("192", NAMES_96, "%101", "{%96, %97, %98, %99}, %100, add, 1, 1, 0")
+                 : SUMS_48(0), SUMS_48(48) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
