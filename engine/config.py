@@ -87,11 +87,11 @@ class Code2WavConfig(_StrictModel):
     gpu: int | None = Field(
         None, ge=0, description="Index of the GPU for `placement: process`, from 0. Unset: the talker's GPU."
     )
-    dtype: Literal["auto", "float32", "float16", "bfloat16"] = Field(
+    dtype: Literal["auto", "float32", "float16", "bfloat16", "int16"] = Field(
         "auto",
-        description="Data type. `auto` is float16 with Triton on a GPU. On a CPU, `bfloat16` rounds the operands of "
-        "the wide convolutions, and `auto` measures at startup: it is float32 if that takes at most a tenth of the "
-        "audio's duration, else bfloat16 where it is faster.",
+        description="Data type. `auto` is float16 with Triton on a GPU. On a CPU, `bfloat16` and `int16` round the "
+        "operands of the wide convolutions, and `auto` measures at startup: it is float32 if that takes at most a "
+        "tenth of the audio's duration, else int16 or bfloat16 where one is faster.",
     )
     streams: int | None = Field(
         None,

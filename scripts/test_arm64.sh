@@ -20,7 +20,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly TESTS="tests/unit/transfer tests/faults/test_transfer_stress.py tests/unit/test_sampler.py
-tests/unit/test_weight_formats.py tests/unit/test_compiled_layers.py"
+tests/unit/test_weight_formats.py tests/unit/test_compiled_layers.py tests/unit/test_compiled_convolutions.py"
 root=$(realpath -m "${ARM64_ROOT:-build/arm64}")
 python=${PYTHON:-python3}
 packages=$root/opt/packages

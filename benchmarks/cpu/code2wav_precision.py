@@ -1,10 +1,10 @@
-"""Measures the time and the error of Code2Wav with bfloat16 convolutions, beside float32.
+"""Measures the time and the error of Code2Wav with int16 and bfloat16 convolutions, beside float32.
 
     python -m benchmarks.cpu.code2wav_precision FOLDER [--threads 1 2]
 
-The talker speaks some sentences, and both decoders decode their codes. Prints the signal-to-noise ratio of bfloat16 in
-dB, its largest error (full scale is 1), and the milliseconds per frame of both, measured in turn, for chunks of 13
-frames and of one frame (best of ``--rounds``).
+The talker speaks some sentences, and all decoders decode their codes. Prints the signal-to-noise ratios in dB, the
+largest errors (full scale is 1), and the milliseconds per frame, measured in turn, for chunks of 13, 4 and 1 frames
+(best of ``--rounds``). Without AVX512, bfloat16 is left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.code2wav.cpu import StreamDecoder
+from engine.code2wav.precision import dtype_name
 from engine.config import EngineConfig, TalkerConfig
+from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav import Code2WavModel
 from engine.prompt.builder import build_prompt
 from engine.protocol.request import SamplingParams, SpeechRequest
@@ -27,8 +29,7 @@ from engine.talker.loading import load_native_talker
 from engine.talker.requests import resolve
 from server.bench.workload import SENTENCES
 
-CHUNKS = (13, 1)
-DTYPES = (torch.float32, torch.bfloat16)
+CHUNKS = (13, 4, 1)
 CPU = torch.device("cpu")
 
 
@@ -50,15 +51,15 @@ def spoken_codes(checkpoint: Checkpoint, sentences: int, frames: int) -> list[ND
 
 
 def decode(decoder: StreamDecoder, codes: NDArray[np.int16], chunk: int) -> tuple[NDArray[np.float32], list[float]]:
-    """Return the samples of codes [frames, 16], and the CPU seconds of each complete chunk."""
+    """Return the samples of codes [frames, 16], and the seconds of each complete chunk."""
     row = decoder.begin(None)
     samples, seconds = [], []
     for start in range(0, len(codes), chunk):
         piece = codes[None, start : start + chunk]
-        began = time.thread_time()
+        began = time.perf_counter()
         samples.append(decoder.decode([row], piece)[0])
         if piece.shape[1] == chunk:
-            seconds.append(time.thread_time() - began)
+            seconds.append(time.perf_counter() - began)
     decoder.end(row)
     return np.concatenate(samples), seconds
 
@@ -75,32 +76,39 @@ def main() -> None:
     torch.set_num_threads(args.threads[0])
     checkpoint = open_checkpoint(str(args.folder))
     spoken = spoken_codes(checkpoint, args.sentences, args.frames)
+    for threads in args.threads:
+        _compare(checkpoint, spoken, threads, args.rounds)
+
+
+def _compare(checkpoint: Checkpoint, spoken: list[NDArray[np.int16]], threads: int, rounds: int) -> None:
+    """Print the errors and the times with ``threads`` threads, for which the decoders are loaded."""
+    torch.set_num_threads(threads)
     architecture = checkpoint.codec.decoder
     decoders = {}
-    for dtype in DTYPES:
+    for dtype in [torch.float32, torch.int16] + [torch.bfloat16] * bfloat16_runs():
         with torch.inference_mode():
             model = Code2WavModel(
                 checkpoint.codec_tensors("decoder."), architecture, device=CPU, dtype=dtype, release=True
             )
         decoders[dtype] = StreamDecoder(model, 1)
-    exact, rounded = (
-        np.concatenate([decode(decoder, codes, CHUNKS[0])[0] for codes in spoken]) for decoder in decoders.values()
-    )
-    error = rounded - exact
-    print(
-        f"bfloat16: signal-to-noise ratio {20 * np.log10(exact.std() / error.std()):.1f} dB, largest error "
-        f"{np.abs(error).max():.4f}, largest sample {np.abs(exact).max():.2f}, {len(exact) / 24_000:.1f} s"
-    )
-    for threads in args.threads:
-        torch.set_num_threads(threads)
-        for chunk in CHUNKS:
-            best = dict.fromkeys(DTYPES, float("inf"))
-            for _ in range(args.rounds):
-                for dtype, decoder in decoders.items():
-                    seconds = min(min(decode(decoder, codes, chunk)[1], default=float("inf")) for codes in spoken)
-                    best[dtype] = min(best[dtype], 1000 * seconds / chunk)
-            times = ", ".join(f"{str(dtype).removeprefix('torch.')} {ms:.1f} ms" for dtype, ms in best.items())
-            print(f"{threads} threads, chunks of {chunk}, per frame: {times}")
+    samples = {
+        dtype: np.concatenate([decode(decoder, codes, CHUNKS[0])[0] for codes in spoken])
+        for dtype, decoder in decoders.items()
+    }
+    exact = samples.pop(torch.float32)
+    print(f"{threads} threads, {len(exact) / 24_000:.1f} s, largest sample {np.abs(exact).max():.2f}")
+    for dtype, rounded in samples.items():
+        error = rounded - exact
+        ratio, largest = 20 * np.log10(exact.std() / error.std()), np.abs(error).max()
+        print(f"  {dtype_name(dtype)}: signal-to-noise ratio {ratio:.1f} dB, largest error {largest:.4f}")
+    for chunk in CHUNKS:
+        best = dict.fromkeys(decoders, float("inf"))
+        for _ in range(rounds):
+            for dtype, decoder in decoders.items():
+                seconds = min(min(decode(decoder, codes, chunk)[1], default=float("inf")) for codes in spoken)
+                best[dtype] = min(best[dtype], 1000 * seconds / chunk)
+        times = ", ".join(f"{dtype_name(dtype)} {ms:.1f} ms" for dtype, ms in best.items())
+        print(f"  chunks of {chunk}, per frame: {times}")
 
 
 if __name__ == "__main__":

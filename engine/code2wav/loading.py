@@ -137,8 +137,8 @@ def choose_backend(config: Code2WavConfig, streams: int, device: torch.device, d
     fallback_reason = _fallback_reason(device, decoder)
     if fallback_reason is not None:
         return plain_backend(config, fallback_reason)
-    if config.dtype == "bfloat16":
-        raise SetupError("engine.code2wav.dtype: bfloat16 needs a CPU, but the device is cuda: set it to auto")
+    if config.dtype in ("bfloat16", "int16"):
+        raise SetupError(f"engine.code2wav.dtype: {config.dtype} needs a CPU, but the device is cuda: set it to auto")
     dtype = torch.float32 if config.dtype == "float32" else torch.float16
     sizes = captured_sizes(streams, config.max_chunk_frames, batch_limit(config, padded=True))
     return Backend(dtype, None, sizes)

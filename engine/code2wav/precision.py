@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 import torch
 
@@ -11,54 +13,68 @@ from engine.checkpoint.architecture import DecoderArchitecture
 from engine.config import Code2WavConfig
 from engine.device.timing import fastest_call, torch_threads
 from engine.errors import SetupError
-from engine.kernels.conv import Conv1d, bfloat16_runs
+from engine.kernels.conv import bfloat16_runs
+from engine.models.code2wav_blocks import Stage, StreamConv, StreamState
 from engine.protocol.request import FRAME_MS
 
 _FLOAT32_SHARE = 0.1
 """Share of a frame's duration that the convolutions may take in float32. The cores are for the talker, too."""
 _FASTER = 0.8
-"""bfloat16 is used if it takes at most this share of the time of float32."""
-_FRAMES = 12
-_SECONDS = 0.03
+"""A less accurate dtype is used if it takes at most this share of the time. Their order is float32, int16, bfloat16."""
+_FRAMES = 4
+_SECONDS = 0.1
 """Minimum time of each measurement."""
 _REST = 0.35
 """Time of everything but the wide convolutions, relative to that of the wide convolutions in float32."""
+_REST_COMPILED = 0.2
+"""The same with int16, where the activations are compiled, too."""
+_CONFIGURED: Mapping[str, torch.dtype] = MappingProxyType(
+    {"float32": torch.float32, "int16": torch.int16, "bfloat16": torch.bfloat16}
+)
 _log = logging.getLogger(__name__)
 
 
 def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: torch.device) -> torch.dtype:
     """Return the dtype of the wide convolutions in plain torch. ``auto`` is measured on a CPU, and float32 elsewhere.
 
-    Raises SetupError if bfloat16 is configured, and the device or oneDNN does not support it.
+    Raises SetupError if bfloat16 or int16 is configured, and the device or oneDNN does not support it.
     """
-    runs = device.type == "cpu" and bfloat16_runs()
-    if config.dtype == "bfloat16":
-        if not runs:
-            where = "this CPU does not support it" if device.type == "cpu" else f"the device is {device.type}"
-            raise SetupError(f"engine.code2wav.dtype: bfloat16 needs a CPU with AVX512, but {where}: set it to auto")
-        return torch.bfloat16
-    if config.dtype != "auto" or not runs:
-        return torch.float32
+    on_cpu = device.type == "cpu"
+    if config.dtype == "bfloat16" and not (on_cpu and bfloat16_runs()):
+        where = "this CPU does not support it" if on_cpu else f"the device is {device.type}"
+        raise SetupError(f"engine.code2wav.dtype: bfloat16 needs a CPU with AVX512, but {where}: set it to auto")
+    if config.dtype == "int16" and not on_cpu:
+        raise SetupError(f"engine.code2wav.dtype: int16 needs a CPU, but the device is {device.type}: set it to auto")
+    if config.dtype in _CONFIGURED:
+        return _CONFIGURED[config.dtype]
     threads = torch.get_num_threads()
-    exact = convolution_ms(decoder, torch.float32, threads)
-    if exact <= _FLOAT32_SHARE * FRAME_MS:
+    if not on_cpu or convolution_ms(decoder, torch.float32, threads) <= _FLOAT32_SHARE * FRAME_MS:
         return torch.float32
-    rounded = convolution_ms(decoder, torch.bfloat16, threads)
-    selected = torch.bfloat16 if rounded <= _FASTER * exact else torch.float32
+    dtypes = [torch.float32, torch.int16] + [torch.bfloat16] * bfloat16_runs()
+    times = {dtype: convolution_ms(decoder, dtype, threads) for dtype in dtypes}
+    selected = torch.float32
+    for dtype in dtypes[1:]:
+        if times[dtype] <= _FASTER * times[selected]:
+            selected = dtype
     _log.info(
-        "code2wav.dtype: auto selects %s; convolutions per frame of %.0f ms: float32 %.1f ms, bfloat16 %.1f ms. Set "
-        "engine.code2wav.dtype to float32 or bfloat16 to force one",
-        str(selected).removeprefix("torch."),
+        "code2wav.dtype: auto selects %s; convolutions per frame of %.0f ms: %s. Set engine.code2wav.dtype to one of "
+        "them to force it",
+        dtype_name(selected),
         FRAME_MS,
-        exact,
-        rounded,
+        ", ".join(f"{dtype_name(dtype)} {ms:.1f} ms" for dtype, ms in times.items()),
     )
     return selected
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the configuration's name of a dtype that ``choose_dtype`` returns."""
+    return next(name for name, each in _CONFIGURED.items() if each == dtype)
+
+
 def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
     """Return about how many milliseconds per frame Code2Wav takes in large chunks."""
-    rest = _REST * convolution_ms(decoder, torch.float32, threads)
+    share = _REST_COMPILED if dtype == torch.int16 else _REST
+    rest = share * convolution_ms(decoder, torch.float32, threads)
     return rest + convolution_ms(decoder, dtype, threads)
 
 
@@ -67,14 +83,22 @@ def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) 
 def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
     """Return the milliseconds per frame that the wide convolutions take in large chunks.
 
-    Measures one of them, a 7-tap convolution of the first block, and counts the products of all.
+    Measures one of them, a 7-tap convolution of the first block, and counts the products of all. With int16 the
+    time to round the input is included.
     """
     channels, columns = decoder.decoder_dim // 2, _columns(decoder, 1)
+    weight, bias = torch.zeros(channels, channels, 7), torch.zeros(channels)
     with torch_threads(threads):  # oneDNN packs weights for that many
-        convolution = Conv1d(torch.zeros(channels, channels, 7), None, columns=columns, dtype=dtype)
-    x = torch.ones(1, _FRAMES * columns + convolution.history, channels)
+        if dtype == torch.int16:
+            from engine.models.compiled_convolutions import CompiledConvolutions, Convolution
+
+            stage: Stage = CompiledConvolutions([Convolution(weight, bias)], threads)
+        else:
+            stage = StreamConv(weight, bias, columns=columns, dtype=dtype)
+    x = torch.ones(1, _FRAMES * columns, channels)
+    state = [torch.zeros((1, *each.shape), dtype=each.dtype) for each in stage.states]
     products = _FRAMES * columns * 7 * channels**2
-    return 1000 * fastest_call(lambda: convolution(x), _SECONDS, threads) * _products(decoder) / products
+    return 1000 * fastest_call(lambda: stage(x, StreamState(state)), _SECONDS, threads) * _products(decoder) / products
 
 
 def _columns(decoder: DecoderArchitecture, block: int) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture, ModelArchitecture
-from engine.code2wav.precision import choose_dtype, code2wav_ms
+from engine.code2wav.precision import choose_dtype, code2wav_ms, dtype_name
 from engine.config import EngineConfig
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores, stage_threads
@@ -72,8 +72,7 @@ class CpuPlan:
         """Return the configuration with the choices of the plan."""
         code2wav = config.code2wav
         if code2wav.dtype == "auto" and code2wav.gpu is None:
-            precision = "bfloat16" if self.dtype == torch.bfloat16 else "float32"
-            code2wav = code2wav.model_copy(update={"dtype": precision})
+            code2wav = code2wav.model_copy(update={"dtype": dtype_name(self.dtype)})
         return config.model_copy(
             update={
                 # In turn, only the compute thread may have a team of threads.

@@ -129,7 +129,8 @@ class Code2WavModel:
 
     tensors: from speech_tokenizer/model.safetensors, without their ``decoder.`` prefix. release: remove each tensor
     from ``tensors`` when it has been converted. dtype: of the operands of the wide convolutions, which are most of the
-    work (see ``Conv1d``). With bfloat16, the matrices are float16. Everything else is float32.
+    work: see ``Conv1d``, and for int16 ``CompiledConvolutions``. With bfloat16 and int16, the matrices are float16.
+    Everything else is float32.
     """
 
     def __init__(
@@ -195,6 +196,10 @@ def _stages(weights: WeightReader, architecture: DecoderArchitecture, dtype: tor
         stages.append(Repeat(weights, f"upsample.{index}.0.conv", rate=rate, dtype=dtype))
         columns *= rate
         stages.append(ConvNeXt(weights, f"upsample.{index}.1", columns=columns, dtype=dtype))
+    if dtype == torch.int16:
+        from engine.models.compiled_convolutions import CompiledConvolutions, decoder_convolutions
+
+        return [*stages, CompiledConvolutions(decoder_convolutions(weights, architecture), torch.get_num_threads())]
     stages.append(StreamConv.load(weights, "decoder.0.conv", columns=columns, dtype=dtype))
     for index, rate in enumerate(architecture.upsample_rates):
         block = f"decoder.{index + 1}.block"

@@ -32,7 +32,13 @@ class SnakeBeta:
 
     def __init__(self, weights: WeightReader, name: str) -> None:
         self._frequency = weights[f"{name}.alpha"].exp()
-        self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()
+        self._gain = 1.0 / (weights[f"{name}.beta"].exp() + 1e-9)
+        self._root_gain = self._gain.sqrt()
+
+    @property
+    def frequency_and_gain(self) -> tuple[Tensor, Tensor]:
+        """exp(alpha) and 1 / (exp(beta) + 1e-9), [channels] each."""
+        return self._frequency, self._gain
 
     def write(self, x: Tensor, out: Tensor) -> Tensor:
         """Write the activation of x [streams, n, channels] to ``out``, of the same shape and any dtype. Returns it.
@@ -76,6 +82,10 @@ class StreamState:
             activation.write(x, joined[:, width:])
         self.next.append(joined[:, x.shape[1] :])
         return joined
+
+    def read(self) -> Tensor:
+        """Return a state tensor. The caller appends its successor to ``next``."""
+        return next(self._state)
 
     def advance(self, count: int) -> Tensor:
         """Return the current positions [streams], and advance them by ``count`` for the next chunk."""
@@ -173,17 +183,24 @@ class Upsample(Stage):
         dtype: torch.dtype = torch.float32,
         activation: SnakeBeta | None = None,
     ) -> None:
-        weight = weights[f"{name}.weight"]
-        inputs, outputs, _ = weight.shape
-        taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(3, 1, 0, 2)
+        taps = upsampling_taps(weights[f"{name}.weight"], rate)
         bias = weights[f"{name}.bias"].repeat(rate)
-        taps = taps.reshape(outputs * rate, inputs, 2)
         self._conv = StreamConv(taps, bias, columns=columns, dtype=dtype, activation=activation)
         self.rate, self.history, self.states = rate, self._conv.history, self._conv.states
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
         return _split(self._conv(x, state), self.rate)
+
+
+def upsampling_taps(weight: Tensor, rate: int) -> Tensor:
+    """Return the weights of ``Upsample``'s convolution, [rate * out, in, 2].
+
+    weight: of the transposed convolution, [in, out, 2 * rate].
+    """
+    inputs, outputs, _ = weight.shape
+    taps = weight.view(inputs, outputs, 2, rate).flip(2).permute(3, 1, 0, 2)
+    return taps.reshape(outputs * rate, inputs, 2)
 
 
 class Repeat(Stage):

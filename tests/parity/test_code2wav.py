@@ -56,21 +56,38 @@ def test_chunks_equal_the_complete_utterance_bit_for_bit(frames, decoder):
         assert np.array_equal(decode(decoder, codes, [cut for cut in cuts if cut < frames]), whole), name
 
 
-@bit_for_bit
-@pytest.mark.skipif(not bfloat16_runs(), reason="oneDNN has no bfloat16 on this CPU")
-def test_with_bfloat16_chunks_equal_the_complete_utterance_too(checkpoints, decoder):
+without_bfloat16 = pytest.mark.skipif(not bfloat16_runs(), reason="oneDNN has no bfloat16 on this CPU")
+
+
+def rounded_decoder(checkpoints, dtype, rows):
     checkpoint = open_checkpoint(str(checkpoints["1b7-base"]))
+    tensors, architecture = checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder
     with torch.inference_mode():
-        model = Code2WavModel(
-            checkpoint.codec_tensors("decoder."), checkpoint.codec.decoder, device=DEVICE, dtype=torch.bfloat16
-        )
-    rounded = StreamDecoder(model, rows=1)
+        return StreamDecoder(Code2WavModel(tensors, architecture, device=DEVICE, dtype=dtype), rows=rows)
+
+
+@bit_for_bit
+@pytest.mark.parametrize(
+    ("dtype", "error"), [pytest.param(torch.bfloat16, 0.05, marks=without_bfloat16), (torch.int16, 0.005)]
+)
+def test_rounded_chunks_equal_the_complete_utterance_too(dtype, error, checkpoints, decoder):
+    rounded = rounded_decoder(checkpoints, dtype, rows=1)
     codes = golden_cases.load("decoder_only")["codes_40"].astype(np.int16)
     whole = decode(rounded, codes)
     for name, cuts in chunkings(40):
         assert np.array_equal(decode(rounded, codes, [cut for cut in cuts if cut < 40]), whole), name
     exact = decode(decoder, codes)
-    assert 0 < (whole - exact).std() < 0.05 * exact.std()
+    assert 0 < (whole - exact).std() < error * exact.std()
+
+
+def test_rounded_streams_decode_in_a_batch_as_alone(checkpoints):
+    rounded = rounded_decoder(checkpoints, torch.int16, rows=4)
+    codes = golden_cases.load("decoder_only")["codes_330"].astype(np.int16)
+    utterances = [codes[start : start + 24] for start in (0, 70, 140)]
+    alone = [decode(rounded, each) for each in utterances]
+    rows = [rounded.begin(None) for _ in utterances]
+    pieces = [rounded.decode(rows, batch) for batch in np.split(np.stack(utterances), 4, axis=1)]
+    assert np.array_equal(np.concatenate(pieces, axis=1), np.stack(alone))
 
 
 @bit_for_bit

@@ -116,29 +116,40 @@ def test_the_plan_keeps_what_is_configured(machine, opened):
 
 
 @pytest.mark.parametrize(
-    ("float32", "bfloat16", "selected"),
-    [(8, 2, torch.float32), (20, 10, torch.bfloat16), (20, 19, torch.float32), (20, 200, torch.float32)],
+    ("float32", "int16", "bfloat16", "selected"),
+    [
+        (8, 2, 2, torch.float32),
+        (20, 10, 9, torch.int16),
+        (20, 10, 5, torch.bfloat16),
+        (20, 19, 10, torch.bfloat16),
+        (20, 19, 200, torch.float32),
+    ],
 )
-def test_bfloat16_is_selected_if_float32_is_slow_and_bfloat16_faster(float32, bfloat16, selected, monkeypatch):
-    times = {torch.float32: float32, torch.bfloat16: bfloat16}
+def test_a_less_accurate_precision_is_selected_if_it_is_much_faster(float32, int16, bfloat16, selected, monkeypatch):
+    times = {torch.float32: float32, torch.int16: int16, torch.bfloat16: bfloat16}
     monkeypatch.setattr(precision, "bfloat16_runs", lambda: True)
     monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype])
     assert choose_dtype(Code2WavConfig(), SMALL, CPU) is selected
-    assert choose_dtype(Code2WavConfig(dtype="float32"), SMALL, CPU) is torch.float32
-    assert choose_dtype(Code2WavConfig(dtype="bfloat16"), SMALL, CPU) is torch.bfloat16
+    for dtype in times:
+        assert choose_dtype(Code2WavConfig(dtype=precision.dtype_name(dtype)), SMALL, CPU) is dtype
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int16"])
+def test_precisions_of_a_cpu_are_refused_on_a_gpu(dtype):
+    with pytest.raises(SetupError, match=rf"code2wav\.dtype: {dtype} .* the device is cuda"):
+        choose_dtype(Code2WavConfig(dtype=dtype), SMALL, torch.device("cuda"))
 
 
 def test_bfloat16_is_refused_where_it_does_not_run(monkeypatch):
-    with pytest.raises(SetupError, match=r"code2wav\.dtype: bfloat16 .* the device is cuda"):
-        choose_dtype(Code2WavConfig(dtype="bfloat16"), SMALL, torch.device("cuda"))
     monkeypatch.setattr(precision, "bfloat16_runs", lambda: False)
     with pytest.raises(SetupError, match=r"this CPU does not support it: set it to auto"):
         choose_dtype(Code2WavConfig(dtype="bfloat16"), SMALL, CPU)
     assert choose_dtype(Code2WavConfig(), SMALL, CPU) is torch.float32
 
 
-def test_convolutions_are_measured():
-    assert 0 < convolution_ms(SMALL, torch.float32, 1) < 1000
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
+def test_convolutions_are_measured(dtype):
+    assert 0 < convolution_ms(SMALL, dtype, 1) < 1000
 
 
 def test_calls_run_one_at_a_time_in_one_thread():

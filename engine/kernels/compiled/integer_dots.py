@@ -202,3 +202,43 @@ def _emit_int8(builder, weights, rows):
 
 int8_dot, int8_dot_four = _compiled(_emit_int8)
 """The 8-bit product of one row, and of four, as ``int4_dots`` returns them."""
+
+
+def pair_instructions(features: set[str]) -> str:
+    """Return the widest of ``PAIR_DOTS`` for a CPU with ``features``."""
+    if "avx512bw" in features:
+        return "avx512"
+    return "avx2" if "avx2" in features else "generic"
+
+
+def _pmaddwd(name, size):
+    """Return an emitter of the sums of products of neighbors, with x86 registers of ``size`` bytes.
+
+    LLVM makes vpdpwssd of it and the addition that follows, if the CPU has it.
+    """
+
+    def emit(builder, weights, pair):
+        activations = builder.bitcast(fill(builder, pair, size // 4), ir.VectorType(_I16, size // 2))
+        parts = [
+            call(builder, name, _words(size // 4), load(builder, weights, activations.type, size * part), activations)
+            for part in range(64 // size)
+        ]
+        return _concatenate(builder, parts)
+
+    return emit
+
+
+def _emit_pair(builder, weights, pair):
+    """Emit the same without special instructions."""
+    wide = ir.VectorType(_I16, 2 * LANES)
+    activations = builder.bitcast(fill(builder, pair), wide)
+    values = builder.sext(load(builder, weights, wide), _words(2 * LANES))
+    return _add_neighbors(builder, builder.mul(values, builder.sext(activations, _words(2 * LANES))))
+
+
+PAIR_DOTS = {
+    "avx512": _pmaddwd("llvm.x86.avx512.pmaddw.d.512", 64),
+    "avx2": _pmaddwd("llvm.x86.avx2.pmadd.wd", 32),
+    "generic": _emit_pair,
+}
+"""Emitters of products of two inputs with 16 outputs, 16 bits each: (builder, weights, activations) -> int32 [16]."""
