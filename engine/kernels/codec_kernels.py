@@ -38,83 +38,102 @@ def swiglu_rows(x_ptr, out_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * WIDTH + column, rounded(swiglu(gate, up), out_ptr), mask)
 
 
+@triton.jit(do_not_specialize=["frames"])
+def rotations(row_ptr, positions_ptr, frequencies_ptr, out_ptr, frames, HALF: tl.constexpr):
+    """Cosines and sines of the rotary embedding of each new frame -> out [streams, frames, 2, HALF]."""
+    query = tl.program_id(0)
+    half = tl.arange(0, HALF)
+    position = tl.load(positions_ptr + tl.load(row_ptr + query // frames)) + query % frames
+    angles = position.to(tl.float32) * tl.load(frequencies_ptr + half)
+    tl.store(out_ptr + query * (2 * HALF) + half, tl.cos(angles))
+    tl.store(out_ptr + query * (2 * HALF) + HALF + half, tl.sin(angles))
+
+
 @triton.jit
-def _rotated(low, high, positions, frequencies):
-    """Rotate both halves of rows [n, HALF] to their positions."""
-    angles = positions[:, None].to(tl.float32) * frequencies[None, :]
-    cosine, sine = tl.cos(angles), tl.sin(angles)
-    return low * cosine - high * sine, high * cosine + low * sine
+def _rotated(x_ptr, rotation_ptr, mask, HALF: tl.constexpr):
+    """Load rows of 2 HALF channels, and rotate them."""
+    channel = tl.arange(0, 2 * HALF)
+    x = tl.load(x_ptr + channel, mask=mask, other=0.0).to(tl.float32)
+    partner = tl.load(x_ptr + (channel + HALF) % (2 * HALF), mask=mask, other=0.0).to(tl.float32)
+    cosine = tl.load(rotation_ptr + channel % HALF, mask=mask, other=0.0)
+    sine = tl.load(rotation_ptr + HALF + channel % HALF, mask=mask, other=0.0)
+    return x * cosine + tl.where(channel < HALF, -partner, partner) * sine
 
 
-@triton.jit(do_not_specialize=["frames", "window", "cache_stream"])
+@triton.jit
+def _attend(query, keys, values, mask, max_score, weight_sum, mixed):
+    """Add keys and values to a softmax per row: each row has its own maximum, sum of weights and sum of values."""
+    scores = tl.where(mask, tl.sum(keys.to(tl.float32) * query[None, :], 1), float("-inf"))
+    new_max = tl.maximum(max_score, scores)
+    weights, decay = tl.exp(scores - new_max), tl.exp(max_score - new_max)
+    mixed = mixed * decay[:, None] + values.to(tl.float32) * weights[:, None]
+    return new_max, weight_sum * decay + weights, mixed
+
+
+_LOWEST: tl.constexpr = tl.constexpr(-3e38)
+"""Initial maximum: finite, because the difference of two infinities is NaN."""
+
+
+@triton.jit(do_not_specialize=["frames"])
 def window_attention(
-    qkv_ptr, out_ptr, keys_ptr, values_ptr, row_ptr, positions_ptr, frequencies_ptr,
-    frames, window, cache_stream, softmax_scale,
-    HEADS: tl.constexpr, HALF: tl.constexpr, RING: tl.constexpr, FRAMES: tl.constexpr, PRECISION: tl.constexpr,
+    qkv_ptr, out_ptr, keys_ptr, values_ptr, row_ptr, positions_ptr, rotations_ptr, frames, cache_stream, softmax_scale,
+    HEADS: tl.constexpr, HALF: tl.constexpr, RING: tl.constexpr, WINDOW: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Sliding-window attention of the new frames of one stream and head, over the ring buffer and each other.
+    """Sliding-window attention of one new frame and head, over the ring buffer and the new frames up to its own.
 
-    Then store the new keys and values in the ring buffer.
+    Then store its key and value in the ring buffer. Grid: (streams * frames, heads).
 
     qkv: [streams, frames, 3, HEADS, 2 HALF]. out: [streams, frames, HEADS, 2 HALF]. keys, values: one layer's
     [HEADS, RING, 2 HALF] of row 0; the stride between rows is ``cache_stream`` elements. Position p is in slot
-    p % RING. RING >= window - 1 + frames, so that no slot is overwritten that a query still needs.
+    p % RING. RING is a power of two, and >= WINDOW - 1 + frames, so that no slot is overwritten that another program
+    still needs. ROWS: keys at a time, 4 a warp. No data passes between warps until the end.
     """
-    stream, head = tl.program_id(0), tl.program_id(1)
+    program, head = tl.program_id(0), tl.program_id(1)
+    stream, frame = program // frames, program % frames
     row = tl.load(row_ptr + stream)
     position = tl.load(positions_ptr + row)
-    frame, half, slot = tl.arange(0, FRAMES), tl.arange(0, HALF), tl.arange(0, RING)
-    is_frame = frame < frames
-    frequencies = tl.load(frequencies_ptr + half)
-    width = 2 * HALF
-    offset = ((stream * frames + frame) * (3 * HEADS) + head) * width
-    low_offset, mask = offset[:, None] + half[None, :], is_frame[:, None]
-    part_stride = HEADS * width
-    query_low = tl.load(qkv_ptr + low_offset, mask=mask, other=0.0).to(tl.float32) * softmax_scale
-    query_high = tl.load(qkv_ptr + low_offset + HALF, mask=mask, other=0.0).to(tl.float32) * softmax_scale
-    key_low = tl.load(qkv_ptr + low_offset + part_stride, mask=mask, other=0.0).to(tl.float32)
-    key_high = tl.load(qkv_ptr + low_offset + part_stride + HALF, mask=mask, other=0.0).to(tl.float32)
-    value_low = tl.load(qkv_ptr + low_offset + 2 * part_stride, mask=mask, other=0.0)
-    value_high = tl.load(qkv_ptr + low_offset + 2 * part_stride + HALF, mask=mask, other=0.0)
-    query_low, query_high = _rotated(query_low, query_high, position + frame, frequencies)
-    key_low, key_high = _rotated(key_low, key_high, position + frame, frequencies)
-    query_low, query_high = rounded(query_low, keys_ptr), rounded(query_high, keys_ptr)
-    key_low, key_high = rounded(key_low, keys_ptr), rounded(key_high, keys_ptr)
+    WIDTH: tl.constexpr = 2 * HALF
+    channel, index = tl.arange(0, WIDTH), tl.arange(0, ROWS)
+    qkv_row: tl.constexpr = 3 * HEADS * WIDTH
+    first = qkv_ptr + stream * frames * qkv_row + head * WIDTH
+    first_rotation = rotations_ptr + stream * frames * WIDTH
+    own, own_rotation = first + frame * qkv_row, first_rotation + frame * WIDTH
+    always = channel >= 0
+    query = rounded(_rotated(own, own_rotation, always, HALF) * softmax_scale, keys_ptr).to(tl.float32)
+    cache = row * cache_stream + head * (RING * WIDTH)
 
-    cache = row * cache_stream + head * (RING * width)
-    last_position = position - 1
-    cached_position = last_position - (last_position - slot + RING) % RING
-    is_cached = (cached_position >= 0) & (cached_position > position - window)
-    cache_offset = cache + slot[:, None] * width + half[None, :]
-    past_low = tl.load(keys_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
-    past_high = tl.load(keys_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
-    # loaded here and not after the softmax, to hide their latency
-    past_value_low = tl.load(values_ptr + cache_offset, mask=is_cached[:, None], other=0.0)
-    past_value_high = tl.load(values_ptr + cache_offset + HALF, mask=is_cached[:, None], other=0.0)
-    past = tl.dot(query_low, tl.trans(past_low), input_precision=PRECISION)
-    past = tl.dot(query_high, tl.trans(past_high), past, input_precision=PRECISION)
-    visible = is_cached[None, :] & (cached_position[None, :] > (position + frame)[:, None] - window)
-    past = tl.where(visible, past, float("-inf"))
-    recent = tl.dot(query_low, tl.trans(key_low), input_precision=PRECISION)
-    recent = tl.dot(query_high, tl.trans(key_high), recent, input_precision=PRECISION)
-    visible = (frame[None, :] <= frame[:, None]) & (frame[None, :] > frame[:, None] - window)
-    recent = tl.where(visible, recent, float("-inf"))
-    max_score = tl.maximum(tl.max(past, 1), tl.max(recent, 1))
-    past, recent = tl.exp(past - max_score[:, None]), tl.exp(recent - max_score[:, None])
-    weight_sum = tl.sum(past, 1) + tl.sum(recent, 1)
-    past, recent = past.to(keys_ptr.dtype.element_ty), recent.to(keys_ptr.dtype.element_ty)
-    mixed_low = tl.dot(past, past_value_low, input_precision=PRECISION)
-    mixed_high = tl.dot(past, past_value_high, input_precision=PRECISION)
-    mixed_low = tl.dot(recent, value_low, mixed_low, input_precision=PRECISION) / weight_sum[:, None]
-    mixed_high = tl.dot(recent, value_high, mixed_high, input_precision=PRECISION) / weight_sum[:, None]
-    out = ((stream * frames + frame) * HEADS + head)[:, None] * width + half[None, :]
-    tl.store(out_ptr + out, rounded(mixed_low, out_ptr), mask=mask)
-    tl.store(out_ptr + out + HALF, rounded(mixed_high, out_ptr), mask=mask)
-    cache_offset = cache + ((position + frame) % RING)[:, None] * width + half[None, :]
-    tl.store(keys_ptr + cache_offset, key_low, mask=mask)
-    tl.store(keys_ptr + cache_offset + HALF, key_high, mask=mask)
-    tl.store(values_ptr + cache_offset, value_low, mask=mask)
-    tl.store(values_ptr + cache_offset + HALF, value_high, mask=mask)
+    max_score, weight_sum = tl.full((ROWS,), _LOWEST, tl.float32), tl.zeros((ROWS,), tl.float32)
+    mixed = tl.zeros((ROWS, WIDTH), tl.float32)
+    for start in tl.static_range(0, WINDOW - 1, ROWS):
+        past = position + frame - (WINDOW - 1) + start + index
+        mask = (past >= 0) & (past < position)
+        at = (cache + (past & (RING - 1)) * WIDTH)[:, None] + channel[None, :]
+        keys = tl.load(keys_ptr + at, mask=mask[:, None], other=0.0)
+        values = tl.load(values_ptr + at, mask=mask[:, None], other=0.0)
+        max_score, weight_sum, mixed = _attend(query, keys, values, mask, max_score, weight_sum, mixed)
+    for start in range(0, frame + 1, ROWS):
+        recent = start + index
+        mask = (recent <= frame) & (recent > frame - WINDOW)
+        key = first + (recent * qkv_row + HEADS * WIDTH)[:, None]
+        keys = rounded(_rotated(key, first_rotation + (recent * WIDTH)[:, None], mask[:, None], HALF), keys_ptr)
+        values = tl.load(key + HEADS * WIDTH + channel[None, :], mask=mask[:, None], other=0.0)
+        max_score, weight_sum, mixed = _attend(query, keys, values, mask, max_score, weight_sum, mixed)
+    scale = tl.exp(max_score - tl.max(max_score, 0))
+    y = tl.sum(mixed * scale[:, None], 0) / tl.sum(weight_sum * scale, 0)
+    tl.store(out_ptr + (program * HEADS + head) * WIDTH + channel, rounded(y, out_ptr))
+    slot = cache + ((position + frame) & (RING - 1)) * WIDTH + channel
+    key = _rotated(own + HEADS * WIDTH, own_rotation, always, HALF)
+    tl.store(keys_ptr + slot, rounded(key, keys_ptr))
+    tl.store(values_ptr + slot, tl.load(own + 2 * HEADS * WIDTH + channel))
+
+
+@triton.jit(do_not_specialize=["streams", "frames"])
+def advance(positions_ptr, row_ptr, streams, frames, BLOCK: tl.constexpr):
+    """Add ``frames`` to the positions of the streams' rows. A padding row occurs several times, and gets any value."""
+    stream = tl.arange(0, BLOCK)
+    mask = stream < streams
+    position = positions_ptr + tl.load(row_ptr + stream, mask=mask, other=0)
+    tl.store(position, tl.load(position, mask=mask, other=0) + frames, mask=mask)
 
 
 NO_ACTIVATION: tl.constexpr = tl.constexpr(0)
@@ -151,9 +170,9 @@ def activated(y, column, mask, frequency_ptr, gain_ptr, ACTIVATION: tl.constexpr
 
 @triton.jit(do_not_specialize=["dilation", "length", "rows"])
 def causal_product(
-    x_ptr, w_ptr, bias_ptr, scale_ptr, residual_ptr, raw_ptr, act_ptr, frequency_ptr, gain_ptr,
+    x_ptr, w_ptr, bias_ptr, scale_ptr, residual_ptr, raw_ptr, act_ptr, frequency_ptr, gain_ptr, sums_ptr, counts_ptr,
     rows, length, N, K, inputs, dilation, x_stream, residual_stream, raw_stream, act_stream,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EVEN: tl.constexpr, SCALE: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr, EVEN: tl.constexpr, SCALE: tl.constexpr,
     RESIDUAL: tl.constexpr, RAW: tl.constexpr, ACT: tl.constexpr, ACTIVATION: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Causal convolution as a matrix product: y = x W + bias, optionally scaled and added to a residual.
@@ -161,7 +180,10 @@ def causal_product(
     Store y unchanged (RAW), activated (ACT), or both.
 
     x: [streams, length + history, inputs]. w: [K = taps * inputs, N]. y: [streams, length, N], rows of N elements.
-    *_stream: stride between streams, in elements. rows: streams * length.
+    *_stream: stride between streams, in elements. rows: streams * length. Grid: (blocks of y, SPLITS).
+
+    With SPLITS > 1 each program sums a part of K. It stores its sums, float32 [blocks, SPLITS, BM, BN]. The last
+    program of a block adds them, in a fixed order. counts: int32, zero for each block before and after the launch.
     """
     blocks = tl.cdiv(N, BN)
     program = tl.program_id(0)
@@ -174,7 +196,12 @@ def causal_product(
     x_rows = x_ptr + (stream * x_stream + time * inputs)[:, None]
     w_columns = w_ptr + (out_column % N)[None, :]
     accumulator = tl.zeros((BM, BN), tl.float32)
-    for start in range(0, K, BK):
+    begin, end = 0, K
+    if SPLITS > 1:
+        span = tl.cdiv(K, BK * SPLITS) * BK
+        begin = tl.program_id(1) * span
+        end = tl.minimum(begin + span, K)
+    for start in range(begin, end, BK):
         k = start + tl.arange(0, BK)
         offsets = (k // inputs) * (dilation * inputs) + k % inputs
         if EVEN:
@@ -184,8 +211,18 @@ def causal_product(
             a = tl.load(x_rows + offsets[None, :], mask=k[None, :] < K, other=0.0)
             b = tl.load(w_columns + k[:, None] * N, mask=k[:, None] < K, other=0.0)
         accumulator = tl.dot(a, b, accumulator, input_precision=PRECISION)
-    y = accumulator + tl.load(bias_ptr + out_column, mask=in_columns, other=0.0)[None, :]
     mask = in_rows[:, None] & in_columns[None, :]
+    if SPLITS > 1:
+        block = sums_ptr + program * (SPLITS * BM * BN) + tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
+        tl.store(block + tl.program_id(1) * (BM * BN), accumulator, mask=mask)
+        tl.debug_barrier()  # the count is released by one thread, after the stores of all
+        is_last = tl.atomic_add(counts_ptr + program, 1, sem="acq_rel") == SPLITS - 1
+        mask = mask & is_last
+        accumulator = tl.zeros((BM, BN), tl.float32)
+        for split in tl.static_range(SPLITS):
+            accumulator += tl.load(block + split * (BM * BN), mask=mask, other=0.0, cache_modifier=".cg")
+        tl.store(counts_ptr + program, 0, mask=is_last)
+    y = accumulator + tl.load(bias_ptr + out_column, mask=in_columns, other=0.0)[None, :]
     if SCALE:
         y *= tl.load(scale_ptr + out_column, mask=in_columns, other=0.0)[None, :]
     if RESIDUAL:
@@ -200,7 +237,7 @@ def causal_product(
         tl.store(act_ptr + offset, rounded(y, act_ptr), mask=mask)
 
 
-@triton.jit(do_not_specialize=["frames", "out_stream"])
+@triton.jit(do_not_specialize=["frames"])
 def sum_codebooks(
     codes_ptr, table_ptr, out_ptr, frames, out_stream, entries,
     BOOKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -229,7 +266,7 @@ def rms_norm(x_ptr, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.const
     tl.store(out_ptr + offset, rounded(y, out_ptr), mask=mask)
 
 
-@triton.jit(do_not_specialize=["length", "x_stream"])
+@triton.jit(do_not_specialize=["length"])
 def depthwise_norm(
     x_ptr, w_ptr, bias_ptr, gain_ptr, shift_ptr, out_ptr, length, x_stream, eps,
     TAPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -250,32 +287,43 @@ def depthwise_norm(
     tl.store(out_ptr + program * WIDTH + channel, rounded(y, out_ptr), mask=mask)
 
 
-@triton.jit(do_not_specialize=["rows", "length", "x_stream"])
+@triton.jit(do_not_specialize=["length"])
 def last_convolution(
-    x_ptr, w_ptr, bias_ptr, out_ptr, rows, length, x_stream,
-    TAPS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, BM: tl.constexpr,
+    x_ptr, w_ptr, bias_ptr, out_ptr, length, x_stream,
+    TAPS: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One-channel convolution of x [streams, TAPS - 1 + length, WIDTH] -> samples [streams, length] in [-1, 1].
+
+    A program multiplies BM rows of x with all taps, and sums along diagonals: BM - TAPS + 1 samples. Column t of the
+    product is tap t, column TAPS + t what rounding its weights to the type of x leaves of them. COLUMNS >= 2 TAPS.
 
     int16 samples are scaled by 32767 and rounded half to even: adding 1.5 * 2^23 removes the fraction of a float32. NaN
     becomes -32768.
     """
-    out_row = tl.program_id(0) * BM + tl.arange(0, BM)
-    in_rows = out_row < rows
-    row = tl.minimum(out_row, rows - 1)
-    channel = tl.arange(0, BLOCK)
-    mask = channel < WIDTH
-    x_start = x_ptr + ((row // length) * x_stream + (row % length) * WIDTH)[:, None] + channel[None, :]
-    total = tl.zeros((BM, BLOCK), tl.float32)
-    for tap in tl.static_range(TAPS):
-        x = tl.load(x_start + tap * WIDTH, mask=mask[None, :], other=0.0).to(tl.float32)
-        total += x * tl.load(w_ptr + tap * WIDTH + channel, mask=mask, other=0.0)[None, :]
-    y = tl.sum(total, 1) + tl.load(bias_ptr)
+    SAMPLES: tl.constexpr = BM - TAPS + 1
+    blocks = tl.cdiv(length, SAMPLES)
+    stream, first = tl.program_id(0) // blocks, (tl.program_id(0) % blocks) * SAMPLES
+    row, column = tl.arange(0, BM), tl.arange(0, COLUMNS)
+    x_rows = x_ptr + stream * x_stream + (first + row)[:, None] * WIDTH
+    in_x = (first + row < TAPS - 1 + length)[:, None]
+    products = tl.zeros((BM, COLUMNS), tl.float32)
+    for start in tl.static_range(0, WIDTH, BK):
+        channel = start + tl.arange(0, BK)
+        in_width = channel < WIDTH
+        x = tl.load(x_rows + channel[None, :], mask=in_x & in_width[None, :], other=0.0)
+        w = tl.load(w_ptr + (column % TAPS)[None, :] * WIDTH + channel[:, None], mask=in_width[:, None], other=0.0)
+        w_rounded = w.to(x.dtype)
+        w = tl.where((column < TAPS)[None, :], w_rounded, (w - w_rounded.to(tl.float32)).to(x.dtype))
+        products = tl.dot(x, w, products, input_precision=PRECISION)
+    diagonals = tl.gather(products, tl.minimum(row[:, None] + (column % TAPS)[None, :], BM - 1), 0)
+    y = tl.sum(tl.where((column < 2 * TAPS)[None, :], diagonals, 0.0), 1) + tl.load(bias_ptr)
     is_number = y == y
     y = tl.where(is_number, tl.minimum(tl.maximum(y, -1.0), 1.0), y)
     if out_ptr.dtype.element_ty == tl.int16:
         y = tl.where(is_number, (y * 32767.0 + 12582912.0) - 12582912.0, -32768.0)
-    tl.store(out_ptr + out_row, y.to(out_ptr.dtype.element_ty), mask=in_rows)
+    mask = (row < SAMPLES) & (first + row < length)
+    tl.store(out_ptr + stream * length + first + row, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=["columns_stream"])

@@ -106,13 +106,22 @@ class Ops(Protocol):
     def swiglu(self, x: Tensor) -> Tensor:
         """Map x [streams, n, 2 width], gate then up, to silu(gate) * up, [streams, n, width]."""
 
+    def rotations(self, positions: Tensor, rows: Tensor, frames: int, frequencies: Tensor) -> Tensor:
+        """Return the rotary embedding of the next ``frames`` of the streams in ``rows``, for ``attention``.
+
+        Cosines, then sines: float32 [streams, frames, 2, head_dim / 2].
+        """
+
     def attention(
-        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
+        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, rotations: Tensor, window: int
     ) -> Tensor:
         """Map qkv [streams, n, 3, heads, head_dim] of the streams in ``rows`` to [streams, n, heads * head_dim].
 
         Also stores the new keys and values in the ring buffer.
         """
+
+    def advance(self, positions: Tensor, rows: Tensor, frames: int) -> None:
+        """Add ``frames`` to the positions of the streams in ``rows``. A row that occurs twice gets any value."""
 
     def depthwise_norm(
         self, x: Tensor, weight: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor], eps: float

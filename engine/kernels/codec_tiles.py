@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows, columns and depth of the block that one Triton program computes, and its warps and pipeline stages."""
+    """Rows, columns and depth of the block that one Triton program computes, and its warps and pipeline stages.
+
+    splits: programs that share the depth of a block.
+    """
 
     rows: int
     columns: int
     depth: int
     warps: int
     stages: int
+    splits: int = 1
 
     def programs(self, rows: int, columns: int) -> int:
-        """Return the number of programs for a product of this size."""
+        """Return the number of blocks of a product of this size."""
         return -(-rows // self.rows) * -(-columns // self.columns)
 
     def shared(self, itemsize: int) -> int:
@@ -43,6 +47,10 @@ _SHALLOW = Tile(64, 64, 32, 4, 5)
 """For products with many rows and little depth, which are bound by memory."""
 _DEEP = Tile(128, 128, 64, 4, 3)
 """For products with many rows and medium depth."""
+_SPLIT = Tile(64, 64, 64, 4, 4)
+"""For deep products with few rows. Rows that do not fill it take a tile with fewer."""
+_MAX_SPLITS, _MAX_SPLIT_PROGRAMS = 8, 192
+_MIN_SPLIT_DEPTH, _MIN_SPLIT_DEPTH_FEW_ROWS = 2048, 1024
 _FLOAT32 = (Tile(64, 32, 32, 4, 3), Tile(16, 32, 32, 4, 3))
 _MANY_ROWS = 8192
 
@@ -54,6 +62,9 @@ def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int 
     """
     if itemsize == 4:
         return _FLOAT32[0] if rows > 256 else _FLOAT32[1]
+    split = _split(rows, columns, depth)
+    if split is not None and split.shared(itemsize) <= shared:
+        return split
     if rows >= _MANY_ROWS and 128 < depth <= columns <= 384 and _SHALLOW.shared(itemsize) <= shared:
         return _SHALLOW
     if (
@@ -72,6 +83,15 @@ def choose_tile(rows: int, columns: int, depth: int, itemsize: int, shared: int 
         if rows >= tile.rows and tile.programs(rows, columns) >= min_programs and not _wastes(tile, columns, depth):
             return tile
     return _SMALLEST
+
+
+def _split(rows: int, columns: int, depth: int) -> Tile | None:
+    """Return the tile of a product whose depth several programs share, or None if the product gains nothing from it."""
+    if depth < (_MIN_SPLIT_DEPTH_FEW_ROWS if rows <= 16 else _MIN_SPLIT_DEPTH):
+        return None
+    tile = replace(_SPLIT, rows=16 if rows <= 16 else 32 if rows <= 32 or rows % 64 else 64)
+    splits = min(_MAX_SPLITS, _MAX_SPLIT_PROGRAMS // tile.programs(rows, columns))
+    return replace(tile, splits=1 << splits.bit_length() - 1) if splits > 1 else None
 
 
 def _wastes(tile: Tile, columns: int, depth: int) -> bool:

@@ -19,7 +19,13 @@ _ACTIVATIONS = {"none": 0, "snake": 1, "gelu": 2}
 _COPY_PARTS = 8
 _COPY_BLOCK = 1024
 _PRECISION = "ieee"
-_ATTENTION_WARPS = 8
+_ATTENTION_WARPS = 4
+_MANY_ATTENTION_PROGRAMS = 1024
+"""From this number of programs on, each is one warp."""
+_LAST_ROWS = 64
+"""Rows of the last convolution's input that a program reads."""
+_COUNTS = 1024
+"""Maximum blocks of a product that is split."""
 
 
 class Launch(Protocol):
@@ -46,6 +52,7 @@ class TritonOps(Ops):
 
     def __init__(self, launch: Launch = run, shared: int = H200_SHARED_BYTES, units: UnitKernels | None = None) -> None:
         self._launch, self._shared, self._units = launch, shared, units
+        self._counts: Tensor | None = None
 
     @override
     def sum_codebooks(self, codes: Tensor, table: Tensor, out: Tensor) -> None:
@@ -71,17 +78,20 @@ class TritonOps(Ops):
         length = x.shape[1] - product.history
         rows = x.shape[0] * length
         tile = choose_tile(rows, columns, depth, x.element_size(), self._shared)
-        unused = product.bias
-        grid = (triton.cdiv(rows, tile.rows) * triton.cdiv(columns, tile.columns),)
+        unused = sums = counts = product.bias
+        programs = tile.programs(rows, columns)
+        if tile.splits > 1:
+            sums = x.new_empty(programs * tile.splits * tile.rows * tile.columns, dtype=torch.float32)
+            counts = self._zero_counts(x.device)
         self._launch(
-            codec_kernels.causal_product, grid,
+            codec_kernels.causal_product, (programs, tile.splits),
             x, product.matrix, product.bias, unused if product.scale is None else product.scale,
             unused if residual is None else residual, unused if raw is None else raw, unused if act is None else act,
             unused if product.frequency is None else product.frequency,
-            unused if product.gain is None else product.gain,
+            unused if product.gain is None else product.gain, sums, counts,
             rows, length, columns, depth, product.inputs, product.dilation,
             x.stride(0), _stride(residual), _stride(raw), _stride(act),
-            BM=tile.rows, BN=tile.columns, BK=tile.depth, EVEN=depth % tile.depth == 0,
+            BM=tile.rows, BN=tile.columns, BK=tile.depth, SPLITS=tile.splits, EVEN=depth % tile.depth == 0,
             SCALE=product.scale is not None, RESIDUAL=residual is not None, RAW=raw is not None, ACT=act is not None,
             ACTIVATION=_ACTIVATIONS[product.activation], PRECISION=_PRECISION,
             num_warps=tile.warps, num_stages=tile.stages,
@@ -114,19 +124,32 @@ class TritonOps(Ops):
         return out
 
     @override
+    def rotations(self, positions: Tensor, rows: Tensor, frames: int, frequencies: Tensor) -> Tensor:
+        out = frequencies.new_empty((len(rows), frames, 2, len(frequencies)))
+        grid = (len(rows) * frames,)
+        arguments = rows, positions, frequencies, out, frames
+        self._launch(codec_kernels.rotations, grid, *arguments, HALF=len(frequencies), num_warps=1)
+        return out
+
+    @override
     def attention(
-        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
+        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, rotations: Tensor, window: int
     ) -> Tensor:
         streams, frames, _, heads, width = qkv.shape
         out = qkv.new_empty((streams, frames, heads * width))
         keys, values = caches.keys[:, layer], caches.values[:, layer]
+        warps = 1 if streams * frames * heads >= _MANY_ATTENTION_PROGRAMS else _ATTENTION_WARPS
         self._launch(
-            codec_kernels.window_attention, (streams, heads),
-            qkv, out, keys, values, rows, caches.positions, frequencies, frames, window, keys.stride(0), width**-0.5,
-            HEADS=heads, HALF=width // 2, RING=keys.shape[2], FRAMES=max(16, next_power_of_2(frames)),
-            PRECISION=_PRECISION, num_warps=_ATTENTION_WARPS,
+            codec_kernels.window_attention, (streams * frames, heads),
+            qkv, out, keys, values, rows, caches.positions, rotations, frames, keys.stride(0), width**-0.5,
+            HEADS=heads, HALF=width // 2, RING=keys.shape[2], WINDOW=window, ROWS=4 * warps, num_warps=warps,
         )  # fmt: skip
         return out
+
+    @override
+    def advance(self, positions: Tensor, rows: Tensor, frames: int) -> None:
+        block = next_power_of_2(len(rows))
+        self._launch(codec_kernels.advance, (1,), positions, rows, len(rows), frames, BLOCK=block, num_warps=1)
 
     @override
     def depthwise_norm(
@@ -145,11 +168,12 @@ class TritonOps(Ops):
     @override
     def last_convolution(self, x: Tensor, weight: Tensor, bias: Tensor, samples: Tensor) -> None:
         taps, width = weight.shape
-        block = 32
+        streams, length = samples.shape
         self._launch(
-            codec_kernels.last_convolution, (triton.cdiv(samples.numel(), block),),
-            x, weight, bias, samples, samples.numel(), samples.shape[1], x.stride(0),
-            TAPS=taps, WIDTH=width, BLOCK=next_power_of_2(width), BM=block, num_warps=4,
+            codec_kernels.last_convolution, (streams * triton.cdiv(length, _LAST_ROWS - taps + 1),),
+            x, weight, bias, samples, length, x.stride(0),
+            TAPS=taps, WIDTH=width, COLUMNS=next_power_of_2(2 * taps), BM=_LAST_ROWS, BK=32, PRECISION=_PRECISION,
+            num_warps=4,
         )  # fmt: skip
 
     @override
@@ -167,6 +191,11 @@ class TritonOps(Ops):
             BLOCK=_COPY_BLOCK,
             num_warps=4,
         )
+
+    def _zero_counts(self, device: torch.device) -> Tensor:
+        if self._counts is None:
+            self._counts = torch.zeros(_COUNTS, dtype=torch.int32, device=device)
+        return self._counts
 
 
 def _stride(x: Tensor | None) -> int:

@@ -255,8 +255,7 @@ class RowDecoder:
         self._ops.move_columns(memory.columns, workspace.work, rows, workspace.plan, save=False)
         self._upsample(self._latents(codes, rows, memory, workspace), workspace, samples)
         self._ops.move_columns(memory.columns, workspace.work, rows, workspace.plan, save=True)
-        frames = torch.full_like(rows, codes.shape[1])
-        memory.caches.positions.index_put_((rows,), memory.caches.positions[rows] + frames)
+        self._ops.advance(memory.caches.positions, rows, codes.shape[1])
 
     def _latents(self, codes: Tensor, rows: Tensor, memory: StreamMemory, workspace: Workspace) -> Tensor:
         ops, weights = self._ops, self._weights
@@ -264,9 +263,10 @@ class RowDecoder:
         ops.sum_codebooks(codes, weights.table, workspace.new_columns(0))
         x = self._product(workspace.buffers[0], weights.pre_conv)
         x = self._product(x, weights.input_proj)
+        rotations = ops.rotations(memory.caches.positions, rows, codes.shape[1], weights.frequencies)
         for index, layer in enumerate(weights.layers):
             qkv = self._product(ops.rms_norm(x, layer.norm, shape.eps), layer.qkv).unflatten(2, (3, shape.heads, -1))
-            mixed = ops.attention(qkv, memory.caches, index, rows, weights.frequencies, window)
+            mixed = ops.attention(qkv, memory.caches, index, rows, rotations, window)
             x = self._product(mixed, layer.out, residual=x)
             gated = ops.swiglu(self._product(ops.rms_norm(x, layer.post_norm, shape.eps), layer.gate_up))
             x = self._product(gated, layer.down, residual=x)

@@ -11,6 +11,7 @@ from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import choose_backend, graphed_decoder
 from engine.config import Code2WavConfig
 from engine.kernels.codec_ops import Product, ResidualUnit
+from engine.kernels.codec_tiles import Tile
 from engine.kernels.codec_triton import TritonOps
 from engine.kernels.codec_units import UnitKernels
 from engine.models.code2wav_gpu import RowDecoder, RowWeights, StreamMemory, Workspace
@@ -104,13 +105,14 @@ def test_float32_matches_the_reference_before_rounding_to_16_bits():
     assert decibels(np.concatenate(pieces, axis=1), samples[:, : 7 * 1920]) > FLOAT32_DB
 
 
-def random_unit(channels: int, dilation: int) -> ResidualUnit:
-    def product(taps: int, dilation: int) -> Product:
-        matrix = torch.randn(taps * channels, channels, device=DEVICE) / (taps * channels) ** 0.5
-        bias, frequency, gain = torch.rand(3, channels, device=DEVICE)
-        return Product(matrix.half(), bias, taps, dilation, activation="snake", frequency=frequency * 3, gain=gain)
+def random_product(taps: int, inputs: int, columns: int, dilation: int = 1) -> Product:
+    matrix = torch.randn(taps * inputs, columns, device=DEVICE) / (taps * inputs) ** 0.5
+    bias, frequency, gain = torch.rand(3, columns, device=DEVICE)
+    return Product(matrix.half(), bias, taps, dilation, activation="snake", frequency=frequency * 3, gain=gain)
 
-    return ResidualUnit(product(7, dilation), product(1, 1))
+
+def random_unit(channels: int, dilation: int) -> ResidualUnit:
+    return ResidualUnit(random_product(7, channels, channels, dilation), random_product(1, channels, channels))
 
 
 @pytest.mark.skipif(not UnitKernels.supported(DEVICE), reason="needs a GPU with compute capability 9.0")
@@ -135,3 +137,20 @@ def test_a_residual_unit_in_one_launch_equals_two(channels, dilation, streams, l
     assert torch.equal(last[1].nan_to_num(), one[1].nan_to_num())
     assert one[0][:-1].isfinite().all()
     assert one[0][-1, -1].isnan().any() == (streams > 1)
+
+
+@pytest.mark.parametrize(("rows", "splits"), [(1, 8), (5, 4), (100, 8)])
+@torch.inference_mode()
+def test_a_split_product_equals_an_unsplit_one(rows, splits, monkeypatch):
+    """In every launch: the counters return to zero."""
+    torch.manual_seed(0)
+    product, ops = random_product(7, 256, 192), TritonOps()
+    x = torch.randn(1, rows + 6, 256, device=DEVICE).half()
+    outputs = []
+    for each in (1, splits, splits):
+        tile = Tile(16, 64, 64, 4, 4, each)
+        monkeypatch.setattr("engine.kernels.codec_triton.choose_tile", lambda *_, tile=tile: tile)
+        outputs.append(torch.empty(1, rows, 192, device=DEVICE).half())
+        ops.product(x, product, act=outputs[-1])
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
+    assert torch.equal(outputs[1], outputs[2])

@@ -50,18 +50,23 @@ class TorchOps(Ops):
         return rounded(F.silu(gate) * up, x.dtype)
 
     @override
+    def rotations(self, positions: Tensor, rows: Tensor, frames: int, frequencies: Tensor) -> Tensor:
+        new_positions = positions[rows][:, None] + torch.arange(frames, device=rows.device)
+        angles = new_positions[..., None].float() * frequencies
+        return torch.stack((angles.cos(), angles.sin()), 2)
+
+    @override
     def attention(
-        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, frequencies: Tensor, window: int
+        self, qkv: Tensor, caches: Caches, layer: int, rows: Tensor, rotations: Tensor, window: int
     ) -> Tensor:
         _, frames, _, _, width = qkv.shape
         keys, values = caches.keys[:, layer], caches.values[:, layer]
         ring = keys.shape[2]
         positions = caches.positions[rows][:, None] + torch.arange(frames, device=qkv.device)
-        angles = (positions[..., None].float() * frequencies)[:, :, None]
         query, key, value = qkv.unbind(2)
-        query = rounded(_rotated(query.float() * width**-0.5, angles), keys.dtype)
+        query = rounded(_rotated(query.float() * width**-0.5, rotations), keys.dtype)
         slots = positions % ring
-        keys[rows[:, None], :, slots] = rounded(_rotated(key.float(), angles), keys.dtype)
+        keys[rows[:, None], :, slots] = rounded(_rotated(key.float(), rotations), keys.dtype)
         values[rows[:, None], :, slots] = value
         last = positions[:, -1:]
         held = last - (last - torch.arange(ring, device=qkv.device)) % ring
@@ -71,6 +76,10 @@ class TorchOps(Ops):
         weights = torch.softmax(scores.masked_fill(~seen, float("-inf")), -1)
         past = torch.where(seen.any(2)[..., None], values[rows].float(), 0)
         return rounded((weights @ past).transpose(1, 2).flatten(2), qkv.dtype)
+
+    @override
+    def advance(self, positions: Tensor, rows: Tensor, frames: int) -> None:
+        positions[rows] += frames
 
     @override
     def depthwise_norm(
@@ -122,6 +131,7 @@ def _activated(y: Tensor, product: Product) -> Tensor:
     return F.gelu(y) if product.activation == "gelu" else y
 
 
-def _rotated(x: Tensor, angles: Tensor) -> Tensor:
+def _rotated(x: Tensor, rotations: Tensor) -> Tensor:
     low, high = x.chunk(2, -1)
-    return torch.cat((low * angles.cos() - high * angles.sin(), high * angles.cos() + low * angles.sin()), -1)
+    cosines, sines = rotations[:, :, None].unbind(3)
+    return torch.cat((low * cosines - high * sines, high * cosines + low * sines), -1)

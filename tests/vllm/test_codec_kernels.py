@@ -99,7 +99,7 @@ def test_values_beyond_float16_saturate():
         keys, values = torch.zeros(2, 1, 1, 1, 32, 32, dtype=half)
         caches = Caches(keys, values, torch.tensor([3]))
         qkv, row = huge.view(1, 4, 1, 1, 32).repeat(1, 1, 3, 1, 1), torch.tensor([0])
-        mixed = ops.attention(qkv, caches, 0, row, torch.rand(16), 12)
+        mixed = ops.attention(qkv, caches, 0, row, ops.rotations(caches.positions, row, 4, torch.rand(16)), 12)
         assert mixed.isfinite().all() and keys.abs().max() == largest
         nans = torch.full((1, 4, 32), torch.nan, dtype=half)
         ops.product(nans, product, raw=raw, act=act)
@@ -138,14 +138,21 @@ def test_last_convolution_to_float_and_16_bit_samples():
     assert samples[1].max() == 32767
 
 
-def test_attention_on_ring_buffers_at_any_position():
+@pytest.mark.parametrize("frames", [1, 5, 20])
+def test_attention_on_ring_buffers_at_any_position(frames):
     keys, values = torch.randn(5, 2, 4, 64, 32), torch.randn(5, 2, 4, 64, 32)
     positions, rows = torch.tensor([0, 5, 30, 100, 64]), torch.tensor([3, 0, 1, 2])
-    qkv, frequencies = torch.randn(4, 5, 3, 4, 32), torch.rand(16)
-    compare(
-        lambda ops, keys, values: ops.attention(qkv, Caches(keys, values, positions), 1, rows, frequencies, 12),
-        keys, values,
-    )  # fmt: skip
+    qkv, frequencies = torch.randn(4, frames, 3, 4, 32), torch.rand(16)
+
+    def attention(ops, keys, values):
+        rotations = ops.rotations(positions, rows, frames, frequencies)
+        return ops.attention(qkv, Caches(keys, values, positions), 1, rows, rotations, 12)
+
+    compare(attention, keys, values)
+
+
+def test_positions_advance():
+    compare(lambda ops, positions: ops.advance(positions, torch.tensor([3, 0, 1]), 4), torch.arange(5))
 
 
 @pytest.mark.parametrize("save", [False, True])
