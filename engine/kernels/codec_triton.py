@@ -47,7 +47,7 @@ class TritonOps(Ops):
     """``Ops`` as Triton kernels.
 
     launch: runs or compiles each kernel. shared: bytes of shared memory per block. units: runs the residual units that
-    fit it, as one launch each.
+    fit it, as one launch each, and the products that fit ``units.products``.
     """
 
     def __init__(self, launch: Launch = run, shared: int = H200_SHARED_BYTES, units: UnitKernels | None = None) -> None:
@@ -74,6 +74,9 @@ class TritonOps(Ops):
         raw: Tensor | None = None,
         act: Tensor | None = None,
     ) -> None:
+        if self._units is not None and self._units.products.fits(x, product):
+            self._units.products(x, product, residual, raw, act)
+            return
         depth, columns = product.matrix.shape
         length = x.shape[1] - product.history
         rows = x.shape[0] * length

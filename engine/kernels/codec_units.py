@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.codec_ops import ResidualUnit
+from engine.kernels.codec_products import ProductKernels, permutation
 from engine.kernels.nvrtc import CooperativeKernel, compile_cubin
 
 SOURCE = Path(__file__).parent / "cuda" / "residual_unit.cu"
@@ -16,7 +17,8 @@ _KERNEL = "residual_unit"
 _CAPABILITY = (9, 0)
 _TAPS, _MAX_DILATION, _ROWS = 7, 9, 64
 _WARPGROUPS = {96: 3, 192: 2}
-"""Channels of the units that the kernel supports -> warpgroups in a block."""
+"""Channels of the units that the kernel supports -> warpgroups of a block that make tiles."""
+_THREADS = 384
 _MIN_TILES_PER_WARPGROUP = 2
 """With fewer tiles the two Triton launches are faster."""
 
@@ -31,16 +33,6 @@ class _Params(ctypes.Structure):
     ]
 
 
-def permutation(channels: int) -> Tensor:
-    """Return the channel of each column of the kernel's products.
-
-    A thread holds columns 2 part and 2 part + 1 of every 8. It gets 8 consecutive channels of every 32.
-    """
-    column = torch.arange(channels)
-    group, tile, part, odd = column // 32, column % 32 // 8, column % 8 // 2, column % 2
-    return group * 32 + part * 8 + tile * 2 + odd
-
-
 def pack(unit: ResidualUnit) -> Tensor:
     """Return both matrices, [taps * channels + channels, channels], in the kernel's order.
 
@@ -52,17 +44,19 @@ def pack(unit: ResidualUnit) -> Tensor:
 
 
 class UnitKernels:
-    """Launches residual units. device: must be ``supported``. Raises KernelError."""
+    """Launches residual units. device: must be ``supported``. Raises KernelError.
+
+    products: launches the other products of large batches.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._blocks = torch.cuda.get_device_properties(device).multi_processor_count
         self._kernels = {
-            channels: CooperativeKernel(
-                _cubin(channels), _KERNEL, blocks=self._blocks, threads=groups * 128, device=device
-            )
-            for channels, groups in _WARPGROUPS.items()
+            channels: CooperativeKernel(_cubin(channels), _KERNEL, blocks=self._blocks, threads=_THREADS, device=device)
+            for channels in _WARPGROUPS
         }
         self._packed: dict[ResidualUnit, tuple[Tensor, Tensor]] = {}
+        self.products = ProductKernels(device)
 
     @staticmethod
     def supported(device: torch.device) -> bool:

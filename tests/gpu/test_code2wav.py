@@ -11,6 +11,7 @@ from engine.code2wav.gpu import GraphedDecoder
 from engine.code2wav.loading import choose_backend, graphed_decoder
 from engine.config import Code2WavConfig
 from engine.kernels.codec_ops import Product, ResidualUnit
+from engine.kernels.codec_products import ProductKernels
 from engine.kernels.codec_tiles import Tile
 from engine.kernels.codec_triton import TritonOps
 from engine.kernels.codec_units import UnitKernels
@@ -137,6 +138,30 @@ def test_a_residual_unit_in_one_launch_equals_two(channels, dilation, streams, l
     assert torch.equal(last[1].nan_to_num(), one[1].nan_to_num())
     assert one[0][:-1].isfinite().all()
     assert one[0][-1, -1].isnan().any() == (streams > 1)
+
+
+@pytest.mark.skipif(not UnitKernels.supported(DEVICE), reason="needs a GPU with compute capability 9.0")
+@pytest.mark.parametrize(
+    ("taps", "inputs", "columns", "dilation"), [(7, 384, 384, 9), (2, 192, 288, 1), (1, 64, 96, 1)]
+)
+@pytest.mark.parametrize(("streams", "length"), [(1, 640), (3, 136), (37, 4), (6, 5)])
+@torch.inference_mode()
+def test_a_product_in_cuda_equals_triton(taps, inputs, columns, dilation, streams, length):
+    """At any number of time steps, including values that saturate, and NaN, which stays in its stream."""
+    torch.manual_seed(0)
+    product, kernels = random_product(taps, inputs, columns, dilation), ProductKernels(DEVICE)
+    x = torch.randn(streams, length + product.history, inputs, device=DEVICE).half()
+    residual = torch.randn(streams, length, columns, device=DEVICE).half()
+    residual[0, 0], residual[-1, -1] = 65504, -65504
+    x[-1, -1, 0] = torch.nan
+    triton, cuda = ([torch.full_like(residual, 7.0) for _ in range(4)] for _ in range(2))
+    for launch, out in ((TritonOps().product, triton), (kernels, cuda)):
+        launch(x, product, residual=residual, raw=out[0], act=out[1])
+        launch(x, product, residual=None, raw=out[2], act=None)
+        launch(x, product, residual=None, raw=None, act=out[3])
+    torch.testing.assert_close(cuda, triton, rtol=2e-3, atol=8e-3, equal_nan=True)
+    assert not any(each[:-1].isnan().any() for each in cuda)
+    assert all(each[-1, -1].isnan().any() for each in cuda)
 
 
 @pytest.mark.parametrize(("rows", "splits"), [(1, 8), (5, 4), (100, 8)])

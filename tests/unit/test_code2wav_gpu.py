@@ -10,6 +10,7 @@ from engine.code2wav.gpu import GraphedDecoder, captured_sizes
 from engine.code2wav.stage import Code2WavStage
 from engine.config import Code2WavConfig
 from engine.device.streams import HostStream
+from engine.kernels import codec_products
 from engine.kernels.codec_ops import Product, ResidualUnit
 from engine.kernels.codec_tiles import choose_tile
 from engine.kernels.codec_units import pack
@@ -264,3 +265,14 @@ def test_packed_units_have_the_order_in_which_the_kernel_reads_them():
         for k in range(channels):  # the first product's columns are the second one's k
             inner = k // 32 * 32 + k % 8 // 2 * 8 + k % 32 // 8 * 2 + k % 2
             assert read[7 * channels + k] == unit.narrow.matrix[inner, channel]
+
+
+def test_packed_products_have_the_order_in_which_the_kernel_reads_them():
+    matrix, width = torch.randn(192, 192), 96
+    packed = codec_products.pack(matrix, width)
+    assert packed.shape == (2, 3, width, 8, 8)
+    order = codec_products.permutation(192)
+    for row, k in ((0, 0), (1, 9), (95, 130), (42, 191)):
+        for block in range(2):
+            chunk = k % 64 // 8 ^ row % 8
+            assert packed[block, k // 64, row, chunk, k % 8] == matrix[k, order[block * width + row]]

@@ -3,8 +3,9 @@
 //
 // A warpgroup makes 64 time steps of one stream. It copies the steps that they need, with the history, to shared memory
 // once: a tap is an offset into this window. The result of the first convolution stays in registers, where it is the
-// operand of the second one. The warpgroups of a block share the weights, which come from L2 in stages through a ring
-// buffer. With 96 channels all weights fit, and are copied once. Each block makes many tiles.
+// operand of the second one. The warpgroups of a block share the weights. With 192 channels a third warpgroup copies them
+// from L2 in stages, through a ring buffer. With 96 channels all weights fit, and are copied once. Each block makes many
+// tiles.
 //
 // Columns of the products are permuted (permutation in codec_units.py), so that a thread has 8 consecutive channels.
 #include "codec.h"
@@ -12,8 +13,8 @@
 
 constexpr int C = CHANNELS, TAPS = 7, WARPGROUPS = GROUPS, ROWS = 64, MAX_DILATION = 9;
 constexpr bool RESIDENT = C <= 96;
-constexpr int STAGE_K = RESIDENT ? C : 32, STAGES = (TAPS + 1) * C / STAGE_K, FIRST = TAPS * C / STAGE_K;
-constexpr int RING = RESIDENT ? STAGES : 10, STAGE_BYTES = STAGE_K * C * 2;
+constexpr int STAGE_K = RESIDENT ? C : 64, STAGES = (TAPS + 1) * C / STAGE_K, FIRST = TAPS * C / STAGE_K;
+constexpr int RING = RESIDENT ? STAGES : 5, STAGE_BYTES = STAGE_K * C * 2;
 constexpr int WINDOW_BYTES = ((ROWS + (TAPS - 1) * MAX_DILATION) | 1) * C * 2;
 constexpr int WINDOWS = RING * STAGE_BYTES, VECTORS = WINDOWS + WARPGROUPS * WINDOW_BYTES;
 constexpr int BARRIERS = VECTORS + 6 * C * 4, SHARED_BYTES = BARRIERS + 2 * RING * 8;
@@ -75,44 +76,28 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[C / 2], unsigned a,
     wait_products<1>();
 }
 
-extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1) residual_unit(const Params p) {
-    extern __shared__ __align__(128) char memory[];
-    const unsigned shared = (unsigned)__cvta_generic_to_shared(memory);
+// Copies the weights for all tiles of this block. Only one thread calls it.
+__device__ __forceinline__ void copy_weights(const Params &p, unsigned shared, int own) {
+    const unsigned full = shared + BARRIERS, empty = full + RING * 8;
+    for (int load = 0; load < (RESIDENT ? STAGES : own * STAGES); load++) {
+        const unsigned slot = load % RING;
+        if (load >= RING) wait(empty + slot * 8, load / RING + 1 & 1);
+        expect(full + slot * 8, STAGE_BYTES);
+        copy_bytes(shared + slot * STAGE_BYTES, p.weights + (long long)(load % STAGES) * (STAGE_BYTES / 2), STAGE_BYTES,
+                   full + slot * 8);
+    }
+}
+
+// Makes all tiles of this block. own: tiles of a warpgroup.
+__device__ __forceinline__ void make_tiles(const Params &p, char *memory, int own) {
+    const unsigned shared = (unsigned)__cvta_generic_to_shared(memory), full = shared + BARRIERS, empty = full + RING * 8;
     const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128, lane = threadIdx.x % 32;
     const int row = thread / 32 * 16 + lane / 4, part = lane % 4;
-    const unsigned window = shared + WINDOWS + warpgroup * WINDOW_BYTES, full = shared + BARRIERS, empty = full + RING * 8;
-    float *const vectors = (float *)(memory + VECTORS);
-    const int pitch = (ROWS + (TAPS - 1) * p.dilation) | 1, groups = (p.tiles + WARPGROUPS - 1) / WARPGROUPS;
-    const int own = (groups - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-    const int loads = RESIDENT ? STAGES : own * STAGES;
-
-    for (int i = threadIdx.x; i < 6 * C; i += WARPGROUPS * 128) vectors[i] = p.vectors[i];
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < RING; i++) {
-            begin_barrier(full + i * 8, 1);
-            begin_barrier(empty + i * 8, WARPGROUPS * 4);
-        }
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    }
-    __syncthreads();
-    // Copies stage number `load`, counted over all tiles of this block. Only the first thread calls it.
-    auto begin_stage = [&](int load) {
-        const unsigned slot = load % RING, barrier = full + slot * 8;
-        expect(barrier, STAGE_BYTES);
-        copy_bytes(shared + slot * STAGE_BYTES, p.weights + (long long)(load % STAGES) * (STAGE_BYTES / 2), STAGE_BYTES,
-                   barrier);
-    };
-    if (threadIdx.x == 0)
-        for (int i = 0; i < RING && i < loads; i++) begin_stage(i);
-    // Ends the use of stage `load`. The first thread refills its slot when every warp has ended it.
+    const unsigned window = shared + WINDOWS + warpgroup * WINDOW_BYTES;
+    const float *const vectors = (const float *)(memory + VECTORS);
+    const int pitch = (ROWS + (TAPS - 1) * p.dilation) | 1;
     auto end_stage = [&](int load) {
-        if (RESIDENT) return;
-        const unsigned slot = load % RING;
-        if (lane == 0) arrive(empty + slot * 8);
-        if (threadIdx.x == 0 && load + RING < loads) {
-            wait(empty + slot * 8, load / RING & 1);
-            begin_stage(load + RING);
-        }
+        if (!RESIDENT && lane == 0) arrive(empty + load % RING * 8);
     };
 
     int load = 0, tile = blockIdx.x * WARPGROUPS + warpgroup;
@@ -158,6 +143,15 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1) residual_unit(
                     inner[group * 2 + i / 2][i % 2 * 2 + lower] = rounded(even, odd);
                 }
         }
+        uint4 residuals[2][C / 32];  // loaded here, to hide their latency behind the second product
+        int at[2];  // of the rows in the stream
+#pragma unroll
+        for (int lower = 0; lower < 2; lower++) {
+            at[lower] = min(place.first + row + lower * 8, p.length - 1) * C + part * 8;
+            const half *const residual = p.residual + place.stream * p.residual_stream + at[lower];
+#pragma unroll
+            for (int group = 0; group < C / 32; group++) residuals[lower][group] = *(const uint4 *)(residual + group * 32);
+        }
         pin(sums);
 #pragma unroll
         for (int stage = 0; stage < STAGES - FIRST; stage++, load++) {
@@ -175,23 +169,17 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1) residual_unit(
         pin(sums);
         end_stage(load - 1);
 
+        half *const raw = p.raw ? p.raw + place.stream * p.raw_stream : nullptr;
+        half *const act = p.act + place.stream * p.act_stream;
 #pragma unroll
-        for (int lower = 0; lower < 2; lower++) {
-            const int time = place.first + row + lower * 8;
-            if (!valid || time >= p.length) continue;
-            const long long offset = (long long)time * C + part * 8;
-            const half *const residual = p.residual + place.stream * p.residual_stream + offset;
-            half *const raw = p.raw ? p.raw + place.stream * p.raw_stream + offset : nullptr;
-            half *const act = p.act + place.stream * p.act_stream + offset;
-            uint4 residuals[C / 32];
+        for (int group = 0; group < C / 32; group++) {
+            const float *const vector = vectors + 3 * C + group * 32 + part * 8;
+            float bias[8], frequency[8], gain[8];
+            load_8(bias, vector), load_8(frequency, vector + C), load_8(gain, vector + 2 * C);
 #pragma unroll
-            for (int group = 0; group < C / 32; group++) residuals[group] = *(const uint4 *)(residual + group * 32);
-#pragma unroll
-            for (int group = 0; group < C / 32; group++) {
-                const float *const vector = vectors + 3 * C + group * 32 + part * 8;
-                float bias[8], frequency[8], gain[8];
-                load_8(bias, vector), load_8(frequency, vector + C), load_8(gain, vector + 2 * C);
-                const unsigned before[4] = {residuals[group].x, residuals[group].y, residuals[group].z, residuals[group].w};
+            for (int lower = 0; lower < 2; lower++) {
+                const uint4 residual = residuals[lower][group];
+                const unsigned before[4] = {residual.x, residual.y, residual.z, residual.w};
                 unsigned raws[4], acts[4];
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
@@ -202,9 +190,37 @@ extern "C" __global__ void __launch_bounds__(WARPGROUPS * 128, 1) residual_unit(
                     acts[i] = rounded(snake(low, frequency[2 * i], gain[2 * i]),
                                       snake(high, frequency[2 * i + 1], gain[2 * i + 1]));
                 }
-                if (raw) *(uint4 *)(raw + group * 32) = make_uint4(raws[0], raws[1], raws[2], raws[3]);
-                *(uint4 *)(act + group * 32) = make_uint4(acts[0], acts[1], acts[2], acts[3]);
+                if (!valid || place.first + row + lower * 8 >= p.length) continue;
+                const int to = at[lower] + group * 32;
+                if (raw) *(uint4 *)(raw + to) = make_uint4(raws[0], raws[1], raws[2], raws[3]);
+                *(uint4 *)(act + to) = make_uint4(acts[0], acts[1], acts[2], acts[3]);
             }
         }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1) residual_unit(const __grid_constant__ Params p) {
+    extern __shared__ __align__(128) char memory[];
+    const unsigned shared = (unsigned)__cvta_generic_to_shared(memory), full = shared + BARRIERS, empty = full + RING * 8;
+    const int groups = (p.tiles + WARPGROUPS - 1) / WARPGROUPS;
+    const int own = (groups - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    for (int i = threadIdx.x; i < 6 * C; i += blockDim.x) ((float *)(memory + VECTORS))[i] = p.vectors[i];
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < RING; i++) {
+            begin_barrier(full + i * 8, 1);
+            begin_barrier(empty + i * 8, WARPGROUPS * 4);
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+    if (RESIDENT) {
+        if (threadIdx.x == 0) copy_weights(p, shared, own);
+        make_tiles(p, memory, own);
+    } else if (threadIdx.x >= WARPGROUPS * 128) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        if (threadIdx.x == WARPGROUPS * 128) copy_weights(p, shared, own);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        make_tiles(p, memory, own);
     }
 }
