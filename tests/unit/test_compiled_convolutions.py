@@ -15,7 +15,7 @@ from engine.models.compiled_convolutions import CompiledConvolutions, Convolutio
 from engine.models.weights import Weights
 
 CPU = torch.device("cpu")
-NEEDED = {"avx512": {"avx512bw"}, "avx2": {"avx2"}, "generic": set()}
+NEEDED = {"avx512vnni": {"avx512bw", "avx512vnni"}, "avx512": {"avx512bw"}, "avx2": {"avx2"}, "generic": set()}
 
 
 def normal(*shape, seed=0):
@@ -92,7 +92,7 @@ def test_every_instruction_set_gives_the_exact_product(name):
     def product(context, weights, pair):
         def generate(context, builder, signature, args):
             activations = builder.load(builder.inttoptr(args[1], ir.IntType(32).as_pointer()), align=1)
-            return PAIR_DOTS[name](builder, args[0], activations)
+            return PAIR_DOTS[name](builder, ir.Constant(I32.llvm, [5] * 16), args[0], activations)
 
         return I32(types.intp, types.intp), generate
 
@@ -105,7 +105,7 @@ def test_every_instruction_set_gives_the_exact_product(name):
     weights[0], weights[1] = 32_767, -32_767
     pair, out = np.array([ACTIVATION_LIMIT, -ACTIVATION_LIMIT], np.int16), np.empty(16, np.float32)
     store(weights.ctypes.data, pair.ctypes.data, out.ctypes.data)
-    exact = weights.astype(np.int64) @ pair.astype(np.int64)
+    exact = 5 + weights.astype(np.int64) @ pair.astype(np.int64)
     assert np.array_equal(out, exact.astype(np.float32))
 
 

@@ -73,7 +73,7 @@ multiple of 16. tiles: of 16 outputs. source, target: numbers of buffers. adds: 
 columns that it needs before the first one. first_code, first_scale: where their codes and scales are in the state.
 """
 _INSTRUCTIONS = pair_instructions(cpu_features())
-_ROWS = 8 if _INSTRUCTIONS == "avx512" else 4
+_ROWS = 8 if _INSTRUCTIONS.startswith("avx512") else 4
 """Columns of a block. Their sums of 16 outputs fill most of the vector registers."""
 _MIN_TILES = 8
 """Threads divide the outputs if each gets as many tiles, else the columns."""
@@ -95,8 +95,8 @@ def _multiply(context, sums, weights, codes, stride):
         for index in range(signature.args[0].count):
             if index:
                 address = builder.add(address, args[3])
-            products = _emit_pair(builder, args[1], load(builder, address, ir.IntType(32)))
-            result.append(builder.add(builder.extract_value(args[0], index), products))
+            pair = load(builder, address, ir.IntType(32))
+            result.append(_emit_pair(builder, builder.extract_value(args[0], index), args[1], pair))
         return context.make_tuple(builder, signature.return_type, result)
 
     return sums(sums, types.intp, types.intp, types.intp), generate
