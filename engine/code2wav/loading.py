@@ -41,7 +41,7 @@ from engine.system.cores import available_cores
 
 _MAX_THREADS = 16
 _MIN_HALF_CHANNELS = 16
-"""Minimum channels of half a head. The attention kernel's ``tl.dot`` calls work on half heads."""
+"""Minimum channels of half a head that the attention kernel is tested with."""
 _MIN_SPIN_CORES = 4
 """Minimum cores for busy-waiting on a batch. The talker, Code2Wav and the HTTP process use one core each."""
 _META = torch.device("meta")
@@ -212,13 +212,13 @@ def _load_plain(
 
 
 def _unit_kernels(device: torch.device) -> UnitKernels | None:
-    """Return the kernels of whole residual units, or None where they are unavailable; log why."""
+    """Return the CUDA kernels for large batches, or None where they are unavailable; log why."""
     if not UnitKernels.supported(device):
         return None
     try:
         return UnitKernels(device)
     except KernelError as error:
-        _log.info("Code2Wav's residual units take two launches each: %s", error)
+        _log.info("Code2Wav uses no CUDA kernels for large batches: %s", error)
         return None
 
 
