@@ -159,6 +159,8 @@ def _load(
         factor = warm_up(talker, text_pad=pad, sampling=defaults)
     else:
         talker = compute.run(load_talker, checkpoint, config, device)
+        if plan is not None and plan.compiled:
+            compute.run(torch.set_num_threads, 1)  # idle members of torch's team would spin beside the compiled one
         factor = compute.run(warm_up, talker, text_pad=pad, sampling=defaults)
         talker = ComputeThreadTalker(talker, compute)
     checkpoint.verify()

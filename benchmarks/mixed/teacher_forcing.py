@@ -35,4 +35,4 @@ class TeacherForcedPredictor(CodePredictor):
         positions = torch.arange(len(known) + 1, device=hidden.device).repeat(rows)
         assert isinstance(self._layers, PlainFrameLayers)
         states = self._layers.stack(x, positions, full_attention(rows)).unflatten(0, (rows, -1))
-        return torch.stack([head(states[:, book]).float() for book, head in enumerate(self._heads, 1)], 1)
+        return torch.stack([head(states[:, book]).float() for book, head in enumerate(self._layers.heads, 1)], 1)

@@ -63,6 +63,11 @@ class CpuPlan:
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
 
+    @property
+    def compiled(self) -> bool:
+        """Whether both stages compute almost everything in compiled kernels, which have their own threads."""
+        return self.weights != "exact" and self.dtype == torch.int16
+
     def real_time_factor(self, talker: float) -> float:
         """Return the real-time factor of one utterance. talker: the same of the talker alone."""
         code2wav = self.code2wav_ms / FRAME_MS

@@ -85,30 +85,41 @@ def _cache_view(keys: Tensor, values: Tensor, position: int) -> _CacheView:
 
 
 class FrameLayers(Protocol):
-    """The decoder layers of the code predictor, with a cache that every frame overwrites."""
+    """The decoder layers and heads of the code predictor, with a cache that every frame overwrites."""
 
     def pair(self, x: Tensor) -> Tensor:
-        """Run positions 0 and 1 of each row, [rows * 2, hidden] -> hidden states [rows * 2, hidden]."""
+        """Run positions 0 and 1 of each row, [rows * 2, hidden] -> logits of codebook 1, float32 [rows, vocab]."""
 
     def single(self, x: Tensor, position: int) -> Tensor:
-        """Run one further position of each row, [rows, hidden] -> hidden states [rows, hidden]."""
+        """Run a position from 2 on of each row, [rows, hidden] -> logits of that codebook, float32 [rows, vocab]."""
 
 
 class PlainFrameLayers:
-    """``FrameLayers`` in plain torch. weights: of the layers. rows: maximum frames per call."""
+    """``FrameLayers`` in plain torch.
 
-    def __init__(self, weights: Weights, shape: Transformer, rows: int, positions: int) -> None:
-        self.stack = Qwen3Stack(weights, shape, positions)
-        self._cache = FrameCache(shape, rows, positions, weights.device, weights.dtype)
+    weights: the checkpoint's ``talker.code_predictor.``. rows: maximum frames per call.
+    """
+
+    def __init__(self, weights: Weights, shape: Transformer, rows: int, codebooks: int) -> None:
+        self.heads = [Linear(weights[name]) for name in head_names(codebooks)]
+        self.stack = Qwen3Stack(weights.under("model."), shape, codebooks)
+        self._cache = FrameCache(shape, rows, codebooks, weights.device, weights.dtype)
 
     def pair(self, x: Tensor) -> Tensor:
         """Run positions 0 and 1 of each row."""
         rows = len(x) // 2
-        return self.stack(x, torch.arange(2, device=x.device).repeat(rows), self._cache.pair(rows))
+        states = self.stack(x, torch.arange(2, device=x.device).repeat(rows), self._cache.pair(rows))
+        return self.heads[0](states[1::2]).float()
 
     def single(self, x: Tensor, position: int) -> Tensor:
         """Run one further position of each row."""
-        return self.stack(x, slice(position, position + 1), self._cache.single(len(x), position))
+        states = self.stack(x, slice(position, position + 1), self._cache.single(len(x), position))
+        return self.heads[position - 1](states).float()
+
+
+def head_names(codebooks: int) -> list[str]:
+    """Return the names of the heads of codebooks 1 and up."""
+    return [f"lm_head.{book}.weight" for book in range(codebooks - 1)]
 
 
 SampleCodes = Callable[[int, Tensor], Tensor]
@@ -122,7 +133,7 @@ class CodePredictor:
     width once, at load.
 
     weights: the checkpoint's ``talker.code_predictor.``. code_tables: the talker's. rows: maximum frames per call.
-    layers: the decoder layers, plain ones by default.
+    layers: the decoder layers and heads, plain ones by default.
     """
 
     def __init__(
@@ -136,20 +147,17 @@ class CodePredictor:
     ) -> None:
         shape, books = architecture.predictor.transformer, architecture.codebooks
         self._project = _projection(weights)
-        self._heads = [Linear(weights[f"lm_head.{book}.weight"]) for book in range(books - 1)]
         self._inputs = [self._project(table) for table in code_tables[:-1]]
-        self._layers = layers or PlainFrameLayers(weights.under("model."), shape, rows, books)
+        self._layers = layers or PlainFrameLayers(weights, shape, rows, books)
 
     def __call__(self, hidden: Tensor, first: Tensor, sample: SampleCodes) -> Tensor:
         """Map talker states [rows, talker hidden] and their codes of codebook 0 [rows] to codes [rows, 16]."""
         codes = [first]
         pair = torch.stack((self._project(hidden), self._inputs[0][first]), 1).flatten(0, 1)
-        state = self._layers.pair(pair)[1::2]
-        codes.append(sample(1, self._heads[0](state).float()))
-        for book in range(2, len(self._heads) + 1):
+        codes.append(sample(1, self._layers.pair(pair)))
+        for book in range(2, len(self._inputs) + 1):
             x = self._inputs[book - 1][codes[-1]]
-            state = self._layers.single(x, book)
-            codes.append(sample(book, self._heads[book - 1](state).float()))
+            codes.append(sample(book, self._layers.single(x, book)))
         return torch.stack(codes, 1)
 
 

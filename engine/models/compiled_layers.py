@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
 from engine.kernels.compiled.layers import DOWN, GATE_UP, MATRIX, OUT, QKV, run_layers
-from engine.kernels.compiled.matrix import FLOAT, INT4, INT8
+from engine.kernels.compiled.matrix import BFLOAT16, FLOAT, INT4, INT8
 from engine.kernels.compiled.simd import LANES
 from engine.kernels.compiled.team import Team
 from engine.kernels.quantization import GROUP, GroupCodes, RowCodes
@@ -23,7 +24,7 @@ from engine.models.qwen3 import Rotary
 
 _Array = NDArray[np.float32]
 Codes = RowCodes | GroupCodes | Tensor
-"""A matrix [out, in]: quantized, or float32 if the format does not support its shape."""
+"""A matrix [out, in]: quantized, or float32 or bfloat16."""
 _TENSORS = ("weights", "scales", "offsets")
 MAX_ROWS = 64
 """Rows of a call of the kernel. More rows are divided among several calls."""
@@ -32,11 +33,13 @@ MAX_ROWS = 64
 class LayerTensors(NamedTuple):
     """The weights of all layers as the kernel reads them. Vectors are padded with zeros to the padded width.
 
-    matrices: ``MATRIX`` [layers, 4]. norms: [layers, 2, width], of the attention's and the feed-forward layer's input.
-    gains: [layers, 2, head_dim], of queries and keys. cos, sin: [positions, head_dim / 2].
+    matrices: ``MATRIX`` [layers, 4]. outputs: ``MATRIX`` of each of the heads that give logits. norms:
+    [layers, 2, width], of the attention's and the feed-forward layer's input. gains: [layers, 2, head_dim], of queries
+    and keys. cos, sin: [positions, head_dim / 2].
     """
 
     matrices: NDArray[np.void]
+    outputs: NDArray[np.void]
     norms: _Array
     gains: _Array
     final_norm: _Array
@@ -93,7 +96,8 @@ def tiled(codes: Codes) -> TiledMatrix:
         scales = F.pad(codes.scales, (0, len(weights) - len(codes.scales)))
         return TiledMatrix(INT8, _tiles(weights, torch.int16), scales, empty, weights.shape[1], len(weights))
     weights = _padded(codes)
-    return TiledMatrix(FLOAT, _tiles(weights, torch.int32), empty, empty, weights.shape[1], len(weights))
+    kind, unit = (BFLOAT16, torch.int16) if weights.dtype == torch.bfloat16 else (FLOAT, torch.int32)
+    return TiledMatrix(kind, _tiles(weights, unit), empty, empty, weights.shape[1], len(weights))
 
 
 def _padded(matrix: Tensor) -> Tensor:
@@ -141,21 +145,27 @@ class LayerSource(NamedTuple):
 
 
 class CompiledLayers:
-    """All layers and the final norm, with their keys and values. Not thread-safe.
+    """All layers, the final norm and any heads, with the layers' keys and values. Not thread-safe.
 
     ``set_layer`` and ``set_final_norm`` set the weights.
 
     slots: number of sequences whose keys and values are kept. positions: of a sequence. team: the threads that compute.
+    heads: matrices [out, hidden] of equal shape, float32 or bfloat16.
     """
 
-    def __init__(self, shape: Transformer, *, slots: int, positions: int, team: Team) -> None:
+    def __init__(
+        self, shape: Transformer, *, slots: int, positions: int, team: Team, heads: Sequence[Tensor] = ()
+    ) -> None:
         self.shape, self.team = shape, team
         self._width = _padded_width(shape.hidden)
         self._matrices: dict[tuple[int, int], TiledMatrix] = {}  # owns the memory at the records' addresses
+        self._heads = [tiled(head) for head in heads]
+        self._outputs = len(heads[0]) if heads else 0
         half = shape.head_dim // 2
         rotary = Rotary(shape.head_dim, shape.rope_theta, positions, torch.device("cpu"), torch.float32)
         self._model = LayerTensors(
             np.zeros((shape.layers, 4), MATRIX),
+            np.array([head.record() for head in self._heads], MATRIX),
             np.zeros((shape.layers, 2, self._width), np.float32),
             np.zeros((shape.layers, 2, shape.head_dim), np.float32),
             np.zeros(self._width, np.float32),
@@ -192,15 +202,38 @@ class CompiledLayers:
 
         Rows of one slot must be in the order of their positions, without gaps, from the end of its cache on.
         """
-        y = np.empty((len(x), self._width), np.float32)
+        return self._run(x, slots, positions, -1, 1, self._width)[:, : self.shape.hidden]
+
+    def logits(
+        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], head: int, every: int = 1
+    ) -> Tensor:
+        """Run rows as ``__call__`` does; return a head's product with the last of every ``every`` rows.
+
+        every: a divisor of the number of rows and of ``MAX_ROWS``.
+        """
+        return self._run(x, slots, positions, head, every, self._heads[head].outputs)[:, : self._outputs]
+
+    def _run(
+        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], head: int, every: int, width: int
+    ) -> Tensor:
+        y = np.empty((len(x) // every, width), np.float32)
         for start in range(0, len(x), MAX_ROWS):
-            rows = slice(start, start + MAX_ROWS)
+            rows, outputs = slice(start, start + MAX_ROWS), slice(start // every, (start + MAX_ROWS) // every)
             block = np.zeros((len(x[rows]), self._width), np.float32)
             block[:, : self.shape.hidden] = x[rows].numpy()
             self.team.run(
-                run_layers, self._model, self._cache, block, slots[rows], positions[rows], self._buffers, y[rows]
+                run_layers,
+                self._model,
+                self._cache,
+                block,
+                slots[rows],
+                positions[rows],
+                self._buffers,
+                head,
+                every,
+                y[outputs],
             )
-        return torch.from_numpy(y)[:, : self.shape.hidden]
+        return torch.from_numpy(y)
 
 
 def _padded_width(width: int, unit: int = GROUP) -> int:

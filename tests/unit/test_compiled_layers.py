@@ -23,7 +23,12 @@ SHAPE = Transformer(hidden=96, intermediate=224, layers=3, heads=4, kv_heads=2, 
 ODD = replace(SHAPE, hidden=72, intermediate=200, head_dim=24)
 """Widths that are no multiple of 32, or of 16."""
 SLOTS, POSITIONS = 4, 160
-QUANTIZE = {"float32": lambda matrix: matrix, "int8": quantize_rows, "int4": quantize_groups}
+QUANTIZE = {
+    "float32": lambda matrix: matrix,
+    "bfloat16": lambda matrix: matrix.bfloat16(),
+    "int8": quantize_rows,
+    "int4": quantize_groups,
+}
 MATRICES = {
     "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "out": ("self_attn.o_proj",),
@@ -64,9 +69,9 @@ def layer_tensors(shape, number):
     return tensors
 
 
-def both(kind, threads, shape=SHAPE):
+def both(kind, threads, shape=SHAPE, heads=()):
     """Return compiled layers with random weights, and plain ones with the values of the same codes."""
-    compiled = CompiledLayers(shape, slots=SLOTS, positions=POSITIONS, team=Team(threads))
+    compiled = CompiledLayers(shape, slots=SLOTS, positions=POSITIONS, team=Team(threads), heads=heads)
     plain = {}
     for number in range(shape.layers):
         tensors = layer_tensors(shape, number)
@@ -74,7 +79,7 @@ def both(kind, threads, shape=SHAPE):
         for part, names in MATRICES.items():
             matrices = [tensors[name] for name in names]
             codes[part] = QUANTIZE[kind](torch.cat(matrices))
-            values = codes[part] if kind == "float32" else codes[part].dequantize()
+            values = codes[part].float() if isinstance(codes[part], torch.Tensor) else codes[part].dequantize()
             tensors |= zip(names, values.split([len(each) for each in matrices]), strict=True)
         norms = (tensors["input_layernorm"], tensors["post_attention_layernorm"])
         gains = (tensors["self_attn.q_norm"], tensors["self_attn.k_norm"])
@@ -94,6 +99,7 @@ def run(layers, x, slot, start=0):
     [
         ("float32", SHAPE, 1e-5),
         ("float32", ODD, 1e-5),
+        ("bfloat16", ODD, 1e-5),
         ("int8", SHAPE, 1e-3),
         ("int8", ODD, 1e-3),
         ("int4", SHAPE, 0.03),
@@ -127,6 +133,19 @@ def test_a_row_has_the_same_bits_alone_and_beside_others(kind, threads):
         assert torch.equal(torch.cat(in_parts), alone[slot][0])
     together = layers(rows, np.arange(SLOTS), np.full(SLOTS, 32))
     assert torch.equal(together, torch.cat([row for _, row in alone]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_heads_map_the_last_of_several_rows_to_logits(dtype, threads):
+    heads = [(normal(50, ODD.hidden, seed=seed) / 8).to(dtype) for seed in (5, 6)]
+    layers, _ = both("float32", threads, ODD, heads)
+    x, slots, positions = normal(100, ODD.hidden, seed=7), np.repeat(np.arange(50) % SLOTS, 2), np.tile([0, 1], 50)
+    states = layers(x, slots, positions)
+    for number, head in enumerate(heads):
+        expected = states @ head.float().T
+        assert relative_error(layers.logits(x, slots, positions, number), expected) < 1e-5
+        assert relative_error(layers.logits(x, slots, positions, number, every=2), expected[1::2]) < 1e-5
 
 
 def test_the_number_of_threads_does_not_change_the_result():

@@ -96,8 +96,8 @@ def _attention(kv_head, groups, kv_heads, qkv, gains, epsilon, cos, sin, keys, v
 
 
 @njit(nogil=True, cache=CACHE)
-def run_layers(me, size, barrier, model, cache, x, slots, positions, buffers, y):
-    """Run rows through all layers and the final norm, in thread ``me`` of ``size``.
+def run_layers(me, size, barrier, model, cache, x, slots, positions, buffers, head, every, y):
+    """Run rows through all layers, the final norm and a head, in thread ``me`` of ``size``.
 
     Args:
         me: number of this thread.
@@ -109,7 +109,9 @@ def run_layers(me, size, barrier, model, cache, x, slots, positions, buffers, y)
         slots: int64 [rows], where the keys and values of each row are.
         positions: int64 [rows]. Rows of a slot are in the order of their positions.
         buffers: ``Buffers``.
-        y: float32 [rows, width], the hidden states.
+        head: number of the head, -1 for none.
+        every: the head maps the last of every ``every`` rows.
+        y: float32 [rows, width], the hidden states; or [rows / every, outputs of the head].
     """
     keys, values = cache
     rows = len(x)
@@ -161,6 +163,14 @@ def run_layers(me, size, barrier, model, cache, x, slots, positions, buffers, y)
         first, last = matrix.tiles * me // size, matrix.tiles * (me + 1) // size
         product(matrix, gated, codes, scales, sums, x, ADD, first, last, out[0])
         wait(barrier, size)
-    for row in range(me, rows, size):
-        normalize(x[row], model.hidden, model.final_norm, model.epsilon, y[row])
+    if head < 0:
+        for row in range(me, rows, size):
+            normalize(x[row], model.hidden, model.final_norm, model.epsilon, y[row])
+    else:
+        matrix, states = model.outputs[head], normed[: rows // every]
+        for row in range(len(states)):
+            normalize(x[every * (row + 1) - 1], model.hidden, model.final_norm, model.epsilon, states[row])
+        prepare(matrix, states, codes, scales, sums)
+        first, last = matrix.tiles * me // size, matrix.tiles * (me + 1) // size
+        product(matrix, states, codes, scales, sums, y, STORE, first, last, out[0])
     wait(barrier, size)

@@ -38,9 +38,9 @@ from engine.kernels.compiled.simd import (
 )
 from engine.kernels.quantization import GROUP
 
-FLOAT, INT8, INT4 = 0, 1, 2
+FLOAT, INT8, INT4, BFLOAT16 = 0, 1, 2, 3
 """The formats of a matrix: float32, or integers with float32 scales per output, or with bfloat16 scales and offsets per
-group of 32 inputs."""
+group of 32 inputs, or bfloat16."""
 INT4_LIMIT, INT8_LIMIT = 127, 16_383
 """Largest activations as integers. They have a scale for each group of 32."""
 STORE, ADD = 0, 1
@@ -180,12 +180,31 @@ def tile_float(matrix, tile, x, first, rows, out):
 
 
 @njit(nogil=True, cache=CACHE)
+def tile_bfloat16(matrix, tile, x, first, rows, out):
+    """Multiply one tile with ``rows`` rows from ``first`` on. out: address of float32 [rows, 16]."""
+    inputs = matrix.groups * GROUP
+    half = _LINE // 2
+    for row in range(first, first + rows):
+        weights = matrix.weights + tile * inputs * half
+        y0 = y1 = y2 = y3 = splat(0.0)
+        for column in range(0, inputs, 4):
+            y0 = fma(load_bf16(weights), splat(x[row, column]), y0)
+            y1 = fma(load_bf16(weights + half), splat(x[row, column + 1]), y1)
+            y2 = fma(load_bf16(weights + 2 * half), splat(x[row, column + 2]), y2)
+            y3 = fma(load_bf16(weights + 3 * half), splat(x[row, column + 3]), y3)
+            weights += 4 * half
+        store_f32(out + _LINE * (row - first), add(add(y0, y1), add(y2, y3)))
+
+
+@njit(nogil=True, cache=CACHE)
 def tile_product(matrix, tile, x, codes, scales, sums, first, rows, out):
     """Multiply one tile of a matrix with ``rows`` rows from ``first`` on. rows: 1 or 4."""
     if matrix.kind == INT4:
         tile_int4(matrix, tile, codes, scales, sums, first, rows, out)
     elif matrix.kind == INT8:
         tile_int8(matrix, tile, codes, scales, first, rows, out)
+    elif matrix.kind == BFLOAT16:
+        tile_bfloat16(matrix, tile, x, first, rows, out)
     else:
         tile_float(matrix, tile, x, first, rows, out)
 
@@ -193,7 +212,7 @@ def tile_product(matrix, tile, x, codes, scales, sums, first, rows, out):
 @njit(nogil=True, cache=CACHE)
 def prepare(matrix, x, codes, scales, sums):
     """Round rows x float32 [rows, 32 * groups] for a product with ``matrix``."""
-    if matrix.kind == FLOAT:
+    if matrix.kind in (FLOAT, BFLOAT16):
         return
     width = matrix.groups * GROUP * (1 if matrix.kind == INT4 else 2)
     for row in range(len(x)):

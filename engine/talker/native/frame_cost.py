@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from math import ceil
 from types import MappingProxyType
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,8 @@ from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.device.timing import fastest_call
 from engine.kernels.linear import Linear
 from engine.kernels.quantization import GROUP, supports_int4
-from engine.models.code_predictor import PlainFrameLayers
+from engine.models.code_predictor import FrameCache
+from engine.models.qwen3 import Qwen3Stack
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 from engine.talker.sampling import Sampler
@@ -54,18 +56,38 @@ def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
     """
     # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
     steps = CODEBOOKS - 1
-    code = _code_seconds(shape.predictor.hidden, shape.vocab, threads)
+    code = _code_seconds(shape.predictor, shape.vocab, name, threads)
     predictor = _stack_seconds(shape.predictor, name, threads) + code
     return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
 
 
 @cache
-def _code_seconds(hidden: int, vocab: int, threads: int) -> float:
+def _code_seconds(shape: Transformer, vocab: int, name: WeightFormat, threads: int) -> float:
     """Return the time of the logits of a codebook, and of sampling from them."""
-    heads = [Linear(torch.zeros(vocab, hidden), torch.arange(vocab).float()) for _ in range(CODEBOOKS - 1)]
+    heads = _heads(shape, vocab, name, threads)
     sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
-    x, uniform = torch.ones(1, hidden), torch.full((1,), 0.5, dtype=torch.float64)
-    return fastest_call(lambda: [sampler(head(x), uniform) for head in heads], _SECONDS, threads) / len(heads)
+    x, uniform = torch.ones(1, shape.hidden), torch.full((1,), 0.5, dtype=torch.float64)
+    different = torch.arange(vocab).float()  # as logits are, for the sampler
+    return fastest_call(lambda: [sampler(head(x) + different, uniform) for head in heads], _SECONDS, threads) / len(
+        heads
+    )
+
+
+def _heads(shape: Transformer, vocab: int, name: WeightFormat, threads: int) -> list[Callable[[Tensor], Tensor]]:
+    """Return the heads of all codebooks after the first, each with weights of its own."""
+    if name == "exact":
+        return [Linear(torch.zeros(vocab, shape.hidden)) for _ in range(CODEBOOKS - 1)]
+    from engine.kernels.compiled.team import Team
+    from engine.talker.native.layers import CompiledFrameLayers
+    from engine.talker.native.quantized import compiled_layers
+
+    weights = Weights({"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
+    heads = [torch.zeros(vocab, shape.hidden, dtype=torch.bfloat16) for _ in range(CODEBOOKS - 1)]
+    layers = compiled_layers(
+        weights, replace(shape, layers=0), name, slots=1, positions=CODEBOOKS, team=Team(threads), heads=heads
+    )
+    frame = CompiledFrameLayers(layers)
+    return [partial(frame.single, position=position) for position in range(1, CODEBOOKS)]
 
 
 def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
@@ -93,15 +115,16 @@ def _layers(shape: Transformer, name: WeightFormat, threads: int) -> Callable[[]
     weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
     x = torch.ones(1, shape.hidden)
     if name == "exact":
-        plain = PlainFrameLayers(weights, shape, 1, 2)
-        return lambda: plain.single(x, 1)
+        plain = Qwen3Stack(weights, shape, 2)
+        frame_cache = FrameCache(shape, 1, 2, _CPU, torch.float32)
+        return lambda: plain(x, slice(1, 2), frame_cache.single(1, 1))
     # Imported here, because they import numba.
     from engine.kernels.compiled.team import Team
-    from engine.talker.native.layers import CompiledFrameLayers
     from engine.talker.native.quantized import compiled_layers
 
-    compiled = CompiledFrameLayers(compiled_layers(weights, shape, name, slots=1, positions=2, team=Team(threads)))
-    return lambda: compiled.single(x, 1)
+    compiled = compiled_layers(weights, shape, name, slots=1, positions=2, team=Team(threads))
+    slot, position = np.array([0]), np.array([1])
+    return lambda: compiled(x, slot, position)
 
 
 def _zero_layer(shape: Transformer, name: WeightFormat) -> dict[str, Tensor]:

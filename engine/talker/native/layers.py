@@ -59,7 +59,10 @@ class CompiledTalkerLayers:
 
 
 class CompiledFrameLayers:
-    """``engine.models.code_predictor.FrameLayers`` in compiled kernels. The slot of a row is its number."""
+    """``engine.models.code_predictor.FrameLayers`` in compiled kernels. The slot of a row is its number.
+
+    layers: with the heads of codebooks 1 and up.
+    """
 
     def __init__(self, layers: CompiledLayers) -> None:
         self._layers = layers
@@ -67,8 +70,8 @@ class CompiledFrameLayers:
     def pair(self, x: Tensor) -> Tensor:
         """Run positions 0 and 1 of each row."""
         rows = len(x) // 2
-        return self._layers(x, np.repeat(np.arange(rows), 2), np.tile(np.arange(2), rows))
+        return self._layers.logits(x, np.repeat(np.arange(rows), 2), np.tile(np.arange(2), rows), 0, every=2)
 
     def single(self, x: Tensor, position: int) -> Tensor:
         """Run one further position of each row."""
-        return self._layers(x, np.arange(len(x)), np.full(len(x), position))
+        return self._layers.logits(x, np.arange(len(x)), np.full(len(x), position), position - 1)

@@ -25,7 +25,7 @@ from engine.kernels.quantization import (
     supports_table,
     unpack_nibbles,
 )
-from engine.models.code_predictor import CodePredictor
+from engine.models.code_predictor import CodePredictor, head_names
 from engine.models.compiled_layers import Codes, CompiledLayers, LayerSource
 from engine.models.talker import CodecSide, ExactTable, Table, TalkerModel
 from engine.models.weights import Weights
@@ -47,6 +47,7 @@ def load_quantized(
         slots=slots,
         positions=shape.codebooks,
         team=team,
+        heads=[_head(residual, each) for each in head_names(shape.codebooks)],
     )
     predictor = CodePredictor(
         residual, shape, code_tables=codec.tables, rows=slots, layers=CompiledFrameLayers(predictor_layers)
@@ -59,17 +60,30 @@ def load_quantized(
 
 
 def compiled_layers(
-    weights: Weights, shape: Transformer, name: QuantizedFormat, *, slots: int, positions: int, team: Team
+    weights: Weights,
+    shape: Transformer,
+    name: QuantizedFormat,
+    *,
+    slots: int,
+    positions: int,
+    team: Team,
+    heads: Sequence[Tensor] = (),
 ) -> CompiledLayers:
     """Return the decoder layers of ``weights`` (``layers.N.`` and ``norm.``) with matrices in the format ``name``.
 
-    slots, positions: size of the cache. team: the threads that compute.
+    slots, positions: size of the cache. team: the threads that compute. heads: see ``CompiledLayers``.
     """
-    layers = CompiledLayers(shape, slots=slots, positions=positions, team=team)
+    layers = CompiledLayers(shape, slots=slots, positions=positions, team=team, heads=heads)
     for number in sorted(range(shape.layers), key=str):  # safetensors files are sorted by name
         layers.set_layer(number, _layer(weights.under(f"layers.{number}."), name))
     layers.set_final_norm(weights["norm.weight"])
     return layers
+
+
+def _head(weights: Weights, name: str) -> Tensor:
+    """Return a head in its own precision if that is bfloat16, else in float32."""
+    head = weights.stored(name)
+    return head if head.dtype == torch.bfloat16 else head.float()
 
 
 def quantized_table(weights: Weights, name: str) -> Table:
