@@ -150,13 +150,22 @@ class CompiledLayers:
     ``set_layer`` and ``set_final_norm`` set the weights.
 
     slots: number of sequences whose keys and values are kept. positions: of a sequence. team: the threads that compute.
-    heads: matrices [out, hidden] of equal shape, float32 or bfloat16.
+    threads: of the team, for a call that does not ask for all. heads: matrices [out, hidden] of equal shape, float32
+    or bfloat16.
     """
 
     def __init__(
-        self, shape: Transformer, *, slots: int, positions: int, team: Team, heads: Sequence[Tensor] = ()
+        self,
+        shape: Transformer,
+        *,
+        slots: int,
+        positions: int,
+        team: Team,
+        threads: int | None = None,
+        heads: Sequence[Tensor] = (),
     ) -> None:
         self.shape, self.team = shape, team
+        self._threads = threads or team.size
         self._width = _padded_width(shape.hidden)
         self._matrices: dict[tuple[int, int], TiledMatrix] = {}  # owns the memory at the records' addresses
         self._heads = [tiled(head) for head in heads]
@@ -197,12 +206,16 @@ class CompiledLayers:
         """Set the weight of the final norm, [hidden]."""
         self._model.final_norm[: self.shape.hidden] = norm.numpy()
 
-    def __call__(self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64]) -> Tensor:
+    def __call__(
+        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], *, whole_team: bool = False
+    ) -> Tensor:
         """Run rows float32 [rows, hidden] at ``positions`` of ``slots``; return hidden states [rows, hidden].
 
         Rows of one slot must be in the order of their positions, without gaps, from the end of its cache on.
+        whole_team: compute with all threads of the team.
         """
-        return self._run(x, slots, positions, -1, 1, self._width)[:, : self.shape.hidden]
+        threads = self.team.size if whole_team else self._threads
+        return self._run(x, slots, positions, -1, 1, self._width, threads)[:, : self.shape.hidden]
 
     def logits(
         self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], head: int, every: int = 1
@@ -211,10 +224,17 @@ class CompiledLayers:
 
         every: a divisor of the number of rows and of ``MAX_ROWS``.
         """
-        return self._run(x, slots, positions, head, every, self._heads[head].outputs)[:, : self._outputs]
+        return self._run(x, slots, positions, head, every, self._heads[head].outputs, self._threads)[:, : self._outputs]
 
     def _run(
-        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], head: int, every: int, width: int
+        self,
+        x: Tensor,
+        slots: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        head: int,
+        every: int,
+        width: int,
+        threads: int,
     ) -> Tensor:
         y = np.empty((len(x) // every, width), np.float32)
         for start in range(0, len(x), MAX_ROWS):
@@ -232,6 +252,7 @@ class CompiledLayers:
                 head,
                 every,
                 y[outputs],
+                threads=threads,
             )
         return torch.from_numpy(y)
 

@@ -69,9 +69,9 @@ def layer_tensors(shape, number):
     return tensors
 
 
-def both(kind, threads, shape=SHAPE, heads=()):
+def both(kind, threads, shape=SHAPE, **options):
     """Return compiled layers with random weights, and plain ones with the values of the same codes."""
-    compiled = CompiledLayers(shape, slots=SLOTS, positions=POSITIONS, team=Team(threads), heads=heads)
+    compiled = CompiledLayers(shape, slots=SLOTS, positions=POSITIONS, team=Team(threads), **options)
     plain = {}
     for number in range(shape.layers):
         tensors = layer_tensors(shape, number)
@@ -139,7 +139,7 @@ def test_a_row_has_the_same_bits_alone_and_beside_others(kind, threads):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_heads_map_the_last_of_several_rows_to_logits(dtype, threads):
     heads = [(normal(50, ODD.hidden, seed=seed) / 8).to(dtype) for seed in (5, 6)]
-    layers, _ = both("float32", threads, ODD, heads)
+    layers, _ = both("float32", threads, ODD, heads=heads)
     x, slots, positions = normal(100, ODD.hidden, seed=7), np.repeat(np.arange(50) % SLOTS, 2), np.tile([0, 1], 50)
     states = layers(x, slots, positions)
     for number, head in enumerate(heads):
@@ -153,6 +153,13 @@ def test_the_number_of_threads_does_not_change_the_result():
     results = [run(both("int4", threads)[0], x, slot=0) for threads in (1, 2, 3)]
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])
+
+
+def test_a_call_may_use_fewer_threads_than_the_team_has():
+    x, slots, positions = normal(7, SHAPE.hidden, seed=3), np.zeros(7, np.int64), np.arange(7)
+    layers, _ = both("float32", 3, threads=2)
+    few, whole = (layers(x, slots, positions, whole_team=whole) for whole in (False, True))
+    assert torch.equal(few, whole)
 
 
 @pytest.mark.parametrize("kind", ["int8", "int4"])

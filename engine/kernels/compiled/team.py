@@ -39,10 +39,11 @@ class Team:
             threading.Thread(target=_serve, args=arguments, name=f"team-{number}", daemon=True).start()
         weakref.finalize(self, _end, self._calls, self._wake)
 
-    def run(self, function: Callable[..., None], *args: Any) -> None:
-        """Call ``function(number of the thread, size, barrier, *args)`` in every thread."""
-        self._calls[:] = [lambda number: function(number, self.size, self._barrier, *args)]
-        for wake in self._wake:
+    def run(self, function: Callable[..., None], *args: Any, threads: int | None = None) -> None:
+        """Call ``function(number of the thread, threads, barrier, *args)`` in ``threads`` threads, or in all."""
+        count = threads or self.size
+        self._calls[:] = [lambda number: function(number, count, self._barrier, *args)]
+        for wake in self._wake[: count - 1]:
             wake.release()
         self._calls[0](0)
         self._calls.clear()

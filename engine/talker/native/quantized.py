@@ -29,6 +29,7 @@ from engine.models.code_predictor import CodePredictor, head_names
 from engine.models.compiled_layers import Codes, CompiledLayers, LayerSource
 from engine.models.talker import CodecSide, ExactTable, Table, TalkerModel
 from engine.models.weights import Weights
+from engine.system.cores import available_cores
 from engine.talker.native.layers import CompiledFrameLayers, CompiledTalkerLayers
 
 
@@ -38,8 +39,10 @@ def load_quantized(
     """Return the talker of ``weights`` (the checkpoint's ``talker.``) with layers in the format ``name``.
 
     codec: the embeddings of codes. slots, context: size of the cache. The layers run on as many threads as torch has.
+    Prompts are bound by arithmetic, and also use the cores of Code2Wav, which waits for the first frame meanwhile.
     """
-    team, residual = Team(torch.get_num_threads()), weights.under("code_predictor.")
+    threads = torch.get_num_threads()
+    team, residual = Team(min(available_cores(), 2 * threads)), weights.under("code_predictor.")
     predictor_layers = compiled_layers(
         residual.under("model."),
         shape.predictor.transformer,
@@ -47,13 +50,20 @@ def load_quantized(
         slots=slots,
         positions=shape.codebooks,
         team=team,
+        threads=threads,
         heads=[_head(residual, each) for each in head_names(shape.codebooks)],
     )
     predictor = CodePredictor(
         residual, shape, code_tables=codec.tables, rows=slots, layers=CompiledFrameLayers(predictor_layers)
     )
     talker_layers = compiled_layers(
-        weights.under("model."), shape.transformer, name, slots=slots, positions=context, team=team
+        weights.under("model."),
+        shape.transformer,
+        name,
+        slots=slots,
+        positions=context,
+        team=team,
+        threads=threads,
     )
     model = TalkerModel(weights, shape, positions=context, codec=codec, layers=False, table=quantized_table)
     return model, CompiledTalkerLayers(talker_layers), predictor
@@ -67,13 +77,14 @@ def compiled_layers(
     slots: int,
     positions: int,
     team: Team,
+    threads: int | None = None,
     heads: Sequence[Tensor] = (),
 ) -> CompiledLayers:
     """Return the decoder layers of ``weights`` (``layers.N.`` and ``norm.``) with matrices in the format ``name``.
 
-    slots, positions: size of the cache. team: the threads that compute. heads: see ``CompiledLayers``.
+    slots, positions: size of the cache. team, threads, heads: see ``CompiledLayers``.
     """
-    layers = CompiledLayers(shape, slots=slots, positions=positions, team=team, heads=heads)
+    layers = CompiledLayers(shape, slots=slots, positions=positions, team=team, threads=threads, heads=heads)
     for number in sorted(range(shape.layers), key=str):  # safetensors files are sorted by name
         layers.set_layer(number, _layer(weights.under(f"layers.{number}."), name))
     layers.set_final_norm(weights["norm.weight"])
