@@ -69,9 +69,9 @@ def layer_tensors(shape, number):
     return tensors
 
 
-def both(kind, threads, shape=SHAPE, **options):
+def both(kind, team, shape=SHAPE, **options):
     """Return compiled layers with random weights, and plain ones with the values of the same codes."""
-    compiled = CompiledLayers(shape, slots=SLOTS, positions=POSITIONS, team=Team(threads), **options)
+    compiled = CompiledLayers(shape, slots=SLOTS, positions=POSITIONS, team=Team(team), **options)
     plain = {}
     for number in range(shape.layers):
         tensors = layer_tensors(shape, number)
