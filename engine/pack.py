@@ -31,7 +31,7 @@ from engine.checkpoint.layout import model_shapes
 from engine.checkpoint.packing import VERSION, QuantizedFormat, is_table, packed_format
 from engine.checkpoint.speech_profile import PROFILE_FILE
 from engine.errors import CheckpointError, EngineError
-from engine.kernels.quantization import pack_nibbles, quantize_groups, quantize_rows, quantize_table
+from engine.kernels.quantization import quantize_groups, quantize_rows, quantize_table
 from engine.system.cores import available_cores
 from engine.system.regular_file import open_regular
 
@@ -115,7 +115,7 @@ def _packed(name: str, tensor: Tensor, weights: QuantizedFormat) -> Mapping[str,
         case "int4":
             groups = quantize_groups(tensor.float())
             return {
-                f"{base}int4": pack_nibbles(groups.codes),
+                f"{base}int4": groups.packed,
                 f"{base}scales": groups.scales,
                 f"{base}offsets": groups.offsets,
             }

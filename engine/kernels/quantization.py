@@ -49,11 +49,16 @@ class RowCodes(NamedTuple):
 
 
 class GroupCodes(NamedTuple):
-    """A matrix in 4 bits. codes: int8 [out, in], from -8 to 7. scales, offsets: bfloat16 [out, in / 32]."""
+    """A matrix in 4 bits. packed: its codes (see ``pack_nibbles``). scales, offsets: bfloat16 [out, in / 32]."""
 
-    codes: Tensor
+    packed: Tensor
     scales: Tensor
     offsets: Tensor
+
+    @property
+    def codes(self) -> Tensor:
+        """The codes, int8 [out, in], from -8 to 7."""
+        return unpack_nibbles(self.packed)
 
     def dequantize(self) -> Tensor:
         """Return the matrix that the codes stand for, float32 [out, in]."""
@@ -122,7 +127,7 @@ def quantize_groups(weight: Tensor) -> GroupCodes:
         codes[start:stop] = fitted.T.view(-1, groups, GROUP)
         scales[start:stop] = scale.view(-1, groups)
         offsets[start:stop] = offset.view(-1, groups)
-    return GroupCodes(codes.flatten(1), scales, offsets)
+    return GroupCodes(pack_nibbles(codes.flatten(1)), scales, offsets)
 
 
 def quantize_table(table: Tensor) -> TableCodes:

@@ -174,11 +174,12 @@ def _rounded(convolution: Convolution) -> tuple[Tensor, Tensor]:
     """
     weight = _padded(convolution.weight, convolution.rate)
     weight = F.pad(weight, (0, 0, 0, -weight.shape[1] % LANES))
-    sums = weight.abs().sum(1).amax(1)
+    sums = torch.linalg.vector_norm(weight, 1, 1).amax(1)
+    largest = torch.linalg.vector_norm(weight, float("inf"), (1, 2))
     rounding = weight.shape[1] / 2
-    scales = torch.maximum(weight.abs().amax((1, 2)) / WEIGHT_LIMIT, sums / (TAP_LIMIT - rounding))
-    codes = torch.where(scales[:, None, None] > 0, weight / scales[:, None, None], 0.0).round().short()
-    return codes, scales
+    scales = torch.maximum(largest / WEIGHT_LIMIT, sums / (TAP_LIMIT - rounding))
+    smallest = torch.finfo(torch.float32).tiny  # for outputs without weights
+    return torch.div(weight, scales.clamp_min(smallest)[:, None, None]).round_().short(), scales
 
 
 def _padded(tensor: Tensor, rate: int) -> Tensor:

@@ -88,9 +88,10 @@ def tiled(codes: Codes) -> TiledMatrix:
     """Return a matrix in the kernel's layout. Inputs are padded to a multiple of 32, outputs to one of 16."""
     empty = torch.empty(0)
     if isinstance(codes, GroupCodes):
-        weights = _tiles(_interleaved(codes.codes), torch.int32)
+        outputs, pairs = codes.packed.shape
+        weights = _tiles(_interleaved(codes.packed), torch.int32)
         scales, offsets = (_tiles(each, torch.int16) for each in (codes.scales, codes.offsets))
-        return TiledMatrix(INT4, weights, scales, offsets, codes.codes.shape[1], codes.codes.shape[0])
+        return TiledMatrix(INT4, weights, scales, offsets, 2 * pairs, outputs)
     if isinstance(codes, RowCodes):
         weights = _padded(codes.codes)
         scales = F.pad(codes.scales, (0, len(weights) - len(codes.scales)))
@@ -110,10 +111,17 @@ def _tiles(matrix: Tensor, unit: torch.dtype) -> Tensor:
     return matrix.contiguous().view(unit).unflatten(0, (-1, LANES)).transpose(1, 2).contiguous()
 
 
-def _interleaved(codes: Tensor) -> Tensor:
-    """Return codes int8 [out, in] from -8 to 7 in the order of ``integer_dots``: uint8 [out, in / 2], codes + 8."""
-    quads = codes.add(8).view(torch.uint8).unflatten(1, (-1, 2, 4))
-    return (quads[:, :, 0] | quads[:, :, 1] << 4).flatten(1)
+def _interleaved(packed: Tensor) -> Tensor:
+    """Return packed codes uint8 [out, in / 2] in the order of ``integer_dots``.
+
+    The eight codes 0, 1, .., 7 of each word of 32 bits become 0, 4, 1, 5, 2, 6, 3, 7. That is the perfect shuffle of
+    its halves, in two steps: swap the middle bytes, then the middle codes of each half.
+    """
+    words = packed.contiguous().view(torch.int32)
+    for shift, mask in ((8, 0x0000FF00), (4, 0x00F000F0)):
+        different = (words >> shift).bitwise_xor_(words).bitwise_and_(mask)
+        words = (different << shift).bitwise_xor_(different).bitwise_xor_(words)
+    return words.view(torch.uint8)
 
 
 def gate_and_up(gate: Codes, up: Codes) -> TiledMatrix:
@@ -150,7 +158,7 @@ class CompiledLayers:
     ``set_layer`` and ``set_final_norm`` set the weights.
 
     slots: number of sequences whose keys and values are kept. positions: of a sequence. team: the threads that compute.
-    threads: of the team, for a call that does not ask for all. heads: matrices [out, hidden] of equal shape, float32
+    threads: of the team, for calls that do not say how many. heads: matrices [out, hidden] of equal shape, float32
     or bfloat16.
     """
 
@@ -207,15 +215,14 @@ class CompiledLayers:
         self._model.final_norm[: self.shape.hidden] = norm.numpy()
 
     def __call__(
-        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], *, whole_team: bool = False
+        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], *, threads: int | None = None
     ) -> Tensor:
         """Run rows float32 [rows, hidden] at ``positions`` of ``slots``; return hidden states [rows, hidden].
 
         Rows of one slot must be in the order of their positions, without gaps, from the end of its cache on.
-        whole_team: compute with all threads of the team.
+        threads: of the team, to compute with.
         """
-        threads = self.team.size if whole_team else self._threads
-        return self._run(x, slots, positions, -1, 1, self._width, threads)[:, : self.shape.hidden]
+        return self._run(x, slots, positions, -1, 1, self._width, threads or self._threads)[:, : self.shape.hidden]
 
     def logits(
         self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], head: int, every: int = 1

@@ -158,8 +158,11 @@ def test_the_number_of_threads_does_not_change_the_result():
 def test_a_call_may_use_fewer_threads_than_the_team_has():
     x, slots, positions = normal(7, SHAPE.hidden, seed=3), np.zeros(7, np.int64), np.arange(7)
     layers, _ = both("float32", 3, threads=2)
-    few, whole = (layers(x, slots, positions, whole_team=whole) for whole in (False, True))
+    few, whole, one = (layers(x, slots, positions, threads=count) for count in (None, 3, 1))
     assert torch.equal(few, whole)
+    assert torch.equal(few, one)
+    with pytest.raises(ValueError, match="threads must be at most the team's 3, got 4"):
+        layers(x, slots, positions, threads=4)
 
 
 @pytest.mark.parametrize("kind", ["int8", "int4"])

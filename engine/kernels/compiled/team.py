@@ -42,6 +42,8 @@ class Team:
     def run(self, function: Callable[..., None], *args: Any, threads: int | None = None) -> None:
         """Call ``function(number of the thread, threads, barrier, *args)`` in ``threads`` threads, or in all."""
         count = threads or self.size
+        if count > self.size:
+            raise ValueError(f"threads must be at most the team's {self.size}, got {count}")
         self._calls[:] = [lambda number: function(number, count, self._barrier, *args)]
         for wake in self._wake[: count - 1]:
             wake.release()

@@ -20,6 +20,7 @@ from engine.models.code_predictor import FrameCache
 from engine.models.qwen3 import Qwen3Stack
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
+from engine.system.cores import available_cores
 from engine.talker.sampling import Sampler
 from engine.talker.sampling_params import CodebookParams
 
@@ -99,7 +100,8 @@ def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> floa
 
 @cache
 def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
-    return fastest_call(_layers(shape, name, threads), _SECONDS, threads)
+    run = _layers(shape, name)
+    return fastest_call(lambda: run(threads), _SECONDS, threads)
 
 
 def forget_layers() -> None:
@@ -108,8 +110,11 @@ def forget_layers() -> None:
 
 
 @lru_cache(maxsize=2)
-def _layers(shape: Transformer, name: WeightFormat, threads: int) -> Callable[[], Tensor]:
-    """Return a call that runs one position through all layers."""
+def _layers(shape: Transformer, name: WeightFormat) -> Callable[[int], Tensor]:
+    """Return a function that runs one position through all layers with a number of threads, at most one per core.
+
+    Plain layers use as many as torch.
+    """
     tensors = _zero_layer(shape, name)
     names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}
     weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
@@ -117,14 +122,15 @@ def _layers(shape: Transformer, name: WeightFormat, threads: int) -> Callable[[]
     if name == "exact":
         plain = Qwen3Stack(weights, shape, 2)
         frame_cache = FrameCache(shape, 1, 2, _CPU, torch.float32)
-        return lambda: plain(x, slice(1, 2), frame_cache.single(1, 1))
+        return lambda threads: plain(x, slice(1, 2), frame_cache.single(1, 1))
     # Imported here, because they import numba.
     from engine.kernels.compiled.team import Team
     from engine.talker.native.quantized import compiled_layers
 
-    compiled = compiled_layers(weights, shape, name, slots=1, positions=2, team=Team(threads))
+    team = Team(available_cores())
+    compiled = compiled_layers(weights, shape, name, slots=1, positions=2, team=team)
     slot, position = np.array([0]), np.array([1])
-    return lambda: compiled(x, slot, position)
+    return lambda threads: compiled(x, slot, position, threads=min(threads, team.size))
 
 
 def _zero_layer(shape: Transformer, name: WeightFormat) -> dict[str, Tensor]:

@@ -51,7 +51,7 @@ class CompiledTalkerLayers:
 
     def prefill(self, x: Tensor, slot: int, start: int) -> Tensor:
         """Run rows of one slot."""
-        return self._layers(x, np.full(len(x), slot), np.arange(start, start + len(x)), whole_team=True)
+        return self._layers(x, np.full(len(x), slot), np.arange(start, start + len(x)), threads=self._layers.team.size)
 
     def decode(self, x: Tensor, slots: Sequence[int], positions: Sequence[int]) -> Tensor:
         """Run one row of each of ``slots``."""

@@ -23,7 +23,6 @@ from engine.kernels.quantization import (
     quantize_table,
     supports_int4,
     supports_table,
-    unpack_nibbles,
 )
 from engine.models.code_predictor import CodePredictor, head_names
 from engine.models.compiled_layers import Codes, CompiledLayers, LayerSource
@@ -42,7 +41,7 @@ def load_quantized(
     Prompts are bound by arithmetic, and also use the cores of Code2Wav, which waits for the first frame meanwhile.
     """
     threads = torch.get_num_threads()
-    team, residual = Team(min(available_cores(), 2 * threads)), weights.under("code_predictor.")
+    team, residual = Team(max(threads, min(available_cores(), 2 * threads))), weights.under("code_predictor.")
     predictor_layers = compiled_layers(
         residual.under("model."),
         shape.predictor.transformer,
@@ -141,6 +140,6 @@ def _group_codes(weights: Weights, name: str) -> GroupCodes | Tensor:
     """Return the codes of a matrix, or the matrix if its shape is not supported."""
     if f"{name}.int4" in weights:
         scales, offsets = (weights.stored(f"{name}.{part}").bfloat16() for part in ("scales", "offsets"))
-        return GroupCodes(unpack_nibbles(weights.stored(f"{name}.int4")), scales, offsets)
+        return GroupCodes(weights.stored(f"{name}.int4"), scales, offsets)
     weight = weights[f"{name}.weight"]
     return quantize_groups(weight) if supports_int4(weight.shape) else weight
