@@ -89,9 +89,10 @@ class Code2WavConfig(_StrictModel):
     )
     dtype: Literal["auto", "float32", "float16", "bfloat16", "int16"] = Field(
         "auto",
-        description="Data type. `auto` is float16 with Triton on a GPU. On a CPU, `bfloat16` and `int16` round the "
-        "operands of the wide convolutions, and `auto` measures at startup: it is float32 if that takes at most a "
-        "tenth of the audio's duration, else int16 or bfloat16 where one is faster.",
+        description="Data type. `auto` is float16 with Triton on a GPU. On a CPU, `bfloat16` rounds the operands of "
+        "the wide convolutions and `int16` those of all convolutions of the decoder blocks, and `auto` measures at "
+        "startup: it is float32 if that takes at most a tenth of the audio's duration, else int16 or bfloat16 where "
+        "one is faster.",
     )
     streams: int | None = Field(
         None,
@@ -161,7 +162,7 @@ class EngineConfig(_StrictModel):
         ge=1,
         description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages. On a CPU "
         "with `code2wav.placement: thread`, startup measures whether the stages are faster if they take turns on all "
-        "cores.",
+        "cores. Prompts of quantized talkers use the threads of both stages.",
     )
     stall_seconds: float = Field(
         20.0,

@@ -19,6 +19,8 @@ from engine.protocol.request import FRAME_MS
 
 _FLOAT32_SHARE = 0.1
 """Share of a frame's duration that the convolutions may take in float32. The cores are for the talker, too."""
+_MIN_PRODUCTS = 50_000_000
+"""Multiplications per frame below which float32 is used without a measurement. Any CPU takes a few milliseconds."""
 _FASTER = 0.8
 """A less accurate dtype is used if it takes at most this share of the time. Their order is float32, int16, bfloat16."""
 _FRAMES = 4
@@ -35,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: torch.device) -> torch.dtype:
-    """Return the dtype of the wide convolutions in plain torch. ``auto`` is measured on a CPU, and float32 elsewhere.
+    """Return the dtype of the convolutions outside Triton. ``auto`` is measured on a CPU, and float32 elsewhere.
 
     Raises SetupError if bfloat16 or int16 is configured, and the device or oneDNN does not support it.
     """
@@ -47,8 +49,10 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
         raise SetupError(f"engine.code2wav.dtype: int16 needs a CPU, but the device is {device.type}: set it to auto")
     if config.dtype in _CONFIGURED:
         return _CONFIGURED[config.dtype]
+    if config.dtype != "auto" or not on_cpu or _products(decoder) < _MIN_PRODUCTS:
+        return torch.float32
     threads = torch.get_num_threads()
-    if not on_cpu or convolution_ms(decoder, torch.float32, threads) <= _FLOAT32_SHARE * FRAME_MS:
+    if convolution_ms(decoder, torch.float32, threads) <= _FLOAT32_SHARE * FRAME_MS:
         return torch.float32
     dtypes = [torch.float32, torch.int16] + [torch.bfloat16] * bfloat16_runs()
     times = {dtype: convolution_ms(decoder, dtype, threads) for dtype in dtypes}
@@ -73,8 +77,10 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
     """Return about how many milliseconds per frame Code2Wav takes in large chunks."""
-    share = _REST_COMPILED if dtype == torch.int16 else _REST
-    rest = share * convolution_ms(decoder, torch.float32, threads)
+    if dtype == torch.int16:  # torch may then have one thread (see ``CpuPlan.compiled``)
+        rest = _REST_COMPILED * convolution_ms(decoder, torch.float32, 1)
+    else:
+        rest = _REST * convolution_ms(decoder, torch.float32, threads)
     return rest + convolution_ms(decoder, dtype, threads)
 
 

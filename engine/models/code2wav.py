@@ -130,7 +130,7 @@ class Code2WavModel:
     tensors: from speech_tokenizer/model.safetensors, without their ``decoder.`` prefix. release: remove each tensor
     from ``tensors`` when it has been converted. dtype: of the operands of the wide convolutions, which are most of the
     work: see ``Conv1d``, and for int16 ``CompiledConvolutions``. With bfloat16 and int16, the matrices are float16.
-    Everything else is float32.
+    All else is float32, except that int16 includes the last convolution.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Code2WavModel:
 def _stages(weights: WeightReader, architecture: DecoderArchitecture, dtype: torch.dtype) -> list[Stage]:
     """Return the stages that map latents, 1 column per frame, to samples, 1920 columns per frame.
 
-    The depthwise convolutions and the last one, which is narrow, are always float32.
+    The depthwise convolutions are always float32, and so is the last one, which is narrow, except with int16.
     """
     stages: list[Stage] = []
     columns = 1

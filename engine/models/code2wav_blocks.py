@@ -112,7 +112,8 @@ class Stage(ABC):
 def make_linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Linear:
     """Return the product with a float32 matrix.
 
-    With bfloat16 convolutions its weights are rounded to float16, which halves their memory and the time to read them.
+    With bfloat16 or int16 convolutions its weights are rounded to float16, which halves their memory and the time to
+    read them.
     """
     return Linear(weight if dtype == torch.float32 else weight.half().float(), bias)
 

@@ -1,4 +1,4 @@
-"""The convolutions of Code2Wav on a CPU with 16-bit integers, all in one compiled call.
+"""The convolutions of Code2Wav's decoder on a CPU with 16-bit integers, in one compiled call.
 
 ``engine.models.code2wav_blocks`` is the reference implementation. The error is measured by
 ``benchmarks.cpu.code2wav_precision``.
@@ -58,12 +58,14 @@ class CompiledConvolutions(Stage):
         self._tensors: list[Tensor] = []  # own the memory at the records' addresses
         self._rates: list[int] = []
         """Columns of each convolution's input, for each column of the first one's."""
-        self._codes = self._scales = 0
+        self._state_codes = self._state_scales = 0
+        self._outputs = self._width = 0
+        """Channels of the last output, and with padding."""
         for convolution in convolutions:
             self._append(convolution)
         sizes = zip(self._records, self._rates, strict=True)
         self.history = ceil(sum(record["history"] / rate for record, rate in sizes))
-        self.states = [StateShape((self._codes,), torch.int16), StateShape((self._scales,))]
+        self.states = [StateShape((self._state_codes,), torch.int16), StateShape((self._state_scales,))]
         self._buffers = _Buffers(self._records, self._rates, threads, 0, 0)
 
     def _append(self, convolution: Convolution) -> None:
@@ -86,15 +88,16 @@ class CompiledConvolutions(Stage):
             1 - source,
             convolution.adds,
             history,
-            self._codes,
-            self._scales,
+            self._state_codes,
+            self._state_scales,
         )
         self._records = np.append(self._records, np.array([record], CONVOLUTION))
         self._tensors += tensors
         self._rates.append(self.rate)
         self.rate *= convolution.rate
-        self._codes += history * inputs
-        self._scales += history
+        self._state_codes += history * inputs
+        self._state_scales += history
+        self._outputs, self._width = len(convolution.bias) // convolution.rate, outputs // convolution.rate
 
     @override
     def __call__(self, x: Tensor, state: StreamState) -> Tensor:
@@ -120,7 +123,8 @@ class CompiledConvolutions(Stage):
             tuple(each.numpy() for each in after),
         )
         target = torch.from_numpy(buffers.values[self._records["target"][-1]])
-        return target[: streams * columns * self.rate * LANES].view(streams, -1, LANES)[..., :1].clone()
+        values = target[: streams * columns * self.rate * self._width].view(streams, -1, self._width)
+        return values[..., : self._outputs].clone()
 
 
 class _Buffers:
@@ -138,7 +142,7 @@ class _Buffers:
         self.scratch = np.empty((threads, inputs.max()), np.float32)
 
     def at_least(self, streams: int, columns: int) -> _Buffers:
-        """Return buffers that suffice for ``streams`` and ``columns``: these if they do."""
+        """Return buffers for ``streams`` and ``columns``: self if it is large enough."""
         if streams <= self._streams and columns <= self._columns:
             return self
         streams, columns = max(streams, self._streams), max(columns, self._columns)
@@ -176,7 +180,7 @@ def _rounded(convolution: Convolution) -> tuple[Tensor, Tensor]:
     weight = F.pad(weight, (0, 0, 0, -weight.shape[1] % LANES))
     sums = torch.linalg.vector_norm(weight, 1, 1).amax(1)
     largest = torch.linalg.vector_norm(weight, float("inf"), (1, 2))
-    rounding = weight.shape[1] / 2
+    rounding = weight.shape[1] / 2 + 16  # of the codes, and of the sums themselves
     scales = torch.maximum(largest / WEIGHT_LIMIT, sums / (TAP_LIMIT - rounding))
     smallest = torch.finfo(torch.float32).tiny  # for outputs without weights
     return torch.div(weight, scales.clamp_min(smallest)[:, None, None]).round_().short(), scales

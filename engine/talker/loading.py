@@ -71,11 +71,13 @@ def load_talker(
 
 
 def import_ahead(config: EngineConfig, device: torch.device) -> None:
-    """Import the modules that loading needs. Importing vLLM takes seconds; run it in parallel with other loading."""
+    """Import what both stages or loading need. Importing vLLM takes seconds: call it in parallel with other loading."""
     if runs_on_vllm(config, device):
         require()
         prepare_environment()
         importlib.import_module("engine.talker.vllm.core")
+    if device.type == "cpu" and (config.talker.weights in ("int8", "int4") or config.code2wav.dtype == "int16"):
+        importlib.import_module("engine.kernels.compiled.team")
 
 
 def runs_on_vllm(config: EngineConfig, device: torch.device) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numba import njit
+from numba.core.errors import TypingError
 
 from engine.checkpoint.architecture import Transformer
 from engine.kernels.compiled.integer_dots import INT4_DOTS, cpu_features, int4_dots, int4_instructions
@@ -146,6 +147,25 @@ def test_heads_map_the_last_of_several_rows_to_logits(dtype, threads):
         expected = states @ head.float().T
         assert relative_error(layers.logits(x, slots, positions, number), expected) < 1e-5
         assert relative_error(layers.logits(x, slots, positions, number, every=2), expected[1::2]) < 1e-5
+
+
+def test_a_function_that_cannot_be_compiled_fails_before_any_thread_waits():
+    @njit(nogil=True)
+    def broken(me, size, barrier, x):
+        return x.no_such_attribute
+
+    team = Team(2)
+    with pytest.raises(TypingError):
+        team.run(broken, 1)
+
+    @njit(nogil=True)
+    def write(me, size, barrier, out):
+        out[me] = 1
+        wait(barrier, size)
+
+    out = np.zeros(2)
+    team.run(write, out)
+    assert out.tolist() == [1, 1]
 
 
 def test_the_number_of_threads_does_not_change_the_result():

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.support.code2wav_decoders import SMALL
 from tests.support.talkers import assert_same, native_talker, prepare, speak, various_requests
 
 CPU = torch.device("cpu")
+LARGE = replace(SMALL, decoder_dim=1536, latent=1024)
 AUTO = EngineConfig(model="")
 
 
@@ -129,9 +131,16 @@ def test_a_less_accurate_precision_is_selected_if_it_is_much_faster(float32, int
     times = {torch.float32: float32, torch.int16: int16, torch.bfloat16: bfloat16}
     monkeypatch.setattr(precision, "bfloat16_runs", lambda: True)
     monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype])
-    assert choose_dtype(Code2WavConfig(), SMALL, CPU) is selected
+    assert choose_dtype(Code2WavConfig(), LARGE, CPU) is selected
     for dtype in times:
-        assert choose_dtype(Code2WavConfig(dtype=precision.dtype_name(dtype)), SMALL, CPU) is dtype
+        assert choose_dtype(Code2WavConfig(dtype=precision.dtype_name(dtype)), LARGE, CPU) is dtype
+
+
+def test_a_configured_precision_or_a_small_decoder_is_not_measured(monkeypatch):
+    monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: 1 / 0)
+    for dtype, selected in (("float32", torch.float32), ("float16", torch.float32), ("int16", torch.int16)):
+        assert choose_dtype(Code2WavConfig(dtype=dtype), LARGE, CPU) is selected
+    assert choose_dtype(Code2WavConfig(), SMALL, CPU) is torch.float32
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int16"])

@@ -25,7 +25,7 @@ def _prepare_cache() -> bool:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(base, "sonant", f"kernels-{digest.hexdigest()[:16]}")
         if not folder.exists():
-            _log.info("CPU kernels for quantized weights are compiled once for this machine, which takes about 20 s")
+            _log.info("CPU kernels are compiled once for this machine, which takes 3 to 20 s")
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:
         _log.warning("compiled CPU kernels are not cached, so every start compiles them again: %s", error)

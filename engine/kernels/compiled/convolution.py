@@ -37,7 +37,7 @@ from engine.kernels.compiled.simd import (
 from engine.kernels.compiled.team import wait
 
 ACTIVATION_LIMIT = 4095
-"""Largest activation as an integer. It takes 12 bits, so that the weights may take 11 to 14."""
+"""Largest activation as an integer, with 13 bits and sign, so that the weights may have 11 to 15."""
 WEIGHT_LIMIT = 32_767
 """Largest weight as an integer."""
 TAP_LIMIT = (2**31 - 1) // ACTIVATION_LIMIT
@@ -76,7 +76,7 @@ _INSTRUCTIONS = pair_instructions(cpu_features())
 _ROWS = 8 if _INSTRUCTIONS.startswith("avx512") else 4
 """Columns of a block. Their sums of 16 outputs fill most of the vector registers."""
 _MIN_TILES = 8
-"""Threads divide the outputs if each gets as many tiles, else the columns."""
+"""Minimum tiles per thread for which the threads divide the outputs. Below it they divide the columns."""
 _LINE = 4 * LANES
 _emit_pair = PAIR_DOTS[_INSTRUCTIONS]
 
@@ -131,8 +131,8 @@ def _zeros(element, rows):
     return define
 
 
-_no_sums, _no_sum = _zeros(I32, _ROWS), _zeros(I32, 1)
-_no_values, _no_value = _zeros(F32, _ROWS), _zeros(F32, 1)
+_zero_sums_block, _zero_sums_single = _zeros(I32, _ROWS), _zeros(I32, 1)
+_zero_values_block, _zero_values_single = _zeros(F32, _ROWS), _zeros(F32, 1)
 
 
 @intrinsic
@@ -160,11 +160,12 @@ def _finish(context, values, scales, bias, target, stride, adds):
 
 
 @njit(nogil=True, cache=CACHE)
-def _columns(conv, tile, codes, scales, target, stride, values, sums):
-    """Compute 16 outputs of as many columns as ``values`` has, which are zeros, as are ``sums``.
+def _compute_block(conv, tile, codes, scales, target, stride, values, sums):
+    """Compute 16 outputs of several columns.
 
     codes: address of int16, the inputs of the first column's first tap. scales: address of their float32 scale. target:
-    address of the first column's outputs. stride: bytes from one column of the target to the next.
+    address of the first column's outputs. stride: bytes from one column of the target to the next. values, sums: tuples
+    of zeros, a vector for each column. Their length is the number of columns.
     """
     width = 2 * conv.inputs
     pairs = conv.inputs // 2
@@ -190,20 +191,27 @@ def _convolve(conv, tile, codes, scales, target, count):
     scales -= 4 * conv.history
     done = 0
     while count - done >= _ROWS:
-        _columns(
+        _compute_block(
             conv,
             tile,
             codes + done * width,
             scales + 4 * done,
             target + done * stride,
             stride,
-            _no_values(),
-            _no_sums(),
+            _zero_values_block(),
+            _zero_sums_block(),
         )
         done += _ROWS
     while done < count:
-        _columns(
-            conv, tile, codes + done * width, scales + 4 * done, target + done * stride, stride, _no_value(), _no_sum()
+        _compute_block(
+            conv,
+            tile,
+            codes + done * width,
+            scales + 4 * done,
+            target + done * stride,
+            stride,
+            _zero_values_single(),
+            _zero_sums_single(),
         )
         done += 1
 

@@ -33,7 +33,8 @@ def cpu_features() -> set[str]:
         return {name[1:] for name in config.CPU_FEATURES.split(",") if name.startswith("+")}
     if config.CPU_NAME == "generic":
         return set()
-    return {name for name, available in llvm.get_host_cpu_features().items() if available}
+    names = {name for name, available in llvm.get_host_cpu_features().items() if available}
+    return names if config.ENABLE_AVX else {name for name in names if not name.startswith("avx")}
 
 
 def int4_instructions(features: set[str]) -> str:
@@ -244,7 +245,7 @@ def _emit_vpdpwssd(builder, sums, weights, pair):
 
 
 def _emit_pair(builder, sums, weights, pair):
-    """Emit the same without special instructions."""
+    """Emit the products and the addition without special instructions."""
     wide = _words(2 * LANES)
     values = builder.sext(load(builder, weights, ir.VectorType(_I16, 2 * LANES)), wide)
     activations = builder.sext(_repeated(builder, pair, 64), wide)

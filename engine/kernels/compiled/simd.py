@@ -228,7 +228,7 @@ def exp(builder, x):
 
 @_operation(F32, F32)
 def sine_squared(builder, x):
-    """Return sin(x)^2, with an absolute error of 2^-22 for |x| < 10^4."""
+    """Return sin(x)^2, with an absolute error of 2^-21 for |x| < 10^4."""
 
     def multiply_add(x, y, z):
         return call(builder, "llvm.fma.v16f32", F32.llvm, x, y, z)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import njit, typeof, types
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from engine.kernels.compiled import CACHE
@@ -25,25 +26,31 @@ _yield = types.ExternalFunction("sched_yield", types.int32())
 class Team:
     """Runs a compiled function in several threads at once: the calling thread and ``size`` - 1 others.
 
-    The function must release the GIL, and its threads must meet at a barrier before and after the work. So ``run``
-    returns when all are done. Not thread-safe: one thread at a time calls ``run``. The threads end with the team.
+    The function must be compiled by numba and release the GIL, and its threads must meet at a barrier after the work.
+    So ``run`` returns when all are done. Not thread-safe: one thread at a time calls ``run``. The threads end with the
+    team.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._barrier = np.zeros(BARRIER_WORDS, np.int64)
         self._calls: list[Callable[[int], None]] = []
+        self._compiled: set[int] = set()
         self._wake = [threading.Semaphore(0) for _ in range(size - 1)]
         for number, wake in enumerate(self._wake, start=1):
             arguments = (self._calls, number, wake)
             threading.Thread(target=_serve, args=arguments, name=f"team-{number}", daemon=True).start()
         weakref.finalize(self, _end, self._calls, self._wake)
 
-    def run(self, function: Callable[..., None], *args: Any, threads: int | None = None) -> None:
+    def run(self, function: Dispatcher, *args: Any, threads: int | None = None) -> None:
         """Call ``function(number of the thread, threads, barrier, *args)`` in ``threads`` threads, or in all."""
         count = threads or self.size
         if count > self.size:
             raise ValueError(f"threads must be at most the team's {self.size}, got {count}")
+        if id(function) not in self._compiled:
+            # Compilation may fail, for example if the disk is full. Here it does so before others wait at the barrier.
+            function.compile(tuple(map(typeof, (0, count, self._barrier, *args))))
+            self._compiled.add(id(function))
         self._calls[:] = [lambda number: function(number, count, self._barrier, *args)]
         for wake in self._wake[: count - 1]:
             wake.release()

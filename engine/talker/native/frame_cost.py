@@ -68,10 +68,8 @@ def _code_seconds(shape: Transformer, vocab: int, name: WeightFormat, threads: i
     heads = _heads(shape, vocab, name, threads)
     sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
     x, uniform = torch.ones(1, shape.hidden), torch.full((1,), 0.5, dtype=torch.float64)
-    different = torch.arange(vocab).float()  # as logits are, for the sampler
-    return fastest_call(lambda: [sampler(head(x) + different, uniform) for head in heads], _SECONDS, threads) / len(
-        heads
-    )
+    offsets = torch.arange(vocab).float()  # real logits differ, which matters to the sampler
+    return fastest_call(lambda: [sampler(head(x) + offsets, uniform) for head in heads], _SECONDS, threads) / len(heads)
 
 
 def _heads(shape: Transformer, vocab: int, name: WeightFormat, threads: int) -> list[Callable[[Tensor], Tensor]]:
@@ -113,7 +111,7 @@ def forget_layers() -> None:
 def _layers(shape: Transformer, name: WeightFormat) -> Callable[[int], Tensor]:
     """Return a function that runs one position through all layers with a number of threads, at most one per core.
 
-    Plain layers use as many as torch.
+    Plain layers ignore the argument, and use torch's threads.
     """
     tensors = _zero_layer(shape, name)
     names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}

@@ -38,7 +38,8 @@ def load_quantized(
     """Return the talker of ``weights`` (the checkpoint's ``talker.``) with layers in the format ``name``.
 
     codec: the embeddings of codes. slots, context: size of the cache. The layers run on as many threads as torch has.
-    Prompts are bound by arithmetic, and also use the cores of Code2Wav, which waits for the first frame meanwhile.
+    Prompts are bound by arithmetic, and also use the cores of Code2Wav, which has nothing to do until the first frame
+    if there is no other utterance.
     """
     threads = torch.get_num_threads()
     team, residual = Team(max(threads, min(available_cores(), 2 * threads))), weights.under("code_predictor.")
