@@ -30,7 +30,7 @@ _REST = 0.35
 """Time of everything but the wide convolutions, relative to that of the wide convolutions in float32."""
 _REST_COMPILED = 0.2
 """The same with int16, where the activations are compiled, too."""
-_CONFIGURED: Mapping[str, torch.dtype] = MappingProxyType(
+_DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {"float32": torch.float32, "int16": torch.int16, "bfloat16": torch.bfloat16}
 )
 _log = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
         raise SetupError(f"engine.code2wav.dtype: bfloat16 needs a CPU with AVX512, but {where}: set it to auto")
     if config.dtype == "int16" and not on_cpu:
         raise SetupError(f"engine.code2wav.dtype: int16 needs a CPU, but the device is {device.type}: set it to auto")
-    if config.dtype in _CONFIGURED:
-        return _CONFIGURED[config.dtype]
+    if config.dtype in _DTYPES:
+        return _DTYPES[config.dtype]
     if config.dtype != "auto" or not on_cpu or _products(decoder) < _MIN_PRODUCTS:
         return torch.float32
     threads = torch.get_num_threads()
@@ -72,7 +72,7 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
 
 def dtype_name(dtype: torch.dtype) -> str:
     """Return the configuration's name of a dtype that ``choose_dtype`` returns."""
-    return next(name for name, each in _CONFIGURED.items() if each == dtype)
+    return next(name for name, each in _DTYPES.items() if each == dtype)
 
 
 def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:

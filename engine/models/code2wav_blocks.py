@@ -32,13 +32,12 @@ class SnakeBeta:
 
     def __init__(self, weights: WeightReader, name: str) -> None:
         self._frequency = weights[f"{name}.alpha"].exp()
-        self._gain = 1.0 / (weights[f"{name}.beta"].exp() + 1e-9)
-        self._root_gain = self._gain.sqrt()
+        self._root_gain = (1.0 / (weights[f"{name}.beta"].exp() + 1e-9)).sqrt()
 
     @property
     def frequency_and_gain(self) -> tuple[Tensor, Tensor]:
         """exp(alpha) and 1 / (exp(beta) + 1e-9), [channels] each."""
-        return self._frequency, self._gain
+        return self._frequency, self._root_gain.square()
 
     def write(self, x: Tensor, out: Tensor) -> Tensor:
         """Write the activation of x [streams, n, channels] to ``out``, of the same shape and any dtype. Returns it.

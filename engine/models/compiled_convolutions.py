@@ -40,11 +40,6 @@ class Convolution:
     rate: int = 1
     adds: bool = False
 
-    @property
-    def history(self) -> int:
-        """Columns before the first one that it needs."""
-        return (self.weight.shape[2] - 1) * self.dilation
-
 
 class CompiledConvolutions(Stage):
     """Several convolutions as one stage: each but the first maps the output of the one before it. Not thread-safe.
@@ -58,14 +53,14 @@ class CompiledConvolutions(Stage):
         self._tensors: list[Tensor] = []  # own the memory at the records' addresses
         self._rates: list[int] = []
         """Columns of each convolution's input, for each column of the first one's."""
-        self._state_codes = self._state_scales = 0
         self._outputs = self._width = 0
         """Channels of the last output, and with padding."""
         for convolution in convolutions:
             self._append(convolution)
-        sizes = zip(self._records, self._rates, strict=True)
-        self.history = ceil(sum(record["history"] / rate for record, rate in sizes))
-        self.states = [StateShape((self._state_codes,), torch.int16), StateShape((self._state_scales,))]
+        histories = _histories(self._records)
+        self.history = ceil((histories / self._rates).sum())
+        codes, scales = int((histories * self._records["inputs"]).sum()), int(histories.sum())
+        self.states = [StateShape((codes,), torch.int16), StateShape((scales,))]
         self._buffers = _Buffers(self._records, self._rates, threads, 0, 0)
 
     def _append(self, convolution: Convolution) -> None:
@@ -76,27 +71,11 @@ class CompiledConvolutions(Stage):
             tensors += [F.pad(each, (0, inputs - len(each))) for each in convolution.activation.frequency_and_gain]
         tensors = [each.contiguous() for each in tensors]
         addresses = [each.data_ptr() for each in tensors] + [0, 0]
-        source = int(self._records["target"][-1]) if len(self._records) else 0
-        history = convolution.history
-        record = (
-            *addresses[:5],
-            inputs,
-            outputs // LANES,
-            taps,
-            convolution.dilation,
-            source,
-            1 - source,
-            convolution.adds,
-            history,
-            self._state_codes,
-            self._state_scales,
-        )
+        record = (*addresses[:5], inputs, outputs // LANES, taps, convolution.dilation, convolution.adds)
         self._records = np.append(self._records, np.array([record], CONVOLUTION))
         self._tensors += tensors
         self._rates.append(self.rate)
         self.rate *= convolution.rate
-        self._state_codes += history * inputs
-        self._state_scales += history
         self._outputs, self._width = len(convolution.bias) // convolution.rate, outputs // convolution.rate
 
     @override
@@ -122,9 +101,15 @@ class CompiledConvolutions(Stage):
             tuple(each.numpy() for each in before),
             tuple(each.numpy() for each in after),
         )
-        target = torch.from_numpy(buffers.values[self._records["target"][-1]])
+        target = torch.from_numpy(buffers.values[len(self._records) % 2])
         values = target[: streams * columns * self.rate * self._width].view(streams, -1, self._width)
         return values[..., : self._outputs].clone()
+
+
+def _histories(records: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return how many columns before the first one each convolution needs."""
+    histories: NDArray[np.int64] = (records["taps"] - 1) * records["dilation"]
+    return histories
 
 
 class _Buffers:
@@ -134,7 +119,7 @@ class _Buffers:
         self._records, self._rates, self._threads = records, rates, threads
         self._streams, self._columns = streams, columns
         counts = columns * np.array(rates)
-        rows, inputs = counts + streams * records["history"], records["inputs"]
+        rows, inputs = counts + streams * _histories(records), records["inputs"]
         size = (counts * np.maximum(records["tiles"] * LANES, inputs)).max()
         self.values = np.empty(size, np.float32), np.empty(size, np.float32)
         self.codes = np.empty((rows * inputs).max(), np.int16)

@@ -153,7 +153,22 @@ def test_bfloat16_is_refused_where_it_does_not_run(monkeypatch):
     monkeypatch.setattr(precision, "bfloat16_runs", lambda: False)
     with pytest.raises(SetupError, match=r"this CPU does not support it: set it to auto"):
         choose_dtype(Code2WavConfig(dtype="bfloat16"), SMALL, CPU)
-    assert choose_dtype(Code2WavConfig(), SMALL, CPU) is torch.float32
+    times = {torch.float32: 20, torch.int16: 10, torch.bfloat16: 1}
+    monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype])
+    assert choose_dtype(Code2WavConfig(), LARGE, CPU) is torch.int16
+
+
+def test_compiled_stages_have_one_torch_thread_for_the_rest_of_code2wav(monkeypatch):
+    times = {(torch.float32, 1): 60, (torch.float32, 4): 20, (torch.int16, 4): 10}
+    monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype, threads])
+    assert precision.code2wav_ms(LARGE, torch.int16, 4) == pytest.approx(10 + 0.2 * 60)
+    assert precision.code2wav_ms(LARGE, torch.float32, 4) == pytest.approx(20 + 0.35 * 20)
+    compiled = [
+        plans.CpuPlan(weights, dtype, 4, in_turn=True).compiled
+        for weights in ("exact", "int4")
+        for dtype in (torch.float32, torch.int16)
+    ]
+    assert compiled == [False, False, False, True]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16])

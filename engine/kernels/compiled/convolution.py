@@ -37,40 +37,18 @@ from engine.kernels.compiled.simd import (
 from engine.kernels.compiled.team import wait
 
 ACTIVATION_LIMIT = 4095
-"""Largest activation as an integer, with 13 bits and sign, so that the weights may have 11 to 15."""
+"""Largest activation as an integer. It takes 13 bits with its sign, so that the weights may take 11 to 15."""
 WEIGHT_LIMIT = 32_767
 """Largest weight as an integer."""
 TAP_LIMIT = (2**31 - 1) // ACTIVATION_LIMIT
 """Largest sum of the absolute weights of an output and a tap."""
-CONVOLUTION = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "weights",
-            "scales",
-            "bias",
-            "frequency",
-            "gain",
-            "inputs",
-            "tiles",
-            "taps",
-            "dilation",
-            "source",
-            "target",
-            "adds",
-            "history",
-            "first_code",
-            "first_scale",
-        )
-    ],
-    align=True,
-)
+_FIELDS = ("weights", "scales", "bias", "frequency", "gain", "inputs", "tiles", "taps", "dilation", "adds")
+CONVOLUTION = np.dtype([(name, np.int64) for name in _FIELDS], align=True)
 """A convolution.
 
 weights: address of int16 [tiles, taps, inputs / 2, 16, 2]. scales, bias: addresses of float32 [16 * tiles]. frequency,
 gain: addresses of float32 [inputs], of the activation (see ``sine_squared``); 0 if there is none. inputs: channels, a
-multiple of 16. tiles: of 16 outputs. source, target: numbers of buffers. adds: whether it adds to the target. history:
-columns that it needs before the first one. first_code, first_scale: where their codes and scales are in the state.
+multiple of 16. tiles: of 16 outputs. adds: whether it adds to what its target has.
 """
 _INSTRUCTIONS = pair_instructions(cpu_features())
 _ROWS = 8 if _INSTRUCTIONS.startswith("avx512") else 4
@@ -160,19 +138,18 @@ def _finish(context, values, scales, bias, target, stride, adds):
 
 
 @njit(nogil=True, cache=CACHE)
-def _compute_block(conv, tile, codes, scales, target, stride, values, sums):
-    """Compute 16 outputs of several columns.
+def _compute_block(conv, tile, first, codes, scales, target, values, sums):
+    """Compute 16 outputs of several columns, from column ``first`` on.
 
-    codes: address of int16, the inputs of the first column's first tap. scales: address of their float32 scale. target:
-    address of the first column's outputs. stride: bytes from one column of the target to the next. values, sums: tuples
-    of zeros, a vector for each column. Their length is the number of columns.
+    codes: address of int16, the inputs of column 0's first tap. scales: address of their float32 scale. target: address
+    of the outputs of column 0. values, sums: tuples of zeros, a vector for each column.
     """
-    width = 2 * conv.inputs
+    width, stride = 2 * conv.inputs, conv.tiles * _LINE
     pairs = conv.inputs // 2
     weights = conv.weights + tile * conv.taps * pairs * _LINE
     for tap in range(conv.taps):
         products = sums
-        column = tap * conv.dilation
+        column = first + tap * conv.dilation
         address = codes + column * width
         for _pair in range(pairs):
             products = _multiply(products, weights, address, width)
@@ -180,40 +157,19 @@ def _compute_block(conv, tile, codes, scales, target, stride, values, sums):
             address += 4
         values = _accumulate(values, products, scales + 4 * column)
     offset = tile * _LINE
-    _finish(values, conv.scales + offset, conv.bias + offset, target + offset, stride, conv.adds != 0)
+    outputs = target + first * stride + offset
+    _finish(values, conv.scales + offset, conv.bias + offset, outputs, stride, conv.adds != 0)
 
 
 @njit(nogil=True, cache=CACHE)
-def _convolve(conv, tile, codes, scales, target, count):
-    """Compute 16 outputs of ``count`` columns. codes, scales: addresses of the first column's, after the history."""
-    width, stride = 2 * conv.inputs, conv.tiles * _LINE
-    codes -= conv.history * width
-    scales -= 4 * conv.history
-    done = 0
-    while count - done >= _ROWS:
-        _compute_block(
-            conv,
-            tile,
-            codes + done * width,
-            scales + 4 * done,
-            target + done * stride,
-            stride,
-            _zero_values_block(),
-            _zero_sums_block(),
-        )
-        done += _ROWS
-    while done < count:
-        _compute_block(
-            conv,
-            tile,
-            codes + done * width,
-            scales + 4 * done,
-            target + done * stride,
-            stride,
-            _zero_values_single(),
-            _zero_sums_single(),
-        )
-        done += 1
+def _convolve(conv, tile, first, last, codes, scales, target):
+    """Compute 16 outputs of columns ``first`` to ``last`` - 1. codes, scales, target: see ``_compute_block``."""
+    while last - first >= _ROWS:
+        _compute_block(conv, tile, first, codes, scales, target, _zero_values_block(), _zero_sums_block())
+        first += _ROWS
+    while first < last:
+        _compute_block(conv, tile, first, codes, scales, target, _zero_values_single(), _zero_sums_single())
+        first += 1
 
 
 @njit(nogil=True, cache=CACHE)
@@ -254,30 +210,36 @@ def run_convolutions(me, size, barrier, convs, streams, columns, values, codes, 
         convs: ``CONVOLUTION`` [convolutions].
         streams: number of streams.
         columns: int64 [convolutions], input columns of each stream.
-        values: buffers of float32 columns. The input is in that of the first convolution's source.
+        values: two buffers of float32 columns. Each convolution maps one to the other. The input is in the first.
         codes: int16, space for the rounded input of a convolution.
         scales: float32, space for its scales.
         scratch: float32 [threads, inputs].
-        before: the last columns of the previous chunk: codes int16 [streams, ..] and scales float32 [streams, ..].
+        before: of each convolution in turn, the last input columns of the previous chunk: their codes int16
+            [streams, ..] and scales float32 [streams, ..].
         after: the same for the next chunk.
     """
+    first_code = first_scale = 0
     for index in range(len(convs)):
         conv = convs[index]
-        count, history, width = columns[index], conv.history, conv.inputs
-        source, target = values[conv.source].ctypes.data, values[conv.target].ctypes.data
-        rows = history + count
+        count, width, history = columns[index], conv.inputs, (conv.taps - 1) * conv.dilation
+        source, target = values[index % 2].ctypes.data, values[1 - index % 2].ctypes.data
+        rows, length = history + count, history * width
+        last_code, last_scale = first_code + length, first_scale + history
         for column in range(streams * count * me // size, streams * count * (me + 1) // size):
             row = column // count * rows + history + column % count
             address = codes.ctypes.data + 2 * width * row
             scales[row] = _quantize(conv, source + 4 * width * column, address, scratch[me].ctypes.data)
         if me == 0:
             for stream in range(streams):
-                _copy(conv, before, codes[stream * rows * width :], scales[stream * rows :], stream, True)
+                row = stream * rows
+                codes[row * width : row * width + length] = before[0][stream, first_code:last_code]
+                scales[row : row + history] = before[1][stream, first_scale:last_scale]
         wait(barrier, size)
         if me == size - 1:
             for stream in range(streams):
-                start = stream * rows + count
-                _copy(conv, after, codes[start * width :], scales[start:], stream, False)
+                row = stream * rows + count
+                after[0][stream, first_code:last_code] = codes[row * width : row * width + length]
+                after[1][stream, first_scale:last_scale] = scales[row : row + history]
         first_tile, last_tile, first, last = 0, conv.tiles, 0, count
         if conv.tiles < _MIN_TILES * size:
             blocks = (count + _ROWS - 1) // _ROWS
@@ -285,27 +247,10 @@ def run_convolutions(me, size, barrier, convs, streams, columns, values, codes, 
         else:
             first_tile, last_tile = conv.tiles * me // size, conv.tiles * (me + 1) // size
         for stream in range(streams):
-            row = stream * rows + history + first
-            inputs = codes.ctypes.data + 2 * width * row
-            outputs = target + (stream * count + first) * conv.tiles * _LINE
+            row = stream * rows
+            inputs, input_scales = codes.ctypes.data + 2 * width * row, scales.ctypes.data + 4 * row
+            outputs = target + stream * count * conv.tiles * _LINE
             for tile in range(first_tile, last_tile):
-                _convolve(conv, tile, inputs, scales.ctypes.data + 4 * row, outputs, last - first)
+                _convolve(conv, tile, first, last, inputs, input_scales, outputs)
+        first_code, first_scale = last_code, last_scale
         wait(barrier, size)
-
-
-@njit(nogil=True, cache=CACHE)
-def _copy(conv, state, codes, scales, stream, load):
-    """Copy the columns of a convolution's history of a stream from the state if ``load``, or to it."""
-    length = conv.history * conv.inputs
-    saved_codes, saved_scales = state[0][stream, conv.first_code :], state[1][stream]
-    for index in range(length):
-        if load:
-            codes[index] = saved_codes[index]
-        else:
-            saved_codes[index] = codes[index]
-    column = conv.first_scale
-    for index in range(conv.history):
-        if load:
-            scales[index] = saved_scales[column + index]
-        else:
-            saved_scales[column + index] = scales[index]

@@ -35,7 +35,7 @@ class Team:
         self.size = size
         self._barrier = np.zeros(BARRIER_WORDS, np.int64)
         self._calls: list[Callable[[int], None]] = []
-        self._compiled: set[int] = set()
+        self._compiled: set[Dispatcher] = set()
         self._wake = [threading.Semaphore(0) for _ in range(size - 1)]
         for number, wake in enumerate(self._wake, start=1):
             arguments = (self._calls, number, wake)
@@ -47,10 +47,10 @@ class Team:
         count = threads or self.size
         if count > self.size:
             raise ValueError(f"threads must be at most the team's {self.size}, got {count}")
-        if id(function) not in self._compiled:
+        if function not in self._compiled:
             # Compilation may fail, for example if the disk is full. Here it does so before others wait at the barrier.
             function.compile(tuple(map(typeof, (0, count, self._barrier, *args))))
-            self._compiled.add(id(function))
+            self._compiled.add(function)
         self._calls[:] = [lambda number: function(number, count, self._barrier, *args)]
         for wake in self._wake[: count - 1]:
             wake.release()
