@@ -18,7 +18,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from engine.config import EngineConfig
 from engine.system.regular_file import read_regular
-from server.http.cross_origin import CorsSettings
+from server.http.cors_settings import CorsSettings
 from server.limits import Limits
 from server.listeners.config import GrpcSettings, WyomingSettings
 from server.model_settings import DefaultVoice, ModelSettings, VoiceAliases, check_names

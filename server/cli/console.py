@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from engine.errors import EngineError
-from server.errors import ApiError
+from server.api_error import ApiError
 from server.http.uvicorn_hooks import UnsupportedUvicorn
 from server.settings import SettingsError
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from server.cli.console import note, plain_errors
-from server.reload.requests import running_servers, socket_name
+from server.reload.control_socket import running_servers, socket_name
 from server.settings import SettingsError
 
 

@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from server.app import create_app
-from server.http.cross_origin import CorsSettings
+from server.http.cors_settings import CorsSettings
 from server.package_data import DEFAULT_CONFIG
 from server.settings import SettingsError, load_settings
 from tests.server.serving import SPEECH, Serving, speech, write_config
