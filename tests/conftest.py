@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from server.alignment.worker import limit_blas_threads
 from tests.support.random_checkpoint import RandomCheckpoints
 
 settings.register_profile("untimed", deadline=None)  # other processes share the cores of a CI machine
@@ -20,6 +21,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 torch.backends.cudnn.allow_tf32 = False
 torch.set_num_threads(1)  # on two cores, several thread pools mostly wait for each other
+limit_blas_threads()
 
 
 @pytest.fixture(scope="session")

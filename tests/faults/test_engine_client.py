@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import psutil
 import pytest
+import pytest_asyncio
 
 from engine.client.client import EngineClient
 from engine.client.process import AUDIO_WINDOW, EngineProcess
@@ -17,6 +18,7 @@ from engine.errors import EngineFailed, EngineUnavailable, RequestError
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest
 from engine.worker import FRAME_WINDOW
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 TIMEOUT = 60
 PLACEMENTS = ["thread", "process"]
 
@@ -25,12 +27,12 @@ def config_for(folder, placement):
     return EngineConfig(
         model=str(folder),
         threads=1,
-        talker=TalkerConfig(slots=16, context=1024),
-        code2wav=Code2WavConfig(placement=placement, streams=24),
+        talker=TalkerConfig(slots=16, context=1024, weights="int8"),
+        code2wav=Code2WavConfig(placement=placement, streams=24, dtype="int16"),
     )
 
 
-@pytest.fixture(params=PLACEMENTS)
+@pytest_asyncio.fixture(params=PLACEMENTS, scope="module", loop_scope="module")
 async def client(request, checkpoints):
     engine = EngineClient(config_for(checkpoints["0b6-custom_voice"], request.param))
     await engine.start()
@@ -82,7 +84,7 @@ def resources(engine):
 
 
 async def test_32_concurrent_utterances_equal_single_ones_and_cancelling_a_third_leaks_nothing(client):
-    requests = [utterance(seed, frames=5 + seed) for seed in range(32)]
+    requests = [utterance(seed, frames=5 + seed // 3) for seed in range(32)]
     alone = [await collect(client.submit(request)) for request in requests]
     await until_idle(client)
     before = resources(client)
