@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from benchmarks.http.serve import gpu_memory_line, incomplete_loads, run_bench
+from tests.server.serving import engine_settings
 from tests.support.random_checkpoint import RandomCheckpoints
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +30,7 @@ PIECES = ["--piece", "alone", "--piece", "clone", "--piece", "capacity", "--voic
 def run_benchmark(checkpoint: Path, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
     """Run the benchmark and return its output and its report."""
     config, report_file = folder / "sonant.yaml", folder / "report.json"
-    engine = {"model": str(checkpoint), "device": "cpu", "threads": 1}
-    config.write_text(yaml.safe_dump({"engine": engine}))
+    config.write_text(yaml.safe_dump({"engine": engine_settings(checkpoint)}))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.http.serve", "--config", config, "--json", report_file, *options],
         cwd=ROOT,

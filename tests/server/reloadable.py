@@ -12,7 +12,7 @@ import psutil
 import yaml
 
 from tests.server.commands import run_module
-from tests.server.serving import TIMEOUT, Serving, write_config
+from tests.server.serving import TIMEOUT, Serving, engine_settings, write_config
 from tests.support.random_checkpoint import RandomCheckpoints
 
 
@@ -35,8 +35,7 @@ class ReloadableServer:
 
     def model(self, name: str, checkpoint: str = "pocket", slots: int = 8) -> dict[str, Any]:
         """An entry of ``models``."""
-        engine = {"model": str(self.checkpoints[checkpoint]), "device": "cpu", "threads": 1}
-        return {"name": name, "engine": {**engine, "talker": {"slots": slots}}}
+        return {"name": name, "engine": engine_settings(self.checkpoints[checkpoint], talker={"slots": slots})}
 
     def reload(self) -> subprocess.CompletedProcess[str]:
         """Run ``sonant reload``."""

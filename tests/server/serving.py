@@ -184,14 +184,21 @@ def busy(stats: dict[str, Any]) -> int:
     return int(stats["requests"]) + sum(int(engine[name]) for name in names)
 
 
-def write_config(folder: Path, checkpoint: Path, **settings: Any) -> Path:
-    """Write a configuration file for ``checkpoint``.
+def engine_settings(checkpoint: Path, **settings: Any) -> dict[str, Any]:
+    """The settings of an engine with compiled kernels: in plain PyTorch a small model takes four times as long."""
+    return {
+        "model": str(checkpoint),
+        "device": "cpu",
+        "threads": 1,
+        **settings,
+        "talker": {"weights": "int8", **settings.get("talker", {})},
+        "code2wav": {"dtype": "int16", **settings.get("code2wav", {})},
+    }
 
-    It selects the compiled kernels: in plain PyTorch a small model takes four times as long.
-    """
-    engine = {"model": str(checkpoint), "device": "cpu", "threads": 1, **settings.pop("engine", {})}
-    engine["talker"] = {"weights": "int8", **engine.get("talker", {})}
-    engine["code2wav"] = {"dtype": "int16", **engine.get("code2wav", {})}
+
+def write_config(folder: Path, checkpoint: Path, **settings: Any) -> Path:
+    """Write a configuration file for ``checkpoint``."""
+    engine = engine_settings(checkpoint, **settings.pop("engine", {}))
     path = folder / "sonant.yaml"
     voices = {"folder": str(folder / "voices"), **settings.pop("voices", {})}
     path.write_text(yaml.safe_dump({"served_name": "pocket", "engine": engine, "voices": voices, **settings}))

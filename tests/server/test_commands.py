@@ -22,7 +22,7 @@ import soundfile as sf
 from server.listeners.sockets import listen
 from server.long_text.pieces import SENTENCE_PAUSE
 from tests.server.audio_decoding import decode_audio
-from tests.server.commands import run_module
+from tests.server.commands import COMPILED, run_module
 from tests.server.recordings import tone, wav
 from tests.server.serving import ROOT, SPEECH, TIMEOUT, Serving, speech, write_config
 
@@ -30,7 +30,7 @@ SAMPLING = ["--seed", "7", "--max-new-tokens", "24"]
 
 
 def run_sonant(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return run_module("server.cli", *arguments, **variables)
+    return run_module("server.cli", *arguments, **COMPILED, **variables)
 
 
 def run_all(commands: Mapping[str, Sequence[object]]) -> dict[str, subprocess.CompletedProcess[str]]:

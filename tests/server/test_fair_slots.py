@@ -181,10 +181,10 @@ def read_in_real_time(server: Serving, name: str, seconds: float) -> bool:
 def test_the_next_place_goes_to_the_other_client(fair: Serving) -> None:
     with ThreadPoolExecutor(8) as clients, ExitStack() as stack:
         for number in range(MAX_RUNNING):
-            stack.enter_context(fair.send_speech(endless(max_new_tokens=60), f"hog-running-{number}"))
+            stack.enter_context(fair.send_speech(endless(max_new_tokens=240), f"hog-running-{number}"))
         fair.until(busy)
         for number in range(5):
-            stack.enter_context(fair.send_speech(endless(max_new_tokens=30), f"hog-waiting-{number}"))
+            stack.enter_context(fair.send_speech(endless(max_new_tokens=120), f"hog-waiting-{number}"))
         fair.until(lambda stats: stats["requests"] == MAX_RUNNING + 5)
         assert clients.submit(synthesize, fair, "other-client", OTHER).result().status_code == 200
         fair.wait_for("id=other-client ")

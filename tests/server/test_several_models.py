@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.server.live_client import receive_utterance, send_utterance, session
 from tests.server.recordings import tone, wav
-from tests.server.serving import SPEECH, Serving, speech
+from tests.server.serving import SPEECH, Serving, engine_settings, speech
 from tests.server.test_bad_input import check
 from tests.server.test_metrics import metric, scrape
 from tests.support.random_checkpoint import RandomCheckpoints
@@ -29,7 +29,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("several")
 
     def model(name: str, checkpoint: str, **fields: Any) -> dict[str, Any]:
-        engine = {"model": str(checkpoints[checkpoint]), "device": "cpu", "threads": 1, "talker": {"slots": 2}}
+        engine = engine_settings(checkpoints[checkpoint], talker={"slots": 2})
         return {"name": name, "engine": engine, **fields}
 
     models = [
