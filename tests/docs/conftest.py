@@ -18,6 +18,7 @@ import soundfile as sf
 
 from tests.docs.blocks import ROOT
 from tests.docs.page_runner import TIMEOUT, PageRun, run_page
+from tests.server.commands import COMPILED
 from tests.server.serving import Serving
 
 RECORDING = ROOT / "docs" / "samples" / "clone1-reference.ogg"
@@ -68,7 +69,12 @@ def recording_url(recording: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def serving(home: Path) -> Iterator[Serving]:
     """``make serve`` on a free port."""
-    variables = {"HOME": str(home), "XDG_DATA_HOME": "", "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]'}
+    variables = {
+        **COMPILED,
+        "HOME": str(home),
+        "XDG_DATA_HOME": "",
+        "SONANT_REFERENCES__PRIVATE_HOSTS": '["127.0.0.1"]',
+    }
     with Serving(ROOT / "configs" / "pocket.yaml", **variables) as server:
         yield server.ready()
 
@@ -84,7 +90,7 @@ def page_runner(
         "127.0.0.1:8000": serving.url.removeprefix("http://"),
     }
     path = f"{home / 'bin'}:{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}"
-    environment = {"HOME": str(home), "XDG_DATA_HOME": "", "PATH": path, "SONANT_SERVER": serving.url}
+    environment = {**COMPILED, "HOME": str(home), "XDG_DATA_HOME": "", "PATH": path, "SONANT_SERVER": serving.url}
 
     @cache
     def run(page: Path) -> PageRun:

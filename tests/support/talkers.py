@@ -28,12 +28,16 @@ bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="results are bit-i
 
 
 def native_talker(
-    checkpoint: Checkpoint, slots: int = 8, prefill_chunk: int = 64, weights: WeightFormat = "exact"
+    checkpoint: Checkpoint,
+    slots: int = 8,
+    prefill_chunk: int = 64,
+    weights: WeightFormat = "exact",
+    context: int = 1024,
 ) -> NativeTalker:
     config = EngineConfig(
         model=str(checkpoint.folder),
         dtype="float32",
-        talker=TalkerConfig(slots=slots, context=1024, prefill_chunk=prefill_chunk, weights=weights),
+        talker=TalkerConfig(slots=slots, context=context, prefill_chunk=prefill_chunk, weights=weights),
     )
     return load_native_talker(checkpoint, config, DEVICE)
 

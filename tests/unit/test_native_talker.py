@@ -8,7 +8,7 @@ import pytest
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from tests.support.talkers import assert_same, bit_for_bit, native_talker, outputs, prepare, speak, various_requests
 
-REQUESTS = 32
+REQUESTS = 16
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_live_text_gives_the_codes_of_the_complete_text(talker, opened):
 
 def test_an_utterance_ends_when_its_context_is_full(opened):
     checkpoint = opened["0b6-custom_voice"]
-    talker = native_talker(checkpoint, slots=1)
+    talker = native_talker(checkpoint, slots=1, context=128)
     sampling = SamplingParams(seed=1, temperature=0.0, subtalker_temperature=0.0, repetition_penalty=0.1)
     prompt, resolved = prepare(SpeechRequest("one two three", speaker="ryan", sampling=sampling), checkpoint)
     [spoken] = speak(talker, [(prompt, resolved)])
