@@ -49,7 +49,9 @@ serve: $(INSTALLED)
 	$(BIN)/sonant serve --config $(CONFIG) $(ARGS)
 
 # Files are divided among processes: most tests wait for a server that starts or stops. On a new machine, the processes
-# would all compile the kernels of their servers at once, so one utterance is spoken before.
+# would all compile the kernels of their servers at once, so one utterance is spoken before. Bytecode is cached even if
+# the environment says otherwise: hundreds of processes import the same modules.
+test: export PYTHONDONTWRITEBYTECODE =
 test: lint
 	SONANT_ENGINE__TALKER__WEIGHTS=int8 SONANT_ENGINE__CODE2WAV__DTYPE=int16 $(BIN)/sonant say Hello. -o $(VENV)/hello.wav
 	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
