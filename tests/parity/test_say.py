@@ -20,6 +20,7 @@ EXACT = {
     "SONANT_ENGINE__DEVICE": DEVICE.type,
     "SONANT_ENGINE__DTYPE": "float32",
     "SONANT_ENGINE__TALKER__ENGINE": "native",
+    "SONANT_ENGINE__TALKER__WEIGHTS": "exact",
     "SONANT_ENGINE__CODE2WAV__DTYPE": "float32",
 }
 """The settings for which parity holds; a GPU rounds more by default. The references are tones, not words."""
