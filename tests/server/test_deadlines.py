@@ -21,11 +21,12 @@ def short_timeouts(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         yield server.ready()
 
 
-@pytest.fixture
-def one_slot(pocket: Path, tmp_path: Path) -> Iterator[Serving]:
+@pytest.fixture(scope="module")
+def one_slot(pocket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server with one slot and short timeouts for the first audio and for live sessions."""
     limits = {"first_sound_seconds": 2.0, "live_seconds": 0.5}
-    with Serving(write_config(tmp_path, pocket, limits=limits, engine={"talker": {"slots": 1}})) as server:
+    folder = tmp_path_factory.mktemp("one-slot")
+    with Serving(write_config(folder, pocket, limits=limits, engine={"talker": {"slots": 1}})) as server:
         yield server.ready()
 
 
