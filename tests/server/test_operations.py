@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.server.audio_decoding import CONTENT_TYPES
-from tests.server.serving import SPEECH, Serving, endless, speech, streamed
+from tests.server.serving import SPEECH, Serving, endless, speech, streamed, write_config
 from tests.server.test_bad_input import check
 
 
@@ -59,9 +59,10 @@ def test_the_log_says_that_the_checkpoint_is_untrained(serving: Serving) -> None
     serving.wait_for(r"pocket: .*untrained.*noise")
 
 
-def test_the_log_says_which_weights_were_selected_and_how_to_force_others(serving: Serving) -> None:
-    serving.wait_for(r"auto selects \w+; exact \d+ ms per frame of 80 ms.* Set engine.talker.weights to")
-    serving.wait_for(r"talker.weights: \w+; expected real-time factor of one utterance: \d")
+def test_the_log_says_which_weights_were_selected_and_how_to_force_others(pocket: Path, tmp_path: Path) -> None:
+    with Serving(write_config(tmp_path, pocket, engine={"talker": {"weights": "auto"}})) as server:
+        server.wait_for(r"auto selects \w+; exact \d+ ms per frame of 80 ms.* Set engine.talker.weights to")
+        server.wait_for(r"talker.weights: \w+; expected real-time factor of one utterance: \d")
 
 
 @pytest.mark.parametrize("path", ["/health", "/nothing", "/v1/models"])
