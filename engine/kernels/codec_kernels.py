@@ -171,13 +171,15 @@ def activated(y, column, mask, frequency_ptr, gain_ptr, ACTIVATION: tl.constexpr
 @triton.jit(do_not_specialize=["dilation", "length", "rows"])
 def causal_product(
     x_ptr, w_ptr, bias_ptr, scale_ptr, residual_ptr, raw_ptr, act_ptr, frequency_ptr, gain_ptr, sums_ptr, counts_ptr,
-    rows, length, N, K, inputs, dilation, x_stream, residual_stream, raw_stream, act_stream,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr, EVEN: tl.constexpr, SCALE: tl.constexpr,
-    RESIDUAL: tl.constexpr, RAW: tl.constexpr, ACT: tl.constexpr, ACTIVATION: tl.constexpr, PRECISION: tl.constexpr,
+    rows, length, N, K, inputs, dilation, x_stream, residual_stream, raw_stream, act_stream, norm_eps,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr, EVEN: tl.constexpr, NORM: tl.constexpr,
+    SCALE: tl.constexpr, RESIDUAL: tl.constexpr, RAW: tl.constexpr, ACT: tl.constexpr, ACTIVATION: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Causal convolution as a matrix product: y = x W + bias, optionally scaled and added to a residual.
 
-    Store y unchanged (RAW), activated (ACT), or both.
+    Store y unchanged (RAW), activated (ACT), or both. NORM: divide y by the root mean square of x, before the bias.
+    Needs one tap and SPLITS = 1.
 
     x: [streams, length + history, inputs]. w: [K = taps * inputs, N]. y: [streams, length, N], rows of N elements.
     *_stream: stride between streams, in elements. rows: streams * length. Grid: (blocks of y, SPLITS).
@@ -196,6 +198,7 @@ def causal_product(
     x_rows = x_ptr + (stream * x_stream + time * inputs)[:, None]
     w_columns = w_ptr + (out_column % N)[None, :]
     accumulator = tl.zeros((BM, BN), tl.float32)
+    squares = tl.zeros((BM,), tl.float32)
     begin, end = 0, K
     if SPLITS > 1:
         span = tl.cdiv(K, BK * SPLITS) * BK
@@ -211,6 +214,10 @@ def causal_product(
             a = tl.load(x_rows + offsets[None, :], mask=k[None, :] < K, other=0.0)
             b = tl.load(w_columns + k[:, None] * N, mask=k[:, None] < K, other=0.0)
         accumulator = tl.dot(a, b, accumulator, input_precision=PRECISION)
+        if NORM:
+            squares += tl.sum(a.to(tl.float32) * a.to(tl.float32), 1)
+    if NORM:
+        accumulator *= (1.0 / tl.sqrt(squares / K + norm_eps))[:, None]
     mask = in_rows[:, None] & in_columns[None, :]
     if SPLITS > 1:
         block = sums_ptr + program * (SPLITS * BM * BN) + tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
@@ -252,18 +259,6 @@ def sum_codebooks(
         total += tl.load(table_ptr + entry * WIDTH + channel, mask=mask, other=0.0).to(tl.float32)
     offset = (frame // frames) * out_stream + (frame % frames) * WIDTH + channel
     tl.store(out_ptr + offset, rounded(total, out_ptr), mask=mask)
-
-
-@triton.jit
-def rms_norm(x_ptr, gain_ptr, out_ptr, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """RMSNorm of x [rows, WIDTH]."""
-    channel = tl.arange(0, BLOCK)
-    mask = channel < WIDTH
-    offset = tl.program_id(0) * WIDTH + channel
-    x = tl.load(x_ptr + offset, mask=mask, other=0.0).to(tl.float32)
-    scale = 1.0 / tl.sqrt(tl.sum(x * x, 0) / WIDTH + eps)
-    y = x * scale * tl.load(gain_ptr + channel, mask=mask, other=0.0)
-    tl.store(out_ptr + offset, rounded(y, out_ptr), mask=mask)
 
 
 @triton.jit(do_not_specialize=["length"])

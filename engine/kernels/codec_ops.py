@@ -20,7 +20,8 @@ class Product:
     """A causal convolution (with one tap: a linear layer) and the operations fused into it.
 
     matrix: [taps * in, out]. bias, scale: float32 [out]; the scale is applied after the bias and before a residual.
-    frequency, gain: float32 [out], of SnakeBeta.
+    frequency, gain: float32 [out], of SnakeBeta. norm_eps: eps of an RMSNorm of the input (with one tap), or None. The
+    matrix contains the norm's gain.
     """
 
     matrix: Tensor
@@ -31,6 +32,7 @@ class Product:
     activation: Activation = "none"
     frequency: Tensor | None = None
     gain: Tensor | None = None
+    norm_eps: float | None = None
 
     @property
     def inputs(self) -> int:
@@ -99,9 +101,6 @@ class Ops(Protocol):
         y = torch.empty_like(residual)
         self.product(x, unit.wide, act=y)
         self.product(y, unit.narrow, residual=residual, raw=raw, act=act)
-
-    def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        """Return RMSNorm of x [streams, n, width]."""
 
     def swiglu(self, x: Tensor) -> Tensor:
         """Map x [streams, n, 2 width], gate then up, to silu(gate) * up, [streams, n, width]."""

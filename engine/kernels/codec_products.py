@@ -80,7 +80,9 @@ class ProductKernels:
 
     def fits(self, x: Tensor, product: Product) -> bool:
         """Return whether the kernel supports the product, and the batch is large enough."""
-        if x.dtype != torch.float16 or product.scale is not None or product.activation == "gelu":
+        if x.dtype != torch.float16 or product.activation == "gelu":
+            return False
+        if product.scale is not None or product.norm_eps is not None:
             return False
         if product.inputs % _DEPTH or product.matrix.shape[1] % _WIDTHS[-1]:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -81,6 +82,8 @@ class TritonOps(Ops):
         length = x.shape[1] - product.history
         rows = x.shape[0] * length
         tile = choose_tile(rows, columns, depth, x.element_size(), self._shared)
+        if product.norm_eps is not None:
+            tile = replace(tile, splits=1)
         unused = sums = counts = product.bias
         programs = tile.programs(rows, columns)
         if tile.splits > 1:
@@ -93,9 +96,10 @@ class TritonOps(Ops):
             unused if product.frequency is None else product.frequency,
             unused if product.gain is None else product.gain, sums, counts,
             rows, length, columns, depth, product.inputs, product.dilation,
-            x.stride(0), _stride(residual), _stride(raw), _stride(act),
+            x.stride(0), _stride(residual), _stride(raw), _stride(act), product.norm_eps or 0.0,
             BM=tile.rows, BN=tile.columns, BK=tile.depth, SPLITS=tile.splits, EVEN=depth % tile.depth == 0,
-            SCALE=product.scale is not None, RESIDUAL=residual is not None, RAW=raw is not None, ACT=act is not None,
+            NORM=product.norm_eps is not None, SCALE=product.scale is not None,
+            RESIDUAL=residual is not None, RAW=raw is not None, ACT=act is not None,
             ACTIVATION=_ACTIVATIONS[product.activation], PRECISION=_PRECISION,
             num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
@@ -108,15 +112,6 @@ class TritonOps(Ops):
             self._units(x, unit, residual, raw, act)
         else:
             super().residual_unit(x, unit, residual=residual, raw=raw, act=act)
-
-    @override
-    def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        out, width = torch.empty_like(x), x.shape[-1]
-        self._launch(
-            codec_kernels.rms_norm, (x.numel() // width,),
-            x, gain, out, eps, WIDTH=width, BLOCK=next_power_of_2(width), num_warps=4,
-        )  # fmt: skip
-        return out
 
     @override
     def swiglu(self, x: Tensor) -> Tensor:

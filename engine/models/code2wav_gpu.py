@@ -40,10 +40,8 @@ class UpsampleConvNeXt:
 class Layer:
     """One transformer layer."""
 
-    norm: Tensor
     qkv: Product
     out: Product
-    post_norm: Tensor
     gate_up: Product
     down: Product
 
@@ -75,9 +73,8 @@ class RowWeights:
         name = "pre_transformer"
         self.pre_conv = reader.convolution("pre_conv.conv")
         self.input_proj = reader.linear(f"{name}.input_proj")
-        self.layers = [reader.layer(f"{name}.layers.{index}") for index in range(shape.layers)]
-        self.norm = reader[f"{name}.norm.weight"]
-        self.output_proj = reader.linear(f"{name}.output_proj")
+        self.layers = [reader.layer(f"{name}.layers.{index}", shape.eps) for index in range(shape.layers)]
+        self.output_proj = reader.normed_linear(f"{name}.norm", shape.eps, f"{name}.output_proj")
         exponents = torch.arange(0, shape.head_dim, 2, device=device, dtype=torch.int64).float()
         self.frequencies = 1.0 / shape.rope_theta ** (exponents / shape.head_dim)
         ratios = architecture.upsampling_ratios
@@ -122,6 +119,11 @@ class _WeightReader:
         weight = torch.cat([self[f"{name}.weight"] for name in names])
         return self.product(weight.T, self.tensors.get(f"{names[0]}.bias"))
 
+    def normed_linear(self, norm: str, eps: float, *names: str) -> Product:
+        """Return an RMSNorm and the linear layers ``names`` as one product."""
+        weight = torch.cat([self[f"{name}.weight"] for name in names]) * self[f"{norm}.weight"]
+        return replace(self.product(weight.T, self.tensors.get(f"{names[0]}.bias")), norm_eps=eps)
+
     def convolution(self, name: str, dilation: int = 1) -> Product:
         weight = self[f"{name}.weight"]
         return self.product(weight.permute(2, 1, 0).flatten(0, 1), self[f"{name}.bias"], weight.shape[2], dilation)
@@ -141,13 +143,11 @@ class _WeightReader:
         gain = (1.0 / (self[f"{name}.beta"].exp() + 1e-9)).repeat(rate)
         return replace(product, activation="snake", frequency=frequency, gain=gain)
 
-    def layer(self, name: str) -> Layer:
+    def layer(self, name: str, eps: float) -> Layer:
         return Layer(
-            self[f"{name}.input_layernorm.weight"],
-            self.linear(*(f"{name}.self_attn.{part}_proj" for part in "qkv")),
+            self.normed_linear(f"{name}.input_layernorm", eps, *(f"{name}.self_attn.{part}_proj" for part in "qkv")),
             replace(self.linear(f"{name}.self_attn.o_proj"), scale=self[f"{name}.self_attn_layer_scale.scale"]),
-            self[f"{name}.post_attention_layernorm.weight"],
-            self.linear(f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"),
+            self.normed_linear(f"{name}.post_attention_layernorm", eps, f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"),
             replace(self.linear(f"{name}.mlp.down_proj"), scale=self[f"{name}.mlp_layer_scale.scale"]),
         )
 
@@ -265,12 +265,12 @@ class RowDecoder:
         x = self._product(x, weights.input_proj)
         rotations = ops.rotations(memory.caches.positions, rows, codes.shape[1], weights.frequencies)
         for index, layer in enumerate(weights.layers):
-            qkv = self._product(ops.rms_norm(x, layer.norm, shape.eps), layer.qkv).unflatten(2, (3, shape.heads, -1))
+            qkv = self._product(x, layer.qkv).unflatten(2, (3, shape.heads, -1))
             mixed = ops.attention(qkv, memory.caches, index, rows, rotations, window)
             x = self._product(mixed, layer.out, residual=x)
-            gated = ops.swiglu(self._product(ops.rms_norm(x, layer.post_norm, shape.eps), layer.gate_up))
+            gated = ops.swiglu(self._product(x, layer.gate_up))
             x = self._product(gated, layer.down, residual=x)
-        return self._product(ops.rms_norm(x, weights.norm, shape.eps), weights.output_proj)
+        return self._product(x, weights.output_proj)
 
     def _upsample(self, x: Tensor, workspace: Workspace, samples: Tensor) -> None:
         ops, weights = self._ops, self._weights

@@ -30,6 +30,8 @@ class TorchOps(Ops):
         raw: Tensor | None = None,
         act: Tensor | None = None,
     ) -> None:
+        if product.norm_eps is not None:
+            x = rounded(F.rms_norm(x.float(), x.shape[-1:], None, product.norm_eps), x.dtype)
         y = _convolve(x, product).float() + product.bias
         if product.scale is not None:
             y *= product.scale
@@ -39,10 +41,6 @@ class TorchOps(Ops):
             raw.copy_(rounded(y, raw.dtype))
         if act is not None:
             act.copy_(rounded(_activated(y, product), act.dtype))
-
-    @override
-    def rms_norm(self, x: Tensor, gain: Tensor, eps: float) -> Tensor:
-        return rounded(F.rms_norm(x.float(), (x.shape[-1],), None, eps) * gain, x.dtype)
 
     @override
     def swiglu(self, x: Tensor) -> Tensor:
