@@ -3,10 +3,8 @@
     python -m benchmarks.cpu.parts FOLDER [--weights exact int8 int4]
 
 Measures CPU time of the thread, not wall-clock time, so that other load on the machine matters less. For the talker
-with its code predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``), and with exact
-weights the same with every matrix product replaced by a constant, which leaves the cost of the many small operations
-and of Python. For
-Code2Wav: batches of streams and frames (best).
+with its code predictor: a step of 1, 2, 4 and 8 utterances (median of the steps, best of ``--rounds``). For Code2Wav:
+batches of streams and frames (best).
 """
 
 from __future__ import annotations
@@ -17,18 +15,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
-from unittest import mock
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.code2wav.base import Decoder
 from engine.code2wav.loading import load_decoder
 from engine.config import EngineConfig
 from engine.device.selection import prepare_torch
-from engine.kernels.linear import Linear
 from engine.prompt.builder import build_prompt
 from engine.protocol.request import CODEBOOKS, SamplingParams, SpeechRequest, WeightFormat
 from engine.talker.loading import load_native_talker
@@ -56,33 +51,14 @@ def step_ms(talker: NativeTalker, checkpoint: Checkpoint, rows: int, frames: int
     return 1000 * statistics.median(times[rows:])
 
 
-class _Constants:
-    """Replaces every matrix product by a constant of the same shape."""
-
-    def __init__(self) -> None:
-        self._constants: dict[tuple[int, int], Tensor] = {}
-
-    def __call__(self, linear: Linear, x: Tensor) -> Tensor:
-        size = (len(x), linear.out_features)
-        if size not in self._constants:
-            self._constants[size] = torch.randn(size)
-        return self._constants[size].clone()
-
-
 def measure_talker(
     checkpoint: Checkpoint, config: EngineConfig, rounds: int, at_once: Sequence[int], frames: int
 ) -> None:
-    """Print the time of a step with the configured weights, with and without matrix products."""
+    """Print the time of a step with the configured weights."""
     talker = load_native_talker(checkpoint, config, torch.device("cpu"))
-    constants = _Constants()
     for rows in at_once:
         step = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
-        print(f"talker, {config.talker.weights}, {rows} at once: {step:5.2f} ms per step", end="")
-        if config.talker.weights == "exact":
-            with mock.patch.object(Linear, "__call__", lambda linear, x: constants(linear, x)):
-                without_products = min(step_ms(talker, checkpoint, rows, frames) for _ in range(rounds))
-            print(f", {without_products:5.2f} ms without matrix products", end="")
-        print()
+        print(f"talker, {config.talker.weights}, {rows} at once: {step:5.2f} ms per step")
 
 
 def chunk_ms(decoder: Decoder, codes: int, streams: int, frames: int) -> float:

@@ -97,8 +97,8 @@ def tiled(codes: Codes) -> TiledMatrix:
         scales = F.pad(codes.scales, (0, len(weights) - len(codes.scales)))
         return TiledMatrix(INT8, _tiles(weights, torch.int16), scales, empty, weights.shape[1], len(weights))
     weights = _padded(codes)
-    kind, unit = (BFLOAT16, torch.int16) if weights.dtype == torch.bfloat16 else (FLOAT, torch.int32)
-    return TiledMatrix(kind, _tiles(weights, unit), empty, empty, weights.shape[1], len(weights))
+    kind = BFLOAT16 if weights.dtype == torch.bfloat16 else FLOAT
+    return TiledMatrix(kind, _tiles(weights, torch.int32), empty, empty, weights.shape[1], len(weights))
 
 
 def _padded(matrix: Tensor) -> Tensor:

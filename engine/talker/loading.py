@@ -19,10 +19,11 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide, TalkerModel
 from engine.models.weights import Weights
 from engine.prompt.builder import NO_TOKEN, Prompt
-from engine.protocol.request import FRAME_MS
+from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.talker.base import Sampling, Talker
 from engine.talker.native.layers import PlainTalkerLayers, TalkerLayers
 from engine.talker.native.talker import NativeTalker
+from engine.talker.native.weight_formats import runs_compiled
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
 
@@ -70,13 +71,13 @@ def load_talker(
     return load_vllm_talker(checkpoint, config.talker, device, choose_dtype(config, device), memory)
 
 
-def import_ahead(config: EngineConfig, device: torch.device) -> None:
+def import_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
     """Import what both stages or loading need. Importing vLLM takes seconds: call it in parallel with other loading."""
     if runs_on_vllm(config, device):
         require()
         prepare_environment()
         importlib.import_module("engine.talker.vllm.core")
-    if device.type == "cpu" and (config.talker.weights in ("int8", "int4") or config.code2wav.dtype == "int16"):
+    if _compiled(checkpoint, config, device) or config.code2wav.dtype == "int16":
         importlib.import_module("engine.kernels.compiled.team")
 
 
@@ -110,25 +111,39 @@ def _check_vllm_options(config: EngineConfig, on_gpu: bool) -> None:
 
 @torch.inference_mode()
 def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> NativeTalker:
-    """Load the checkpoint's talker and code predictor: in plain PyTorch, quantized ones in compiled kernels.
+    """Load the checkpoint's talker and code predictor: in plain PyTorch or in compiled kernels.
 
     ``talker.weights`` must be a format that runs here (``engine.cpu.plan``). ``auto`` is the format of a packed
     checkpoint, and exact for another one.
     """
-    shape, packing = checkpoint.model.talker, checkpoint.model.packing
-    default = "exact" if packing is None else packing.weights
-    name = default if config.talker.weights == "auto" else config.talker.weights
+    shape = checkpoint.model.talker
     slots, context = config.talker.slots, config.talker.context
     with checkpoint.stream("talker.") as tensors:
         weights = Weights(tensors, device, choose_dtype(config, device), release=True)
         residual, codec = weights.under("code_predictor."), CodecSide(weights, shape)
-        if name == "exact":
+        if not _compiled(checkpoint, config, device):
             predictor = CodePredictor(residual, shape, code_tables=codec.tables, rows=slots)
             model = TalkerModel(weights, shape, positions=context, codec=codec)
             layers: TalkerLayers = PlainTalkerLayers(model, slots, context)
         else:
             # Imported here, because it imports numba.
-            from engine.talker.native.quantized import load_quantized
+            from engine.talker.native.compiled import load_compiled
 
-            model, layers, predictor = load_quantized(weights, shape, name, codec, slots=slots, context=context)
+            name = _format(checkpoint, config)
+            model, layers, predictor = load_compiled(weights, shape, name, codec, slots=slots, context=context)
     return NativeTalker(model, layers, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
+
+
+def _format(checkpoint: Checkpoint, config: EngineConfig) -> WeightFormat:
+    """Return the format of the talker's layers."""
+    if config.talker.weights != "auto":
+        return config.talker.weights
+    return "exact" if checkpoint.model.packing is None else checkpoint.model.packing.weights
+
+
+def _compiled(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> bool:
+    """Return whether the talker's layers run in compiled kernels."""
+    if device.type != "cpu" or choose_dtype(config, device) != torch.float32:
+        return False
+    shape = checkpoint.model.talker
+    return runs_compiled(_format(checkpoint, config), shape.transformer, shape.predictor.transformer)

@@ -8,11 +8,17 @@ from engine.checkpoint.folder import open_checkpoint
 from engine.protocol.request import FinishReason
 from engine.talker.native.talker import NativeTalker
 from tests.parity import golden_cases
-from tests.support.talkers import native_talker, prepare, speak
+from tests.support.talkers import exact_layers, native_talker, prepare, speak
+
+
+@pytest.fixture(scope="module", params=["plain", "compiled"])
+def layers(request):
+    with exact_layers(request.param):
+        yield
 
 
 @pytest.fixture(scope="module")
-def talkers(checkpoints):
+def talkers(checkpoints, layers):
     loaded = {}
 
     def talker_of(variant):
@@ -57,7 +63,7 @@ class _Recorder:
 
 
 @pytest.mark.parametrize("name", [n for n in golden_cases.TALKER_CASES if "cp_logits" in golden_cases.load(n)])
-def test_logits_match_the_reference_within_1e_4(name, checkpoints):
+def test_logits_match_the_reference_within_1e_4(name, checkpoints, layers):
     golden = golden_cases.load(name)
     checkpoint = open_checkpoint(str(checkpoints[golden["meta"]["variant"]]))
     talker = native_talker(checkpoint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from engine.prompt.builder import Prompt, build_prompt
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, WeightFormat
 from engine.talker.base import Sampling, StepOutput, Talker
 from engine.talker.loading import load_native_talker
+from engine.talker.native import weight_formats
 from engine.talker.native.talker import NativeTalker
 from engine.talker.requests import resolve
 
@@ -25,6 +27,14 @@ WORDS = "Hello world this is a test of the speech server quick brown fox jumps o
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
 """The device of the tests. On a GPU (TEST_DEVICE=cuda) results are equal except for rounding, on a CPU bit for bit."""
 bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="results are bit-identical only on a CPU")
+
+
+@contextmanager
+def exact_layers(kind: str) -> Iterator[None]:
+    """Run exact weights in compiled kernels (kind: compiled) or in plain torch (plain), whatever the model's size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weight_formats, "_COMPILED_PRODUCTS", 0 if kind == "compiled" else float("inf"))
+        yield
 
 
 def native_talker(

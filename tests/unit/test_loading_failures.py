@@ -137,7 +137,7 @@ def test_a_failure_to_start_code2wav_is_reported_and_its_links_are_closed_once(p
     audio, other = pair(window=1)
     wakeup, client = Wakeup(), Wakeup()
     with near.attach(wakeup) as requests, far.attach(client) as answers, monkeypatch.context() as patched:
-        patched.setattr(engine.worker, "import_ahead", lambda config, device: None)
+        patched.setattr(engine.worker, "import_ahead", lambda *_: None)
         patched.setattr("engine.transfer.link.subprocess.Popen", refuse)
         patched.setattr(launch, "threading", SimpleNamespace(Thread=lambda **_: SimpleNamespace(start=refuse)))
         patched.setattr("engine.transfer.link.os.close", close)

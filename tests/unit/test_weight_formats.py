@@ -1,4 +1,4 @@
-"""Talkers with quantized weights: the same codes in any batch, and formats that cannot run."""
+"""Talkers in compiled kernels: the same codes in any batch, and formats that cannot run."""
 
 import random
 import subprocess
@@ -15,16 +15,25 @@ from engine.talker import loading
 from engine.talker.loading import warm_up
 from engine.talker.native.weight_formats import configured_format
 from engine.talker.requests import resolve
-from tests.support.talkers import assert_same, bit_for_bit, native_talker, prepare, speak, various_requests
+from tests.support.talkers import (
+    assert_same,
+    bit_for_bit,
+    exact_layers,
+    native_talker,
+    prepare,
+    speak,
+    various_requests,
+)
 
 REQUESTS = 5
 CPU = torch.device("cpu")
 AUTO = EngineConfig(model="")
 
 
-@pytest.fixture(scope="module", params=["int8", "int4"])
+@pytest.fixture(scope="module", params=["exact", "int8", "int4"])
 def talker(request, opened):
-    return native_talker(opened["1b7-custom_voice"], slots=REQUESTS, prefill_chunk=16, weights=request.param)
+    with exact_layers("compiled"):
+        return native_talker(opened["1b7-custom_voice"], slots=REQUESTS, prefill_chunk=16, weights=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +106,6 @@ def test_the_expected_real_time_factor_is_that_of_the_fastest_step_with_a_frame(
     assert warm_up(talker, text_pad=checkpoint.model.text_ids.tts_pad, sampling=sampling) == pytest.approx(0.5)
 
 
-def test_exact_weights_load_without_numba():
+def test_modules_load_without_numba():
     code = "import sys, engine.worker, engine.talker.loading, engine.cpu.plan; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from engine.kernels.compiled import CACHE
-from engine.kernels.compiled.matrix import ADD, STORE, gated_product, normalize, prepare, product
+from engine.kernels.compiled.matrix import gated_product, normalize, product
 from engine.kernels.compiled.simd import LANES, add, exp, load_f32, splat, store_f32, total
 from engine.kernels.compiled.team import wait
 
@@ -119,14 +119,14 @@ def run_layers(me, size, barrier, model, cache, x, slots, positions, buffers, he
     normed = buffers.normed[me, :rows]
     codes = buffers.codes[me].ctypes.data
     scales, sums, out = buffers.scales[me], buffers.sums[me], buffers.out[me]
+    # Computed, because numba would compile ``product`` once more for a literal.
+    adds = size > 0
     wait(barrier, size)
     for layer in range(len(model.matrices)):
-        matrix = model.matrices[layer, QKV]
+        matrices = model.matrices[layer]
         for row in range(rows):
             normalize(x[row], model.hidden, model.norms[layer, 0], model.epsilon, normed[row])
-        prepare(matrix, normed, codes, scales, sums)
-        first, last = matrix.tiles * me // size, matrix.tiles * (me + 1) // size
-        product(matrix, normed, codes, scales, sums, qkv, STORE, first, last, out[0])
+        product(matrices[QKV], normed, qkv, not adds, me, size, codes, scales, sums, out)
         wait(barrier, size)
         for kv_head in range(me, model.kv_heads, size):
             _attention(
@@ -146,31 +146,20 @@ def run_layers(me, size, barrier, model, cache, x, slots, positions, buffers, he
                 buffers.scores[me],
             )
         wait(barrier, size)
-        matrix = model.matrices[layer, OUT]
-        prepare(matrix, attended, codes, scales, sums)
-        first, last = matrix.tiles * me // size, matrix.tiles * (me + 1) // size
-        product(matrix, attended, codes, scales, sums, x, ADD, first, last, out[0])
+        product(matrices[OUT], attended, x, adds, me, size, codes, scales, sums, out)
         wait(barrier, size)
-        matrix = model.matrices[layer, GATE_UP]
         for row in range(rows):
             normalize(x[row], model.hidden, model.norms[layer, 1], model.epsilon, normed[row])
-        prepare(matrix, normed, codes, scales, sums)
-        pairs = matrix.tiles // 2
-        gated_product(matrix, normed, codes, scales, sums, gated, pairs * me // size, pairs * (me + 1) // size, out)
+        gated_product(matrices[GATE_UP], normed, gated, me, size, codes, scales, sums, out)
         wait(barrier, size)
-        matrix = model.matrices[layer, DOWN]
-        prepare(matrix, gated, codes, scales, sums)
-        first, last = matrix.tiles * me // size, matrix.tiles * (me + 1) // size
-        product(matrix, gated, codes, scales, sums, x, ADD, first, last, out[0])
+        product(matrices[DOWN], gated, x, adds, me, size, codes, scales, sums, out)
         wait(barrier, size)
     if head < 0:
         for row in range(me, rows, size):
             normalize(x[row], model.hidden, model.final_norm, model.epsilon, y[row])
     else:
-        matrix, states = model.outputs[head], normed[: rows // every]
+        states = normed[: rows // every]
         for row in range(len(states)):
             normalize(x[every * (row + 1) - 1], model.hidden, model.final_norm, model.epsilon, states[row])
-        prepare(matrix, states, codes, scales, sums)
-        first, last = matrix.tiles * me // size, matrix.tiles * (me + 1) // size
-        product(matrix, states, codes, scales, sums, y, STORE, first, last, out[0])
+        product(model.outputs[head], states, y, not adds, me, size, codes, scales, sums, out)
     wait(barrier, size)

@@ -23,9 +23,13 @@ from engine.kernels.compiled.simd import (
     div,
     exp,
     fma,
+    high_bf16,
     largest,
     load_bf16,
     load_f32,
+    load_i32,
+    load_splat,
+    low_bf16,
     maximum,
     mul,
     splat,
@@ -43,7 +47,6 @@ FLOAT, INT8, INT4, BFLOAT16 = 0, 1, 2, 3
 group of 32 inputs, or bfloat16."""
 INT4_LIMIT, INT8_LIMIT = 127, 16_383
 """Largest activations as integers. They have a scale for each group of 32."""
-STORE, ADD = 0, 1
 _LINE = 4 * LANES
 _SCALES_BYTES = 2 * LANES
 
@@ -97,24 +100,23 @@ def _scaled(dot, scale, offset, activation_scale, activation_sum, sums):
 
 @njit(nogil=True, cache=CACHE)
 def tile_int4(matrix, tile, codes, scales, sums, first, rows, out):
-    """Multiply one tile with ``rows`` rows from ``first`` on. rows: 1 or 4. out: address of float32 [rows, 16]."""
+    """Multiply one tile with ``rows`` rows from ``first`` on. rows: 1 to 4. out: address of float32 [rows, 16]."""
     groups = matrix.groups
-    weights = matrix.weights + tile * groups * INT4_GROUP_BYTES
+    start = matrix.weights + tile * groups * INT4_GROUP_BYTES
     weight_scales = matrix.scales + tile * groups * _SCALES_BYTES
     offsets = matrix.offsets + tile * groups * _SCALES_BYTES
     width = groups * GROUP
-    a0 = codes + first * width
-    if rows == 1:
-        y0 = splat(0.0)
-        for group in range(groups):
-            dot = _int4_dot(weights, a0 + GROUP * group)
-            scale, offset = load_bf16(weight_scales), load_bf16(offsets)
-            y0 = _scaled(dot, scale, offset, splat(scales[first, group]), splat(sums[first, group]), y0)
-            weights += INT4_GROUP_BYTES
-            weight_scales += _SCALES_BYTES
-            offsets += _SCALES_BYTES
-        store_f32(out, y0)
+    if rows < 4:
+        for row in range(rows):
+            y = splat(0.0)
+            for group in range(groups):
+                dot = _int4_dot(start + INT4_GROUP_BYTES * group, codes + (first + row) * width + GROUP * group)
+                scale = load_bf16(weight_scales + _SCALES_BYTES * group)
+                offset = load_bf16(offsets + _SCALES_BYTES * group)
+                y = _scaled(dot, scale, offset, splat(scales[first + row, group]), splat(sums[first + row, group]), y)
+            store_f32(out + _LINE * row, y)
         return
+    weights, a0 = start, codes + first * width
     a1, a2, a3 = a0 + width, a0 + 2 * width, a0 + 3 * width
     y0 = y1 = y2 = y3 = splat(0.0)
     for group in range(groups):
@@ -136,20 +138,20 @@ def tile_int4(matrix, tile, codes, scales, sums, first, rows, out):
 
 @njit(nogil=True, cache=CACHE)
 def tile_int8(matrix, tile, codes, scales, first, rows, out):
-    """Multiply one tile with ``rows`` rows from ``first`` on. rows: 1 or 4. out: address of float32 [rows, 16]."""
+    """Multiply one tile with ``rows`` rows from ``first`` on. rows: 1 to 4. out: address of float32 [rows, 16]."""
     groups = matrix.groups
-    weights = matrix.weights + tile * groups * INT8_GROUP_BYTES
+    start = matrix.weights + tile * groups * INT8_GROUP_BYTES
     scale = load_f32(matrix.scales + tile * _LINE)
     width = 2 * groups * GROUP
-    a0 = codes + first * width
-    if rows == 1:
-        y0 = splat(0.0)
-        for group in range(groups):
-            dot = int8_dot(weights, a0 + 2 * GROUP * group)
-            y0 = fma(to_f32(dot), splat(scales[first, group]), y0)
-            weights += INT8_GROUP_BYTES
-        store_f32(out, mul(y0, scale))
+    if rows < 4:
+        for row in range(rows):
+            y = splat(0.0)
+            for group in range(groups):
+                dot = int8_dot(start + INT8_GROUP_BYTES * group, codes + (first + row) * width + 2 * GROUP * group)
+                y = fma(to_f32(dot), splat(scales[first + row, group]), y)
+            store_f32(out + _LINE * row, mul(y, scale))
         return
+    weights, a0 = start, codes + first * width
     a1, a2, a3 = a0 + width, a0 + 2 * width, a0 + 3 * width
     y0 = y1 = y2 = y3 = splat(0.0)
     for group in range(groups):
@@ -168,37 +170,59 @@ def tile_int8(matrix, tile, codes, scales, first, rows, out):
 
 @njit(nogil=True, cache=CACHE)
 def tile_float(matrix, tile, x, first, rows, out):
-    """Multiply one tile with ``rows`` rows from ``first`` on. out: address of float32 [rows, 16]."""
+    """Multiply one tile with ``rows`` rows from ``first`` on. rows: 1 to 4. out: address of float32 [rows, 16]."""
     inputs = matrix.groups * GROUP
-    for row in range(first, first + rows):
-        weights = matrix.weights + tile * inputs * _LINE
-        y = splat(0.0)
-        for column in range(inputs):
-            y = fma(load_f32(weights), splat(x[row, column]), y)
-            weights += _LINE
-        store_f32(out + _LINE * (row - first), y)
+    start = matrix.weights + tile * inputs * _LINE
+    for row in range(0, rows - 1, 2):
+        weights, a, b = start, x[first + row].ctypes.data, x[first + row + 1].ctypes.data
+        y0 = y1 = z0 = z1 = splat(0.0)
+        for _ in range(inputs // 2):
+            even, odd = load_f32(weights), load_f32(weights + _LINE)
+            y0, y1 = fma(even, load_splat(a), y0), fma(odd, load_splat(a + 4), y1)
+            z0, z1 = fma(even, load_splat(b), z0), fma(odd, load_splat(b + 4), z1)
+            weights, a, b = weights + 2 * _LINE, a + 8, b + 8
+        store_f32(out + _LINE * row, add(y0, y1))
+        store_f32(out + _LINE * (row + 1), add(z0, z1))
+    if rows % 2:
+        weights, a = start, x[first + rows - 1].ctypes.data
+        y0 = y1 = splat(0.0)
+        for _ in range(inputs // 2):
+            y0 = fma(load_f32(weights), load_splat(a), y0)
+            y1 = fma(load_f32(weights + _LINE), load_splat(a + 4), y1)
+            weights, a = weights + 2 * _LINE, a + 8
+        store_f32(out + _LINE * (rows - 1), add(y0, y1))
 
 
 @njit(nogil=True, cache=CACHE)
 def tile_bfloat16(matrix, tile, x, first, rows, out):
-    """Multiply one tile with ``rows`` rows from ``first`` on. out: address of float32 [rows, 16]."""
-    inputs = matrix.groups * GROUP
-    half = _LINE // 2
-    for row in range(first, first + rows):
-        weights = matrix.weights + tile * inputs * half
-        y0 = y1 = y2 = y3 = splat(0.0)
-        for column in range(0, inputs, 4):
-            y0 = fma(load_bf16(weights), splat(x[row, column]), y0)
-            y1 = fma(load_bf16(weights + half), splat(x[row, column + 1]), y1)
-            y2 = fma(load_bf16(weights + 2 * half), splat(x[row, column + 2]), y2)
-            y3 = fma(load_bf16(weights + 3 * half), splat(x[row, column + 3]), y3)
-            weights += 4 * half
-        store_f32(out + _LINE * (row - first), add(add(y0, y1), add(y2, y3)))
+    """Multiply one tile with ``rows`` rows from ``first`` on. rows: 1 to 4. out: address of float32 [rows, 16]."""
+    pairs = matrix.groups * GROUP // 2
+    start = matrix.weights + tile * pairs * _LINE
+    for row in range(0, rows - 1, 2):
+        weights, a, b = start, x[first + row].ctypes.data, x[first + row + 1].ctypes.data
+        y0 = y1 = z0 = z1 = splat(0.0)
+        for _ in range(pairs):
+            pair = load_i32(weights)
+            even, odd = low_bf16(pair), high_bf16(pair)
+            y0, y1 = fma(even, load_splat(a), y0), fma(odd, load_splat(a + 4), y1)
+            z0, z1 = fma(even, load_splat(b), z0), fma(odd, load_splat(b + 4), z1)
+            weights, a, b = weights + _LINE, a + 8, b + 8
+        store_f32(out + _LINE * row, add(y0, y1))
+        store_f32(out + _LINE * (row + 1), add(z0, z1))
+    if rows % 2:
+        weights, a = start, x[first + rows - 1].ctypes.data
+        y0 = y1 = splat(0.0)
+        for _ in range(pairs):
+            pair = load_i32(weights)
+            y0 = fma(low_bf16(pair), load_splat(a), y0)
+            y1 = fma(high_bf16(pair), load_splat(a + 4), y1)
+            weights, a = weights + _LINE, a + 8
+        store_f32(out + _LINE * (rows - 1), add(y0, y1))
 
 
 @njit(nogil=True, cache=CACHE)
 def tile_product(matrix, tile, x, codes, scales, sums, first, rows, out):
-    """Multiply one tile of a matrix with ``rows`` rows from ``first`` on. rows: 1 or 4."""
+    """Multiply one tile of a matrix with ``rows`` rows from ``first`` on. rows: 1 to 4."""
     if matrix.kind == INT4:
         tile_int4(matrix, tile, codes, scales, sums, first, rows, out)
     elif matrix.kind == INT8:
@@ -220,38 +244,35 @@ def prepare(matrix, x, codes, scales, sums):
 
 
 @njit(nogil=True, cache=CACHE)
-def product(matrix, x, codes, scales, sums, y, mode, first_tile, last_tile, out):
-    """Multiply tiles ``first_tile`` to ``last_tile`` - 1 with all rows: y[:, outputs] = or += the product.
+def product(matrix, x, y, adds, me, size, codes, scales, sums, out):
+    """Multiply all rows with the tiles of thread ``me`` of ``size``: y[:, outputs] = or += the product.
 
-    out: scratch, float32 [4, 16].
+    adds: whether to add to y. codes, scales, sums, out: scratch of the thread (``Buffers``).
     """
-    rows = len(x)
-    for tile in range(first_tile, last_tile):
-        row = 0
-        while row < rows:
-            count = 4 if rows - row >= 4 else 1
-            tile_product(matrix, tile, x, codes, scales, sums, row, count, out.ctypes.data)
-            for each in range(count):
-                target = y[row + each].ctypes.data + _LINE * tile
-                value = load_f32(out.ctypes.data + _LINE * each)
-                store_f32(target, add(load_f32(target), value) if mode == ADD else value)
-            row += count
+    prepare(matrix, x, codes, scales, sums)
+    rows, results = len(x), out[0].ctypes.data
+    for tile in range(matrix.tiles * me // size, matrix.tiles * (me + 1) // size):
+        for first in range(0, rows, 4):
+            count = min(4, rows - first)
+            tile_product(matrix, tile, x, codes, scales, sums, first, count, results)
+            for row in range(count):
+                target = y[first + row].ctypes.data + _LINE * tile
+                value = load_f32(results + _LINE * row)
+                store_f32(target, add(load_f32(target), value) if adds else value)
 
 
 @njit(nogil=True, cache=CACHE)
-def gated_product(matrix, x, codes, scales, sums, y, first_pair, last_pair, out):
-    """Multiply pairs of tiles, gate and up, with all rows: y[:, outputs] = silu(gate) * up. out: [2, 4, 16]."""
-    rows = len(x)
-    one = splat(1.0)
+def gated_product(matrix, x, y, me, size, codes, scales, sums, out):
+    """Multiply all rows with pairs of tiles, gate and up: y[:, outputs] = silu(gate) * up. See ``product``."""
+    prepare(matrix, x, codes, scales, sums)
+    rows, pairs, one = len(x), matrix.tiles // 2, splat(1.0)
     gates, ups = out[0].ctypes.data, out[1].ctypes.data
-    for pair in range(first_pair, last_pair):
-        row = 0
-        while row < rows:
-            count = 4 if rows - row >= 4 else 1
-            tile_product(matrix, 2 * pair, x, codes, scales, sums, row, count, gates)
-            tile_product(matrix, 2 * pair + 1, x, codes, scales, sums, row, count, ups)
-            for each in range(count):
-                gate, up = load_f32(gates + _LINE * each), load_f32(ups + _LINE * each)
+    for pair in range(pairs * me // size, pairs * (me + 1) // size):
+        for first in range(0, rows, 4):
+            count = min(4, rows - first)
+            tile_product(matrix, 2 * pair, x, codes, scales, sums, first, count, gates)
+            tile_product(matrix, 2 * pair + 1, x, codes, scales, sums, first, count, ups)
+            for row in range(count):
+                gate, up = load_f32(gates + _LINE * row), load_f32(ups + _LINE * row)
                 silu = div(gate, add(one, exp(mul(gate, splat(-1.0)))))
-                store_f32(y[row + each].ctypes.data + _LINE * pair, mul(silu, up))
-            row += count
+                store_f32(y[first + row].ctypes.data + _LINE * pair, mul(silu, up))

@@ -109,6 +109,30 @@ def load_bf16(builder, address):
     return builder.bitcast(builder.shl(bits, constant(I32.llvm, 16)), F32.llvm)
 
 
+@_operation(I32, types.intp)
+def load_i32(builder, address):
+    """Load 16 int32."""
+    return load(builder, address, I32.llvm)
+
+
+@_operation(F32, types.intp)
+def load_splat(builder, address):
+    """Load a float32 into every lane."""
+    return fill(builder, load(builder, address, _F32))
+
+
+@_operation(F32, I32)
+def low_bf16(builder, pairs):
+    """Convert the bfloat16 in the low half of each lane to float32."""
+    return builder.bitcast(builder.shl(pairs, constant(I32.llvm, 16)), F32.llvm)
+
+
+@_operation(F32, I32)
+def high_bf16(builder, pairs):
+    """Convert the bfloat16 in the high half of each lane to float32."""
+    return builder.bitcast(builder.and_(pairs, constant(I32.llvm, -(1 << 16))), F32.llvm)
+
+
 @_operation(types.void, types.intp, F32)
 def store_f32(builder, address, value):
     """Store 16 float32."""

@@ -21,6 +21,7 @@ from engine.models.qwen3 import Qwen3Stack
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 from engine.system.cores import available_cores
+from engine.talker.native.weight_formats import runs_compiled
 from engine.talker.sampling import Sampler
 from engine.talker.sampling_params import CodebookParams
 
@@ -57,48 +58,49 @@ def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
     """
     # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
     steps = CODEBOOKS - 1
-    code = _code_seconds(shape.predictor, shape.vocab, name, threads)
-    predictor = _stack_seconds(shape.predictor, name, threads) + code
-    return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
+    compiled = runs_compiled(name, shape.talker, shape.predictor)
+    code = _code_seconds(shape.predictor, shape.vocab, threads, compiled)
+    predictor = _stack_seconds(shape.predictor, name, threads, compiled) + code
+    return 1000 * (_stack_seconds(shape.talker, name, threads, compiled) + steps * predictor)
 
 
 @cache
-def _code_seconds(shape: Transformer, vocab: int, name: WeightFormat, threads: int) -> float:
+def _code_seconds(shape: Transformer, vocab: int, threads: int, compiled: bool) -> float:
     """Return the time of the logits of a codebook, and of sampling from them."""
-    heads = _heads(shape, vocab, name, threads)
+    heads = _heads(shape, vocab, threads, compiled)
     sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
     x, uniform = torch.ones(1, shape.hidden), torch.full((1,), 0.5, dtype=torch.float64)
     offsets = torch.arange(vocab).float()  # real logits differ, which matters to the sampler
     return fastest_call(lambda: [sampler(head(x) + offsets, uniform) for head in heads], _SECONDS, threads) / len(heads)
 
 
-def _heads(shape: Transformer, vocab: int, name: WeightFormat, threads: int) -> list[Callable[[Tensor], Tensor]]:
+def _heads(shape: Transformer, vocab: int, threads: int, compiled: bool) -> list[Callable[[Tensor], Tensor]]:
     """Return the heads of all codebooks after the first, each with weights of its own."""
-    if name == "exact":
+    if not compiled:
         return [Linear(torch.zeros(vocab, shape.hidden)) for _ in range(CODEBOOKS - 1)]
     from engine.kernels.compiled.team import Team
+    from engine.talker.native.compiled import compiled_layers
     from engine.talker.native.layers import CompiledFrameLayers
-    from engine.talker.native.quantized import compiled_layers
 
     weights = Weights({"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
     heads = [torch.zeros(vocab, shape.hidden, dtype=torch.bfloat16) for _ in range(CODEBOOKS - 1)]
     layers = compiled_layers(
-        weights, replace(shape, layers=0), name, slots=1, positions=CODEBOOKS, team=Team(threads), heads=heads
+        weights, replace(shape, layers=0), "exact", slots=1, positions=CODEBOOKS, team=Team(threads), heads=heads
     )
     frame = CompiledFrameLayers(layers)
     return [partial(frame.single, position=position) for position in range(1, CODEBOOKS)]
 
 
-def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
+def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int, compiled: bool) -> float:
     """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
     layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape, "exact").values()) * _BYTES[name]
     layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
-    return _layers_seconds(replace(shape, layers=layers), name, threads) * shape.layers / layers
+    return _layers_seconds(replace(shape, layers=layers), name, threads, compiled) * shape.layers / layers
 
 
 @cache
-def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
-    run = _layers(shape, name)
+def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int, compiled: bool) -> float:
+    run = _layers(shape, name, compiled)
     return fastest_call(lambda: run(threads), _SECONDS, threads)
 
 
@@ -108,7 +110,7 @@ def forget_layers() -> None:
 
 
 @lru_cache(maxsize=2)
-def _layers(shape: Transformer, name: WeightFormat) -> Callable[[int], Tensor]:
+def _layers(shape: Transformer, name: WeightFormat, compiled: bool) -> Callable[[int], Tensor]:
     """Return a function that runs one position through all layers with a number of threads, at most one per core.
 
     Plain layers ignore the argument, and use torch's threads.
@@ -117,18 +119,18 @@ def _layers(shape: Transformer, name: WeightFormat) -> Callable[[int], Tensor]:
     names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}
     weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
     x = torch.ones(1, shape.hidden)
-    if name == "exact":
+    if not compiled:
         plain = Qwen3Stack(weights, shape, 2)
         frame_cache = FrameCache(shape, 1, 2, _CPU, torch.float32)
         return lambda threads: plain(x, slice(1, 2), frame_cache.single(1, 1))
     # Imported here, because they import numba.
     from engine.kernels.compiled.team import Team
-    from engine.talker.native.quantized import compiled_layers
+    from engine.talker.native.compiled import compiled_layers
 
     team = Team(available_cores())
-    compiled = compiled_layers(weights, shape, name, slots=1, positions=2, team=team)
+    layers = compiled_layers(weights, shape, name, slots=1, positions=2, team=team)
     slot, position = np.array([0]), np.array([1])
-    return lambda threads: compiled(x, slot, position, threads=min(threads, team.size))
+    return lambda threads: layers(x, slot, position, threads=min(threads, team.size))
 
 
 def _zero_layer(shape: Transformer, name: WeightFormat) -> dict[str, Tensor]:
@@ -162,5 +164,5 @@ def _zero_layer(shape: Transformer, name: WeightFormat) -> dict[str, Tensor]:
             for each in ("scales", "offsets"):
                 tensors[f"{part}.{each}"] = torch.zeros((outputs, inputs // GROUP), dtype=torch.bfloat16)
         else:
-            tensors[f"{part}.weight"] = torch.zeros(outputs, inputs)
+            tensors[f"{part}.weight"] = torch.zeros((outputs, inputs), dtype=torch.bfloat16)
     return tensors

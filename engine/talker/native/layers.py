@@ -1,4 +1,4 @@
-"""The decoder layers of the native talker, with their cache: in plain torch, or compiled with quantized weights."""
+"""The decoder layers of the native talker, with their cache: in plain torch, or in compiled kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.models.talker import TalkerModel
 from engine.talker.native.slot_cache import SlotCache
 
-if TYPE_CHECKING:  # importing it imports numba, which exact weights do not need
+if TYPE_CHECKING:  # importing it imports numba, which small checkpoints do not need
     from engine.models.compiled_layers import CompiledLayers
 
 

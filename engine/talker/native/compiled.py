@@ -1,7 +1,7 @@
-"""Loads a talker whose decoder layers and text embedding are quantized.
+"""Loads a talker whose decoder layers run in compiled kernels.
 
-Quantizes tensors of an original checkpoint, one at a time, and reads the codes of a packed one
-(``engine.checkpoint.packing``). Both give the same codes, so a packed checkpoint gives the same speech.
+With a quantized format, tensors of an original checkpoint are quantized one at a time, and the codes of a packed one
+(``engine.checkpoint.packing``) are read. Both give the same codes, so a packed checkpoint gives the same speech.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
-from engine.checkpoint.packing import QuantizedFormat
 from engine.kernels.compiled.team import Team
 from engine.kernels.quantization import (
     GroupCodes,
@@ -26,14 +25,15 @@ from engine.kernels.quantization import (
 )
 from engine.models.code_predictor import CodePredictor, head_names
 from engine.models.compiled_layers import Codes, CompiledLayers, LayerSource
-from engine.models.talker import CodecSide, ExactTable, Table, TalkerModel
+from engine.models.talker import CodecSide, ExactTable, Table, TalkerModel, exact_table
 from engine.models.weights import Weights
+from engine.protocol.request import WeightFormat
 from engine.system.cores import available_cores
 from engine.talker.native.layers import CompiledFrameLayers, CompiledTalkerLayers
 
 
-def load_quantized(
-    weights: Weights, shape: TalkerArchitecture, name: QuantizedFormat, codec: CodecSide, *, slots: int, context: int
+def load_compiled(
+    weights: Weights, shape: TalkerArchitecture, name: WeightFormat, codec: CodecSide, *, slots: int, context: int
 ) -> tuple[TalkerModel, CompiledTalkerLayers, CodePredictor]:
     """Return the talker of ``weights`` (the checkpoint's ``talker.``) with layers in the format ``name``.
 
@@ -51,7 +51,7 @@ def load_quantized(
         positions=shape.codebooks,
         team=team,
         threads=threads,
-        heads=[_head(residual, each) for each in head_names(shape.codebooks)],
+        heads=[_exact(residual, each) for each in head_names(shape.codebooks)],
     )
     predictor = CodePredictor(
         residual, shape, code_tables=codec.tables, rows=slots, layers=CompiledFrameLayers(predictor_layers)
@@ -65,14 +65,15 @@ def load_quantized(
         team=team,
         threads=threads,
     )
-    model = TalkerModel(weights, shape, positions=context, codec=codec, layers=False, table=quantized_table)
+    table = exact_table if name == "exact" else quantized_table
+    model = TalkerModel(weights, shape, positions=context, codec=codec, layers=False, table=table)
     return model, CompiledTalkerLayers(talker_layers), predictor
 
 
 def compiled_layers(
     weights: Weights,
     shape: Transformer,
-    name: QuantizedFormat,
+    name: WeightFormat,
     *,
     slots: int,
     positions: int,
@@ -91,10 +92,10 @@ def compiled_layers(
     return layers
 
 
-def _head(weights: Weights, name: str) -> Tensor:
-    """Return a head in its own precision if that is bfloat16, else in float32."""
-    head = weights.stored(name)
-    return head if head.dtype == torch.bfloat16 else head.float()
+def _exact(weights: Weights, name: str) -> Tensor:
+    """Return a matrix in its own precision if that is bfloat16, else in float32."""
+    matrix = weights.stored(name)
+    return matrix if matrix.dtype == torch.bfloat16 else matrix.float()
 
 
 def quantized_table(weights: Weights, name: str) -> Table:
@@ -105,7 +106,7 @@ def quantized_table(weights: Weights, name: str) -> Table:
     return quantize_table(table) if supports_table(table.shape) else ExactTable(table, weights.dtype)
 
 
-def _layer(weights: Weights, name: QuantizedFormat) -> LayerSource:
+def _layer(weights: Weights, name: WeightFormat) -> LayerSource:
     def codes(*names: str) -> Codes:
         return _codes(weights, names, name)
 
@@ -120,8 +121,10 @@ def _layer(weights: Weights, name: QuantizedFormat) -> LayerSource:
     )
 
 
-def _codes(weights: Weights, names: Sequence[str], name: QuantizedFormat) -> Codes:
+def _codes(weights: Weights, names: Sequence[str], name: WeightFormat) -> Codes:
     """Return the rows of several matrices. If 4 bits do not support the shape of one, all are float32."""
+    if name == "exact":
+        return torch.cat([_exact(weights, f"{each}.weight") for each in names])
     if name == "int8":
         return RowCodes.cat([_row_codes(weights, each) for each in names])
     parts = [_group_codes(weights, each) for each in names]
