@@ -90,9 +90,9 @@ class Code2WavConfig(_StrictModel):
     dtype: Literal["auto", "float32", "float16", "bfloat16", "int16"] = Field(
         "auto",
         description="Data type. `auto` is float16 with Triton on a GPU. On a CPU, `bfloat16` rounds the operands of "
-        "the wide convolutions and `int16` those of all convolutions of the decoder blocks, and `auto` measures at "
-        "startup: it is float32 if that takes at most a tenth of the audio's duration, else int16 or bfloat16 where "
-        "one is faster.",
+        "the wide convolutions and `int16` those of all convolutions of the decoder blocks. `auto` is "
+        "int16 on an x86 CPU with AVX2, bfloat16 where that is much faster and int16 takes over a tenth of the "
+        "audio's duration, and float32 on other CPUs and for very small checkpoints.",
     )
     streams: int | None = Field(
         None,

@@ -17,12 +17,12 @@ from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav_blocks import Stage, StreamConv, StreamState
 from engine.protocol.request import FRAME_MS
 
-_FLOAT32_SHARE = 0.1
-"""Share of a frame's duration that the convolutions may take in float32. The cores are for the talker, too."""
+_INT16_SHARE = 0.1
+"""Share of a frame's duration that the convolutions may take in int16. The cores are for the talker, too."""
 _MIN_PRODUCTS = 50_000_000
-"""Multiplications per frame below which float32 is used without a measurement. Any CPU takes a few milliseconds."""
+"""Multiplications per frame below which auto is float32. Any CPU takes a few milliseconds."""
 _FASTER = 0.8
-"""A less accurate dtype is used if it takes at most this share of the time. Their order is float32, int16, bfloat16."""
+"""bfloat16, which is less accurate, is used if it takes at most this share of the time of int16."""
 _FRAMES = 4
 _SECONDS = 0.1
 """Minimum time of each measurement."""
@@ -37,7 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: torch.device) -> torch.dtype:
-    """Return the dtype of the convolutions outside Triton. ``auto`` is measured on a CPU, and float32 elsewhere.
+    """Return the dtype of the convolutions outside Triton. ``auto`` is float32 on a GPU.
+
+    On a CPU, ``auto`` is float32 for small decoders, and where 16-bit integers have no special instructions. Otherwise
+    it is int16; or bfloat16, if that is supported and int16 is too slow.
 
     Raises SetupError if bfloat16 or int16 is configured, and the device or oneDNN does not support it.
     """
@@ -51,21 +54,34 @@ def choose_dtype(config: Code2WavConfig, decoder: DecoderArchitecture, device: t
         return _DTYPES[config.dtype]
     if config.dtype != "auto" or not on_cpu or _products(decoder) < _MIN_PRODUCTS:
         return torch.float32
+    return _fastest(decoder) if multiplies_int16() else torch.float32
+
+
+def multiplies_int16() -> bool:
+    """Return whether the CPU has special instructions for products of 16-bit integers."""
+    # Imported here, because it imports numba.
+    from engine.kernels.compiled.integer_dots import cpu_features, pair_instructions
+
+    return pair_instructions(cpu_features()) != "generic"
+
+
+def _fastest(decoder: DecoderArchitecture) -> torch.dtype:
+    """Return int16 or bfloat16, and log what was measured."""
+    if not bfloat16_runs():
+        return torch.int16
     threads = torch.get_num_threads()
-    if convolution_ms(decoder, torch.float32, threads) <= _FLOAT32_SHARE * FRAME_MS:
-        return torch.float32
-    dtypes = [torch.float32, torch.int16] + [torch.bfloat16] * bfloat16_runs()
-    times = {dtype: convolution_ms(decoder, dtype, threads) for dtype in dtypes}
-    selected = torch.float32
-    for dtype in dtypes[1:]:
-        if times[dtype] <= _FASTER * times[selected]:
-            selected = dtype
+    int16 = convolution_ms(decoder, torch.int16, threads)
+    if int16 <= _INT16_SHARE * FRAME_MS:
+        return torch.int16
+    bfloat16 = convolution_ms(decoder, torch.bfloat16, threads)
+    selected = torch.bfloat16 if bfloat16 <= _FASTER * int16 else torch.int16
     _log.info(
-        "code2wav.dtype: auto selects %s; convolutions per frame of %.0f ms: %s. Set engine.code2wav.dtype to one of "
-        "them to force it",
+        "code2wav.dtype: auto selects %s; convolutions per frame of %.0f ms: int16 %.1f ms, bfloat16 %.1f ms. Set "
+        "engine.code2wav.dtype to one of them, or to float32, to force it",
         dtype_name(selected),
         FRAME_MS,
-        ", ".join(f"{dtype_name(dtype)} {ms:.1f} ms" for dtype, ms in times.items()),
+        int16,
+        bfloat16,
     )
     return selected
 

@@ -118,22 +118,25 @@ def test_the_plan_keeps_what_is_configured(machine, opened):
 
 
 @pytest.mark.parametrize(
-    ("float32", "int16", "bfloat16", "selected"),
+    ("runs", "int16", "bfloat16", "selected"),
     [
-        (8, 2, 2, torch.float32),
-        (20, 10, 9, torch.int16),
-        (20, 10, 5, torch.bfloat16),
-        (20, 19, 10, torch.bfloat16),
-        (20, 19, 200, torch.float32),
+        (True, 8, 2, torch.int16),
+        (True, 10, 9, torch.int16),
+        (True, 10, 5, torch.bfloat16),
+        (False, 10, 5, torch.int16),
     ],
 )
-def test_a_less_accurate_precision_is_selected_if_it_is_much_faster(float32, int16, bfloat16, selected, monkeypatch):
-    times = {torch.float32: float32, torch.int16: int16, torch.bfloat16: bfloat16}
-    monkeypatch.setattr(precision, "bfloat16_runs", lambda: True)
+def test_bfloat16_is_selected_if_int16_is_slow_and_bfloat16_much_faster(runs, int16, bfloat16, selected, monkeypatch):
+    times = {torch.int16: int16, torch.bfloat16: bfloat16}
+    monkeypatch.setattr(precision, "multiplies_int16", lambda: True)
+    monkeypatch.setattr(precision, "bfloat16_runs", lambda: runs)
     monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype])
     assert choose_dtype(Code2WavConfig(), LARGE, CPU) is selected
-    for dtype in times:
-        assert choose_dtype(Code2WavConfig(dtype=precision.dtype_name(dtype)), LARGE, CPU) is dtype
+
+
+def test_a_cpu_without_instructions_for_int16_computes_in_float32(monkeypatch):
+    monkeypatch.setattr(precision, "multiplies_int16", lambda: False)
+    assert choose_dtype(Code2WavConfig(), LARGE, CPU) is torch.float32
 
 
 def test_a_configured_precision_or_a_small_decoder_is_not_measured(monkeypatch):
@@ -153,9 +156,6 @@ def test_bfloat16_is_refused_where_it_does_not_run(monkeypatch):
     monkeypatch.setattr(precision, "bfloat16_runs", lambda: False)
     with pytest.raises(SetupError, match=r"this CPU does not support it: set it to auto"):
         choose_dtype(Code2WavConfig(dtype="bfloat16"), SMALL, CPU)
-    times = {torch.float32: 20, torch.int16: 10, torch.bfloat16: 1}
-    monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype])
-    assert choose_dtype(Code2WavConfig(), LARGE, CPU) is torch.int16
 
 
 def test_compiled_stages_have_one_torch_thread_for_the_rest_of_code2wav(monkeypatch):
