@@ -85,11 +85,11 @@ def run(config: EngineConfig, requests: Endpoint, audio: Side, requests_wakeup: 
             sys.setswitchinterval(_GPU_SWITCH_INTERVAL_S)
         in_thread = config.code2wav.placement == "thread"
         if in_thread:
-            import_ahead(checkpoint, config, device)  # concurrent imports could see partially initialized modules
+            import_ahead(config, device)  # concurrent imports could see partially initialized modules
         unused.clear()  # launch.start takes ownership of both sides, even if it fails
         join_code2wav = launch.start(config, code2wav_side, audio, compute)
         if not in_thread:
-            import_ahead(checkpoint, config, device)
+            import_ahead(config, device)
         if memory is not None:
             # The talker's KV cache gets the memory that is left; and only one stage at a time may capture CUDA graphs.
             launch.await_ready(frames, wakeup, config.load_seconds)

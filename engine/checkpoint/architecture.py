@@ -37,12 +37,6 @@ class Transformer:
     rope_theta: PositiveNumber
     eps: Annotated[PositiveNumber, key("rms_norm_eps")]
 
-    @property
-    def products(self) -> int:
-        """Number of multiplications with weights for one position, in all layers."""
-        attention = 2 * self.head_dim * (self.heads + self.kv_heads)
-        return self.layers * self.hidden * (attention + 3 * self.intermediate)
-
 
 @dataclass(frozen=True, slots=True)
 class CodecIds:

@@ -22,7 +22,7 @@ from engine.config import EngineConfig
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores, stage_threads
 from engine.talker.native.frame_cost import FrameShape, forget_layers, frame_ms
-from engine.talker.native.weight_formats import configured_format, runs_compiled
+from engine.talker.native.weight_formats import configured_format
 
 _REAL_TIME = 0.9
 """Maximum real-time factor with which a format holds real time. The rest is for the HTTP process."""
@@ -47,8 +47,7 @@ class CpuPlan:
 
     weights: the talker's format. dtype: of Code2Wav's wide convolutions. threads: of each stage. in_turn: whether the
     stages take turns. measured: milliseconds per frame of the formats that were measured, with the faster way.
-    code2wav_ms: milliseconds per frame of Code2Wav, 0 if it was not measured. compiled: whether both stages compute
-    almost everything in compiled kernels, which have their own threads.
+    code2wav_ms: milliseconds per frame of Code2Wav, 0 if it was not measured.
     """
 
     weights: WeightFormat
@@ -57,13 +56,17 @@ class CpuPlan:
     in_turn: bool
     measured: Mapping[WeightFormat, float] = field(default_factory=dict)
     code2wav_ms: float = 0.0
-    compiled: bool = False
 
     def __str__(self) -> str:
         times = ", ".join(f"{name} {ms:.0f} ms" for name, ms in self.measured.items())
         way = "in turn" if self.in_turn else "side by side"
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         return f"{times} per frame of {FRAME_MS:.0f} ms; with {self.weights} both stages run {way}, {threads} each"
+
+    @property
+    def compiled(self) -> bool:
+        """Whether both stages compute almost everything in compiled kernels, which have their own threads."""
+        return self.dtype == torch.int16
 
     def real_time_factor(self, talker: float) -> float:
         """Return the real-time factor of one utterance. talker: the same of the talker alone."""
@@ -140,15 +143,14 @@ def measure(
 def _measure_format(
     shape: FrameShape, decoder: DecoderArchitecture, dtype: torch.dtype, name: WeightFormat, threads: ThreadCounts
 ) -> CpuPlan:
-    compiled = dtype == torch.int16 and runs_compiled(name, shape.talker, shape.predictor)
     code2wav = code2wav_ms(decoder, dtype, threads.side_by_side)
     side_by_side = max(frame_ms(shape, name, threads.side_by_side), code2wav)
     if threads.in_turn is not None and side_by_side > _AMPLE * FRAME_MS:
         code2wav_in_turn = code2wav_ms(decoder, dtype, threads.in_turn)
         in_turn = frame_ms(shape, name, threads.in_turn) + code2wav_in_turn
         if in_turn < _CLEARLY_FASTER * side_by_side:
-            return CpuPlan(name, dtype, threads.in_turn, True, {name: in_turn}, code2wav_in_turn, compiled)
-    return CpuPlan(name, dtype, threads.side_by_side, False, {name: side_by_side}, code2wav, compiled)
+            return CpuPlan(name, dtype, threads.in_turn, True, {name: in_turn}, code2wav_in_turn)
+    return CpuPlan(name, dtype, threads.side_by_side, False, {name: side_by_side}, code2wav)
 
 
 def _factor(plan: CpuPlan) -> float:

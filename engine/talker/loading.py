@@ -19,11 +19,10 @@ from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide, TalkerModel
 from engine.models.weights import Weights
 from engine.prompt.builder import NO_TOKEN, Prompt
-from engine.protocol.request import FRAME_MS, WeightFormat
+from engine.protocol.request import FRAME_MS
 from engine.talker.base import Sampling, Talker
 from engine.talker.native.layers import PlainTalkerLayers, TalkerLayers
 from engine.talker.native.talker import NativeTalker
-from engine.talker.native.weight_formats import runs_compiled
 from engine.talker.vllm.installation import prepare_environment, require, usable
 from engine.talker.vllm.talker import load_vllm_talker
 
@@ -71,13 +70,13 @@ def load_talker(
     return load_vllm_talker(checkpoint, config.talker, device, choose_dtype(config, device), memory)
 
 
-def import_ahead(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> None:
+def import_ahead(config: EngineConfig, device: torch.device) -> None:
     """Import what both stages or loading need. Importing vLLM takes seconds: call it in parallel with other loading."""
     if runs_on_vllm(config, device):
         require()
         prepare_environment()
         importlib.import_module("engine.talker.vllm.core")
-    if _compiled(checkpoint, config, device) or config.code2wav.dtype == "int16":
+    if _compiled(config, device):
         importlib.import_module("engine.kernels.compiled.team")
 
 
@@ -116,12 +115,12 @@ def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: tor
     ``talker.weights`` must be a format that runs here (``engine.cpu.plan``). ``auto`` is the format of a packed
     checkpoint, and exact for another one.
     """
-    shape = checkpoint.model.talker
+    shape, packing = checkpoint.model.talker, checkpoint.model.packing
     slots, context = config.talker.slots, config.talker.context
     with checkpoint.stream("talker.") as tensors:
         weights = Weights(tensors, device, choose_dtype(config, device), release=True)
         residual, codec = weights.under("code_predictor."), CodecSide(weights, shape)
-        if not _compiled(checkpoint, config, device):
+        if not _compiled(config, device):
             predictor = CodePredictor(residual, shape, code_tables=codec.tables, rows=slots)
             model = TalkerModel(weights, shape, positions=context, codec=codec)
             layers: TalkerLayers = PlainTalkerLayers(model, slots, context)
@@ -129,21 +128,13 @@ def load_native_talker(checkpoint: Checkpoint, config: EngineConfig, device: tor
             # Imported here, because it imports numba.
             from engine.talker.native.compiled import load_compiled
 
-            name = _format(checkpoint, config)
+            name = config.talker.weights
+            if name == "auto":
+                name = "exact" if packing is None else packing.weights
             model, layers, predictor = load_compiled(weights, shape, name, codec, slots=slots, context=context)
     return NativeTalker(model, layers, predictor, config.talker, text_pad=checkpoint.model.text_ids.tts_pad)
 
 
-def _format(checkpoint: Checkpoint, config: EngineConfig) -> WeightFormat:
-    """Return the format of the talker's layers."""
-    if config.talker.weights != "auto":
-        return config.talker.weights
-    return "exact" if checkpoint.model.packing is None else checkpoint.model.packing.weights
-
-
-def _compiled(checkpoint: Checkpoint, config: EngineConfig, device: torch.device) -> bool:
+def _compiled(config: EngineConfig, device: torch.device) -> bool:
     """Return whether the talker's layers run in compiled kernels."""
-    if device.type != "cpu" or choose_dtype(config, device) != torch.float32:
-        return False
-    shape = checkpoint.model.talker
-    return runs_compiled(_format(checkpoint, config), shape.transformer, shape.predictor.transformer)
+    return device.type == "cpu" and choose_dtype(config, device) == torch.float32

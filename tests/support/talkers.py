@@ -17,9 +17,9 @@ from engine.checkpoint.folder import Checkpoint
 from engine.config import EngineConfig, TalkerConfig
 from engine.prompt.builder import Prompt, build_prompt
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, WeightFormat
+from engine.talker import loading
 from engine.talker.base import Sampling, StepOutput, Talker
 from engine.talker.loading import load_native_talker
-from engine.talker.native import weight_formats
 from engine.talker.native.talker import NativeTalker
 from engine.talker.requests import resolve
 
@@ -31,9 +31,10 @@ bit_for_bit = pytest.mark.skipif(DEVICE.type != "cpu", reason="results are bit-i
 
 @contextmanager
 def exact_layers(kind: str) -> Iterator[None]:
-    """Run exact weights in compiled kernels (kind: compiled) or in plain torch (plain), whatever the model's size."""
+    """Run exact weights in compiled kernels (kind: compiled), or in plain torch as on a GPU (plain)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weight_formats, "_COMPILED_PRODUCTS", 0 if kind == "compiled" else float("inf"))
+        if kind == "plain":
+            patch.setattr(loading, "_compiled", lambda config, device: False)
         yield
 
 

@@ -21,7 +21,7 @@ from engine.protocol.request import WeightFormat
 from engine.talker.in_compute_thread import ComputeThreadTalker
 from engine.talker.native.frame_cost import FrameShape, frame_ms
 from tests.support.code2wav_decoders import SMALL
-from tests.support.talkers import assert_same, exact_layers, native_talker, prepare, speak, various_requests
+from tests.support.talkers import assert_same, native_talker, prepare, speak, various_requests
 
 CPU = torch.device("cpu")
 LARGE = replace(SMALL, decoder_dim=1536, latent=1024)
@@ -163,23 +163,10 @@ def test_compiled_stages_have_one_torch_thread_for_the_rest_of_code2wav(monkeypa
     monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: times[dtype, threads])
     assert precision.code2wav_ms(LARGE, torch.int16, 4) == pytest.approx(10 + 0.2 * 60)
     assert precision.code2wav_ms(LARGE, torch.float32, 4) == pytest.approx(20 + 0.35 * 20)
-
-
-@pytest.mark.parametrize(
-    ("weights", "layers", "dtype", "compiled"),
-    [
-        ("exact", "plain", torch.int16, False),
-        ("exact", "compiled", torch.int16, True),
-        ("exact", "compiled", torch.float32, False),
-        ("int4", "plain", torch.int16, True),
-    ],
-)
-def test_the_plan_says_whether_both_stages_are_compiled(weights, layers, dtype, compiled, machine, opened):
-    machine[weights] = (100, 40)
-    checkpoint = opened["0b6-custom_voice"]
-    shape, decoder = FrameShape.of(checkpoint.model.talker), checkpoint.codec.decoder
-    with exact_layers(layers):
-        assert measure(shape, decoder, dtype, [weights], ThreadCounts(1, 2)).compiled is compiled
+    assert [plans.CpuPlan("exact", each, 4, in_turn=True).compiled for each in (torch.float32, torch.int16)] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16])

@@ -18,7 +18,6 @@ from engine.talker.requests import resolve
 from tests.support.talkers import (
     assert_same,
     bit_for_bit,
-    exact_layers,
     native_talker,
     prepare,
     speak,
@@ -32,8 +31,7 @@ AUTO = EngineConfig(model="")
 
 @pytest.fixture(scope="module", params=["exact", "int8", "int4"])
 def talker(request, opened):
-    with exact_layers("compiled"):
-        return native_talker(opened["1b7-custom_voice"], slots=REQUESTS, prefill_chunk=16, weights=request.param)
+    return native_talker(opened["1b7-custom_voice"], slots=REQUESTS, prefill_chunk=16, weights=request.param)
 
 
 @pytest.fixture(scope="module")

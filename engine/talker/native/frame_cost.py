@@ -14,14 +14,10 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.device.timing import fastest_call
-from engine.kernels.linear import Linear
 from engine.kernels.quantization import GROUP, supports_int4
-from engine.models.code_predictor import FrameCache
-from engine.models.qwen3 import Qwen3Stack
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
 from engine.system.cores import available_cores
-from engine.talker.native.weight_formats import runs_compiled
 from engine.talker.sampling import Sampler
 from engine.talker.sampling_params import CodebookParams
 
@@ -58,26 +54,23 @@ def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
     """
     # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
     steps = CODEBOOKS - 1
-    compiled = runs_compiled(name, shape.talker, shape.predictor)
-    code = _code_seconds(shape.predictor, shape.vocab, threads, compiled)
-    predictor = _stack_seconds(shape.predictor, name, threads, compiled) + code
-    return 1000 * (_stack_seconds(shape.talker, name, threads, compiled) + steps * predictor)
+    code = _code_seconds(shape.predictor, shape.vocab, threads)
+    predictor = _stack_seconds(shape.predictor, name, threads) + code
+    return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
 
 
 @cache
-def _code_seconds(shape: Transformer, vocab: int, threads: int, compiled: bool) -> float:
+def _code_seconds(shape: Transformer, vocab: int, threads: int) -> float:
     """Return the time of the logits of a codebook, and of sampling from them."""
-    heads = _heads(shape, vocab, threads, compiled)
+    heads = _heads(shape, vocab, threads)
     sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
     x, uniform = torch.ones(1, shape.hidden), torch.full((1,), 0.5, dtype=torch.float64)
     offsets = torch.arange(vocab).float()  # real logits differ, which matters to the sampler
     return fastest_call(lambda: [sampler(head(x) + offsets, uniform) for head in heads], _SECONDS, threads) / len(heads)
 
 
-def _heads(shape: Transformer, vocab: int, threads: int, compiled: bool) -> list[Callable[[Tensor], Tensor]]:
+def _heads(shape: Transformer, vocab: int, threads: int) -> list[Callable[[Tensor], Tensor]]:
     """Return the heads of all codebooks after the first, each with weights of its own."""
-    if not compiled:
-        return [Linear(torch.zeros(vocab, shape.hidden)) for _ in range(CODEBOOKS - 1)]
     from engine.kernels.compiled.team import Team
     from engine.talker.native.compiled import compiled_layers
     from engine.talker.native.layers import CompiledFrameLayers
@@ -91,16 +84,16 @@ def _heads(shape: Transformer, vocab: int, threads: int, compiled: bool) -> list
     return [partial(frame.single, position=position) for position in range(1, CODEBOOKS)]
 
 
-def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int, compiled: bool) -> float:
+def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
     """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
     layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape, "exact").values()) * _BYTES[name]
     layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
-    return _layers_seconds(replace(shape, layers=layers), name, threads, compiled) * shape.layers / layers
+    return _layers_seconds(replace(shape, layers=layers), name, threads) * shape.layers / layers
 
 
 @cache
-def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int, compiled: bool) -> float:
-    run = _layers(shape, name, compiled)
+def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
+    run = _layers(shape, name)
     return fastest_call(lambda: run(threads), _SECONDS, threads)
 
 
@@ -110,19 +103,12 @@ def forget_layers() -> None:
 
 
 @lru_cache(maxsize=2)
-def _layers(shape: Transformer, name: WeightFormat, compiled: bool) -> Callable[[int], Tensor]:
-    """Return a function that runs one position through all layers with a number of threads, at most one per core.
-
-    Plain layers ignore the argument, and use torch's threads.
-    """
+def _layers(shape: Transformer, name: WeightFormat) -> Callable[[int], Tensor]:
+    """Return a function that runs one position through all layers with a number of threads, at most one per core."""
     tensors = _zero_layer(shape, name)
     names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}
     weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
     x = torch.ones(1, shape.hidden)
-    if not compiled:
-        plain = Qwen3Stack(weights, shape, 2)
-        frame_cache = FrameCache(shape, 1, 2, _CPU, torch.float32)
-        return lambda threads: plain(x, slice(1, 2), frame_cache.single(1, 1))
     # Imported here, because they import numba.
     from engine.kernels.compiled.team import Team
     from engine.talker.native.compiled import compiled_layers

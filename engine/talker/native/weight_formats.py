@@ -1,19 +1,12 @@
-"""The weight format that the configuration and the checkpoint ask for, and which models run in compiled kernels.
-
-See ``engine.cpu.plan`` for ``auto``.
-"""
+"""The weight format that the configuration and the checkpoint ask for. See ``engine.cpu.plan`` for ``auto``."""
 
 from __future__ import annotations
 
 import torch
 
-from engine.checkpoint.architecture import Transformer
 from engine.config import EngineConfig
 from engine.errors import SetupError
-from engine.protocol.request import CODEBOOKS, WeightFormat
-
-_COMPILED_PRODUCTS = 10_000_000
-"""Products per frame from which exact weights run in compiled kernels. Smaller models load faster without numba."""
+from engine.protocol.request import WeightFormat
 
 
 def configured_format(
@@ -53,8 +46,3 @@ def _check_packed(config: EngineConfig, packed: WeightFormat, device: torch.devi
             f"{config.talker.weights}: change it, or set engine.model to the original checkpoint"
         )
     return packed
-
-
-def runs_compiled(name: WeightFormat, talker: Transformer, predictor: Transformer) -> bool:
-    """Return whether a model's layers run in compiled kernels on a CPU in float32."""
-    return name != "exact" or talker.products + CODEBOOKS * predictor.products >= _COMPILED_PRODUCTS
