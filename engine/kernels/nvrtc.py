@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+CUDA = Path(__file__).parent / "cuda"
+"""Headers that kernels of other packages may include."""
 _MAX_DYNAMIC_SHARED_SIZE = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
 
@@ -73,13 +75,14 @@ class KernelError(Exception):
     """A kernel could not be compiled, loaded or launched."""
 
 
-def compile_cubin(source: Path, options: Sequence[str]) -> bytes:
+def compile_cubin(source: Path, options: Sequence[str], *, include: Sequence[Path] = ()) -> bytes:
     """Return the cubin of a source file: from the user's cache, or compiled and added to the cache.
 
-    The headers are the ``*.h`` files in the same folder. The cache key is a hash of the sources, the options and
-    NVRTC's version. Raises KernelError.
+    The headers are the ``*.h`` files in the same folder and in the folders ``include``. The cache key is a hash of the
+    sources, the options and NVRTC's version. Raises KernelError.
     """
-    headers = {path.name: path.read_text() for path in sorted(source.parent.glob("*.h"))}
+    folders = (*include, source.parent)
+    headers = {path.name: path.read_text() for folder in folders for path in sorted(folder.glob("*.h"))}
     text, compiler = source.read_text(), _Compiler()
     key_parts = [text, *(part for header in headers.items() for part in header), *options, compiler.version]
     key = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
