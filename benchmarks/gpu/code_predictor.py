@@ -27,7 +27,9 @@ from benchmarks.gpu.predictor_errors import (
 from engine.checkpoint.folder import Checkpoint, open_checkpoint
 from engine.kernels.nvrtc import KernelError
 from engine.models.code_predictor import CodePredictor
-from engine.talker.fused.dispatch import persistent_codes
+from engine.talker.fused import batched
+from engine.talker.fused.batched import BatchedCodes
+from engine.talker.fused.dispatch import batched_codes, persistent_codes
 from engine.talker.fused.fp8 import round_to_fp8
 from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.tiles import ALL_CUBLAS, FASTEST
@@ -40,7 +42,7 @@ from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 DEVICE = torch.device("cuda")
-ONE_LAUNCH, TRITON = "one launch", "Triton"
+ONE_LAUNCH, BATCHED, TRITON = "one launch", "batched", "Triton"
 _PARAMS = CodebookParams(temperature=0.9, top_k=50)
 _REPLAYS = 10
 _REPEATS = 7
@@ -66,7 +68,7 @@ def main() -> None:
         _print(name, times[name], options.rows)
     for name, sample in implementations.first.items():
         _print(name, {rows: implementations.first_time(sample, rows) for rows in options.rows}, options.rows)
-    if ONE_LAUNCH in times:
+    if BATCHED in times:
         print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MAX_ROWS is {MAX_ROWS}")
     if options.errors:
         implementations.print_errors(checkpoint_weights(checkpoint, DEVICE, torch.float32))
@@ -86,8 +88,10 @@ class Implementations:
             self.residual.append((ONE_LAUNCH, MAX_ROWS, persistent_codes(packed, few)))
             fp8 = persistent_codes(round_to_fp8(packed), few, fp8=True)
             self.residual.append((f"{ONE_LAUNCH}, fp8", MAX_ROWS, fp8))
+            many = batch_sizes(min(rows, batched.MAX_ROWS))
+            self.residual.append((BATCHED, batched.MAX_ROWS, batched_codes(packed, many)))
         except KernelError as error:
-            print(f"the one-launch kernel is not available: {error}")
+            print(f"the one-launch kernels are not available: {error}")
         self.residual.append((TRITON, rows, TritonCodes(packed, rows)))
         for name in cublas:
             tiles = ALL_CUBLAS if name == "all" else {each: FASTEST[each] for each in FASTEST if each != name}
@@ -165,6 +169,9 @@ def _logits(implementation: ResidualCodes, reference: Float32Reference) -> Tenso
     if isinstance(implementation, PersistentCodes):
         implementation(**reference.inputs(torch.bfloat16))
         return implementation.logits[:rows]
+    if isinstance(implementation, BatchedCodes):
+        implementation(**reference.inputs(torch.bfloat16))
+        return implementation.logits(rows).transpose(0, 1)
     if isinstance(implementation, TritonCodes):
         implementation(**reference.inputs(torch.bfloat16))
         return implementation.logits[:, :rows].transpose(0, 1)
@@ -178,8 +185,8 @@ def _print(name: str, times: dict[int, float], rows: Sequence[int]) -> None:
 
 
 def _fastest_rows(times: dict[str, dict[int, float]]) -> int:
-    """Return the largest number of rows up to which one launch is never slower than the Triton implementation."""
-    faster = takewhile(lambda rows: times[ONE_LAUNCH][rows] <= times[TRITON][rows], sorted(times[ONE_LAUNCH]))
+    """Return the largest number of rows up to which persistent.cu is never slower than batched.cu."""
+    faster = takewhile(lambda rows: times[ONE_LAUNCH][rows] <= times[BATCHED][rows], sorted(times[ONE_LAUNCH]))
     return max(faster, default=0)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.talker.fused.dispatch import DispatchBySize, persistent_codes, residual_codes
+from engine.talker.fused import batched
+from engine.talker.fused.batched import BatchedCodes
+from engine.talker.fused.dispatch import DispatchBySize, batched_codes, persistent_codes, residual_codes
 from engine.talker.fused.fp8 import round_to_fp8
 from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.reference import ReferencePredictor
@@ -86,6 +88,13 @@ def persistent_of(width) -> PersistentCodes:
 
 
 @cache
+def batched_of(width) -> BatchedCodes:
+    weights = weights_of(width)
+    with bfloat16_default():
+        return batched_codes(weights, batch_sizes(batched.MAX_ROWS))
+
+
+@cache
 def triton_of(width, dtype=torch.bfloat16) -> TritonCodes:
     weights = weights_of(width, dtype)
     with bfloat16_default():
@@ -100,9 +109,11 @@ def no_gradients():
 
 @needs_persistent
 @pytest.mark.parametrize("width", WIDTHS)
-def test_small_batches_use_the_persistent_kernel_and_larger_ones_triton(width):
+def test_batches_use_the_persistent_kernel_the_batched_kernel_or_triton(width):
     assert isinstance(dispatched(width)._small, PersistentCodes)
-    assert isinstance(dispatched(width)._large, TritonCodes)
+    assert isinstance(dispatched(width)._large, BatchedCodes)
+    large = residual_codes(*talker_parts(width), [8, 64, batched.MAX_ROWS + 8])._large
+    assert (type(large._small), type(large._large)) == (BatchedCodes, TritonCodes)
     assert isinstance(residual_codes(*talker_parts(width), batch_sizes(MAX_ROWS)), PersistentCodes)
 
 
@@ -142,6 +153,31 @@ def test_logits_of_the_persistent_kernel(width, rows):
     assert to_reference < 8e-3
     assert to_float32 < 1e-2, "plain torch in bfloat16 has an error of 1.2e-2"
     assert agreement >= MIN_AGREEMENT or rows < MIN_ROWS
+
+
+@needs_persistent
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("rows", [1, 17, 32, 33, 64, 65, 128, ROWS, 255, 256])
+def test_logits_of_the_batched_kernel(width, rows):
+    codes = batched_of(width)
+    to_reference, to_float32, agreement = compare_logits(
+        codes, lambda count: codes.logits(count).transpose(0, 1), width, rows
+    )
+    assert to_reference < 8e-3
+    assert to_float32 < 1e-2
+    assert agreement >= MIN_AGREEMENT or rows < MIN_ROWS
+
+
+@needs_persistent
+@pytest.mark.parametrize("rows", [24, 60, 128, 256])
+def test_the_batched_kernel_gives_the_same_codes_every_time(rows):
+    codes, inputs = batched_of(2048), predictor_inputs(weights_of(2048), rows, seed=rows, mixed=True)
+    first, (reference, _) = codes(**inputs)[0].clone(), ReferencePredictor(weights_of(2048), rows)(**inputs)
+    assert (first == reference)[:, :3].float().mean() > MIN_AGREEMENT - 0.05
+    different = torch.zeros((), device=DEVICE, dtype=torch.int64)
+    for _ in range(300):
+        different += (codes(**inputs)[0] != first).sum()
+    assert different.item() == 0
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -189,9 +225,15 @@ def test_a_launch_with_a_missing_block_ends_with_an_error():
     assert "EngineFailed: a kernel failed on the GPU" in process.stderr
 
 
-@pytest.mark.parametrize("rows", [24, 64, 128])
-def test_a_row_is_independent_of_its_neighbors_in_triton(rows):
-    codes, width = triton_of(2048), 2048
+@pytest.mark.parametrize(
+    ("codes_of", "rows"),
+    [
+        *((triton_of, rows) for rows in (24, 64, 128)),
+        *(pytest.param(batched_of, rows, marks=needs_persistent) for rows in (24, 64, 128, 256)),
+    ],
+)
+def test_a_row_is_independent_of_its_neighbors(codes_of, rows):
+    codes, width = codes_of(2048), 2048
     inputs, other = (predictor_inputs(weights_of(width), rows, seed=seed, mixed=True) for seed in (4, 5))
     together, _ = codes(**inputs)
     together = together.clone()

@@ -15,10 +15,13 @@ from torch import Tensor
 from engine.checkpoint.architecture import TalkerArchitecture
 from engine.errors import SetupError
 from engine.kernels.fallback import reason_for_fallback, require_gpu
+from engine.kernels.nvrtc import CUDA as KERNELS
 from engine.kernels.nvrtc import CooperativeKernel, KernelError, compile_cubin
 from engine.models.code_predictor import CodePredictor
 from engine.models.talker import CodecSide
 from engine.models.weights import Weights
+from engine.talker.fused import batched
+from engine.talker.fused.batched import BatchedCodes, BatchedSizes
 from engine.talker.fused.fp8 import Fp8PrecisionError, round_to_fp8
 from engine.talker.fused.persistent import CUDA, KERNEL, MAX_ROWS, PersistentCodes, Sizes, kernel_for, published_sizes
 from engine.talker.fused.weights import PredictorWeights, gather
@@ -151,7 +154,22 @@ def _with_larger_batches(
     small: ResidualCodes, weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback
 ) -> ResidualCodes:
     large_sizes = [size for size in sizes if size > MAX_ROWS]
-    return DispatchBySize(small, MAX_ROWS, _triton_codes(weights, large_sizes, fallback)) if large_sizes else small
+    return DispatchBySize(small, MAX_ROWS, _large_codes(weights, large_sizes, fallback)) if large_sizes else small
+
+
+def _large_codes(weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback) -> ResidualCodes:
+    """Use the batched kernel where it is possible, and the Triton kernels for the other batches."""
+    fitting = [size for size in sizes if size <= batched.MAX_ROWS]
+    if not fitting:
+        return _triton_codes(weights, sizes, fallback)
+    try:
+        codes = batched_codes(weights, fitting)
+    except KernelError as error:
+        _log.info("codebooks 1 to 15 are not sampled by the batched kernel: %s", error)
+        return _triton_codes(weights, sizes, fallback)
+    _log.info("codebooks 1 to 15 are sampled by the batched kernel in batches of up to %d rows", batched.MAX_ROWS)
+    larger = sizes[len(fitting) :]
+    return DispatchBySize(codes, batched.MAX_ROWS, _triton_codes(weights, larger, fallback)) if larger else codes
 
 
 def _triton_codes(weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback) -> ResidualCodes:
@@ -178,16 +196,7 @@ def persistent_codes(weights: PredictorWeights, batches: Sequence[int], *, fp8: 
     Raises KernelError when this checkpoint or GPU is not supported or the kernel cannot be compiled, and EngineFailed
     when a launched kernel fails.
     """
-    sizes = published_sizes(weights)
-    if sizes is None:
-        raise KernelError("the code predictor of the checkpoint does not have the published sizes")
-    sizes = replace(sizes, fp8=fp8)
-    gpu = torch.cuda.get_device_properties(weights.device)
-    if (gpu.major, gpu.minor) != _CAPABILITY or gpu.multi_processor_count < sizes.blocks:
-        raise KernelError(
-            f"the persistent kernel needs compute capability 9.0 and {sizes.blocks} multiprocessors, but {gpu.name} "
-            f"has {gpu.major}.{gpu.minor} and {gpu.multi_processor_count}"
-        )
+    sizes = replace(_supported_sizes(weights), fp8=fp8)
     needed = sorted({kernel_for(rows) for rows in batches})
     with ThreadPoolExecutor(len(needed)) as pool:
         cubins = dict(zip(needed, pool.map(partial(_cubin, sizes), needed), strict=True))
@@ -201,5 +210,48 @@ def persistent_codes(weights: PredictorWeights, batches: Sequence[int], *, fp8: 
     return codes
 
 
+def batched_codes(weights: PredictorWeights, batches: Sequence[int]) -> BatchedCodes:
+    """Compile and load the batched kernels for ``batches`` (row counts in ascending order), and run a self-check.
+
+    Raises the errors of ``persistent_codes``.
+    """
+    needed = batched.kernels_for(_supported_sizes(weights), batches)
+    with ThreadPoolExecutor(len(needed)) as pool:
+        cubins = dict(zip(needed, pool.map(_batched_cubin, needed), strict=True))
+    codes = BatchedCodes(
+        weights,
+        {
+            sizes: CooperativeKernel(
+                cubin, batched.KERNEL, blocks=sizes.blocks, threads=sizes.threads, device=weights.device
+            )
+            for sizes, cubin in cubins.items()
+        },
+    )
+    for sizes in needed:
+        self_check(codes, min(sizes.max_rows, batches[-1]), weights)
+    return codes
+
+
+def _supported_sizes(weights: PredictorWeights) -> Sizes:
+    """Return the model's sizes. Raises KernelError if the CUDA kernels do not support them or the GPU."""
+    sizes = published_sizes(weights)
+    if sizes is None:
+        raise KernelError("the code predictor of the checkpoint does not have the published sizes")
+    gpu = torch.cuda.get_device_properties(weights.device)
+    if (gpu.major, gpu.minor) != _CAPABILITY or gpu.multi_processor_count < sizes.blocks:
+        raise KernelError(
+            f"the CUDA kernels need compute capability 9.0 and {sizes.blocks} multiprocessors, but {gpu.name} "
+            f"has {gpu.major}.{gpu.minor} and {gpu.multi_processor_count}"
+        )
+    return sizes
+
+
+_OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
+
+
 def _cubin(sizes: Sizes, rows: int) -> bytes:
-    return compile_cubin(CUDA / "persistent.cu", ["--gpu-architecture=sm_90a", "--std=c++17", *sizes.macros(rows)])
+    return compile_cubin(CUDA / "persistent.cu", [*_OPTIONS, *sizes.macros(rows)])
+
+
+def _batched_cubin(sizes: BatchedSizes) -> bytes:
+    return compile_cubin(CUDA / "batched.cu", [*_OPTIONS, *sizes.macros()], include=[KERNELS])

@@ -1,5 +1,6 @@
-// The kernel as a function of a shared library: run(params, seed of the order in which threads run).
-#include "persistent.cu"
+// A kernel as a function of a shared library: run(params, seed of the order in which threads run). The macro SOURCE names
+// the kernel's source file.
+#include SOURCE
 
 static const Params *parameters;
 
@@ -15,8 +16,10 @@ extern "C" void run(const Params *params, unsigned seed) {
     parameters = params;
     const int threads = CTAS * WARPS * 32;
     fibers = std::vector<Fiber>(threads);
-    blocks = std::vector<Barrier>(CTAS);
+    named = std::vector<Barrier>(CTAS * 16);
     warps = std::vector<Lanes>(CTAS * WARPS);
+    barriers.assign(CTAS, {});
+    copies.assign(CTAS, {});
     shared.assign(CTAS, std::vector<char>(shared_bytes + 64, (char)0xFF));
     std::vector<int> order(WARPS * 32);
     for (int i = 0; i < threads; i++) {
@@ -24,7 +27,7 @@ extern "C" void run(const Params *params, unsigned seed) {
         order[i % (WARPS * 32)] = i % (WARPS * 32);
         fiber.cta = i / (WARPS * 32);
         fiber.thread = i % (WARPS * 32);
-        fiber.stack.resize(128 << 10);
+        fiber.stack.resize(64 << 10);
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack.data();
         fiber.context.uc_stack.ss_size = fiber.stack.size();

@@ -1,6 +1,6 @@
 // An emulation of the GPU on a CPU. Every CUDA thread is a fiber; blocks, warps, copies and tensor cores behave as
 // specified by PTX. A block runs as far as it can before another one continues, with its fibers in random order.
-// Asynchronous copies complete only when waited for, and shared memory starts as NaN.
+// Asynchronous copies and products of warpgroups complete only when waited for, and shared memory starts as NaN.
 #pragma once
 #include <ucontext.h>
 
@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -26,6 +28,7 @@ typedef unsigned long long uint64;
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(8) int2 { int x, y; };
+struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 
 namespace machine {
@@ -43,6 +46,17 @@ struct Fiber {
     bool done = false;
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> groups;
+    std::vector<std::function<void()>> products;
+    std::deque<std::vector<std::function<void()>>> product_groups;
+};
+struct SharedBarrier {
+    int arrivals, missing, bytes = 0, phase = 0;
+};
+struct BulkCopy {
+    unsigned to;
+    const void *from;
+    int bytes;
+    unsigned barrier;
 };
 struct Lanes {
     Barrier barrier;
@@ -50,9 +64,11 @@ struct Lanes {
     unsigned fragments[32][6];
 };
 inline std::vector<Fiber> fibers;
-inline std::vector<Barrier> blocks;
+inline std::vector<Barrier> named;  // barriers 0 to 15 of every block
 inline std::vector<Lanes> warps;
 inline std::vector<std::vector<char>> shared;
+inline std::vector<std::map<unsigned, SharedBarrier>> barriers;  // of every block, by address
+inline std::vector<std::vector<BulkCopy>> copies;               // of every block, not complete
 inline std::vector<char> waiting;  // blocks that wait at a grid barrier for others
 inline ucontext_t scheduler;
 inline Fiber *now;
@@ -74,8 +90,77 @@ inline int lane() { return now->thread % 32; }
 inline int block_index() { return machine::now->cta; }
 inline int thread_index() { return machine::now->thread; }
 inline char *shared_memory() { return machine::shared[machine::now->cta].data(); }
-inline void block_barrier() { machine::meet(machine::blocks[machine::now->cta], WARPS * 32); }
+inline void block_barrier() { machine::meet(machine::named[machine::now->cta * 16], WARPS * 32); }
+inline void named_barrier(int number, int threads) {
+    machine::meet(machine::named[machine::now->cta * 16 + number], threads);
+}
 inline void warp_barrier() { machine::meet(machine::lanes().barrier, 32); }
+inline void more_registers() {}
+inline void fewer_registers() {}
+inline void fence_shared_copies() {}
+inline void fence_global_copies() {}
+inline int computed_here(int v) { return v; }
+inline unsigned shared_address(const void *at) {
+    return (unsigned)((const char *)at - machine::shared[machine::now->cta].data());
+}
+
+namespace machine {
+inline void settle(SharedBarrier &barrier) {
+    if (barrier.missing || barrier.bytes) return;
+    barrier.phase ^= 1;
+    barrier.missing = barrier.arrivals;
+}
+// Completes a copy of this block that reports to a barrier.
+inline void complete_copy(unsigned barrier) {
+    auto &open = copies[now->cta];
+    for (auto copy = open.begin(); copy != open.end(); copy++) {
+        if (copy->barrier != barrier) continue;
+        memcpy(shared[now->cta].data() + copy->to, copy->from, copy->bytes);
+        SharedBarrier &waiting = barriers[now->cta][barrier];
+        waiting.bytes -= copy->bytes;
+        open.erase(copy);
+        settle(waiting);
+        return;
+    }
+}
+}  // namespace machine
+inline void begin_barrier(unsigned barrier, int arrivals) {
+    machine::barriers[machine::now->cta][barrier] = {arrivals, arrivals};
+}
+inline void expect(unsigned barrier, int bytes) {
+    auto &at = machine::barriers[machine::now->cta][barrier];
+    at.bytes += bytes;
+    at.missing--;
+    machine::settle(at);
+}
+inline void arrive(unsigned barrier) { expect(barrier, 0); }
+inline void wait(unsigned barrier, int parity) {
+    auto &at = machine::barriers[machine::now->cta][barrier];
+    while (at.phase == parity) {
+        machine::complete_copy(barrier);
+        if (at.phase == parity) machine::yield();
+    }
+}
+inline void copy_bytes(unsigned to, const void *from, int bytes, unsigned barrier, uint64 = 0) {
+    machine::copies[machine::now->cta].push_back({to, from, bytes, barrier});
+}
+
+inline void begin_products() { warp_barrier(); }  // all lanes of a warp issue a product together
+template <int N> void pin(float (&)[N]) {}
+inline uint64 swizzled_descriptor(unsigned address, unsigned stride) { return address | (uint64)stride << 32; }
+inline uint64 advanced(uint64 descriptor, unsigned bytes) { return descriptor + bytes; }
+inline void commit_products() {
+    machine::now->product_groups.push_back(machine::now->products);
+    machine::now->products.clear();
+}
+template <int LEFT> void wait_products() {
+    auto &groups = machine::now->product_groups;
+    while ((int)groups.size() > LEFT) {
+        for (auto &product : groups.front()) product();
+        groups.pop_front();
+    }
+    warp_barrier();  // the products of all lanes are complete
+}
 
 inline uint64 evict_first_policy() { return 0; }
 inline void copy_16_bytes(void *to, const void *from, uint64) { machine::now->open.push_back({to, from}); }
@@ -118,9 +203,11 @@ inline unsigned multiply_bf16x2(unsigned a, unsigned b) {
 inline float4 widen(uint2 v) {
     return {widen((bf16)v.x), widen((bf16)(v.x >> 16)), widen((bf16)v.y), widen((bf16)(v.y >> 16))};
 }
+inline void prefetch_line(const void *) {}
 inline uint2 load_8(const bf16 *at) { return *(const uint2 *)at; }
 inline uint4 load_16_cg(const void *at) { return *(const uint4 *)at; }
 inline float4 load_float4_cg(const float *at) { return *(const float4 *)at; }
+inline float2 load_float2_cg(const float *at) { return *(const float2 *)at; }
 inline float load_float_cg(const float *at) { return *at; }
 inline int64 load_int64_cg(const int64 *at) { return *at; }
 inline unsigned load_2_bf16_cg(const bf16 *at) { return *(const unsigned *)at; }
@@ -146,6 +233,24 @@ inline void matrix_product(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
     warp_barrier();
 }
 
+// A warpgroup's product: 64 rows of a, 16 columns, and 2 SUMS rows of b. Rows have 128 bytes with a 128-byte swizzle.
+template <int SUMS> void multiply_bf16(float (&c)[SUMS], uint64 a, uint64 b, int add) {
+    machine::now->products.push_back([&c, a, b, add] {
+        const char *memory = machine::shared[machine::now->cta].data();
+        auto element = [&](uint64 operand, int row, int k) {
+            unsigned at = (unsigned)operand + row / 8 * (unsigned)(operand >> 32) + row % 8 * 128 + k * 2;
+            return widen(*(const bf16 *)(memory + (at ^ (at >> 7 & 7) << 4)));
+        };
+        int thread = machine::now->thread % 128;
+        for (int i = 0; i < SUMS; i++) {
+            int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + thread % 4 * 2 + i % 2;
+            float sum = add ? c[i] : 0;
+            for (int k = 0; k < 16; k++) sum += element(a, row, k) * element(b, column, k);
+            c[i] = sum;
+        }
+    });
+}
+
 template <class T> T from_lane(T v, int other) {
     auto &lanes = machine::lanes();
     memcpy(&lanes.words[machine::lane()], &v, sizeof v);
@@ -154,6 +259,9 @@ template <class T> T from_lane(T v, int other) {
     warp_barrier();
     return v;
 }
+inline unsigned uniform(unsigned v) { return v; }
+inline float exchange(float v, int step) { return from_lane(v, machine::lane() ^ step); }
+inline float broadcast(float v, int from) { return from_lane(v, from); }
 inline float warp_sum(float v) {
     for (int step = 16; step; step /= 2) v += from_lane(v, machine::lane() ^ step);
     return v;
@@ -178,6 +286,17 @@ inline double warp_running_sum(double v) {
     return v;
 }
 
+inline void signal(unsigned *word) { ++*word; }
+inline void wait_for_word(const unsigned *word, unsigned reached) {
+    while (*word < reached) {
+        machine::waiting[block_index()] = 1;
+        machine::yield();
+    }
+    machine::waiting[block_index()] = 0;
+}
+inline void leave_word(unsigned *word, unsigned reached, unsigned blocks) {
+    if ((*word)++ == reached + blocks - 1) *word = 0;
+}
 struct Grid {
     unsigned *word, reached;
 
@@ -186,18 +305,14 @@ struct Grid {
         block_barrier();
         reached += CTAS;
         if (thread_index() == 0) {
-            ++*word;
-            while (*word < reached) {
-                machine::waiting[block_index()] = 1;
-                machine::yield();
-            }
-            machine::waiting[block_index()] = 0;
+            signal(word);
+            wait_for_word(word, reached);
         }
         block_barrier();
     }
     void leave() {
         block_barrier();
-        if (thread_index() == 0 && (*word)++ == reached + CTAS - 1) *word = 0;
+        if (thread_index() == 0) leave_word(word, reached, CTAS);
     }
 };
 

@@ -1,16 +1,18 @@
-"""Compile persistent.cu for the CPU: ``emulate.h`` takes the place of the GPU."""
+"""Compile persistent.cu and batched.cu for the CPU: ``emulate.h`` takes the place of the GPU."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from engine.checkpoint.architecture import Transformer
-from engine.talker.fused.persistent import CUDA, Launch, Sizes
+from engine.talker.fused.batched import BatchedSizes
+from engine.talker.fused.persistent import CUDA, Sizes
 from engine.talker.fused.weights import PredictorWeights
 from tests.support.code_predictors import random_weights
 
@@ -26,16 +28,34 @@ LIKE_PUBLISHED = Sizes(
 """Sixteen warps, and the slices of the published model."""
 
 
-def weights_of(sizes: Sizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWeights:
+BATCHED = BatchedSizes(
+    Transformer(hidden=256, intermediate=256, layers=2, heads=2, kv_heads=1, head_dim=128, rope_theta=1e6, eps=1e-6),
+    256, 3, 512, rows=16, parts=2, packed_parts=2, blocks=4, row_slots=2, weights_in_flight=2,
+)  # fmt: skip
+"""One group of four blocks. Every matrix is split into several stages or parts."""
+TWO_GROUPS = replace(BATCHED, blocks=8, packed_parts=4, groups=2)
+
+
+def weights_of(sizes: Sizes | BatchedSizes, dtype: torch.dtype = torch.bfloat16) -> PredictorWeights:
     return random_weights(
         sizes.shape, vocab=sizes.vocab, codebooks=sizes.codebooks, talker_hidden=sizes.talker_hidden, dtype=dtype
     )
 
 
-def emulated_kernel(folder: Path, sizes: Sizes, rows: int, seed: int) -> Launch:
-    """The kernel for up to ``rows`` rows. seed: determines the order in which threads run."""
-    library = folder / "kernel.so"
-    options = [*replace(sizes, ring=3).macros(rows), "-DEMULATED", "-I", str(CUDA), "-I", str(HERE)]
+def emulated_kernel(folder: Path, sizes: Sizes, rows: int, seed: int) -> Callable[[ctypes.Structure], None]:
+    """The persistent kernel for up to ``rows`` rows. seed: determines the order in which threads run."""
+    return _emulated(folder, "persistent", replace(sizes, ring=3).macros(rows), seed)
+
+
+def emulated_batched_kernel(folder: Path, sizes: BatchedSizes, seed: int) -> Callable[[ctypes.Structure], None]:
+    """The batched kernel. seed: determines the order in which threads run."""
+    macros = [each for each in sizes.macros() if "WEIGHT_SLOTS" not in each]
+    return _emulated(folder, "batched", [*macros, "-DWEIGHT_SLOTS=3"], seed)
+
+
+def _emulated(folder: Path, source: str, macros: Sequence[str], seed: int) -> Callable[[ctypes.Structure], None]:
+    library = folder / f"{source}.so"
+    options = [*macros, "-DEMULATED", f'-DSOURCE="{source}.cu"', "-I", str(CUDA), "-I", str(HERE)]
     command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", *options, str(HERE / "emulate.cpp")]
     subprocess.run([*command, "-o", str(library)], check=True)
     run = ctypes.CDLL(str(library)).run

@@ -50,7 +50,7 @@ class Gpu:
 def gpu(monkeypatch, caplog):
     """A GPU with Triton whose kernels fail on request: name -> an error, or None."""
     caplog.set_level(logging.INFO)
-    errors = {"persistent": None, "triton": None}
+    errors = {"persistent": None, "batched": KernelError("no batched kernel"), "triton": None}
 
     class Codes:
         def __init__(self, weights, rows):
@@ -66,11 +66,17 @@ def gpu(monkeypatch, caplog):
             raise errors["persistent"]
         return ("persistent with fp8", weights) if fp8 else "persistent"
 
+    def batched_codes(weights, batches):
+        if errors["batched"] is not None:
+            raise errors["batched"]
+        return f"batched for {batches[0]} to {batches[-1]}"
+
     triton_codes = ModuleType("triton_codes")
     triton_codes.TritonCodes, triton_codes.unsupported = Codes, lambda weights: None
     monkeypatch.setitem(sys.modules, "engine.talker.fused.triton", triton_codes)
     monkeypatch.setattr(dispatch, "_has_triton", lambda: True)
     monkeypatch.setattr(dispatch, "persistent_codes", persistent_codes)
+    monkeypatch.setattr(dispatch, "batched_codes", batched_codes)
     monkeypatch.setattr(dispatch, "CodePredictor", lambda *_, **__: None)
     monkeypatch.setattr(dispatch, "PlainResidualCodes", lambda *_: "plain torch")
     packed = random_weights(SMALL, dtype=torch.float32, **SIZES)
@@ -87,6 +93,17 @@ def test_every_triton_launch_size_is_checked_at_startup(gpu):
     assert select(40).checked == list(batch_sizes(40))
     gpu["persistent"] = None
     assert select(40)._large.checked == [size for size in batch_sizes(40) if size > MAX_ROWS]
+
+
+def test_batches_of_17_to_256_rows_use_the_batched_kernel_and_larger_ones_triton(gpu, caplog):
+    assert select(40)._large.checked
+    assert "not sampled by the batched kernel: no batched kernel" in caplog.text
+    gpu["batched"] = None
+    sizes = [size for size in batch_sizes(512) if size > MAX_ROWS]
+    assert select(40)._large == f"batched for {sizes[0]} to 40"
+    large = select(512)._large
+    assert large._small == f"batched for {sizes[0]} to 256"
+    assert large._large.checked == [size for size in sizes if size > 256]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Failed to find C compiler"), OutOfResources(147456, 101376)])

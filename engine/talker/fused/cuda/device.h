@@ -11,8 +11,26 @@ __device__ __forceinline__ char *shared_memory() {
     extern __shared__ uint4 memory[];
     return (char *)memory;
 }
+__device__ __forceinline__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+// A barrier of the given number of threads. Number 0 with all threads of the block is block_barrier.
+__device__ __forceinline__ void named_barrier(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+// Give registers of a warpgroup that copies to two that compute, of 168 each.
+__device__ __forceinline__ void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+
+// Orders ordinary accesses before bulk copies of this thread that follow: of shared memory, and of global memory.
+__device__ __forceinline__ void fence_shared_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_global_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+// Hides a value from the compiler, which would compute what depends on it before a loop, and keep it in local memory.
+__device__ __forceinline__ int computed_here(int v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
 
 // An L2 policy for reads: evict their lines before all others.
 __device__ __forceinline__ uint64 evict_first_policy() {
@@ -55,6 +73,11 @@ __device__ __forceinline__ float4 load_float4_cg(const float *at) {
                  : "memory");
     return v;
 }
+__device__ __forceinline__ float2 load_float2_cg(const float *at) {
+    float2 v;
+    asm volatile("ld.global.cg.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(at) : "memory");
+    return v;
+}
 __device__ __forceinline__ float load_float_cg(const float *at) {
     float v;
     asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(at) : "memory");
@@ -65,6 +88,8 @@ __device__ __forceinline__ int64 load_int64_cg(const int64 *at) {
     asm volatile("ld.global.cg.s64 %0, [%1];" : "=l"(v) : "l"(at) : "memory");
     return v;
 }
+// Starts to read 128 bytes into L2.
+__device__ __forceinline__ void prefetch_line(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 __device__ __forceinline__ uint2 load_8(const bf16 *at) { return *(const uint2 *)at; }
 
 __device__ __forceinline__ float widen(bf16 v) { return __uint_as_float((unsigned)v << 16); }
@@ -100,6 +125,10 @@ __device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, 
 __device__ __forceinline__ float exponential(float v) { return __expf(v); }
 __device__ __forceinline__ float reciprocal_root(float v) { return rsqrtf(v); }
 
+// Tells the compiler that a value is the same in all lanes of a warp.
+__device__ __forceinline__ unsigned uniform(unsigned v) { return __shfl_sync(0xFFFFFFFFu, v, 0); }
+__device__ __forceinline__ float exchange(float v, int step) { return __shfl_xor_sync(0xFFFFFFFFu, v, step); }
+__device__ __forceinline__ float broadcast(float v, int from) { return __shfl_sync(0xFFFFFFFFu, v, from); }
 __device__ __forceinline__ float warp_sum(float v) {
     for (int step = 16; step; step /= 2) v += __shfl_xor_sync(0xFFFFFFFFu, v, step);
     return v;
@@ -130,11 +159,38 @@ __device__ __forceinline__ uint64 nanoseconds() {
     return v;
 }
 
-// A grid-wide barrier: each block adds one to a word in global memory, and waits until all blocks have.
+// Adds one to a word in global memory, after everything that this block wrote before its last barrier.
+__device__ __forceinline__ void signal(unsigned *word) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
+}
+
+// Waits until a word that blocks of this cooperative launch add to reaches a value. All of them run at once, so the wait
+// is short. A thread that waits longer than TIMEOUT traps: the launch fails with an error that every later CUDA call
+// reports, instead of holding the GPU forever. It reads the clock only after an unusually long wait.
 //
-// The word is zero before and after a launch. All blocks of a cooperative launch run at once, so the wait is short. A
-// block that waits longer than TIMEOUT traps: the launch fails with an error that every later CUDA call reports,
-// instead of holding the GPU forever. A block reads the clock only after an unusually long wait.
+// The reads do not acquire, because each would discard the L1 cache of this multiprocessor. What other blocks wrote is in
+// L2 before the word changes, and is read from there: with .cg, or by bulk copies.
+__device__ __forceinline__ void wait_for_word(const unsigned *word, unsigned reached) {
+    constexpr unsigned READS_BEFORE_CLOCK = 4096;  // reads of the word: some milliseconds
+    constexpr uint64 TIMEOUT = 5'000'000'000;      // nanoseconds
+    uint64 since = 0;
+    for (unsigned reads = 1;; reads++) {
+        unsigned seen;
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
+        if (seen >= reached) break;
+        if (reads % READS_BEFORE_CLOCK) continue;
+        if (since == 0) since = nanoseconds();
+        if (nanoseconds() - since > TIMEOUT) __trap();
+    }
+}
+
+// The last of `blocks` blocks to leave sets the word, which has reached a value, to zero for the next launch.
+__device__ __forceinline__ void leave_word(unsigned *word, unsigned reached, unsigned blocks) {
+    if (atomicAdd(word, 1u) == reached + blocks - 1) atomicExch(word, 0u);
+}
+
+// A grid-wide barrier: each block adds one to a word, and waits until all blocks have. The word is zero before and after
+// a launch.
 struct Grid {
     unsigned *word, reached;
 
@@ -144,26 +200,14 @@ struct Grid {
         __syncthreads();
         reached += CTAS;
         if (threadIdx.x == 0) {
-            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
-            uint64 since = 0;
-            for (unsigned reads = 1;; reads++) {
-                unsigned seen;
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
-                if (seen >= reached) break;
-                if (reads % READS_BEFORE_CLOCK) continue;
-                if (since == 0) since = nanoseconds();
-                if (nanoseconds() - since > TIMEOUT) __trap();
-            }
+            signal(word);
+            wait_for_word(word, reached);
         }
         __syncthreads();
     }
 
-    // The last block to leave sets the word to zero for the next launch.
     __device__ __forceinline__ void leave() {
         __syncthreads();
-        if (threadIdx.x == 0 && atomicAdd(word, 1u) == reached + CTAS - 1) atomicExch(word, 0u);
+        if (threadIdx.x == 0) leave_word(word, reached, CTAS);
     }
-
-    static constexpr unsigned READS_BEFORE_CLOCK = 4096;  // reads of the word: some milliseconds
-    static constexpr uint64 TIMEOUT = 5'000'000'000;      // nanoseconds
 };

@@ -13,11 +13,14 @@
 //
 // Sizes are macros (Sizes.macros in persistent.py). The FUSED kernel, for one row, repeats attention and sampling in
 // every block, which saves two barriers.
-#include "sampling.h"
+#include "attention.h"
 
 // The phases of a pass; each ends with a grid barrier.
-struct Predictor : Sampling {
-    using Sampling::Sampling;
+struct Predictor : Attention {
+    Sampler<THREADS> sampler;
+
+    __device__ Predictor(const Params &params, Shared &shared, uint4 *rings)
+        : Attention(params, shared, rings), sampler(params, shared.sampling, 0, thread_index()) {}
 
     __device__ void grid_barrier() { grid.sync(); }
 
@@ -108,7 +111,8 @@ struct Predictor : Sampling {
     // Sample the codes of `codebook`, so that all blocks have them in memory.codes.
     __device__ void sample_rows(int codebook) {
         for (int row = FUSED ? 0 : cta; row < P.rows; row += FUSED ? 1 : CTAS) {
-            int code = sample_code(row, codebook);
+            const float *logits = P.logits + ((int64)row * (CODEBOOKS - 1) + codebook - 1) * VOCAB;
+            int code = sampler.sample_code(logits, row, codebook);
             if (thread == 0) {
                 if (FUSED) memory.codes[row][codebook] = code;
                 if (!FUSED || cta == 0) P.codes[row * CODEBOOKS + codebook] = code;

@@ -1,46 +1,62 @@
-// Samples a code without sorting, as engine/talker/sampling.py defines it. A whole block samples one code: thread i has
-// the ids from IDS * i to IDS * (i + 1) - 1.
+// Samples a code without sorting, as engine/talker/sampling.py defines it. A team of THREADS threads samples one code:
+// thread i has the ids from IDS * i to IDS * (i + 1) - 1.
 #pragma once
-#include "attention.h"
 
-struct Sampling : Attention {
-    using Attention::Attention;
+template <int THREADS> struct Sampler {
+    static constexpr int IDS = VOCAB / THREADS, WARPS_OF_TEAM = THREADS / 32;
 
-    __device__ int block_count(int mine) {
+    struct Scratch {
+        double sums[2][WARPS_OF_TEAM];
+        uint64 maxima[2][WARPS_OF_TEAM];
+        int counts[2][WARPS_OF_TEAM];
+    };
+
+    const Params &P;
+    Scratch &memory;
+    const int barrier, thread, warp, lane;  // the number of the team's barrier; its thread
+    int parity;
+
+    __device__ Sampler(const Params &params, Scratch &scratch, int team_barrier, int team_thread)
+        : P(params), memory(scratch), barrier(team_barrier), thread(team_thread), warp(team_thread / 32),
+          lane(team_thread % 32), parity(0) {}
+
+    __device__ void meet() { named_barrier(barrier, THREADS); }
+
+    __device__ int team_count(int mine) {
         parity ^= 1;
         int sum = warp_count(mine);
         if (lane == 0) memory.counts[parity][warp] = sum;
-        block_barrier();
+        meet();
         sum = 0;
-        for (int w = 0; w < WARPS; w++) sum += memory.counts[parity][w];
+        for (int w = 0; w < WARPS_OF_TEAM; w++) sum += memory.counts[parity][w];
         return sum;
     }
 
-    __device__ double block_sum(double mine) {
+    __device__ double team_sum(double mine) {
         parity ^= 1;
         mine = warp_sum(mine);
         if (lane == 0) memory.sums[parity][warp] = mine;
-        block_barrier();
+        meet();
         mine = 0;
-        for (int w = 0; w < WARPS; w++) mine += memory.sums[parity][w];
+        for (int w = 0; w < WARPS_OF_TEAM; w++) mine += memory.sums[parity][w];
         return mine;
     }
 
-    __device__ uint64 block_max(uint64 mine) {
+    __device__ uint64 team_max(uint64 mine) {
         parity ^= 1;
         mine = warp_max(mine);
         if (lane == 0) memory.maxima[parity][warp] = mine;
-        block_barrier();
-        for (int w = 0; w < WARPS; w++) mine = memory.maxima[parity][w] > mine ? memory.maxima[parity][w] : mine;
+        meet();
+        for (int w = 0; w < WARPS_OF_TEAM; w++) mine = memory.maxima[parity][w] > mine ? memory.maxima[parity][w] : mine;
         return mine;
     }
 
-    // Exclusive prefix sum over the threads of the block.
-    __device__ double block_prefix_sum(double mine) {
+    // Exclusive prefix sum over the threads of the team.
+    __device__ double team_prefix_sum(double mine) {
         parity ^= 1;
         double inclusive = warp_running_sum(mine);
         if (lane == 31) memory.sums[parity][warp] = inclusive;
-        block_barrier();
+        meet();
         double before = inclusive - mine;
         for (int w = 0; w < warp; w++) before += memory.sums[parity][w];
         return before;
@@ -52,8 +68,9 @@ struct Sampling : Attention {
         while (low < high) {
             int64 middle = (low + high + 1) >> 1;
             int mine = 0;
+#pragma unroll
             for (int i = 0; i < IDS; i++) mine += order[i] >= middle;
-            int count = block_count(mine);
+            int count = team_count(mine);
             if (count == k) return middle;
             if (count > k) low = middle;
             else high = middle - 1;
@@ -67,8 +84,9 @@ struct Sampling : Attention {
         while (low < high) {
             int64 middle = (low + high) >> 1;
             double mine = 0;
+#pragma unroll
             for (int i = 0; i < IDS; i++) mine += order[i] <= middle ? weight[i] : 0;
-            if (block_sum(mine) > limit) high = middle;
+            if (team_sum(mine) > limit) high = middle;
             else low = middle + 1;
         }
         return high;
@@ -78,18 +96,21 @@ struct Sampling : Attention {
     // ids. The last id with the top score is never dropped.
     __device__ void keep_top_p(const int (&order)[IDS], double (&weight)[IDS], float top_p, int top) {
         double all = 0, below = 0, equal = 0;
+#pragma unroll
         for (int i = 0; i < IDS; i++) all += weight[i];
-        double limit = (double)(1.0f - top_p) * block_sum(all);
+        double limit = (double)(1.0f - top_p) * team_sum(all);
         int64 threshold = top_p_threshold(order, weight, limit, top);
         uint64 last = 0;
+#pragma unroll
         for (int i = 0; i < IDS; i++) {
             below += order[i] < threshold ? weight[i] : 0;
             equal += order[i] == threshold ? weight[i] : 0;
             if (order[i] == top) last = (uint64)(thread * IDS + i + 1);
         }
-        last = block_max(last);
-        below = block_sum(below);
-        double reached = below + block_prefix_sum(equal);
+        last = team_max(last);
+        below = team_sum(below);
+        double reached = below + team_prefix_sum(equal);
+#pragma unroll
         for (int i = 0; i < IDS; i++) {
             reached += order[i] == threshold ? weight[i] : 0;
             bool dropped = order[i] < threshold || (order[i] == threshold && reached <= limit);
@@ -116,14 +137,16 @@ struct Sampling : Attention {
     // column: a macro COLUMN_... of a float parameter.
     __device__ float float_param(int column, int row) { return P.float_params[column * P.rows + row]; }
 
-    __device__ int sample_code(int row, int codebook) {
+    // logits: VOCAB, of this row and codebook.
+    __device__ int sample_code(const float *logits, int row, int codebook) {
         if (P.forced) return (int)P.forced[row * CODEBOOKS + codebook];
-        const float *logits = P.logits + ((int64)row * (CODEBOOKS - 1) + codebook - 1) * VOCAB + thread * IDS;
+        logits += thread * IDS;
         const float temperature = float_param(COLUMN_TEMPERATURE, row);
         const bool greedy = temperature == 0;
         float scores[IDS];
         int order[IDS];
         uint64 best = 0;
+#pragma unroll
         for (int i = 0; i < IDS; i++) {
             scores[i] = divide(load_float_cg(logits + i), greedy ? 1.0f : temperature);
             int bits = float_bits(scores[i]);
@@ -131,25 +154,28 @@ struct Sampling : Attention {
             uint64 key = ((uint64)((unsigned)order[i] ^ 0x80000000u) << 32) | (0xFFFFFFFFu - (thread * IDS + i));
             best = key > best ? key : best;
         }
-        best = block_max(best);
+        best = team_max(best);
         if (greedy) return (int)(0xFFFFFFFFu - (unsigned)best);
         const int top = (int)((unsigned)(best >> 32) ^ 0x80000000u);
         const float highest = bits_float(top ^ ((top >> 31) & 0x7FFFFFFF));
         const int64 top_k = int_param(COLUMN_TOP_K, row);
         const int64 threshold = top_k == 0 || top_k >= VOCAB ? -2147483648ll : kth_largest(order, (int)top_k);
         double weight[IDS], mine = 0;
+#pragma unroll
         for (int i = 0; i < IDS; i++) weight[i] = order[i] >= threshold ? exponential(scores[i] - highest) : 0;
         const float top_p = float_param(COLUMN_TOP_P, row);
         if (top_p < 1) keep_top_p(order, weight, top_p, top);
+#pragma unroll
         for (int i = 0; i < IDS; i++) mine += weight[i];
-        const double target = uniform(row, codebook) * block_sum(mine);
-        double cumulative = block_prefix_sum(mine);
+        const double target = uniform(row, codebook) * team_sum(mine);
+        double cumulative = team_prefix_sum(mine);
         int passed = 0;
+#pragma unroll
         for (int i = 0; i < IDS; i++) {
             cumulative += weight[i];
             passed += cumulative <= target;
         }
-        passed = block_count(passed);
+        passed = team_count(passed);
         return passed < VOCAB ? passed : VOCAB - 1;
     }
 };

@@ -8,7 +8,6 @@
 
 constexpr int ROTATED = HEAD_DIM / 2, PER_LANE = ROTATED / 32, GROUP = HEADS / KV_HEADS;
 constexpr int QKV = (HEADS + 2 * KV_HEADS) * HEAD_DIM, ATTENDED = HEADS * HEAD_DIM, THREADS = WARPS * 32;
-constexpr int IDS = VOCAB / THREADS;  // per thread, when a block samples a code
 
 // How a matrix [OUT x K] is split: each block has OCTS groups of 8 rows, K is split into SLICES, and each warp has NO
 // octs of one slice, of UN units each.
@@ -57,6 +56,8 @@ struct Params {
     unsigned fp8_factor;  // with FP8: bfloat16_factor in fp8.py
 };
 
+#include "sampling.h"
+
 // Rows per tile, and the strides of their activations in shared memory. The padding spreads reads of eight rows over
 // all banks.
 constexpr int ROWS = 16, STRIDE = HIDDEN + 32, WIDE_STRIDE = ATTENDED + 32;
@@ -65,9 +66,7 @@ struct Shared {
     static constexpr int ACTIVATIONS = FUSED ? max_of(ROWS * STRIDE, 2 * WIDE_STRIDE) : ROWS * STRIDE;
     alignas(16) bf16 activations[ACTIVATIONS];
     float partial[PARTIALS * ROWS];
-    double sums[2][WARPS];
-    uint64 maxima[2][WARPS];
-    int counts[2][WARPS];
+    Sampler<THREADS>::Scratch sampling;
     int2 segments[2 * CODEBOOKS + 1];
     int codes[ROWS][CODEBOOKS];
 };

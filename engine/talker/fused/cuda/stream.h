@@ -12,12 +12,10 @@ struct Stream {
     int write_at, read_at;                // where in the ring the next pair is written, and read
     int next_unit, segment_end, segment;  // of the stream: the next unit to copy
     Grid grid;
-    int parity;
 
     __device__ Stream(const Params &params, Shared &shared, uint4 *rings)
         : P(params), memory(shared), cta(block_index()), warp(thread_index() / 32), lane(thread_index() % 32),
-          thread(thread_index()), policy(evict_first_policy()), write_at(0), read_at(0), grid(params.barrier),
-          parity(0) {
+          thread(thread_index()), policy(evict_first_policy()), write_at(0), read_at(0), grid(params.barrier) {
         ring = rings + warp * STAGES * PAIR + lane;
         source = P.stream + (int64)(cta * WARPS + warp) * (STREAM_UNITS / 2 * PAIR) + lane;
         for (int i = thread; i <= 2 * CODEBOOKS; i += THREADS) memory.segments[i] = segment_of(i);
