@@ -53,7 +53,7 @@ serve: $(INSTALLED)
 # the environment says otherwise: hundreds of processes import the same modules.
 test: export PYTHONDONTWRITEBYTECODE =
 test: lint
-	SONANT_ENGINE__TALKER__WEIGHTS=int8 SONANT_ENGINE__CODE2WAV__DTYPE=int16 $(BIN)/sonant say Hello. -o $(VENV)/hello.wav
+	$(BIN)/sonant say Hello. -o $(VENV)/hello.wav
 	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 lint: $(INSTALLED_TEST)

@@ -27,7 +27,7 @@ def config_for(folder, placement):
     return EngineConfig(
         model=str(folder),
         threads=1,
-        talker=TalkerConfig(slots=16, context=1024, weights="int8"),
+        talker=TalkerConfig(slots=16, context=1024),
         code2wav=Code2WavConfig(placement=placement, streams=24, dtype="int16"),
     )
 

@@ -8,8 +8,8 @@ import sys
 
 from tests.server.serving import ROOT, TIMEOUT
 
-COMPILED = {"SONANT_ENGINE__TALKER__WEIGHTS": "int8", "SONANT_ENGINE__CODE2WAV__DTYPE": "int16"}
-"""Environment variables for an engine with compiled kernels, like that of the servers."""
+COMPILED = {"SONANT_ENGINE__CODE2WAV__DTYPE": "int16"}
+"""Environment variables for a Code2Wav with compiled kernels, like that of the servers."""
 
 
 def run_module(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:

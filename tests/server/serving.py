@@ -185,13 +185,12 @@ def busy(stats: dict[str, Any]) -> int:
 
 
 def engine_settings(checkpoint: Path, **settings: Any) -> dict[str, Any]:
-    """The settings of an engine with compiled kernels: in plain PyTorch a small model takes four times as long."""
+    """The settings of an engine whose Code2Wav has compiled kernels, which take half the time of plain PyTorch."""
     return {
         "model": str(checkpoint),
         "device": "cpu",
         "threads": 1,
         **settings,
-        "talker": {"weights": "int8", **settings.get("talker", {})},
         "code2wav": {"dtype": "int16", **settings.get("code2wav", {})},
     }
 
