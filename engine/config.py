@@ -162,7 +162,7 @@ class EngineConfig(_StrictModel):
         ge=1,
         description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages. On a CPU "
         "with `code2wav.placement: thread`, startup measures whether the stages are faster if they take turns on all "
-        "cores. Prompts of quantized talkers use the threads of both stages.",
+        "cores. Prompts use the threads of both stages.",
     )
     stall_seconds: float = Field(
         20.0,

@@ -1,4 +1,4 @@
-"""Decoder layers of the talker and the code predictor on a CPU, with quantized weights, in compiled kernels.
+"""Decoder layers of the talker and the code predictor on a CPU, in compiled kernels.
 
 ``engine.models.qwen3`` is the reference implementation.
 """

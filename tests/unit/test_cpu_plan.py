@@ -141,7 +141,13 @@ def test_a_cpu_without_instructions_for_int16_computes_in_float32(monkeypatch):
 
 def test_a_configured_precision_or_a_small_decoder_is_not_measured(monkeypatch):
     monkeypatch.setattr(precision, "convolution_ms", lambda decoder, dtype, threads: 1 / 0)
-    for dtype, selected in (("float32", torch.float32), ("float16", torch.float32), ("int16", torch.int16)):
+    monkeypatch.setattr(precision, "bfloat16_runs", lambda: True)
+    for dtype, selected in (
+        ("float32", torch.float32),
+        ("float16", torch.float32),
+        ("int16", torch.int16),
+        ("bfloat16", torch.bfloat16),
+    ):
         assert choose_dtype(Code2WavConfig(dtype=dtype), LARGE, CPU) is selected
     assert choose_dtype(Code2WavConfig(), SMALL, CPU) is torch.float32
 

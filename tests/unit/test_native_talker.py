@@ -8,7 +8,7 @@ import pytest
 from engine.protocol.request import FinishReason, SamplingParams, SpeechRequest, Voice
 from tests.support.talkers import assert_same, bit_for_bit, native_talker, outputs, prepare, speak, various_requests
 
-REQUESTS = 16
+REQUESTS = 32
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,9 @@ def test_values_beyond_float16_saturate():
             ops.product(huge, product, residual=huge, raw=raw, act=act)
             assert torch.equal(raw, huge)
             assert torch.equal(act, huge if activation == "snake" else huge.clamp(0))
+        normed = Product(60_000 * torch.eye(32, dtype=half), torch.zeros(32), norm_eps=1e-5)
+        ops.product(huge, normed, residual=huge, raw=raw)
+        assert torch.equal(raw, huge)
         assert ops.swiglu(huge.abs()).eq(largest).all()
         norm = (torch.ones(32), torch.full((32,), 1e6))
         assert ops.depthwise_norm(huge, torch.ones(1, 32), torch.zeros(32), norm, 1e-6).eq(largest).all()
@@ -103,6 +106,8 @@ def test_values_beyond_float16_saturate():
         nans = torch.full((1, 4, 32), torch.nan, dtype=half)
         ops.product(nans, product, raw=raw, act=act)
         assert raw.isnan().all() and act.isnan().all()
+        ops.product(nans, normed, raw=raw)
+        assert raw.isnan().all()
 
 
 def test_nan_samples_are_distinguishable_from_every_sample():

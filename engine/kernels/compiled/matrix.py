@@ -44,7 +44,7 @@ from engine.kernels.quantization import GROUP
 
 FLOAT, INT8, INT4, BFLOAT16 = 0, 1, 2, 3
 """The formats of a matrix: float32, or integers with float32 scales per output, or with bfloat16 scales and offsets per
-group of 32 inputs, or bfloat16."""
+group of 32 inputs, or bfloat16, of which a word of 32 bits has the weights of two neighboring inputs."""
 INT4_LIMIT, INT8_LIMIT = 127, 16_383
 """Largest activations as integers. They have a scale for each group of 32."""
 _LINE = 4 * LANES

@@ -37,6 +37,8 @@ from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 Fallback = Callable[[str], ResidualCodes]
 """Called with the reason when a kernel is unavailable: returns the fallback, or raises when none is allowed."""
+_OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
+"""NVRTC options of the CUDA kernels."""
 _log = logging.getLogger(__name__)
 _CAPABILITY = (9, 0)
 """Compute capability for which persistent.cu is compiled: sm_90a."""
@@ -244,9 +246,6 @@ def _supported_sizes(weights: PredictorWeights) -> Sizes:
             f"has {gpu.major}.{gpu.minor} and {gpu.multi_processor_count}"
         )
     return sizes
-
-
-_OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
 
 
 def _cubin(sizes: Sizes, rows: int) -> bytes:

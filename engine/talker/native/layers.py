@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.models.talker import TalkerModel
 from engine.talker.native.slot_cache import SlotCache
 
-if TYPE_CHECKING:  # importing it imports numba, which small checkpoints do not need
+if TYPE_CHECKING:  # importing it imports numba, which a GPU does not need
     from engine.models.compiled_layers import CompiledLayers
 
 
