@@ -65,7 +65,7 @@ def test_say_writes_the_audio_of_the_server(pocket: Path, tmp_path: Path, client
 
 
 def test_say_selects_the_format_by_the_file_extension(pocket: Path, tmp_path: Path) -> None:
-    kinds = {"SAID.OGG": "opus", "said.flac": "flac"}
+    kinds = {"said.mp3": "mp3", "SAID.OGG": "opus", "said.flac": "flac"}
     common = ["say", "Hello there.", "--model", pocket, "--speed", "2", "--sample-rate", "16000", *SAMPLING]
     done = run_all({name: [*common, "-o", tmp_path / name, "--dump", tmp_path / f"{name}.npz"] for name in kinds})
     for name, kind in kinds.items():
