@@ -18,7 +18,7 @@ from engine.models.code2wav_blocks import StateShape
 from engine.protocol.request import CODEBOOKS
 from engine.protocol.samples import to_int16
 
-_WARM_UP_S = 1.0
+_WARM_UP_S = 0.25
 
 
 class Arena:

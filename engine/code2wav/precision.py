@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType
 
 import torch
@@ -12,6 +11,7 @@ import torch
 from engine.checkpoint.architecture import DecoderArchitecture
 from engine.config import Code2WavConfig
 from engine.device.timing import fastest_call, torch_threads
+from engine.device.timing_cache import remembered
 from engine.errors import SetupError
 from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav_blocks import Stage, StreamConv, StreamState
@@ -100,7 +100,7 @@ def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) 
     return rest + convolution_ms(decoder, dtype, threads)
 
 
-@cache
+@remembered
 @torch.inference_mode()
 def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
     """Return the milliseconds per frame that the wide convolutions take in large chunks.

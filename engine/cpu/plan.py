@@ -4,7 +4,8 @@ There are two ways to share them. Side by side, each stage has half of them, and
 different frames. In turn, each has all of them, one after the other, in one ComputeThread. Which way is faster for one
 utterance depends on the model, the format and the machine.
 
-Measures layers of the model's shape, with weights of zero, before anything else is loaded.
+Measures layers of the model's shape, with weights of zero, before anything else is loaded. The times are kept on disk
+(``engine.device.timing_cache``), so only the first start of a model on a machine measures them.
 """
 
 from __future__ import annotations
@@ -105,7 +106,13 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
         choice, options = "auto selects", "engine.talker.weights to exact, int8 or int4, or engine.threads"
     else:
         choice, options = "is", "engine.threads"
-    _log.info("talker.weights: %s %s; %s. Set %s to decide otherwise", choice, plan.weights, plan, options)
+    _log.info(
+        "talker.weights: %s %s; %s. Set %s to decide otherwise, or measure again with sonant doctor",
+        choice,
+        plan.weights,
+        plan,
+        options,
+    )
     return plan
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+from engine.system.cache_folder import cache_folder
+
 CUDA = Path(__file__).parent / "cuda"
 """Headers that kernels of other packages may include."""
 _MAX_DYNAMIC_SHARED_SIZE = 8
@@ -86,24 +88,14 @@ def compile_cubin(source: Path, options: Sequence[str], *, include: Sequence[Pat
     text, compiler = source.read_text(), _Compiler()
     key_parts = [text, *(part for header in headers.items() for part in header), *options, compiler.version]
     key = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
-    folder = _cache_folder()
-    file = None if folder is None else folder / f"{source.stem}-{key}.cubin"
+    folder = cache_folder()
+    file = None if folder is None else folder / "kernels" / f"{source.stem}-{key}.cubin"
     cubin = None if file is None else _read_cached(file)
     if cubin is None:
         cubin = compiler(source.name, text, headers, options)
         if file is not None:
             _write_cached(file, cubin)
     return cubin
-
-
-def _cache_folder() -> Path | None:
-    """Return the user's cache folder, or None when the user has no home folder."""
-    configured = os.environ.get("XDG_CACHE_HOME")
-    try:
-        folder = Path(configured) if configured else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return folder / "sonant" / "kernels"
 
 
 def _read_cached(file: Path) -> bytes | None:

@@ -104,7 +104,7 @@ def quantize_rows(weight: Tensor) -> RowCodes:
     rows = max(1, _BLOCK // weight.shape[1])
     for start in range(0, len(weight), rows):
         block = weight[start : start + rows]
-        largest = torch.linalg.vector_norm(block, float("inf"), -1, keepdim=True)
+        largest = block.abs().amax(-1, keepdim=True)
         rounded = torch.div(block, largest.div_(_MAX_INT8).clamp_min_(_TINY)).round_()
         codes[start : start + rows] = rounded
         products = torch.linalg.vecdot(rounded, block)

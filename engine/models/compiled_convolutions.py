@@ -163,8 +163,8 @@ def _rounded(convolution: Convolution) -> tuple[Tensor, Tensor]:
     """
     weight = _padded(convolution.weight, convolution.rate)
     weight = F.pad(weight, (0, 0, 0, -weight.shape[1] % LANES))
-    sums = torch.linalg.vector_norm(weight, 1, 1).amax(1)
-    largest = torch.linalg.vector_norm(weight, float("inf"), (1, 2))
+    magnitudes = weight.abs()
+    sums, largest = magnitudes.sum(1).amax(1), magnitudes.amax((1, 2))
     rounding = weight.shape[1] / 2 + 16  # of the codes, and of the sums themselves
     scales = torch.maximum(largest / WEIGHT_LIMIT, sums / (TAP_LIMIT - rounding))
     smallest = torch.finfo(torch.float32).tiny  # for outputs without weights

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numba
 
+from engine.system.cache_folder import cache_folder
+
 _log = logging.getLogger(__name__)
 
 
@@ -21,13 +23,16 @@ def _prepare_cache() -> bool:
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
+    base = cache_folder()
+    if base is None:
+        _log.warning("compiled CPU kernels are not cached, so every start compiles them again: no home folder")
+        return False
+    folder = base / f"kernels-{digest.hexdigest()[:16]}"
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(base, "sonant", f"kernels-{digest.hexdigest()[:16]}")
         if not folder.exists():
             _log.info("CPU kernels are compiled once for this machine, which takes 3 to 20 s")
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         _log.warning("compiled CPU kernels are not cached, so every start compiles them again: %s", error)
         return False
     if not os.access(folder, os.W_OK):

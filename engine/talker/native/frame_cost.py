@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from math import ceil
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
 from engine.device.timing import fastest_call
+from engine.device.timing_cache import remembered
 from engine.kernels.quantization import GROUP, supports_int4
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
@@ -59,7 +60,7 @@ def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
     return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
 
 
-@cache
+@remembered
 def _code_seconds(shape: Transformer, vocab: int, threads: int) -> float:
     """Return the time of the logits of a codebook, and of sampling from them."""
     heads = _heads(shape, vocab, threads)
@@ -91,7 +92,7 @@ def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> floa
     return _layers_seconds(replace(shape, layers=layers), name, threads) * shape.layers / layers
 
 
-@cache
+@remembered
 def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
     run = _layers(shape, name)
     return fastest_call(lambda: run(threads), _SECONDS, threads)

@@ -1,0 +1,110 @@
+"""Keeps measured times in the user's cache folder, so that only the first start on a machine measures.
+
+The file's name has a digest of what the times depend on besides their arguments: the processor, the number of cores,
+Python's version, torch's, and this package's source.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import ParamSpec
+
+import torch
+
+from engine.system.cache_folder import cache_folder
+from engine.system.cores import available_cores
+
+_P = ParamSpec("_P")
+_log = logging.getLogger(__name__)
+
+
+def remembered(measure: Callable[_P, float]) -> Callable[_P, float]:
+    """Return ``measure`` with its results kept on disk. The ``repr`` of its arguments must identify them.
+
+    Errors of the disk are logged, and the time is measured again. Concurrent processes may each measure it.
+    """
+
+    @functools.wraps(measure)
+    def remembering(*args: _P.args, **kwargs: _P.kwargs) -> float:
+        key = f"{measure.__module__}.{measure.__qualname__} {args!r} {kwargs!r}"
+        file = _file()
+        known = _read(file).get(key)
+        if known is not None:
+            return known
+        measured = measure(*args, **kwargs)
+        if file is not None:
+            _write(file, _read(file) | {key: measured})
+        return measured
+
+    return remembering
+
+
+def forget() -> None:
+    """Delete what was measured on this machine."""
+    file = _file()
+    if file is not None:
+        with suppress(OSError):
+            file.unlink()
+
+
+@functools.cache
+def _machine() -> str:
+    """Return a digest of what all times depend on."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(source.read_bytes())
+    parts = (_processor(), str(available_cores()), sys.version, torch.__version__)
+    digest.update("\0".join(parts).encode())
+    return digest.hexdigest()[:16]
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line
+    return platform.processor() or platform.machine()
+
+
+def _file() -> Path | None:
+    folder = cache_folder()
+    return None if folder is None else folder / f"timings-{_machine()}.json"
+
+
+def _read(file: Path | None) -> dict[str, float]:
+    """Return the times in a file by key, or nothing if it cannot be used."""
+    if file is None:
+        return {}
+    try:
+        times = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(times, dict) or not all(isinstance(value, float) for value in times.values()):
+        return {}
+    return times
+
+
+def _write(file: Path, times: dict[str, float]) -> None:
+    """Write a file atomically: other processes may read or write it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "w") as output:
+                json.dump(times, output)
+            Path(name).replace(file)
+        except OSError:
+            Path(name).unlink()
+            raise
+    except OSError as error:
+        _log.warning("measured times are not cached, so every start measures them again: %s", error)

@@ -1,0 +1,83 @@
+"""Measured times are kept on disk, for this machine and this state of the engine."""
+
+import logging
+
+import pytest
+
+from engine.device import timing_cache
+from engine.device.timing_cache import forget, remembered
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "sonant"
+
+
+@pytest.fixture
+def measured(cache):
+    """A measurement, and the arguments that it was called with."""
+    calls: list[int] = []
+
+    @remembered
+    def milliseconds(threads: int) -> float:
+        calls.append(threads)
+        return 10.0 / threads
+
+    return milliseconds, calls
+
+
+def test_each_time_is_measured_once(measured):
+    milliseconds, calls = measured
+    assert [milliseconds(threads) for threads in (1, 2, 1, 2)] == [10, 5, 10, 5]
+    assert calls == [1, 2]
+
+
+def test_times_can_be_measured_again(measured):
+    milliseconds, calls = measured
+    milliseconds(1)
+    forget()
+    forget()
+    milliseconds(1)
+    assert calls == [1, 1]
+
+
+def test_another_processor_measures_for_itself(measured, monkeypatch):
+    milliseconds, calls = measured
+    milliseconds(1)
+    monkeypatch.setattr(timing_cache, "_processor", lambda: "another one")
+    timing_cache._machine.cache_clear()
+    milliseconds(1)
+    timing_cache._machine.cache_clear()
+    assert calls == [1, 1]
+
+
+@pytest.mark.parametrize("content", [b"", b"[1, 2]", b'{"key": "value"}', b"\xff\xfe"])
+def test_a_damaged_file_is_replaced(content, measured, cache):
+    milliseconds, calls = measured
+    milliseconds(1)
+    (file,) = cache.iterdir()
+    file.write_bytes(content)
+    assert [milliseconds(1), milliseconds(1)] == [10, 10]
+    assert calls == [1, 1]
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(measured, tmp_path, monkeypatch, caplog):
+    milliseconds, _ = measured
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with caplog.at_level(logging.WARNING):
+        assert milliseconds(1) == 10
+    assert "every start measures them again" in caplog.text
+
+
+def test_without_a_home_folder_every_call_measures(measured, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    milliseconds, calls = measured
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("engine.system.cache_folder.Path.home", homeless)
+    forget()
+    assert [milliseconds(1), milliseconds(1)] == [10, 10]
+    assert calls == [1, 1]
