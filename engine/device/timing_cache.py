@@ -1,4 +1,4 @@
-"""Keeps measured times in the user's cache folder, so that only the first start on a machine measures.
+"""Keeps measured times in the user's cache folder, so that only the first start on an idle machine measures.
 
 The file's name has a digest of what the times depend on besides their arguments: the processor, the number of cores,
 Python's version, torch's, and this package's source.
@@ -14,6 +14,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,10 @@ import torch
 from engine.system.cache_folder import cache_folder
 from engine.system.cores import available_cores
 
+_BUSY = 0.25
+"""Cores in use by other processes above which a time is not kept."""
+_TICK_S = 0.02
+"""Resolution of the system's CPU times."""
 _P = ParamSpec("_P")
 _log = logging.getLogger(__name__)
 
@@ -31,7 +36,8 @@ _log = logging.getLogger(__name__)
 def remembered(measure: Callable[_P, float]) -> Callable[_P, float]:
     """Return ``measure`` with its results kept on disk. The ``repr`` of its arguments must identify them.
 
-    Errors of the disk are logged, and the time is measured again. Concurrent processes may each measure it.
+    A time is not kept if other processes used the CPU meanwhile. Errors of the disk are logged, and the time is
+    measured again. Concurrent processes may each measure it.
     """
 
     @functools.wraps(measure)
@@ -41,8 +47,10 @@ def remembered(measure: Callable[_P, float]) -> Callable[_P, float]:
         known = _read(file).get(key)
         if known is not None:
             return known
+        began, others = time.monotonic(), _cpu_seconds_of_others()
         measured = measure(*args, **kwargs)
-        if file is not None:
+        others = _cpu_seconds_of_others() - others
+        if file is not None and others <= _BUSY * (time.monotonic() - began) + _TICK_S:
             _write(file, _read(file) | {key: measured})
         return measured
 
@@ -66,6 +74,16 @@ def _machine() -> str:
     parts = (_processor(), str(available_cores()), sys.version, torch.__version__)
     digest.update("\0".join(parts).encode())
     return digest.hexdigest()[:16]
+
+
+def _cpu_seconds_of_others() -> float:
+    """Return the CPU seconds of all other processes since an arbitrary moment, or 0 where they are unknown."""
+    try:
+        user, nice, system, _idle, _iowait, *interrupts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except (OSError, ValueError):
+        return 0.0
+    ticks = sum(map(int, (user, nice, system, *interrupts)))
+    return ticks / os.sysconf("SC_CLK_TCK") - sum(os.times()[:2])
 
 
 def _processor() -> str:

@@ -1,6 +1,8 @@
 """Measured times are kept on disk, for this machine and this state of the engine."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +12,9 @@ from engine.device.timing_cache import forget, remembered
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
+    """The cache folder of a machine on which nothing else runs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(timing_cache, "_cpu_seconds_of_others", lambda: 0.0)
     return tmp_path / "sonant"
 
 
@@ -81,3 +85,22 @@ def test_without_a_home_folder_every_call_measures(measured, monkeypatch):
     forget()
     assert [milliseconds(1), milliseconds(1)] == [10, 10]
     assert calls == [1, 1]
+
+
+def test_a_time_of_a_busy_machine_is_not_kept(measured, monkeypatch):
+    milliseconds, calls = measured
+    seconds = iter(range(100))
+    monkeypatch.setattr(timing_cache, "_cpu_seconds_of_others", lambda: float(next(seconds)))
+    milliseconds(1)
+    milliseconds(1)
+    assert calls == [1, 1]
+    monkeypatch.setattr(timing_cache, "_cpu_seconds_of_others", lambda: 0.0)
+    milliseconds(1)
+    milliseconds(1)
+    assert calls == [1, 1, 1]
+
+
+def test_the_cpu_time_of_other_processes_is_seen():
+    before = timing_cache._cpu_seconds_of_others()
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
+    assert timing_cache._cpu_seconds_of_others() - before > 0.2
