@@ -14,7 +14,7 @@ def fastest_call(call: Callable[[], object], seconds: float, threads: int) -> fl
 
     threads: of torch. With one, the time in which other processes had its core does not count.
     """
-    clock = time.thread_time if threads == 1 else time.perf_counter
+    clock = cpu_clock(threads)
     with torch_threads(threads):
         call()
         shortest, total = float("inf"), 0.0
@@ -24,6 +24,11 @@ def fastest_call(call: Callable[[], object], seconds: float, threads: int) -> fl
             elapsed = clock() - began
             shortest, total = min(shortest, elapsed), total + elapsed
     return shortest
+
+
+def cpu_clock(threads: int) -> Callable[[], float]:
+    """Return the clock for work of ``threads`` threads. That of one does not count when others have its core."""
+    return time.thread_time if threads == 1 else time.perf_counter
 
 
 @contextmanager

@@ -225,13 +225,21 @@ class CompiledLayers:
         return self._run(x, slots, positions, -1, 1, self._width, threads or self._threads)[:, : self.shape.hidden]
 
     def logits(
-        self, x: Tensor, slots: NDArray[np.int64], positions: NDArray[np.int64], head: int, every: int = 1
+        self,
+        x: Tensor,
+        slots: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        head: int,
+        every: int = 1,
+        *,
+        threads: int | None = None,
     ) -> Tensor:
         """Run rows as ``__call__`` does; return a head's product with the last of every ``every`` rows.
 
         every: a divisor of the number of rows and of ``MAX_ROWS``.
         """
-        return self._run(x, slots, positions, head, every, self._heads[head].outputs, self._threads)[:, : self._outputs]
+        width = self._heads[head].outputs
+        return self._run(x, slots, positions, head, every, width, threads or self._threads)[:, : self._outputs]
 
     def _run(
         self,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import ceil
+from statistics import median
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
-from engine.device.timing import fastest_call
+from engine.device.timing import cpu_clock, torch_threads
 from engine.device.timing_cache import remembered
 from engine.kernels.quantization import GROUP, supports_int4
 from engine.models.weights import Weights
@@ -22,11 +25,15 @@ from engine.system.cores import available_cores
 from engine.talker.sampling import Sampler
 from engine.talker.sampling_params import CodebookParams
 
+if TYPE_CHECKING:
+    from engine.models.compiled_layers import CompiledLayers
+
 _BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, "int4": 0.625})
 _CACHE_BYTES = 128 << 20
-"""Bytes of weights to measure, if the model has as many, so that they do not stay in the CPU cache."""
-_SECONDS = 0.03
-"""Minimum time of each measurement."""
+"""Bytes of the talker's weights to measure, if it has as many, so that they do not stay in the CPU cache."""
+_FRAMES = 3
+_SECONDS = 0.12
+"""Minimum number of frames to measure, and minimum time."""
 _CPU = torch.device("cpu")
 
 
@@ -47,55 +54,39 @@ class FrameShape:
         return FrameShape(model.transformer, model.predictor.transformer, model.predictor.vocab)
 
 
+@remembered
 @torch.inference_mode()
 def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
-    """Return the milliseconds that talker and code predictor take for a frame of one utterance.
+    """Return the milliseconds that talker and code predictor take for a frame of one utterance: the median.
 
-    Runs layers of the model's shape with weights of zero. The values of weights have no influence on the time.
+    Runs layers of the model's shape with weights of zero, whose values have no influence on the time. Measures whole
+    frames: layers that run alone, again and again, find more of their weights in the CPU cache.
     """
-    # The first step of the code predictor has two positions. It counts as one, because it reads the weights once.
-    steps = CODEBOOKS - 1
-    code = _code_seconds(shape.predictor, shape.vocab, threads)
-    predictor = _stack_seconds(shape.predictor, name, threads) + code
-    return 1000 * (_stack_seconds(shape.talker, name, threads) + steps * predictor)
-
-
-@remembered
-def _code_seconds(shape: Transformer, vocab: int, threads: int) -> float:
-    """Return the time of the logits of a codebook, and of sampling from them."""
-    heads = _heads(shape, vocab, threads)
+    talker, predictor = _layers(shape, name)
+    threads, clock = min(threads, predictor.team.size), cpu_clock(threads)
     sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
-    x, uniform = torch.ones(1, shape.hidden), torch.full((1,), 0.5, dtype=torch.float64)
-    offsets = torch.arange(vocab).float()  # real logits differ, which matters to the sampler
-    return fastest_call(lambda: [sampler(head(x) + offsets, uniform) for head in heads], _SECONDS, threads) / len(heads)
+    uniform, slot = torch.full((1,), 0.5, dtype=torch.float64), np.array([0])
+    offsets = torch.arange(shape.vocab).float()  # real logits differ, which matters to the sampler
+    inputs = torch.ones(1, shape.talker.hidden), torch.ones(1, shape.predictor.hidden)
 
+    def frame() -> tuple[float, float]:
+        began = clock()
+        talker(inputs[0], slot, np.array([1]), threads=threads)
+        middle = clock()
+        sampler(offsets[None], uniform)
+        for head in range(CODEBOOKS - 1):
+            logits = predictor.logits(inputs[1], slot, np.array([head + 1]), head, threads=threads)
+            sampler(logits + offsets, uniform)
+        return middle - began, clock() - middle
 
-def _heads(shape: Transformer, vocab: int, threads: int) -> list[Callable[[Tensor], Tensor]]:
-    """Return the heads of all codebooks after the first, each with weights of its own."""
-    from engine.kernels.compiled.team import Team
-    from engine.talker.native.compiled import compiled_layers
-    from engine.talker.native.layers import CompiledFrameLayers
-
-    weights = Weights({"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
-    heads = [torch.zeros(vocab, shape.hidden, dtype=torch.bfloat16) for _ in range(CODEBOOKS - 1)]
-    layers = compiled_layers(
-        weights, replace(shape, layers=0), "exact", slots=1, positions=CODEBOOKS, team=Team(threads), heads=heads
-    )
-    frame = CompiledFrameLayers(layers)
-    return [partial(frame.single, position=position) for position in range(1, CODEBOOKS)]
-
-
-def _stack_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
-    """Return the time of one position in all layers. Measures fewer layers if they exceed the CPU cache."""
-    layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape, "exact").values()) * _BYTES[name]
-    layers = min(shape.layers, ceil(_CACHE_BYTES / layer_bytes))
-    return _layers_seconds(replace(shape, layers=layers), name, threads) * shape.layers / layers
-
-
-@remembered
-def _layers_seconds(shape: Transformer, name: WeightFormat, threads: int) -> float:
-    run = _layers(shape, name)
-    return fastest_call(lambda: run(threads), _SECONDS, threads)
+    with torch_threads(1):  # everything but the sampler runs in compiled kernels
+        frame()
+        frames: list[tuple[float, float]] = []
+        end = time.perf_counter() + _SECONDS
+        while len(frames) < _FRAMES or time.perf_counter() < end:
+            frames.append(frame())
+    talker_seconds, predictor_seconds = (median(part) for part in zip(*frames, strict=True))
+    return 1000 * (talker_seconds * shape.talker.layers / talker.shape.layers + predictor_seconds)
 
 
 def forget_layers() -> None:
@@ -103,21 +94,25 @@ def forget_layers() -> None:
     _layers.cache_clear()
 
 
-@lru_cache(maxsize=2)
-def _layers(shape: Transformer, name: WeightFormat) -> Callable[[int], Tensor]:
-    """Return a function that runs one position through all layers with a number of threads, at most one per core."""
-    tensors = _zero_layer(shape, name)
-    names = {f"layers.{index}.{part}": tensor for index in range(shape.layers) for part, tensor in tensors.items()}
-    weights = Weights(names | {"norm.weight": torch.zeros(shape.hidden)}, _CPU, torch.float32)
-    x = torch.ones(1, shape.hidden)
+@lru_cache(maxsize=1)
+def _layers(shape: FrameShape, name: WeightFormat) -> tuple[CompiledLayers, CompiledLayers]:
+    """Return layers of the talker, fewer than it has if they exceed the CPU cache, and the code predictor."""
     # Imported here, because they import numba.
     from engine.kernels.compiled.team import Team
     from engine.talker.native.compiled import compiled_layers
 
     team = Team(available_cores())
-    layers = compiled_layers(weights, shape, name, slots=1, positions=2, team=team)
-    slot, position = np.array([0]), np.array([1])
-    return lambda threads: layers(x, slot, position, threads=min(threads, team.size))
+
+    def build(transformer: Transformer, positions: int, heads: list[Tensor]) -> CompiledLayers:
+        layer = _zero_layer(transformer, name)
+        names = {f"layers.{index}.{part}": each for index in range(transformer.layers) for part, each in layer.items()}
+        weights = Weights(names | {"norm.weight": torch.zeros(transformer.hidden)}, _CPU, torch.float32)
+        return compiled_layers(weights, transformer, name, slots=1, positions=positions, team=team, heads=heads)
+
+    layer_bytes = sum(tensor.numel() for tensor in _zero_layer(shape.talker, "exact").values()) * _BYTES[name]
+    talker = replace(shape.talker, layers=min(shape.talker.layers, ceil(_CACHE_BYTES / layer_bytes)))
+    heads = [torch.zeros(shape.vocab, shape.predictor.hidden, dtype=torch.bfloat16) for _ in range(CODEBOOKS - 1)]
+    return build(talker, 2, []), build(shape.predictor, CODEBOOKS, heads)
 
 
 def _zero_layer(shape: Transformer, name: WeightFormat) -> dict[str, Tensor]:
