@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -117,22 +117,17 @@ class Checkpoint:
         """
         self._model_file.verify()
 
-    @contextmanager
-    def stream(self, prefix: str) -> Iterator[TensorSource]:
-        """Yield the tensors of model.safetensors under a dotted prefix, each of which is read when it is taken.
+    def stream(self, prefix: str) -> AbstractContextManager[TensorSource]:
+        """Return the tensors of model.safetensors under a dotted prefix, each of which is read when it is taken.
 
         A tensor is in memory only until the caller releases it, if tensors are taken in the order of the file. At the
-        end the file is verified, as by ``verify``.
+        end of the context the file is verified, as by ``verify``.
         """
-        shapes = model_shapes(self.model)
-        if not self._model_file.prefetching:
-            self._model_file.prefetch([name for name in shapes if name.startswith(_with_dot(prefix))])
-        try:
-            yield _StreamedTensors(self._model_file, _with_dot(prefix), shapes)
-        except Exception:
-            self.verify()  # a damaged file may be the cause
-            raise
-        self.verify()
+        return _stream(self._model_file, _with_dot(prefix), model_shapes(self.model))
+
+    def codec_stream(self, prefix: str) -> AbstractContextManager[TensorSource]:
+        """Like ``stream``, from speech_tokenizer/model.safetensors."""
+        return _stream(self._codec_file, _with_dot(prefix), codec_shapes(self.codec))
 
     def codec_embedding(self) -> torch.Tensor:
         """Return the talker's embedding of codebook 0 and the codec-side ids, including speakers: [vocab, hidden]."""
@@ -153,6 +148,18 @@ class _StreamedTensors:
 
     def pop(self, name: str, /) -> torch.Tensor:
         return self._file.take(self._prefix + name)
+
+
+@contextmanager
+def _stream(file: TensorFile, prefix: str, shapes: Shapes) -> Iterator[TensorSource]:
+    if not file.prefetching:
+        file.prefetch([name for name in shapes if name.startswith(prefix)])
+    try:
+        yield _StreamedTensors(file, prefix, shapes)
+    except Exception:
+        file.verify()  # a damaged file may be the cause
+        raise
+    file.verify()
 
 
 def open_checkpoint(name_or_folder: str, *, verify: bool = True) -> Checkpoint:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from engine.checkpoint.architecture import DecoderArchitecture, Transformer
+from engine.checkpoint.tensors import TensorSource
 from engine.kernels.linear import Linear
 from engine.models.code2wav_blocks import (
     ConvNeXt,
@@ -135,7 +136,7 @@ class Code2WavModel:
 
     def __init__(
         self,
-        tensors: dict[str, Tensor],
+        tensors: TensorSource,
         architecture: DecoderArchitecture,
         *,
         device: torch.device,
@@ -144,11 +145,11 @@ class Code2WavModel:
     ) -> None:
         weights = Weights(tensors, device, torch.float32, release=release)
         self.architecture, self.device = architecture, device
+        self._stages = _stages(weights, architecture, dtype)
         self._latents = latent_table(weights, architecture)
         self._offsets = torch.arange(architecture.quantizers, device=device) * architecture.codebook_size
         self._pre_conv = StreamConv.load(weights, "pre_conv.conv", columns=1)
         self._transformer = CodecTransformer(weights, architecture, device, dtype)
-        self._stages = _stages(weights, architecture, dtype)
         self.states = [*self._pre_conv.states, *self._transformer.states]
         self.states += [state for stage in self._stages for state in stage.states]
         self.history_frames = ceil(_receptive_field(self._stages) / SAMPLES_PER_FRAME)
@@ -190,17 +191,24 @@ def _stages(weights: WeightReader, architecture: DecoderArchitecture, dtype: tor
 
     The depthwise convolutions are always float32, and so is the last one, which is narrow, except with int16.
     """
+    decoder = _decoder_stages(weights, architecture, dtype)  # the first and most tensors of the file
     stages: list[Stage] = []
     columns = 1
     for index, rate in enumerate(architecture.upsampling_ratios):
         stages.append(Repeat(weights, f"upsample.{index}.0.conv", rate=rate, dtype=dtype))
         columns *= rate
         stages.append(ConvNeXt(weights, f"upsample.{index}.1", columns=columns, dtype=dtype))
+    return stages + decoder
+
+
+def _decoder_stages(weights: WeightReader, architecture: DecoderArchitecture, dtype: torch.dtype) -> list[Stage]:
+    """Return the stages of ``decoder.``, which follow those of ``upsample.``."""
     if dtype == torch.int16:
         from engine.models.compiled_convolutions import CompiledConvolutions, decoder_convolutions
 
-        return [*stages, CompiledConvolutions(decoder_convolutions(weights, architecture), torch.get_num_threads())]
-    stages.append(StreamConv.load(weights, "decoder.0.conv", columns=columns, dtype=dtype))
+        return [CompiledConvolutions(decoder_convolutions(weights, architecture), torch.get_num_threads())]
+    columns = prod(architecture.upsampling_ratios)
+    stages: list[Stage] = [StreamConv.load(weights, "decoder.0.conv", columns=columns, dtype=dtype)]
     for index, rate in enumerate(architecture.upsample_rates):
         block = f"decoder.{index + 1}.block"
         snake = SnakeBeta(weights, f"{block}.0")
