@@ -25,6 +25,7 @@ import torch
 from engine.system.cache_folder import cache_folder
 from engine.system.cores import available_cores
 
+_CPU_INFO, _CPU_TIMES = Path("/proc/cpuinfo"), Path("/proc/stat")
 _BUSY = 0.25
 """Cores in use by other processes above which a time is not kept."""
 _TICK_S = 0.02
@@ -79,7 +80,7 @@ def _machine() -> str:
 def _cpu_seconds_of_others() -> float:
     """Return the CPU seconds of all other processes since an arbitrary moment, or 0 where they are unknown."""
     try:
-        user, nice, system, _idle, _iowait, *interrupts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, _idle, _iowait, *interrupts = _CPU_TIMES.read_text().split("\n", 1)[0].split()[1:9]
     except (OSError, ValueError):
         return 0.0
     ticks = sum(map(int, (user, nice, system, *interrupts)))
@@ -88,7 +89,7 @@ def _cpu_seconds_of_others() -> float:
 
 def _processor() -> str:
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in _CPU_INFO.read_text().splitlines():
             if line.startswith("model name"):
                 return line
     return platform.processor() or platform.machine()

@@ -104,3 +104,14 @@ def test_the_cpu_time_of_other_processes_is_seen():
     before = timing_cache._cpu_seconds_of_others()
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
     assert timing_cache._cpu_seconds_of_others() - before > 0.2
+
+
+def test_without_proc_every_time_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("_CPU_INFO", "_CPU_TIMES"):
+        monkeypatch.setattr(timing_cache, name, tmp_path / "missing")
+    timing_cache._machine.cache_clear()
+    measured = iter([10.0, 20.0])
+    milliseconds = remembered(lambda: next(measured))
+    assert [milliseconds(), milliseconds()] == [10, 10]
+    timing_cache._machine.cache_clear()
