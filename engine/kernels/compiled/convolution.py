@@ -12,6 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from engine.kernels.compiled import CACHE
+from engine.kernels.compiled.arrays import copy
 from engine.kernels.compiled.integer_dots import PAIR_DOTS, cpu_features, pair_instructions
 from engine.kernels.compiled.simd import (
     F32,
@@ -232,14 +233,14 @@ def run_convolutions(me, size, barrier, convs, streams, columns, values, codes, 
         if me == 0:
             for stream in range(streams):
                 row = stream * rows
-                codes[row * width : row * width + length] = before[0][stream, first_code:last_code]
-                scales[row : row + history] = before[1][stream, first_scale:last_scale]
+                copy(before[0][stream, first_code:last_code], codes[row * width :])
+                copy(before[1][stream, first_scale:last_scale], scales[row:])
         wait(barrier, size)
         if me == size - 1:
             for stream in range(streams):
                 row = stream * rows + count
-                after[0][stream, first_code:last_code] = codes[row * width : row * width + length]
-                after[1][stream, first_scale:last_scale] = scales[row : row + history]
+                copy(codes[row * width : row * width + length], after[0][stream, first_code:])
+                copy(scales[row : row + history], after[1][stream, first_scale:])
         first_tile, last_tile, first, last = 0, conv.tiles, 0, count
         if conv.tiles < _MIN_TILES * size:
             blocks = (count + _ROWS - 1) // _ROWS

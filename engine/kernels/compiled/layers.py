@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from engine.kernels.compiled import CACHE
+from engine.kernels.compiled.arrays import copy
 from engine.kernels.compiled.matrix import gated_product, normalize, product
 from engine.kernels.compiled.simd import LANES, add, exp, load_f32, splat, store_f32, total
 from engine.kernels.compiled.team import wait
@@ -85,7 +86,7 @@ def _attention(kv_head, groups, kv_heads, qkv, gains, epsilon, cos, sin, keys, v
         slot, position = slots[row], positions[row]
         key = keys[slot, kv_head, position]
         _rotate(qkv[row, key_start : key_start + width], gains[1], epsilon, cos[position], sin[position], key)
-        values[slot, kv_head, position] = qkv[row, value_start : value_start + width]
+        copy(qkv[row, value_start : value_start + width], values[slot, kv_head, position])
     for row in range(len(qkv)):
         slot, position = slots[row], positions[row]
         for head in range(kv_head * groups, (kv_head + 1) * groups):
