@@ -30,7 +30,7 @@ def _prepare_cache() -> bool:
     folder = base / f"kernels-{digest.hexdigest()[:16]}"
     try:
         if not folder.exists():
-            _log.info("CPU kernels are compiled once for this machine, which takes 3 to 20 s")
+            _log.info("CPU kernels are compiled once for this machine, which takes 6 to 15 s")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _log.warning("compiled CPU kernels are not cached, so every start compiles them again: %s", error)
