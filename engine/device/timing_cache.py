@@ -30,6 +30,8 @@ _BUSY = 0.25
 """Cores in use by other processes above which a time is not kept."""
 _TICK_S = 0.02
 """Resolution of the system's CPU times."""
+_measured: dict[str, float] = {}
+"""Times that this process has measured, whether they are kept or not."""
 _P = ParamSpec("_P")
 _log = logging.getLogger(__name__)
 
@@ -37,19 +39,19 @@ _log = logging.getLogger(__name__)
 def remembered(measure: Callable[_P, float]) -> Callable[_P, float]:
     """Return ``measure`` with its results kept on disk. The ``repr`` of its arguments must identify them.
 
-    A time is not kept if other processes used the CPU meanwhile. Errors of the disk are logged, and the time is
-    measured again. Concurrent processes may each measure it.
+    If other processes used the CPU meanwhile, a time is kept for this process only. Errors of the disk are logged.
+    Concurrent processes may each measure a time.
     """
 
     @functools.wraps(measure)
     def remembering(*args: _P.args, **kwargs: _P.kwargs) -> float:
         key = f"{measure.__module__}.{measure.__qualname__} {args!r} {kwargs!r}"
         file = _file()
-        known = _read(file).get(key)
-        if known is not None:
+        known = _measured.get(key) or _read(file).get(key)
+        if known:
             return known
         began, others = time.monotonic(), _cpu_seconds_of_others()
-        measured = measure(*args, **kwargs)
+        measured = _measured[key] = measure(*args, **kwargs)
         others = _cpu_seconds_of_others() - others
         if file is not None and others <= _BUSY * (time.monotonic() - began) + _TICK_S:
             _write(file, _read(file) | {key: measured})
@@ -60,6 +62,7 @@ def remembered(measure: Callable[_P, float]) -> Callable[_P, float]:
 
 def forget() -> None:
     """Delete what was measured on this machine."""
+    _measured.clear()
     file = _file()
     if file is not None:
         with suppress(OSError):

@@ -15,7 +15,14 @@ def cache(tmp_path, monkeypatch):
     """The cache folder of a machine on which nothing else runs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(timing_cache, "_cpu_seconds_of_others", lambda: 0.0)
+    monkeypatch.setattr(timing_cache, "_measured", {})
     return tmp_path / "sonant"
+
+
+def restart() -> None:
+    """Forget what only this process knows."""
+    timing_cache._measured.clear()
+    timing_cache._machine.cache_clear()
 
 
 @pytest.fixture
@@ -33,7 +40,9 @@ def measured(cache):
 
 def test_each_time_is_measured_once(measured):
     milliseconds, calls = measured
-    assert [milliseconds(threads) for threads in (1, 2, 1, 2)] == [10, 5, 10, 5]
+    for _ in range(2):
+        assert [milliseconds(threads) for threads in (1, 2, 1, 2)] == [10, 5, 10, 5]
+        restart()
     assert calls == [1, 2]
 
 
@@ -50,9 +59,9 @@ def test_another_processor_measures_for_itself(measured, monkeypatch):
     milliseconds, calls = measured
     milliseconds(1)
     monkeypatch.setattr(timing_cache, "_processor", lambda: "another one")
-    timing_cache._machine.cache_clear()
+    restart()
     milliseconds(1)
-    timing_cache._machine.cache_clear()
+    restart()
     assert calls == [1, 1]
 
 
@@ -62,7 +71,9 @@ def test_a_damaged_file_is_replaced(content, measured, cache):
     milliseconds(1)
     (file,) = cache.iterdir()
     file.write_bytes(content)
-    assert [milliseconds(1), milliseconds(1)] == [10, 10]
+    for _ in range(2):
+        restart()
+        assert milliseconds(1) == 10
     assert calls == [1, 1]
 
 
@@ -75,7 +86,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(measured, tmp_path, monkeypa
     assert "every start measures them again" in caplog.text
 
 
-def test_without_a_home_folder_every_call_measures(measured, monkeypatch):
+def test_without_a_home_folder_every_start_measures(measured, monkeypatch):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 
@@ -83,20 +94,24 @@ def test_without_a_home_folder_every_call_measures(measured, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr("engine.system.cache_folder.Path.home", homeless)
     forget()
-    assert [milliseconds(1), milliseconds(1)] == [10, 10]
+    for _ in range(2):
+        restart()
+        assert [milliseconds(1), milliseconds(1)] == [10, 10]
     assert calls == [1, 1]
 
 
-def test_a_time_of_a_busy_machine_is_not_kept(measured, monkeypatch):
+def test_a_time_of_a_busy_machine_is_kept_for_this_start_only(measured, monkeypatch):
     milliseconds, calls = measured
     seconds = iter(range(100))
     monkeypatch.setattr(timing_cache, "_cpu_seconds_of_others", lambda: float(next(seconds)))
-    milliseconds(1)
-    milliseconds(1)
+    for _ in range(2):
+        assert [milliseconds(1), milliseconds(1)] == [10, 10]
+        restart()
     assert calls == [1, 1]
     monkeypatch.setattr(timing_cache, "_cpu_seconds_of_others", lambda: 0.0)
-    milliseconds(1)
-    milliseconds(1)
+    for _ in range(2):
+        milliseconds(1)
+        restart()
     assert calls == [1, 1, 1]
 
 
@@ -110,8 +125,10 @@ def test_without_proc_every_time_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("_CPU_INFO", "_CPU_TIMES"):
         monkeypatch.setattr(timing_cache, name, tmp_path / "missing")
-    timing_cache._machine.cache_clear()
+    monkeypatch.setattr(timing_cache, "_measured", {})
+    restart()
     measured = iter([10.0, 20.0])
     milliseconds = remembered(lambda: next(measured))
-    assert [milliseconds(), milliseconds()] == [10, 10]
-    timing_cache._machine.cache_clear()
+    for _ in range(2):
+        assert milliseconds() == 10
+        restart()
