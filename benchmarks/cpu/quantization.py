@@ -1,8 +1,9 @@
 """Measures how far the logits of quantized weights are from those of exact ones.
 
-    python -m benchmarks.cpu.quantization FOLDER [--frames 40]
+    python -m benchmarks.cpu.quantization FOLDER [PACKED ..] [--frames 40]
 
-The talker with exact weights speaks some sentences. The talkers with int8 and int4 then get the same codes as input
+The talker with exact weights speaks some sentences. The talkers with int8 and int4, and those of checkpoints that
+``sonant pack`` has written, then get the same codes as input
 (teacher forcing), so that an error does not change what follows. For codebook 0 and for codebooks 1 to 15 it prints
 
 - the error of the logits: root mean square, relative to the standard deviation of the exact logits,
@@ -84,6 +85,7 @@ def main() -> None:
     """Print the figures of int8 and int4."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a checkpoint with named voices")
+    parser.add_argument("packed", type=Path, nargs="*", help="the same checkpoint, packed")
     parser.add_argument("--sentences", type=int, default=3)
     parser.add_argument("--frames", type=int, default=40, help="maximum frames of a sentence")
     args = parser.parse_args()
@@ -92,14 +94,19 @@ def main() -> None:
     texts = SENTENCES[: args.sentences]
     exact: list[list[Sampled]] = []
     formats: tuple[WeightFormat, ...] = ("exact", "int8", "int4")
-    for weights in formats:
-        config = EngineConfig(model=str(args.folder), device="cpu", talker=TalkerConfig(slots=1, weights=weights))
-        talker = load_native_talker(checkpoint, config, torch.device("cpu"))
+    contenders = [(str(weights), checkpoint, weights) for weights in formats]
+    for folder in args.packed:
+        packed = open_checkpoint(str(folder))
+        assert packed.model.packing is not None
+        contenders.append((f"{folder.name}, packed", packed, packed.model.packing.weights))
+    for name, source, weights in contenders:
+        config = EngineConfig(model=str(source.folder), device="cpu", talker=TalkerConfig(slots=1, weights=weights))
+        talker = load_native_talker(source, config, torch.device("cpu"))
         forced = exact or [[] for _ in texts]
         spoken = [
             speak(talker, checkpoint, text, args.frames, codes) for text, codes in zip(texts, forced, strict=True)
         ]
-        if weights == "exact":
+        if not exact:
             exact = spoken
             continue
         both = zip(exact, spoken, strict=True)
@@ -108,10 +115,10 @@ def main() -> None:
             "codebook 0": [pair for number, pair in pairs if number % CODEBOOKS == 0],
             "codebooks 1 to 15": [pair for number, pair in pairs if number % CODEBOOKS],
         }
-        for name, sampled in books.items():
+        for book, sampled in books.items():
             figures = compare([first for first, _ in sampled], [second for _, second in sampled])
             print(
-                f"{weights}, {name}: error of the logits {figures.error:.3f}, agreement {figures.agreement:.1%}, "
+                f"{name}, {book}: error of the logits {figures.error:.3f}, agreement {figures.agreement:.1%}, "
                 f"divergence {figures.divergence:.4f} nats, {len(sampled)} codes"
             )
 

@@ -24,7 +24,7 @@ TABLE_GROUP = 64
 _INT4_OUTPUTS = 16
 """The outputs of a 4-bit product must be a multiple of this."""
 _MAX_INT8 = 127
-_MIN_INT4, _MAX_INT4 = -8, 7
+MIN_INT4, MAX_INT4 = -8, 7
 _FITS = 2
 """Rounds of the fit in 4 bits. A third round lowers the error by less than 1 % of it."""
 _BLOCK = 1 << 16
@@ -123,7 +123,7 @@ def quantize_groups(weight: Tensor) -> GroupCodes:
         stop = min(start + rows, outputs)
         # One column for each group, so that every reduction runs over the first axis, which is fast.
         block = weight[start:stop].reshape(-1, GROUP).T.contiguous()
-        fitted, scale, offset = _fit(block)
+        fitted, scale, offset = fit_groups(block)
         codes[start:stop] = fitted.T.view(-1, groups, GROUP)
         scales[start:stop] = scale.view(-1, groups)
         offsets[start:stop] = offset.view(-1, groups)
@@ -145,7 +145,7 @@ def quantize_table(table: Tensor) -> TableCodes:
 
 def pack_nibbles(codes: Tensor) -> Tensor:
     """Return codes int8 [out, in], from -8 to 7, two in a byte: uint8 [out, in / 2], the first one in the low bits."""
-    pairs = codes.add(-_MIN_INT4).view(torch.uint8).unflatten(1, (-1, 2))
+    pairs = codes.add(-MIN_INT4).view(torch.uint8).unflatten(1, (-1, 2))
     return pairs[..., 0] | pairs[..., 1] << 4
 
 
@@ -154,18 +154,18 @@ def unpack_nibbles(packed: Tensor) -> Tensor:
     codes = torch.empty((*packed.shape, 2), dtype=torch.int8)
     codes[..., 0] = packed & 15
     codes[..., 1] = packed >> 4
-    return codes.add_(_MIN_INT4).flatten(1)
+    return codes.add_(MIN_INT4).flatten(1)
 
 
-def _fit(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def fit_groups(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return codes [32, groups], scale and offset [groups] of weights [32, groups].
 
     Starts with a range from the smallest weight to the largest. Then it alternates between the best scale and offset
     for the codes, a linear regression, and the nearest codes for scale and offset.
     """
     low, high = weights.amin(0), weights.amax(0)
-    scale = (high - low).div_(_MAX_INT4 - _MIN_INT4).clamp_min_(_TINY)
-    offset = torch.sub(low, scale, alpha=_MIN_INT4)
+    scale = (high - low).div_(MAX_INT4 - MIN_INT4).clamp_min_(_TINY)
+    offset = torch.sub(low, scale, alpha=MIN_INT4)
     codes = _nearest(weights, scale, offset)
     weight_sum = weights.sum(0)
     for _ in range(_FITS):
@@ -180,4 +180,4 @@ def _fit(weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _nearest(weights: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
-    return (weights - offset).div_(scale).round_().clamp_(_MIN_INT4, _MAX_INT4)
+    return (weights - offset).div_(scale).round_().clamp_(MIN_INT4, MAX_INT4)

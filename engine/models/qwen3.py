@@ -83,6 +83,9 @@ Attention = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 The caller of the layers supplies this function, and so decides where keys and values are stored."""
 
+Product = Callable[[Tensor], Tensor]
+"""[rows, in] -> [rows, out]."""
+
 
 def _linear(weights: Weights, names: Sequence[str]) -> Linear:
     """Return the product with the rows of several matrices. names: without ``.weight``."""
@@ -91,7 +94,10 @@ def _linear(weights: Weights, names: Sequence[str]) -> Linear:
 
 
 class Qwen3Layer:
-    """One pre-norm layer: grouped-query attention with normalized queries and keys, then SwiGLU."""
+    """One pre-norm layer: grouped-query attention with normalized queries and keys, then SwiGLU.
+
+    qkv, out, gate_up, down: its products.
+    """
 
     def __init__(self, weights: Weights, shape: Transformer) -> None:
         self._head_dim = shape.head_dim
@@ -102,20 +108,20 @@ class Qwen3Layer:
         query_norms = weights["self_attn.q_norm.weight"].expand(shape.heads, -1)
         key_norms = weights["self_attn.k_norm.weight"].expand(shape.kv_heads, -1)
         self._qk_norm = RMSNorm(torch.cat((query_norms, key_norms)), shape.eps)
-        self._qkv = _linear(weights, [f"self_attn.{part}_proj" for part in "qkv"])
-        self._out = _linear(weights, ["self_attn.o_proj"])
-        self._gate_up = _linear(weights, ["mlp.gate_proj", "mlp.up_proj"])
-        self._down = _linear(weights, ["mlp.down_proj"])
+        self.qkv: Product = _linear(weights, [f"self_attn.{part}_proj" for part in "qkv"])
+        self.out: Product = _linear(weights, ["self_attn.o_proj"])
+        self.gate_up: Product = _linear(weights, ["mlp.gate_proj", "mlp.up_proj"])
+        self.down: Product = _linear(weights, ["mlp.down_proj"])
 
     def __call__(self, index: int, x: Tensor, rotary: Rotary, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """Run x [rows, hidden] through the layer. index: the layer's number, passed to ``attention``."""
-        qkv = self._qkv(self._input_norm(x)).view(x.shape[0], -1, self._head_dim)
+        qkv = self.qkv(self._input_norm(x)).view(x.shape[0], -1, self._head_dim)
         qk, value = torch.split_with_sizes(qkv, self._qk_and_value_heads, 1)
         rotated = rotary.rotate(self._qk_norm(qk), cos, sin)
         query, key = torch.split_with_sizes(rotated, self._query_and_key_heads, 1)
-        x = self._out(attention(index, query, key, value)).add_(x)
-        gate, up = self._gate_up(self._post_norm(x)).chunk(2, -1)
-        return self._down(F.silu(gate).mul_(up)).add_(x)
+        x = self.out(attention(index, query, key, value)).add_(x)
+        gate, up = self.gate_up(self._post_norm(x)).chunk(2, -1)
+        return self.down(F.silu(gate).mul_(up)).add_(x)
 
 
 class Qwen3Stack:
@@ -125,13 +131,13 @@ class Qwen3Stack:
         self.shape = shape
         in_file_order = sorted(range(shape.layers), key=str)  # safetensors files are sorted by name
         layers = {index: Qwen3Layer(weights.under(f"layers.{index}."), shape) for index in in_file_order}
-        self._layers = [layers[index] for index in range(shape.layers)]
+        self.layers = [layers[index] for index in range(shape.layers)]
         self._norm = RMSNorm(weights["norm.weight"], shape.eps)
         self._rotary = Rotary(shape.head_dim, shape.rope_theta, positions, weights.device, weights.dtype)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """Map x [rows, hidden] at ``positions`` [rows] to hidden states after the final norm, [rows, hidden]."""
         cos, sin = self._rotary.at(positions)
-        for index, layer in enumerate(self._layers):
+        for index, layer in enumerate(self.layers):
             x = layer(index, x, self._rotary, cos, sin, attention)
         return self._norm(x)

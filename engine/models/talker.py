@@ -121,13 +121,13 @@ class TalkerModel:
         self._codec = codec or CodecSide(weights, architecture)
         self.code_tables = self._codec.tables
         self._head = Linear(weights["codec_head.weight"])
-        self._stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions) if layers else None
+        self.stack = Qwen3Stack(weights.under("model."), architecture.transformer, positions) if layers else None
         self._text = TextSide(weights, table)
 
     def __call__(self, x: Tensor, positions: Tensor | slice, attention: Attention) -> Tensor:
         """Map input rows [rows, hidden] to hidden states after the final norm, [rows, hidden]."""
-        assert self._stack is not None
-        return self._stack(x, positions, attention)
+        assert self.stack is not None
+        return self.stack(x, positions, attention)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return codebook 0's logits, float32 [rows, vocab], of hidden states [rows, hidden]."""
