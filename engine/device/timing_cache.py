@@ -13,7 +13,6 @@ import logging
 import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +21,7 @@ from typing import ParamSpec
 
 import torch
 
-from engine.system.cache_folder import cache_folder
+from engine.system.cache_folder import cache_folder, write_atomically
 from engine.system.cores import available_cores
 
 _CPU_INFO, _CPU_TIMES = Path("/proc/cpuinfo"), Path("/proc/stat")
@@ -117,16 +116,7 @@ def _read(file: Path | None) -> dict[str, float]:
 
 
 def _write(file: Path, times: dict[str, float]) -> None:
-    """Write a file atomically: other processes may read or write it."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "w") as output:
-                json.dump(times, output)
-            Path(name).replace(file)
-        except OSError:
-            Path(name).unlink()
-            raise
+        write_atomically(file, json.dumps(times).encode())
     except OSError as error:
         _log.warning("measured times are not cached, so every start measures them again: %s", error)

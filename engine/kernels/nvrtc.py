@@ -6,14 +6,12 @@ import ctypes
 import hashlib
 import importlib.metadata
 import logging
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from engine.system.cache_folder import cache_folder
+from engine.system.cache_folder import cache_folder, write_atomically
 
 CUDA = Path(__file__).parent / "cuda"
 """Headers that kernels of other packages may include."""
@@ -113,17 +111,9 @@ def _read_cached(file: Path) -> bytes | None:
 
 
 def _write_cached(file: Path, cubin: bytes) -> None:
-    """Write a cubin to the cache, atomically: other processes may write the same file. Write errors are logged."""
+    """Write a cubin to the cache. Write errors are logged."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as output:
-                output.write(hashlib.sha256(cubin).digest() + cubin)
-            Path(name).replace(file)
-        except OSError:
-            Path(name).unlink()
-            raise
+        write_atomically(file, hashlib.sha256(cubin).digest() + cubin)
     except OSError as error:
         _log.info("the compiled kernel could not be cached: %s", error)
 

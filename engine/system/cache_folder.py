@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -13,3 +14,16 @@ def cache_folder() -> Path | None:
         return Path(configured or Path.home() / ".cache") / "sonant"
     except RuntimeError:
         return None
+
+
+def write_atomically(file: Path, data: bytes) -> None:
+    """Write a file, so that other processes see all of it or nothing. Creates its folder. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as output:
+            output.write(data)
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink()
+        raise
