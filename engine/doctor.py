@@ -1,4 +1,4 @@
-"""Reports what this machine can run: ``python -m engine.doctor``. Measures again what earlier starts measured."""
+"""Reports what this machine can run: ``python -m engine.doctor``. Ignores cached times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.code2wav.precision import choose_dtype
 from engine.config import Code2WavConfig, EngineConfig
 from engine.cpu.plan import measure, thread_counts
 from engine.device.selection import prepare_torch
-from engine.device.timing_cache import forget
+from engine.device.timing_cache import ignore_cached_times
 from engine.kernels.compiled.integer_dots import cpu_features, int4_instructions
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores
@@ -64,7 +64,7 @@ _RELEASES = (_Release("Qwen3-TTS 0.6B", 1024, 3072, 5.0), _Release("Qwen3-TTS 1.
 
 def main() -> None:
     """Print the machine's hardware and software, and which models run in real time on the CPU."""
-    forget()
+    ignore_cached_times()
     prepare_torch(EngineConfig(model=""))
     for name, value in _machine().items():
         print(f"{name:<20}{value}")

@@ -10,8 +10,8 @@ import torch
 
 from engine.checkpoint.architecture import DecoderArchitecture
 from engine.config import Code2WavConfig
-from engine.device.timing import fastest_call, torch_threads
-from engine.device.timing_cache import remembered
+from engine.device.timing import Timing, fastest_call, torch_threads
+from engine.device.timing_cache import cached_on_disk
 from engine.errors import SetupError
 from engine.kernels.conv import bfloat16_runs
 from engine.models.code2wav_blocks import Stage, StreamConv, StreamState
@@ -100,9 +100,9 @@ def code2wav_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) 
     return rest + convolution_ms(decoder, dtype, threads)
 
 
-@remembered
+@cached_on_disk
 @torch.inference_mode()
-def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> float:
+def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: int) -> Timing:
     """Return the milliseconds per frame that the wide convolutions take in large chunks.
 
     Measures one of them, a 7-tap convolution of the first block, and counts the products of all. With int16 the
@@ -120,7 +120,8 @@ def convolution_ms(decoder: DecoderArchitecture, dtype: torch.dtype, threads: in
     x = torch.ones(1, _FRAMES * columns, channels)
     state = [torch.zeros((1, *each.shape), dtype=each.dtype) for each in stage.states]
     products = _FRAMES * columns * 7 * channels**2
-    return 1000 * fastest_call(lambda: stage(x, StreamState(state)), _SECONDS, threads) * _products(decoder) / products
+    seconds, disturbed = fastest_call(lambda: stage(x, StreamState(state)), _SECONDS, threads)
+    return Timing(1000 * seconds * _products(decoder) / products, disturbed)
 
 
 def _columns(decoder: DecoderArchitecture, block: int) -> int:

@@ -1,7 +1,7 @@
-"""Keeps measured times in the user's cache folder, so that only the first start on an idle machine measures.
+"""Keeps measured times in the user's cache folder, so that later starts do not measure them again.
 
-The file's name has a digest of what the times depend on besides their arguments: the processor, the number of cores,
-Python's version, torch's, and this package's source.
+The file's name has a digest of what the times depend on besides their arguments: the CPU, the number of cores, the
+versions of Python, torch and numba, numba's settings, and this package's source.
 """
 
 from __future__ import annotations
@@ -10,96 +10,104 @@ import functools
 import hashlib
 import json
 import logging
+import math
 import os
 import platform
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ParamSpec
 
 import torch
 
+from engine.device.timing import Timing
 from engine.system.cache_folder import cache_folder, write_atomically
 from engine.system.cores import available_cores
 
-_CPU_INFO, _CPU_TIMES = Path("/proc/cpuinfo"), Path("/proc/stat")
-_BUSY = 0.25
-"""Cores in use by other processes above which a time is not kept."""
-_TICK_S = 0.02
-"""Resolution of the system's CPU times."""
+_CPU_INFO = Path("/proc/cpuinfo")
+_X86_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+"""Fields of /proc/cpuinfo that identify a type of CPU."""
+_ARM_FIELDS = ("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features")
+"""The same on ARM."""
+_SOURCE = Path(__file__).parents[1]
 _measured: dict[str, float] = {}
 """Times that this process has measured, whether they are kept or not."""
+_ignored = False
+"""Whether cached times are not used."""
 _P = ParamSpec("_P")
 _log = logging.getLogger(__name__)
 
 
-def remembered(measure: Callable[_P, float]) -> Callable[_P, float]:
-    """Return ``measure`` with its results kept on disk. The ``repr`` of its arguments must identify them.
+def cached_on_disk(measure: Callable[_P, Timing]) -> Callable[_P, float]:
+    """Return ``measure`` with its times kept on disk. The ``repr`` of its arguments must identify them.
 
-    If other processes used the CPU meanwhile, a time is kept for this process only. Errors of the disk are logged.
-    Concurrent processes may each measure a time.
+    A time that other processes disturbed is used by this process and not kept. Write errors are logged. Concurrent
+    processes may each measure a time.
     """
 
     @functools.wraps(measure)
-    def remembering(*args: _P.args, **kwargs: _P.kwargs) -> float:
+    def cached(*args: _P.args, **kwargs: _P.kwargs) -> float:
         key = f"{measure.__module__}.{measure.__qualname__} {args!r} {kwargs!r}"
         file = _file()
-        known = _measured.get(key) or _read(file).get(key)
+        known = _measured.get(key) or (None if _ignored else _read(file).get(key))
         if known:
             return known
-        began, others = time.monotonic(), _cpu_seconds_of_others()
-        measured = _measured[key] = measure(*args, **kwargs)
-        others = _cpu_seconds_of_others() - others
-        if file is not None and others <= _BUSY * (time.monotonic() - began) + _TICK_S:
-            _write(file, _read(file) | {key: measured})
-        return measured
+        timing = measure(*args, **kwargs)
+        _measured[key] = timing.time
+        if file is not None and timing.disturbed:
+            _log_once(
+                logging.INFO, "other processes used the CPU during a measurement, so the next start measures again"
+            )
+        elif file is not None:
+            _write(file, _read(file) | {key: timing.time})
+        return timing.time
 
-    return remembering
+    return cached
 
 
-def forget() -> None:
-    """Delete what was measured on this machine."""
-    _measured.clear()
+def ignore_cached_times() -> None:
+    """Make this process ignore cached times, measure, and overwrite them."""
+    global _ignored
+    _ignored = True
+
+
+def cached_times_file() -> Path | None:
+    """Return the file with the times of this machine, or None if none are kept."""
     file = _file()
-    if file is not None:
-        with suppress(OSError):
-            file.unlink()
-
-
-@functools.cache
-def _machine() -> str:
-    """Return a digest of what all times depend on."""
-    digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(source.read_bytes())
-    parts = (_processor(), str(available_cores()), sys.version, torch.__version__)
-    digest.update("\0".join(parts).encode())
-    return digest.hexdigest()[:16]
-
-
-def _cpu_seconds_of_others() -> float:
-    """Return the CPU seconds of all other processes since an arbitrary moment, or 0 where they are unknown."""
-    try:
-        user, nice, system, _idle, _iowait, *interrupts = _CPU_TIMES.read_text().split("\n", 1)[0].split()[1:9]
-    except (OSError, ValueError):
-        return 0.0
-    ticks = sum(map(int, (user, nice, system, *interrupts)))
-    return ticks / os.sysconf("SC_CLK_TCK") - sum(os.times()[:2])
-
-
-def _processor() -> str:
-    with suppress(OSError):
-        for line in _CPU_INFO.read_text().splitlines():
-            if line.startswith("model name"):
-                return line
-    return platform.processor() or platform.machine()
+    return file if file is not None and file.exists() else None
 
 
 def _file() -> Path | None:
-    folder = cache_folder()
-    return None if folder is None else folder / f"timings-{_machine()}.json"
+    folder, digest = cache_folder(), _digest()
+    return None if folder is None or digest is None else folder / f"timings-{digest}.json"
+
+
+@functools.cache
+def _digest() -> str | None:
+    """Return a digest of what all times depend on, or None if it cannot be computed."""
+    digest = hashlib.sha256()
+    try:
+        for source in sorted(_SOURCE.rglob("*.py")):
+            digest.update(source.read_bytes())
+        versions = sys.version, torch.__version__, version("numba"), version("llvmlite")
+    except (OSError, PackageNotFoundError) as error:
+        _warn(str(error))
+        return None
+    settings = (os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"))
+    digest.update("\0".join((_cpu(), str(available_cores()), *versions, *settings)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _cpu() -> str:
+    """Return a description of the first CPU, from which its type and its instructions can be told."""
+    with suppress(OSError):
+        first = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()
+        fields = [line for line in first if line.partition(":")[0].strip() in _X86_FIELDS + _ARM_FIELDS]
+        if fields:
+            return "\n".join(fields)
+    return platform.processor() or platform.machine()
 
 
 def _read(file: Path | None) -> dict[str, float]:
@@ -108,15 +116,26 @@ def _read(file: Path | None) -> dict[str, float]:
         return {}
     try:
         times = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    if not isinstance(times, dict) or not all(isinstance(value, float) for value in times.values()):
+    if not isinstance(times, dict):
         return {}
-    return times
+    usable = all(isinstance(time, float) and 0 < time < math.inf for time in times.values())
+    return times if usable else {}
 
 
 def _write(file: Path, times: dict[str, float]) -> None:
     try:
         write_atomically(file, json.dumps(times).encode())
     except OSError as error:
-        _log.warning("measured times are not cached, so every start measures them again: %s", error)
+        _warn(f"{file.parent} cannot be written ({error.strerror})")
+
+
+def _warn(reason: str) -> None:
+    _log_once(logging.WARNING, f"measured times are not cached, so every start measures them again: {reason}")
+
+
+@functools.cache
+def _log_once(level: int, message: str) -> None:
+    """Log a message, unless this process has logged it before."""
+    _log.log(level, message)

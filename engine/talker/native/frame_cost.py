@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint.architecture import TalkerArchitecture, Transformer
-from engine.device.timing import cpu_clock, torch_threads
-from engine.device.timing_cache import remembered
+from engine.device.timing import Timing, cpu_clock, torch_threads, watch_other_processes
+from engine.device.timing_cache import cached_on_disk
 from engine.kernels.quantization import GROUP, supports_int4
 from engine.models.weights import Weights
 from engine.protocol.request import CODEBOOKS, WeightFormat
@@ -32,8 +32,9 @@ _BYTES: Mapping[WeightFormat, float] = MappingProxyType({"exact": 2, "int8": 1, 
 _CACHE_BYTES = 128 << 20
 """Bytes of the talker's weights to measure, if it has as many, so that they do not stay in the CPU cache."""
 _FRAMES = 3
+"""Minimum number of frames to measure."""
 _SECONDS = 0.12
-"""Minimum number of frames to measure, and minimum time."""
+"""Minimum time of the measurement."""
 _CPU = torch.device("cpu")
 
 
@@ -54,16 +55,17 @@ class FrameShape:
         return FrameShape(model.transformer, model.predictor.transformer, model.predictor.vocab)
 
 
-@remembered
+@cached_on_disk
 @torch.inference_mode()
-def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
+def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> Timing:
     """Return the milliseconds that talker and code predictor take for a frame of one utterance: the median.
 
     Runs layers of the model's shape with weights of zero, whose values have no influence on the time. Measures whole
     frames: layers that run alone, again and again, find more of their weights in the CPU cache.
     """
     talker, predictor = _layers(shape, name)
-    threads, clock = min(threads, predictor.team.size), cpu_clock(threads)
+    threads = min(threads, predictor.team.size)
+    clock = cpu_clock(threads)
     sampler = Sampler.of([CodebookParams(temperature=0.9, top_k=50)], _CPU)
     uniform, slot = torch.full((1,), 0.5, dtype=torch.float64), np.array([0])
     offsets = torch.arange(shape.vocab).float()  # real logits differ, which matters to the sampler
@@ -81,12 +83,14 @@ def frame_ms(shape: FrameShape, name: WeightFormat, threads: int) -> float:
 
     with torch_threads(1):  # everything but the sampler runs in compiled kernels
         frame()
+        disturbed = watch_other_processes()
         frames: list[tuple[float, float]] = []
         end = time.perf_counter() + _SECONDS
         while len(frames) < _FRAMES or time.perf_counter() < end:
             frames.append(frame())
     talker_seconds, predictor_seconds = (median(part) for part in zip(*frames, strict=True))
-    return 1000 * (talker_seconds * shape.talker.layers / talker.shape.layers + predictor_seconds)
+    seconds = talker_seconds * shape.talker.layers / talker.shape.layers + predictor_seconds
+    return Timing(1000 * seconds, disturbed())
 
 
 def forget_layers() -> None:
