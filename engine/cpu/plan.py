@@ -5,7 +5,7 @@ different frames. In turn, each has all of them, one after the other, in one Com
 utterance depends on the model, the format and the machine.
 
 Measures layers of the model's shape, with weights of zero, before anything else is loaded. The times are kept on disk
-(``engine.device.timing_cache``), so only the first start of a model on a machine measures them.
+(``engine.device.timing_cache``), so later starts of the model on the machine do not measure them again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from engine.checkpoint.architecture import DecoderArchitecture, ModelArchitecture
 from engine.code2wav.precision import choose_dtype, code2wav_ms, dtype_name
 from engine.config import EngineConfig
+from engine.device.timing_cache import cached_times_file
 from engine.protocol.request import FRAME_MS, WeightFormat
 from engine.system.cores import available_cores, stage_threads
 from engine.talker.native.frame_cost import FrameShape, forget_layers, frame_ms
@@ -103,16 +104,12 @@ def choose_plan(config: EngineConfig, model: ModelArchitecture, decoder: Decoder
     formats = list(get_args(WeightFormat)) if configured is None else [configured]
     plan = measure(FrameShape.of(model.talker), decoder, dtype, formats, threads)
     if configured is None:
-        choice, options = "auto selects", "engine.talker.weights to exact, int8 or int4, or engine.threads"
+        choice, options = "auto selects", "engine.talker.weights to exact, int8 or int4, or engine.threads,"
     else:
         choice, options = "is", "engine.threads"
-    _log.info(
-        "talker.weights: %s %s; %s. Set %s to decide otherwise, or measure again with sonant doctor",
-        choice,
-        plan.weights,
-        plan,
-        options,
-    )
+    file = cached_times_file()
+    again = "" if file is None else f". Delete {file} to measure again"
+    _log.info("talker.weights: %s %s; %s. Set %s to decide otherwise%s", choice, plan.weights, plan, options, again)
     return plan
 
 

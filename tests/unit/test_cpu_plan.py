@@ -16,6 +16,8 @@ from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.cpu import plan as plans
 from engine.cpu.plan import ThreadCounts, choose_plan, measure
 from engine.device.compute_thread import ComputeThread
+from engine.device.timing import Timing
+from engine.device.timing_cache import cached_on_disk
 from engine.errors import SetupError
 from engine.protocol.request import WeightFormat
 from engine.talker.in_compute_thread import ComputeThreadTalker
@@ -56,6 +58,20 @@ def test_auto_is_the_most_accurate_format_that_holds_real_time(exact, int8, int4
     assert (plan.weights, plan.threads, plan.in_turn) == (selected, 1, False)
     assert f"auto selects {selected}" in caplog.text
     assert f"exact {exact} ms" in caplog.text
+    assert caplog.messages[-1].endswith("or engine.threads, to decide otherwise")
+
+
+def test_the_log_says_how_to_measure_again(machine, opened, times_folder, caplog):
+    def measured(shape, name, threads):
+        return Timing(5.0, disturbed=False)
+
+    machine.update(exact=(5, 5))
+    cached_on_disk(measured)(0, "exact", 1)
+    (file,) = times_folder.iterdir()
+    with caplog.at_level(logging.INFO):
+        plan_of(opened)
+    options = "engine.talker.weights to exact, int8 or int4, or engine.threads,"
+    assert f". Set {options} to decide otherwise. Delete {file} to measure again" in caplog.text
 
 
 def test_the_stages_take_turns_if_more_threads_are_faster(machine, opened, caplog):
