@@ -18,7 +18,10 @@ from engine.models.code2wav_blocks import StateShape
 from engine.protocol.request import CODEBOOKS
 from engine.protocol.samples import to_int16
 
-_WARM_UP_S = 0.25
+_WARM_UP_S = 1.0
+"""Maximum time of the warm-up after its first batch. oneDNN prepares each convolution for each shape."""
+_WARM_UP_INT16_S = 0.25
+"""The same with 16-bit integers, whose kernels do not depend on the shape."""
 
 
 class Arena:
@@ -103,9 +106,10 @@ class StreamDecoder(Decoder):
     def warm_up(self, shapes: Iterable[tuple[int, int]]) -> None:
         """Decode batches of (streams, frames), which initializes what depends on their shape.
 
-        Stops after ``_WARM_UP_S`` seconds, and requests then pay for the other shapes: initialization is a small part
-        of the time that a slower model takes.
+        Stops when its time is over, and requests then pay for the other shapes: initialization is a small part of the
+        time that a slower model takes.
         """
+        limit = _WARM_UP_INT16_S if self._model.dtype == torch.int16 else _WARM_UP_S
         end: float | None = None  # from the first batch on, which may have to compile
         for streams, frames in shapes:
             if end is not None and time.monotonic() > end:
@@ -114,7 +118,7 @@ class StreamDecoder(Decoder):
             self.decode(rows, np.zeros((streams, frames, CODEBOOKS), np.int16))
             for row in rows:
                 self.end(row)
-            end = end or time.monotonic() + _WARM_UP_S
+            end = end or time.monotonic() + limit
 
     @override
     def end(self, row: int) -> None:

@@ -144,7 +144,7 @@ class Code2WavModel:
         release: bool = False,
     ) -> None:
         weights = Weights(tensors, device, torch.float32, release=release)
-        self.architecture, self.device = architecture, device
+        self.architecture, self.device, self.dtype = architecture, device, dtype
         self._stages = _stages(weights, architecture, dtype)
         self._latents = latent_table(weights, architecture)
         self._offsets = torch.arange(architecture.quantizers, device=device) * architecture.codebook_size
