@@ -204,9 +204,10 @@ def _load_plain(
     threads: with which it will run, if not those of this thread. oneDNN packs weights for a number of threads.
     """
     architecture = checkpoint.codec.decoder
-    with torch_threads(threads or torch.get_num_threads()), checkpoint.codec_stream("decoder.") as tensors:
-        dtype = choose_dtype(config.code2wav, architecture, device)
-        model = Code2WavModel(tensors, architecture, device=device, dtype=dtype, release=True)
+    with torch_threads(threads or torch.get_num_threads()):
+        dtype = choose_dtype(config.code2wav, architecture, device)  # may measure, so before the file is read
+        with checkpoint.codec_stream("decoder.") as tensors:
+            model = Code2WavModel(tensors, architecture, device=device, dtype=dtype, release=True)
     return StreamDecoder(model, config.code2wav_streams)
 
 

@@ -3,15 +3,16 @@
 import importlib.util
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from engine.code2wav import loading
+from engine.code2wav import cpu, loading
 from engine.code2wav.loading import choose_backend, load_decoder
 from engine.config import Code2WavConfig, EngineConfig
 from engine.errors import CheckpointError, EngineFailed, SetupError
-from tests.support.code2wav_decoders import CPU, PUBLISHED, SMALL
+from tests.support.code2wav_decoders import CPU, PUBLISHED, SMALL, reference_decoder
 
 GPU = torch.device("cuda")
 
@@ -116,3 +117,33 @@ def test_unavailable_float16_is_an_error_with_the_reason(checkpoints):
     )
     with pytest.raises(SetupError, match=r"engine\.code2wav\.dtype is float16, .*there is no GPU"):
         load_decoder(config)
+
+
+@pytest.mark.parametrize(("dtype", "batches"), [(torch.float32, 5), (torch.int16, 2)])
+def test_the_warm_up_is_short_if_kernels_do_not_depend_on_the_shape(dtype, batches, monkeypatch):
+    seconds = [0.0]
+    decoded = []
+
+    def decode(rows, codes):
+        decoded.append(codes.shape[:2])
+        seconds[0] += 0.3
+
+    decoder = reference_decoder(SMALL, 2)
+    monkeypatch.setattr(decoder._model, "dtype", dtype)
+    monkeypatch.setattr(decoder, "decode", decode)
+    monkeypatch.setattr(cpu, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    shapes = [(1 + frames % 2, frames) for frames in range(1, 9)]
+    decoder.warm_up(shapes)
+    assert decoded == shapes[:batches]
+    assert decoder.free_rows == 2
+
+
+def test_the_dtype_is_chosen_before_the_file_is_read(checkpoints, monkeypatch):
+    events = []
+    stream = loading.Checkpoint.codec_stream
+    monkeypatch.setattr(loading, "choose_dtype", lambda *_: events.append("choose") or torch.float32)
+    monkeypatch.setattr(
+        loading.Checkpoint, "codec_stream", lambda self, prefix: events.append("read") or stream(self, prefix)
+    )
+    load_decoder(EngineConfig(model=str(checkpoints["0b6-custom_voice"]), device="cpu", threads=1))
+    assert events == ["choose", "read"]
