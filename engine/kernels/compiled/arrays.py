@@ -9,6 +9,9 @@ from engine.kernels.compiled import CACHE
 
 @njit(nogil=True, cache=CACHE)
 def copy(source, target):
-    """Copy a vector to the beginning of another. Assigning to a slice would take 1.4 s longer to compile."""
+    """Copy a vector to the beginning of another, which must be at least as long: the length is not checked.
+
+    Faster to compile than an assignment to a slice, which formats an error message.
+    """
     for index in range(len(source)):
         target[index] = source[index]
