@@ -14,8 +14,11 @@ import pytest
 
 from engine.checkpoint.checksums import SUMS_FILE
 from engine.checkpoint.folder import FILES, open_checkpoint
+from engine.checkpoint.layout import Shapes, codec_shapes, model_shapes
+from engine.checkpoint.tensors import TensorSource
 from engine.client.client import EngineClient
-from engine.config import EngineConfig, TalkerConfig
+from engine.code2wav.loading import load_decoder
+from engine.config import Code2WavConfig, EngineConfig, TalkerConfig
 from engine.errors import CheckpointError
 from engine.protocol.request import SamplingParams, SpeechRequest
 from tests.server.serving import TIMEOUT, Serving, write_config
@@ -38,11 +41,18 @@ def load(folder: Path, *, verify: bool = True) -> None:
     """Read everything that an engine reads."""
     checkpoint = open_checkpoint(str(folder), verify=verify)
     checkpoint.prefetch()
-    for part in ("speaker_encoder.", "talker."):
-        checkpoint.tensors(part)
-    checkpoint.verify()
-    for part in ("encoder.", "decoder."):
-        checkpoint.codec_tensors(part)
+    checkpoint.tensors("speaker_encoder.")
+    with checkpoint.stream("talker.") as tensors:
+        take_all(tensors, model_shapes(checkpoint.model), "talker.")
+    checkpoint.codec_tensors("encoder.")
+    with checkpoint.codec_stream("decoder.") as tensors:
+        take_all(tensors, codec_shapes(checkpoint.codec), "decoder.")
+
+
+def take_all(tensors: TensorSource, shapes: Shapes, prefix: str) -> None:
+    for name in shapes:
+        if name.startswith(prefix):
+            tensors.pop(name.removeprefix(prefix))
 
 
 @pytest.fixture
@@ -122,6 +132,31 @@ def test_refuses_a_file_replaced_between_opening_and_reading(folder: Path) -> No
     (folder / "new").rename(folder / MODEL)
     with pytest.raises(CheckpointError, match="was changed while it was loaded"):
         checkpoint.tensors("talker.")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"), [("flipped", "is damaged: its SHA-256 must be"), ("truncated", "is not a valid safetensors")]
+)
+def test_code2wav_is_not_loaded_from_a_damaged_file(folder: Path, damage: str, message: str) -> None:
+    config = EngineConfig(model=str(folder), device="cpu", threads=1, code2wav=Code2WavConfig(dtype="float32"))
+    load_decoder(config)
+    size = (folder / CODEC).stat().st_size
+    if damage == "flipped":
+        flip(folder / CODEC, 8 * size - 1)
+    else:
+        os.truncate(folder / CODEC, size - 1)
+    with pytest.raises(CheckpointError, match=message) as refused:
+        load_decoder(config)
+    assert str(folder / CODEC) in refused.value.message
+
+
+@pytest.mark.parametrize("removed", [1, 10_000])
+def test_refuses_a_codec_that_is_truncated_while_it_is_read(folder: Path, removed: int) -> None:
+    checkpoint = open_checkpoint(str(folder), verify=False)
+    message = r"was (changed while it was loaded|truncated while it was read)"
+    with pytest.raises(CheckpointError, match=message), checkpoint.codec_stream("decoder.") as tensors:
+        os.truncate(folder / CODEC, (folder / CODEC).stat().st_size - removed)
+        take_all(tensors, codec_shapes(checkpoint.codec), "decoder.")
 
 
 @pytest.mark.parametrize("damage", ["overwritten", "truncated"])

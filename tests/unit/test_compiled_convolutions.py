@@ -11,7 +11,7 @@ from engine.kernels.compiled.convolution import ACTIVATION_LIMIT, TAP_LIMIT
 from engine.kernels.compiled.integer_dots import PAIR_DOTS, cpu_features
 from engine.kernels.compiled.simd import I32, load_f32, sine_squared, store_f32, to_f32
 from engine.models.code2wav_blocks import SnakeBeta, StreamConv, StreamState
-from engine.models.compiled_convolutions import CompiledConvolutions, Convolution
+from engine.models.compiled_convolutions import CompiledConvolutions, Convolution, _rounded
 from engine.models.weights import Weights
 
 CPU = torch.device("cpu")
@@ -92,6 +92,16 @@ def test_a_column_that_is_not_finite_makes_the_output_nan(value):
     x = normal(1, 12, 32)
     x[0, 4, 7] = value
     assert run(compiled, x).isnan().nonzero()[:, 1].tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_weight_that_is_not_finite_makes_its_output_not_finite(value):
+    weight = normal(4, 32, 3)
+    weight[2, 7, 1] = value
+    convolution = Convolution(weight, torch.zeros(4))
+    assert _rounded(convolution)[1].isfinite()[:4].tolist() == [True, True, False, True]
+    finite = run(CompiledConvolutions([convolution], 1), normal(1, 12, 32)).isfinite()
+    assert finite.sum((0, 1)).tolist() == [12, 12, 0, 12]
 
 
 def test_columns_of_zeros_stay_zero():

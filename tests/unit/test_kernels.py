@@ -1,11 +1,13 @@
 """Packed kernels match plain torch, and each row is independent of the rest of the call."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from engine.kernels.conv import Conv1d, bfloat16_runs
-from engine.kernels.linear import Linear
+from engine.kernels.linear import Linear, _largest
 
 
 def weights(*shape):
@@ -46,6 +48,15 @@ def test_weights_too_large_for_half_precision_are_not_packed():
     weight[0, 0] = 1e6
     x = weights(3, 8)
     assert torch.allclose(Linear(weight)(x), F.linear(x, weight))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_not_finite_make_their_output_not_finite(value):
+    weight = weights(8, 8)
+    weight[2, 3] = value
+    assert not math.isfinite(_largest(weight))
+    finite = Linear(weight)(weights(3, 8)).isfinite()
+    assert finite.sum(0).tolist() == [3, 3, 0, 3, 3, 3, 3, 3]
 
 
 CONVOLUTIONS = [

@@ -57,3 +57,12 @@ def test_the_codes_of_a_matrix_are_those_of_its_parts(quantize, kind):
     parts = [quantize(weight[start:stop]) for start, stop in ((0, 7), (7, 640), (640, 1000))]
     for whole, stacked in zip(quantize(weight), kind.cat(parts), strict=True):
         assert torch.equal(whole, stacked)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_row_that_is_not_finite_has_no_finite_weights(value):
+    weight = normal(8, 64)
+    weight[3, 5] = value
+    finite = quantize_rows(weight).dequantize().isfinite()
+    assert finite.all(1).tolist() == [True, True, True, False, True, True, True, True]
+    assert not finite[3].any()
