@@ -66,8 +66,9 @@ class TalkerConfig(_StrictModel):
     weights: Literal["auto", "exact", "int8", "int4"] = Field(
         "auto",
         description="Weights of the decoder layers on a CPU: `exact` as in the checkpoint, or quantized to 8 or 4 "
-        "bits, which is less memory and usually less time, but other codes. `auto` measures at startup, and takes the "
-        "first of exact, int8 and int4 that holds real time, else the fastest. On a GPU it is exact.",
+        "bits, which is less memory and usually less time, but other codes. `auto` takes the first of exact, int8 "
+        "and int4 that holds real time by a measurement, else the fastest. Measured times are cached. On a GPU it is "
+        "exact.",
     )
     prefill_chunk: int | None = Field(
         None,
@@ -161,8 +162,8 @@ class EngineConfig(_StrictModel):
         None,
         ge=1,
         description="Torch threads of each stage. Unset: half the CPU cores, because there are two stages. On a CPU "
-        "with `code2wav.placement: thread`, startup measures whether the stages are faster if they take turns on all "
-        "cores. Prompts use the threads of both stages.",
+        "with `code2wav.placement: thread`, the stages take turns on all cores if that is faster by a measurement. "
+        "Measured times are cached. Prompts use the threads of both stages.",
     )
     stall_seconds: float = Field(
         20.0,
