@@ -25,6 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "models" / "pocket", help="a checkpoint folder")
     parser.add_argument("--sentences", type=int, default=8, help="sentences that each voice says")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--voices", help="only these, separated by commas")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -32,13 +33,13 @@ def main() -> None:
     voices = args.voices.split(",") if args.voices else known
     if unknown := set(voices) - set(known):
         parser.error(f"--voices must be among {', '.join(known)}, got {', '.join(sorted(unknown))}")
-    print(render(judge_voices(args.checkpoint, voices, args.sentences)))
+    print(render(judge_voices(args.checkpoint, voices, args.sentences, args.seed)))
 
 
-def judge_voices(checkpoint: Path, voices: Sequence[str], sentences: int) -> dict[str, list[Row]]:
+def judge_voices(checkpoint: Path, voices: Sequence[str], sentences: int, seed: int = 1) -> dict[str, list[Row]]:
     """Return the scores of each voice's sentences."""
     texts = [item.spoken for item in read_items()["everyday"][:sentences]]
-    utterances = [ExamUtterance(text, seed=1, speaker=voice) for voice in voices for text in texts]
+    utterances = [ExamUtterance(text, seed=seed, speaker=voice) for voice in voices for text in texts]
     spoken = synthesize(checkpoint, utterances, CACHE / "spoken" / "voices" / fingerprint(checkpoint))
     rows = run_judges([Recording(each.wav, each.utterance.text) for each in spoken], "moonshine,mos")
     return {voice: rows[index * len(texts) : (index + 1) * len(texts)] for index, voice in enumerate(voices)}
