@@ -58,11 +58,11 @@ def assemble(
     shapes = model_shapes(model_architecture(pocket))
     tensors = _part(talker, _named(shapes, "talker."), pocket)
     tensors |= _with_scale(_part(speaker_encoder, _named(shapes, "speaker_encoder."), pocket), pocket)
-    _save(out / "model.safetensors", tensors)
+    save_tensors(out / "model.safetensors", tensors)
     codec_tensors = _part(codec, codec_shapes(codec_architecture(pocket)), pocket)
-    _save(out / "speech_tokenizer" / "model.safetensors", codec_tensors)
+    save_tensors(out / "speech_tokenizer" / "model.safetensors", codec_tensors)
     _write_configurations(out, pocket, trained=talker is not None)
-    _write_sums(out)
+    write_sums(out)
     return open_checkpoint(str(out))
 
 
@@ -90,7 +90,8 @@ def _with_scale(speaker_encoder: Tensors, pocket: Pocket) -> Tensors:
     return speaker_encoder
 
 
-def _save(file: Path, tensors: Tensors) -> None:
+def save_tensors(file: Path, tensors: Tensors) -> None:
+    """Write the tensors as bfloat16."""
     bfloat16 = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in tensors.items()}
     save_file(bfloat16, file, metadata={"format": "pt"})
     file.chmod(0o644)
@@ -119,7 +120,7 @@ def _write_configurations(out: Path, pocket: Pocket, *, trained: bool) -> None:
     write_json(out / "config.json", mark | model_config(pocket))
 
 
-def _write_sums(out: Path) -> None:
+def write_sums(out: Path) -> None:
     """Write SHA256SUMS with all files that the engine verifies."""
     names = sorted((*FILES, PROFILE_FILE))
     lines = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
