@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
 from engine.protocol.request import CODEBOOKS
+from engine.talker.fused.arguments import Launch, fill
 from engine.talker.fused.persistent import Sizes
 from engine.talker.fused.weights import PredictorWeights
 from engine.talker.gpu_step.frame_sampler import RngKey
@@ -157,9 +158,6 @@ class Params(ctypes.Structure):
     ]
 
 
-Launch = Callable[[Params], None]
-
-
 class BatchedCodes:
     """``ResidualCodes`` for batches of up to the largest of ``kernels``. Each call overwrites the returned buffers.
 
@@ -212,9 +210,6 @@ class BatchedCodes:
             "hidden": hidden, "first": first, "forced": forced, **params._asdict(), **rng._asdict(), **self._fixed,
         }  # fmt: skip
         arguments = Params(rows=rows, eps=self._eps)
-        for name, tensor in tensors.items():
-            if tensor is not None and not tensor.is_contiguous():
-                raise ValueError(f"{name} must be contiguous, got strides {tensor.stride()} for {tuple(tensor.shape)}")
-            setattr(arguments, name, 0 if tensor is None else tensor.data_ptr())
+        fill(arguments, tensors)
         self._kernels[_kernel_for(self._kernels, rows)](arguments)
         return self._codes[:rows], self._embedding[:rows]

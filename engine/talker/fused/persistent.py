@@ -1,9 +1,9 @@
-"""The code predictor as one persistent CUDA kernel launch per frame, for small batches."""
+"""The code predictor as one persistent CUDA kernel launch per frame, for small batches: used with fp8 weights."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engine.checkpoint.architecture import Transformer
 from engine.protocol.request import CODEBOOKS
+from engine.talker.fused.arguments import Launch, fill
 from engine.talker.fused.fp8 import bfloat16_factor, fp8_scale, pack_fp8
 from engine.talker.fused.weights import PredictorWeights
 from engine.talker.gpu_step.frame_sampler import RngKey
@@ -55,7 +56,7 @@ _VOCAB, _CODEBOOKS, _TALKER_WIDTHS = 2048, 16, (1024, 2048)
 
 
 MAX_ROWS = 16
-"""Maximum rows of one launch. The Triton kernels are faster above it (docs/explanation/decisions/code-predictor.md)."""
+"""Maximum rows of one launch."""
 KERNELS = (1, MAX_ROWS)
 """Maximum rows of each compiled kernel.
 
@@ -143,9 +144,6 @@ class Params(ctypes.Structure):
     ]
 
 
-Launch = Callable[[Params], None]
-
-
 class PersistentCodes:
     """``ResidualCodes`` for up to MAX_ROWS rows. Each call overwrites the returned buffers.
 
@@ -195,9 +193,6 @@ class PersistentCodes:
             "hidden": hidden, "first": first, "forced": forced, **params._asdict(), **rng._asdict(), **self._fixed,
         }  # fmt: skip
         arguments = Params(rows=rows, eps=self._eps, fp8_factor=self._fp8_factor)
-        for name, tensor in tensors.items():
-            if tensor is not None and not tensor.is_contiguous():
-                raise ValueError(f"{name} must be contiguous, got strides {tensor.stride()} for {tuple(tensor.shape)}")
-            setattr(arguments, name, 0 if tensor is None else tensor.data_ptr())
+        fill(arguments, tensors)
         self._launches[kernel_for(rows)](arguments)
         return self._codes[:rows], self._embedding[:rows]
