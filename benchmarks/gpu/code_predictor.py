@@ -1,9 +1,8 @@
 """Measures the time of sampling the codes of one frame on a GPU, in CUDA graphs, with every supported implementation.
 
 ``python -m benchmarks.gpu.code_predictor CHECKPOINT``. ``--plain`` adds plain torch. ``--cublas out all`` adds the
-Triton implementation with the product ``out`` computed by cuBLAS, and with all products. The last line after the times
-is for tuning MAX_ROWS in engine/talker/fused/persistent.py. ``--errors`` adds the errors of the logits of each
-implementation and of other dtypes (``benchmarks.gpu.predictor_errors``, which also runs on a CPU).
+Triton implementation with the product ``out`` computed by cuBLAS, and with all products. ``--errors`` adds the errors
+of the logits of each implementation and of other dtypes (``benchmarks.gpu.predictor_errors``, also on a CPU).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -60,16 +58,12 @@ def main() -> None:
     checkpoint = open_checkpoint(options.checkpoint)
     implementations = Implementations(checkpoint, max(options.rows), plain=options.plain, cublas=options.cublas)
     print(f"{'ms per frame':20s}" + "".join(f"{rows:>9d}" for rows in options.rows))
-    times: dict[str, dict[int, float]] = {}
     for name, max_rows, implementation in implementations.residual:
-        times[name] = {
-            rows: implementations.residual_time(implementation, rows) for rows in options.rows if rows <= max_rows
-        }
-        _print(name, times[name], options.rows)
+        fitting = [rows for rows in options.rows if rows <= max_rows]
+        times = {rows: implementations.residual_time(implementation, rows) for rows in fitting}
+        _print(name, times, options.rows)
     for name, sample in implementations.first.items():
         _print(name, {rows: implementations.first_time(sample, rows) for rows in options.rows}, options.rows)
-    if BATCHED in times:
-        print(f"one launch is the fastest up to {_fastest_rows(times)} rows; MAX_ROWS is {MAX_ROWS}")
     if options.errors:
         implementations.print_errors(checkpoint_weights(checkpoint, DEVICE, torch.float32))
 
@@ -182,12 +176,6 @@ def _print(name: str, times: dict[int, float], rows: Sequence[int]) -> None:
     print(
         f"{name:20s}" + "".join(f"{times[each]:9.3f}" if each in times else f"{'-':>9s}" for each in rows), flush=True
     )
-
-
-def _fastest_rows(times: dict[str, dict[int, float]]) -> int:
-    """Return the largest number of rows up to which persistent.cu is never slower than batched.cu."""
-    faster = takewhile(lambda rows: times[ONE_LAUNCH][rows] <= times[BATCHED][rows], sorted(times[ONE_LAUNCH]))
-    return max(faster, default=0)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ import torch
 
 from engine.talker.fused import batched
 from engine.talker.fused.batched import BatchedCodes
-from engine.talker.fused.dispatch import DispatchBySize, batched_codes, persistent_codes, residual_codes
+from engine.talker.fused.dispatch import batched_codes, persistent_codes, residual_codes
 from engine.talker.fused.fp8 import round_to_fp8
 from engine.talker.fused.persistent import MAX_ROWS, PersistentCodes
 from engine.talker.fused.reference import ReferencePredictor
 from engine.talker.fused.triton import FusedFirstCodes, TritonCodes
 from engine.talker.fused.weights import gather
-from engine.talker.gpu_step.frame_sampler import PlainFirstCodes
+from engine.talker.gpu_step.frame_sampler import PlainFirstCodes, ResidualCodes
 from engine.talker.gpu_step.graphs import GraphedFrameSampler, batch_sizes
 from engine.talker.gpu_step.slots import Slots
 from tests.support.code_predictors import (
@@ -74,7 +74,7 @@ def bfloat16_default():
 
 
 @cache
-def dispatched(width) -> DispatchBySize:
+def dispatched(width) -> ResidualCodes:
     parts = talker_parts(width)
     with bfloat16_default():
         return residual_codes(*parts, batch_sizes(ROWS))
@@ -109,12 +109,10 @@ def no_gradients():
 
 @needs_persistent
 @pytest.mark.parametrize("width", WIDTHS)
-def test_batches_use_the_persistent_kernel_the_batched_kernel_or_triton(width):
-    assert isinstance(dispatched(width)._small, PersistentCodes)
-    assert isinstance(dispatched(width)._large, BatchedCodes)
-    large = residual_codes(*talker_parts(width), [8, 64, batched.MAX_ROWS + 8])._large
-    assert (type(large._small), type(large._large)) == (BatchedCodes, TritonCodes)
-    assert isinstance(residual_codes(*talker_parts(width), batch_sizes(MAX_ROWS)), PersistentCodes)
+def test_batches_use_the_batched_kernel_or_triton(width):
+    assert isinstance(dispatched(width), BatchedCodes)
+    both = residual_codes(*talker_parts(width), [8, 64, batched.MAX_ROWS + 8])
+    assert (type(both._small), type(both._large)) == (BatchedCodes, TritonCodes)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -157,7 +155,7 @@ def test_logits_of_the_persistent_kernel(width, rows):
 
 @needs_persistent
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("rows", [1, 17, 32, 33, 64, 65, 128, ROWS, 255, 256])
+@pytest.mark.parametrize("rows", [1, 2, 16, 17, 32, 33, 64, 65, 128, ROWS, 255, 256])
 def test_logits_of_the_batched_kernel(width, rows):
     codes = batched_of(width)
     to_reference, to_float32, agreement = compare_logits(
@@ -194,8 +192,9 @@ def test_logits_of_triton(width, rows):
 
 @needs_persistent
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_row_gives_the_same_codes_in_any_batch_of_the_persistent_kernel(width):
-    codes = persistent_of(width)
+@pytest.mark.parametrize("codes_of", [persistent_of, batched_of])
+def test_a_row_gives_the_same_codes_in_any_small_batch(codes_of, width):
+    codes = codes_of(width)
     inputs = predictor_inputs(weights_of(width), MAX_ROWS, seed=3, mixed=True)
     together, embeddings = (each.clone() for each in codes(**inputs))
     for rows in (slice(0, 1), slice(7, 9), slice(3, 14), torch.arange(MAX_ROWS - 1, -1, -1, device=DEVICE)):
@@ -229,7 +228,7 @@ def test_a_launch_with_a_missing_block_ends_with_an_error():
     ("codes_of", "rows"),
     [
         *((triton_of, rows) for rows in (24, 64, 128)),
-        *(pytest.param(batched_of, rows, marks=needs_persistent) for rows in (24, 64, 128, 256)),
+        *(pytest.param(batched_of, rows, marks=needs_persistent) for rows in (16, 24, 64, 128, 256)),
     ],
 )
 def test_a_row_is_independent_of_its_neighbors(codes_of, rows):

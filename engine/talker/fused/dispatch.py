@@ -37,7 +37,7 @@ from engine.talker.sampling_params import CodebookParams, SamplingTensors
 
 Fallback = Callable[[str], ResidualCodes]
 """Called with the reason when a kernel is unavailable: returns the fallback, or raises when none is allowed."""
-_OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
+OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
 """NVRTC options of the CUDA kernels."""
 _log = logging.getLogger(__name__)
 _CAPABILITY = (9, 0)
@@ -108,7 +108,7 @@ def residual_codes(
         return refuse(reason) if fp8 else plain(reason)
     if fp8:
         return _fused_fp8(gather(weights, talker, codec), sizes, refuse)
-    return _fused(gather(weights, talker, codec), sizes, plain)
+    return _bfloat16_codes(gather(weights, talker, codec), sizes, plain)
 
 
 def _unsupported(weights: Weights) -> str | None:
@@ -124,42 +124,19 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _fused(weights: PredictorWeights, sizes: Sequence[int], plain: Fallback) -> ResidualCodes:
-    small_sizes = _small(sizes)
-    if not small_sizes:
-        return _triton_codes(weights, sizes, plain)
-    try:
-        small = persistent_codes(weights, small_sizes)
-    except KernelError as error:
-        _log.info("codebooks 1 to 15 are not sampled by the persistent kernel: %s", error)
-        return _triton_codes(weights, sizes, plain)
-    _log.info("codebooks 1 to 15 are sampled by the persistent kernel in batches of up to %d rows", MAX_ROWS)
-    return _with_larger_batches(small, weights, sizes, plain)
-
-
 def _fused_fp8(weights: PredictorWeights, sizes: Sequence[int], refuse: Fallback) -> ResidualCodes:
-    """Use the persistent kernel with fp8 weights, and for larger batches Triton kernels with the rounded weights."""
+    """Use the persistent kernel with fp8 weights, and for larger batches the rounded weights in bfloat16."""
     try:
         weights = round_to_fp8(weights)
-        small = persistent_codes(weights, _small(sizes), fp8=True)
+        small = persistent_codes(weights, [size for size in sizes if size <= MAX_ROWS], fp8=True)
     except (Fp8PrecisionError, KernelError) as error:
         return refuse(str(error))
     _log.info("codebooks 1 to 15 are sampled with fp8 weights, read as fp8 in batches of up to %d rows", MAX_ROWS)
-    return _with_larger_batches(small, weights, sizes, refuse)
+    larger = [size for size in sizes if size > MAX_ROWS]
+    return DispatchBySize(small, MAX_ROWS, _bfloat16_codes(weights, larger, refuse)) if larger else small
 
 
-def _small(sizes: Sequence[int]) -> list[int]:
-    return [size for size in sizes if size <= MAX_ROWS]
-
-
-def _with_larger_batches(
-    small: ResidualCodes, weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback
-) -> ResidualCodes:
-    large_sizes = [size for size in sizes if size > MAX_ROWS]
-    return DispatchBySize(small, MAX_ROWS, _large_codes(weights, large_sizes, fallback)) if large_sizes else small
-
-
-def _large_codes(weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback) -> ResidualCodes:
+def _bfloat16_codes(weights: PredictorWeights, sizes: Sequence[int], fallback: Fallback) -> ResidualCodes:
     """Use the batched kernel where it is possible, and the Triton kernels for the other batches."""
     fitting = [size for size in sizes if size <= batched.MAX_ROWS]
     if not fitting:
@@ -239,18 +216,23 @@ def _supported_sizes(weights: PredictorWeights) -> Sizes:
     sizes = published_sizes(weights)
     if sizes is None:
         raise KernelError("the code predictor of the checkpoint does not have the published sizes")
-    gpu = torch.cuda.get_device_properties(weights.device)
-    if (gpu.major, gpu.minor) != _CAPABILITY or gpu.multi_processor_count < sizes.blocks:
-        raise KernelError(
-            f"the CUDA kernels need compute capability 9.0 and {sizes.blocks} multiprocessors, but {gpu.name} "
-            f"has {gpu.major}.{gpu.minor} and {gpu.multi_processor_count}"
-        )
+    require_capability(weights.device, sizes.blocks)
     return sizes
 
 
+def require_capability(device: torch.device, blocks: int) -> None:
+    """Raise KernelError if the CUDA kernels do not run on the GPU with so many blocks."""
+    gpu = torch.cuda.get_device_properties(device)
+    if (gpu.major, gpu.minor) != _CAPABILITY or gpu.multi_processor_count < blocks:
+        raise KernelError(
+            f"the CUDA kernels need compute capability 9.0 and {blocks} multiprocessors, but {gpu.name} "
+            f"has {gpu.major}.{gpu.minor} and {gpu.multi_processor_count}"
+        )
+
+
 def _cubin(sizes: Sizes, rows: int) -> bytes:
-    return compile_cubin(CUDA / "persistent.cu", [*_OPTIONS, *sizes.macros(rows)])
+    return compile_cubin(CUDA / "persistent.cu", [*OPTIONS, *sizes.macros(rows)])
 
 
 def _batched_cubin(sizes: BatchedSizes) -> bytes:
-    return compile_cubin(CUDA / "batched.cu", [*_OPTIONS, *sizes.macros()], include=[KERNELS])
+    return compile_cubin(CUDA / "batched.cu", [*OPTIONS, *sizes.macros()], include=[KERNELS])

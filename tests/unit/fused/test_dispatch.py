@@ -50,7 +50,7 @@ class Gpu:
 def gpu(monkeypatch, caplog):
     """A GPU with Triton whose kernels fail on request: name -> an error, or None."""
     caplog.set_level(logging.INFO)
-    errors = {"persistent": None, "batched": KernelError("no batched kernel"), "triton": None}
+    errors = {"persistent": None, "batched": KernelError("no GPU of compute capability 9.0"), "triton": None}
 
     class Codes:
         def __init__(self, weights, rows):
@@ -64,7 +64,8 @@ def gpu(monkeypatch, caplog):
     def persistent_codes(weights, batches, *, fp8=False):
         if errors["persistent"] is not None:
             raise errors["persistent"]
-        return ("persistent with fp8", weights) if fp8 else "persistent"
+        assert fp8
+        return "persistent with fp8", weights
 
     def batched_codes(weights, batches):
         if errors["batched"] is not None:
@@ -88,36 +89,31 @@ def select(rows, *, fp8=False):
     return residual_codes(Gpu, None, SimpleNamespace(tables=None), batch_sizes(rows), fp8=fp8)
 
 
-def test_every_triton_launch_size_is_checked_at_startup(gpu):
-    gpu["persistent"] = KernelError("no GPU of compute capability 9.0")
+def test_every_triton_launch_size_is_checked_at_startup(gpu, caplog):
     assert select(40).checked == list(batch_sizes(40))
-    gpu["persistent"] = None
-    assert select(40)._large.checked == [size for size in batch_sizes(40) if size > MAX_ROWS]
+    assert "not sampled by the batched kernel: no GPU of compute capability 9.0" in caplog.text
 
 
-def test_batches_of_17_to_256_rows_use_the_batched_kernel_and_larger_ones_triton(gpu, caplog):
-    assert select(40)._large.checked
-    assert "not sampled by the batched kernel: no batched kernel" in caplog.text
+def test_batches_of_up_to_256_rows_use_the_batched_kernel_and_larger_ones_triton(gpu):
     gpu["batched"] = None
-    sizes = [size for size in batch_sizes(512) if size > MAX_ROWS]
-    assert select(40)._large == f"batched for {sizes[0]} to 40"
-    large = select(512)._large
-    assert large._small == f"batched for {sizes[0]} to 256"
-    assert large._large.checked == [size for size in sizes if size > 256]
+    assert select(40) == "batched for 1 to 40"
+    both = select(512)
+    assert both._small == "batched for 1 to 256"
+    assert both._large.checked == [size for size in batch_sizes(512) if size > 256]
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Failed to find C compiler"), OutOfResources(147456, 101376)])
 def test_if_triton_cannot_compile_plain_torch_is_used_and_the_reason_logged(gpu, caplog, error):
-    gpu.update({"persistent": KernelError("no GPU of compute capability 9.0"), "triton": error})
+    gpu["triton"] = error
     assert select(40) == "plain torch"
     assert f"plain torch: {type(error).__name__}: {error}" in caplog.text
 
 
-def test_if_triton_cannot_compile_small_batches_still_use_the_persistent_kernel(gpu):
-    gpu["triton"] = RuntimeError("Failed to find C compiler")
-    assert select(16) == "persistent"
-    both = select(40)
-    assert (both._small, both._large) == ("persistent", "plain torch")
+def test_if_triton_cannot_compile_small_batches_still_use_the_batched_kernel(gpu):
+    gpu.update({"batched": None, "triton": RuntimeError("Failed to find C compiler")})
+    assert select(256) == "batched for 1 to 256"
+    both = select(257)
+    assert (both._small, both._large) == ("batched for 1 to 256", "plain torch")
 
 
 def test_fp8_uses_the_persistent_kernel_and_the_same_rounded_weights_for_larger_batches(gpu, monkeypatch, caplog):
@@ -156,7 +152,7 @@ def test_fp8_needs_a_gpu():
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), EngineFailed("the GPU is lost")])
 def test_errors_that_plain_torch_would_not_avoid_are_raised(gpu, error):
-    gpu.update({"persistent": KernelError("no GPU of compute capability 9.0"), "triton": error})
+    gpu["triton"] = error
     with pytest.raises(type(error)):
         select(40)
 
