@@ -68,6 +68,7 @@ PARTS = {
     ),
     "host": Part("benchmarks.gpu.host {named} --json {json}", 200),
     "predictor": Part("benchmarks.gpu.code_predictor {named} --cublas all --plain --errors", 250),
+    "talker-layers": Part("benchmarks.gpu.talker_layers --errors", 100),
     "predictor-errors": Part("benchmarks.gpu.predictor_errors", 100),
     "code2wav": Part("benchmarks.gpu.code2wav {clones} --errors", 300),
     "references": Part("benchmarks.gpu.references {clones}", 200),

@@ -5,17 +5,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from engine.kernels.nvrtc import KernelError
 
 MAP_BYTES = 128
 _ALIGNMENT = 64
-_FLOAT16, _NO_INTERLEAVE, _SWIZZLE_128B, _L2_PROMOTION_128B, _FILL_WITH_ZEROS = 6, 0, 3, 2, 0
+_DTYPES = {torch.float16: 6, torch.bfloat16: 9}
+_NO_INTERLEAVE, _SWIZZLE_128B, _L2_PROMOTION_128B, _FILL_WITH_ZEROS = 0, 3, 2, 0
 
 
 def tensor_map(x: Tensor, box: Sequence[int]) -> ctypes.Array[ctypes.c_byte]:
-    """Return the ``CUtensorMap`` for boxes of x: float16, the last dimension contiguous.
+    """Return the ``CUtensorMap`` for boxes of x: float16 or bfloat16, the last dimension contiguous.
 
     box: shape of a box. Its last dimension is 128 bytes, which are stored in shared memory with a 128-byte swizzle.
     Elements outside x are copied as zeros. Raises KernelError.
@@ -25,7 +27,8 @@ def tensor_map(x: Tensor, box: Sequence[int]) -> ctypes.Array[ctypes.c_byte]:
     buffer = (ctypes.c_byte * (MAP_BYTES + _ALIGNMENT))()
     address = -(-ctypes.addressof(buffer) // _ALIGNMENT) * _ALIGNMENT
     error = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
-        ctypes.c_void_p(address), _FLOAT16, rank, ctypes.c_void_p(x.data_ptr()), (ctypes.c_uint64 * rank)(*sizes),
+        ctypes.c_void_p(address), _DTYPES[x.dtype], rank, ctypes.c_void_p(x.data_ptr()),
+        (ctypes.c_uint64 * rank)(*sizes),
         (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*reversed(box)),
         (ctypes.c_uint32 * rank)(*[1] * rank), _NO_INTERLEAVE, _SWIZZLE_128B, _L2_PROMOTION_128B, _FILL_WITH_ZEROS,
     )  # fmt: skip

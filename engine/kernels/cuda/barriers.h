@@ -37,3 +37,12 @@ __device__ __forceinline__ void copy_bytes(unsigned to, const void *from, int by
                  ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
                  : "memory");
 }
+// Copies a box of a matrix to shared memory, and reports to the barrier. map: a tensor map (tensor_maps.py) in global
+// memory. The box begins at a column and a row of the matrix.
+__device__ __forceinline__ void copy_box(unsigned to, const void *map, int column, int row, unsigned barrier,
+                                         unsigned long long policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
+        ::"r"(to), "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(policy)
+        : "memory");
+}

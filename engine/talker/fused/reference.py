@@ -49,8 +49,8 @@ class ReferencePredictor:
         self._position(self._input_projection(hidden), 0)
         for codebook in range(1, weights.codebooks):
             x = weights.inputs[codes[-1] + weights.offsets[codebook - 1]].float()
-            state = _rms_norm(self._position(x, codebook), weights.norm, weights.shape.eps)
-            logits = self._product(state, weights.heads[codebook - 1])
+            state = rms_norm(self._position(x, codebook), weights.norm, weights.shape.eps)
+            logits = product(state, weights.heads[codebook - 1])
             all_logits.append(logits)
             codes.append(sample(logits, uniform[:, codebook]) if forced is None else forced[:, codebook])
         frames = torch.stack(codes, 1)
@@ -62,31 +62,28 @@ class ReferencePredictor:
         weights = self.weights
         if weights.project is None or weights.project_bias is None:
             return hidden.float()
-        projected = self._product(hidden.float(), weights.project) + weights.project_bias
+        projected = product(hidden.float(), weights.project) + weights.project_bias
         return projected.to(weights.dtype).float()
 
     def _position(self, x: Tensor, position: int) -> Tensor:
         """Run x float32 [rows, hidden] of one position through all layers."""
         weights, eps = self.weights, self.weights.shape.eps
         for layer in range(weights.shape.layers):
-            qkv = self._product(_rms_norm(x, weights.input_norm[layer], eps), weights.qkv[layer])
-            x = x + self._product(self._attention(qkv, layer, position), weights.out[layer])
-            gate_up = self._product(_rms_norm(x, weights.post_norm[layer], eps), weights.gate_up[layer])
+            qkv = product(rms_norm(x, weights.input_norm[layer], eps), weights.qkv[layer])
+            x = x + product(self._attention(qkv, layer, position), weights.out[layer])
+            gate_up = product(rms_norm(x, weights.post_norm[layer], eps), weights.gate_up[layer])
             gate, up = gate_up.chunk(2, -1)
-            x = x + self._product(F.silu(gate) * up, weights.down[layer])
+            x = x + product(F.silu(gate) * up, weights.down[layer])
         return x
-
-    def _product(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Round x float32 [rows, in] to the weight's dtype, and multiply by weight [out, in] in float32."""
-        return F.linear(x.to(weight.dtype).float(), weight.float())
 
     def _attention(self, qkv: Tensor, layer: int, position: int) -> Tensor:
         """Cache the keys and values of ``position``, and attend to all positions up to it: [rows, heads * d]."""
         weights, shape, rows = self.weights, self.weights.shape, len(qkv)
         parts = (shape.heads, shape.kv_heads, shape.kv_heads)
         query, key, value = qkv.view(rows, -1, shape.head_dim).split(parts, 1)
-        query = self._rotate(_rms_norm(query, weights.q_norm[layer], shape.eps), position)
-        key = self._rotate(_rms_norm(key, weights.k_norm[layer], shape.eps), position)
+        cos, sin = weights.cos[position], weights.sin[position]
+        query = rotated(rms_norm(query, weights.q_norm[layer], shape.eps), cos, sin)
+        key = rotated(rms_norm(key, weights.k_norm[layer], shape.eps), cos, sin)
         self._keys[layer, :rows, :, position] = key.to(weights.dtype)
         self._values[layer, :rows, :, position] = value.to(weights.dtype)
         keys = self._keys[layer, :rows, :, : position + 1].float()
@@ -95,12 +92,18 @@ class ReferencePredictor:
         scores = grouped @ keys.transpose(-1, -2) * shape.head_dim**-0.5
         return (torch.softmax(scores, -1) @ values).flatten(1)
 
-    def _rotate(self, x: Tensor, position: int) -> Tensor:
-        """Apply RoPE."""
-        cos, sin = self.weights.cos[position], self.weights.sin[position]
-        low, high = x.chunk(2, -1)
-        return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """Round x float32 [rows, in] to the weight's dtype, and multiply by weight [out, in] in float32."""
+    return F.linear(x.to(weight.dtype).float(), weight.float())
 
 
-def _rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply RoPE to x [..., d]; cos, sin: [..., d / 2]."""
+    low, high = x.chunk(2, -1)
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+
+
+def rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
+    """Apply RMSNorm to the last dimension of x."""
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * gain

@@ -72,7 +72,7 @@ def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> Pr
     if "small_to_mtp_projection.weight" in weights:
         project, bias = weights["small_to_mtp_projection.weight"], weights["small_to_mtp_projection.bias"]
         inputs = F.linear(inputs, project, bias)
-    cos, sin = _rope(shape, codebooks, weights.device)
+    cos, sin = rope(shape, codebooks, weights.device)
     return PredictorWeights(
         shape=shape,
         vocab=talker.predictor.vocab,
@@ -98,7 +98,7 @@ def gather(weights: Weights, talker: TalkerArchitecture, codec: CodecSide) -> Pr
     )
 
 
-def _rope(shape: Transformer, positions: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def rope(shape: Transformer, positions: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return RoPE's cos and sin, float32 [positions, d / 2]."""
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
     angles = torch.outer(torch.arange(positions).float(), 1.0 / shape.rope_theta**exponents)

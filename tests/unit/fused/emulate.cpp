@@ -1,11 +1,11 @@
 // A kernel as a function of a shared library: run(params, seed of the order in which threads run). The macro SOURCE names
-// the kernel's source file.
+// the kernel's source file, and KERNEL the kernel.
 #include SOURCE
 
 static const Params *parameters;
 
 static void thread_main() {
-    predict_frame(*parameters);
+    KERNEL(*parameters);
     machine::now->done = true;
     machine::yield();
 }

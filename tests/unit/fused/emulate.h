@@ -53,8 +53,7 @@ struct SharedBarrier {
     int arrivals, missing, bytes = 0, phase = 0;
 };
 struct BulkCopy {
-    unsigned to;
-    const void *from;
+    std::function<void()> run;
     int bytes;
     unsigned barrier;
 };
@@ -115,7 +114,7 @@ inline void complete_copy(unsigned barrier) {
     auto &open = copies[now->cta];
     for (auto copy = open.begin(); copy != open.end(); copy++) {
         if (copy->barrier != barrier) continue;
-        memcpy(shared[now->cta].data() + copy->to, copy->from, copy->bytes);
+        copy->run();
         SharedBarrier &waiting = barriers[now->cta][barrier];
         waiting.bytes -= copy->bytes;
         open.erase(copy);
@@ -142,7 +141,25 @@ inline void wait(unsigned barrier, int parity) {
     }
 }
 inline void copy_bytes(unsigned to, const void *from, int bytes, unsigned barrier, uint64 = 0) {
-    machine::copies[machine::now->cta].push_back({to, from, bytes, barrier});
+    char *at = machine::shared[machine::now->cta].data() + to;
+    machine::copies[machine::now->cta].push_back({[=] { memcpy(at, from, bytes); }, bytes, barrier});
+}
+// Takes the place of a tensor map of 128 bytes: boxes have `box_rows` rows of 64 columns, which are stored swizzled.
+struct TensorMap {
+    const bf16 *matrix;
+    int64 columns, box_rows;
+};
+inline void copy_box(unsigned to, const void *map, int column, int row, unsigned barrier, uint64 = 0) {
+    const TensorMap box = *(const TensorMap *)map;
+    char *memory = machine::shared[machine::now->cta].data();
+    auto run = [=] {
+        for (int r = 0; r < box.box_rows; r++)
+            for (int chunk = 0; chunk < 8; chunk++) {
+                const unsigned at = to + r * 128 + chunk * 16;
+                memcpy(memory + (at ^ (at >> 7 & 7) << 4), box.matrix + (row + r) * box.columns + column + chunk * 8, 16);
+            }
+    };
+    machine::copies[machine::now->cta].push_back({run, (int)box.box_rows * 128, barrier});
 }
 
 inline void begin_products() { warp_barrier(); }  // all lanes of a warp issue a product together
@@ -287,6 +304,7 @@ inline double warp_running_sum(double v) {
 }
 
 inline void signal(unsigned *word) { ++*word; }
+inline unsigned add_to_word(unsigned *word) { return (*word)++; }
 inline void wait_for_word(const unsigned *word, unsigned reached) {
     while (*word < reached) {
         machine::waiting[block_index()] = 1;
@@ -317,5 +335,5 @@ struct Grid {
 };
 
 struct Params;
-extern "C" void predict_frame(const Params params);
+extern "C" void KERNEL(const Params params);
 extern "C" const int shared_bytes;

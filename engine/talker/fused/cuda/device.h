@@ -164,6 +164,14 @@ __device__ __forceinline__ void signal(unsigned *word) {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
 }
 
+// Adds one to a word in global memory, after everything that this block wrote before its last barrier, and returns what
+// the word was. What the blocks wrote that added before is in L2.
+__device__ __forceinline__ unsigned add_to_word(unsigned *word) {
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(word) : "memory");
+    return before;
+}
+
 // Waits until a word that blocks of this cooperative launch add to reaches a value. All of them run at once, so the wait
 // is short. A thread that waits longer than TIMEOUT traps: the launch fails with an error that every later CUDA call
 // reports, instead of holding the GPU forever. It reads the clock only after an unusually long wait.

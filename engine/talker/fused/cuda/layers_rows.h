@@ -1,0 +1,229 @@
+// What the kernel of the talker's layers computes row by row: attention to the paged KV cache, and the beginning and end.
+#pragma once
+#include "heads.h"
+
+struct LayerRows : Heads {
+    using Heads::Heads;
+
+    // Where the sums of a product go, from output `column` on of row `at`.
+    template <Result TO> __device__ float *destination(int at, int column, int part, int) {
+        if (TO == TO_QKV) return P.qkv + ((int64)part * ROWS + at) * QKV + column;
+        return partial_at(at, column, part);
+    }
+
+    __device__ void begin() {
+        if (owns_row()) {
+            for_quads([&](float4 &v, int column) { v = widen(load_8(P.input + (int64)row * HIDDEN + column)); });
+            store_normed(P.input_norm);
+        }
+        end_phase();
+    }
+
+    __device__ void end() {
+        begin_phase();
+        if (!owns_row()) return;
+        add_to_residual();
+        normalize(P.norm, [&](uint2 values, int column) { *(uint2 *)(P.output + (int64)row * HIDDEN + column) = values; });
+    }
+
+    __device__ Part load_summed(const float *at) {
+        Part sum = load_part(at), parts[QKV_PARTS];
+#pragma unroll
+        for (int part = 1; part < QKV_PARTS; part++) parts[part] = load_part(at + (int64)part * ROWS * QKV);
+#pragma unroll
+        for (int part = 1; part < QKV_PARTS; part++) {
+            sum.low.x += parts[part].low.x, sum.low.y += parts[part].low.y;
+            sum.high.x += parts[part].high.x, sum.high.y += parts[part].high.y;
+        }
+        return sum;
+    }
+
+    // A unit of work of a block: a split of the positions of a row, for one key/value head and its two queries. Warps take
+    // pages of 16 positions in turn. Which positions a warp adds depends on nothing but the row, so the sums do not either.
+    struct Unit {
+        int at, kv, split, position, first_page, pages;  // first_page: of the split; pages: of the split with positions
+    };
+
+    __device__ Unit unit_of(int number) {
+        Unit unit;
+        unit.kv = number % KV_HEADS, unit.at = number / KV_HEADS % group.rows;
+        unit.split = number / KV_HEADS / group.rows;
+        unit.position = (int)P.positions[unit.at];
+        unit.first_page = unit.split * SPLIT_PAGES;
+        const int pages = unit.position / PAGE + 1 - unit.first_page;
+        unit.pages = pages < SPLIT_PAGES ? pages : SPLIT_PAGES;
+        return unit;
+    }
+
+    __device__ int64 page_offset(const Unit &unit, int page) {
+        const int number = P.pages[(int64)unit.at * P.table_width + unit.first_page + page];
+        return number * P.page_stride + unit.kv * P.head_stride;
+    }
+
+    // Load the positions of a page that earlier steps have stored. page: of the split.
+    __device__ __forceinline__ void load_page(CachedPositions &past, int layer, const Unit &unit, int page) {
+        const int64 offset = page_offset(unit, page);
+        const bf16 *keys = P.caches[2 * layer] + offset, *values = P.caches[2 * layer + 1] + offset;
+        const int stored = unit.position - (unit.first_page + page) * PAGE;
+#pragma unroll
+        for (int p = 0; p < 16; p++) {
+            past.keys[p] = past.values[p] = Cached{0, 0};
+            if (p < stored) {
+                past.keys[p] = load_cached(keys + p * P.position_stride);
+                past.values[p] = load_cached(values + p * P.position_stride);
+            }
+        }
+    }
+
+    // Have the stored positions of a page in L2 when they are loaded.
+    __device__ void prefetch_page(int layer, const Unit &unit, int page) {
+        if (lane / 2 >= unit.position - (unit.first_page + page) * PAGE) return;
+        const int64 offset = page_offset(unit, page) + lane / 2 * P.position_stride + lane % 2 * (HEAD_DIM / 2);
+        prefetch_line(P.caches[2 * layer] + offset);
+        prefetch_line(P.caches[2 * layer + 1] + offset);
+    }
+
+    // Add this step's key and value of the row to the loaded page and to the cache.
+    __device__ __forceinline__ void add_new_position(CachedPositions &past, int layer, const Unit &unit, float2 cosine, float2 sine) {
+        const float *qkv = P.qkv + (int64)unit.at * QKV + (HEADS + unit.kv) * HEAD_DIM;
+        const Part raw_key = load_summed(qkv), raw_value = load_summed(qkv + KV_HEADS * HEAD_DIM);
+        const Cached key = rounded(norm_and_rotate(raw_key, P.k_norm + layer * HEAD_DIM, cosine, sine));
+        const Cached value = rounded(raw_value);
+#pragma unroll
+        for (int p = 0; p < 16; p++) {  // selected, because stores to an index would put the arrays in local memory
+            const bool here = p == unit.position % PAGE;
+            past.keys[p] = Cached{here ? key.low : past.keys[p].low, here ? key.high : past.keys[p].high};
+            past.values[p] = Cached{here ? value.low : past.values[p].low, here ? value.high : past.values[p].high};
+        }
+        const int64 slot = P.slots[unit.at];
+        if (slot < 0) return;
+        const int64 at = slot / PAGE * P.page_stride + slot % PAGE * P.position_stride + unit.kv * P.head_stride;
+        store_cached(P.caches[2 * layer] + at, key);
+        store_cached(P.caches[2 * layer + 1] + at, value);
+    }
+
+    // Leave this warp's sums over its pages in shared memory. past: its first page.
+    __device__ __forceinline__ void attend(CachedPositions &past, int layer, const Unit &unit) {
+        const float *qkv = P.qkv + (int64)unit.at * QKV + unit.kv * 2 * HEAD_DIM;
+        const float2 cosine = *(const float2 *)(P.cos + (int64)unit.position * (HEAD_DIM / 2) + 2 * lane);
+        const float2 sine = *(const float2 *)(P.sin + (int64)unit.position * (HEAD_DIM / 2) + 2 * lane);
+        Part queries[2], sums[2] = {};
+#pragma unroll
+        for (int q = 0; q < 2; q++) queries[q] = load_summed(qkv + q * HEAD_DIM);
+#pragma unroll
+        for (int q = 0; q < 2; q++)
+            queries[q] = norm_and_rotate(queries[q], P.q_norm + layer * HEAD_DIM, cosine, sine);
+        float highest = -3.0e38f, mass = 0;  // of query lane / 16
+#pragma unroll 1
+        for (int page = warp; page < unit.pages; page += COMPUTE_WARPS) {
+            const int left = unit.position - (unit.first_page + page) * PAGE;  // position lane % 16 exists if it is <= left
+            if (page > warp) load_page(past, layer, unit, page);
+            if (left < PAGE) add_new_position(past, layer, unit, cosine, sine);
+            float products[32];
+#pragma unroll
+            for (int p = 0; p < 16; p++) {
+                const Part key = widened(past.keys[p]);
+#pragma unroll
+                for (int q = 0; q < 2; q++) products[q * 16 + p] = product_of(queries[q], key);
+            }
+            const float product = transposed_sum(products);
+            const float score = lane % 16 <= left ? product * SOFTMAX_SCALE : -3.0e38f;
+            const float page_highest = max_of_16(score), before = highest;
+            highest = page_highest > highest ? page_highest : highest;
+            const float scale = exponential(before - highest);
+            const float weight = lane % 16 <= left ? exponential(score - highest) : 0;
+            mass = mass * scale + sum_of_16(weight);
+#pragma unroll
+            for (int q = 0; q < 2; q++) {
+                const float each = broadcast(scale, q * 16);
+                sums[q].low.x *= each, sums[q].low.y *= each, sums[q].high.x *= each, sums[q].high.y *= each;
+            }
+            add_weighted(sums, past, weight);
+        }
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            *(float2 *)(memory.sums[warp][q] + 2 * lane) = sums[q].low;
+            *(float2 *)(memory.sums[warp][q] + HEAD_DIM / 2 + 2 * lane) = sums[q].high;
+        }
+        if (lane % 16 == 0) memory.masses[warp][lane / 16] = float2{highest, mass};
+    }
+
+    // A sum of weighted values, the highest score and the sum of the weights. `load` returns those of part i.
+    struct Weighted {
+        float sum, highest, mass;
+    };
+    template <class LOAD> __device__ static Weighted combined(int parts, LOAD load) {
+        Weighted all = load(0);
+        for (int i = 1; i < parts; i++) {
+            const Weighted next = load(i);
+            const float highest = next.highest > all.highest ? next.highest : all.highest;
+            const float scale = exponential(all.highest - highest), next_scale = exponential(next.highest - highest);
+            all = Weighted{all.sum * scale + next.sum * next_scale, highest, all.mass * scale + next.mass * next_scale};
+        }
+        return all;
+    }
+
+    // Combine the sums of the warps, and those of the splits: the block that ends last does this, in the order of splits.
+    __device__ void combine(const Unit &unit) {
+        const int q = thread / HEAD_DIM, d = thread % HEAD_DIM, splits = unit.position / SPLIT_POSITIONS + 1;
+        const int parts = unit.pages < COMPUTE_WARPS ? unit.pages : COMPUTE_WARPS;
+        Weighted all = combined(parts, [&](int w) {
+            return Weighted{memory.sums[w][q][d], memory.masses[w][q].x, memory.masses[w][q].y};
+        });
+        if (splits > 1) {
+            const int item = unit.at * KV_HEADS + unit.kv;
+            const int64 first = (int64)item * P.splits * 2 + q;
+            P.split_sums[(first + unit.split * 2) * HEAD_DIM + d] = all.sum;
+            if (d == 0) P.split_masses[first + unit.split * 2] = float2{all.highest, all.mass};
+            named_barrier(COMPUTE, COMPUTE_THREADS);
+            if (thread == 0) memory.arrived_before = add_to_word(P.arrived + item);
+            named_barrier(COMPUTE, COMPUTE_THREADS);
+            if (memory.arrived_before != splits - 1) return;
+            if (thread == 0) P.arrived[item] = 0;
+            all = combined(splits, [&](int split) {
+                const float2 mass = load_float2_cg((const float *)(P.split_masses + first + split * 2));
+                return Weighted{load_float_cg(P.split_sums + (first + split * 2) * HEAD_DIM + d), mass.x, mass.y};
+            });
+        }
+        P.attended[tile_offset(0, ATTENDED, unit.at, (unit.kv * 2 + q) * HEAD_DIM + d)] = narrow(all.sum / all.mass);
+    }
+
+    // Most splits of a row.
+    __device__ int most_splits() {
+        int most = 0;
+        for (int at = 0; at < group.rows; at++) {
+            const int position = (int)P.positions[at];
+            most = position > most ? position : most;
+        }
+        return most / SPLIT_POSITIONS + 1;
+    }
+
+    __device__ void attention(int layer, int splits) {
+        locate();
+        const int units = group.rows * KV_HEADS * splits;
+        int number = group.block;
+        CachedPositions past;
+        Unit unit;
+        if (number < units) {  // earlier steps have stored the positions before this one
+            unit = unit_of(number);
+            if (warp < unit.pages) load_page(past, layer, unit, warp);
+            for (int page = warp + COMPUTE_WARPS; page < unit.pages; page += COMPUTE_WARPS) prefetch_page(layer, unit, page);
+        }
+        begin_phase();
+#pragma unroll 1
+        while (number < units) {
+            if (unit.pages > 0) {  // else the row has fewer splits
+                if (warp < unit.pages) attend(past, layer, unit);
+                named_barrier(COMPUTE, COMPUTE_THREADS);
+                combine(unit);
+                named_barrier(COMPUTE, COMPUTE_THREADS);
+            }
+            number += BLOCKS;
+            if (number < units) {
+                unit = unit_of(number);
+                if (warp < unit.pages) load_page(past, layer, unit, warp);
+            }
+        }
+        end_phase();
+    }
+};

@@ -1,0 +1,89 @@
+"""The kernel of the talker's layers on a GPU at the published sizes, against the reference implementation."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from engine.talker.fused.layers import MAX_ROWS
+from engine.talker.fused.layers_loading import talker_layers
+from engine.talker.fused.layers_reference import ReferenceLayers
+from tests.support.code_predictors import relative
+from tests.support.talker_layers import PUBLISHED, copied, in_float32, random_cache, random_layers, step_of
+from tests.support.talkers import DEVICE
+
+PAGES = 1200
+POSITIONS = 4097
+BATCHES = {
+    "one": [100],
+    "first positions": [0, 1, 15, 16],
+    "short": [40 + 9 * row for row in range(MAX_ROWS)],
+    "several splits": [511, 512, None, 513, 1023, 1024, 4096, 2000, 30],
+}
+pytestmark = pytest.mark.skipif(
+    DEVICE.type != "cuda"
+    or torch.cuda.get_device_capability() != (9, 0)
+    or torch.cuda.get_device_properties(0).multi_processor_count < 128,
+    reason="needs an H100 or H200",
+)
+
+
+@cache
+def weights_of(name):
+    return random_layers(PUBLISHED[name], POSITIONS, DEVICE)
+
+
+def states(name, rows, seed=0):
+    x = torch.randn(rows, PUBLISHED[name].hidden, generator=torch.Generator().manual_seed(seed))
+    return x.to(DEVICE, torch.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.inference_mode():
+        yield
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("batch", BATCHES)
+def test_states_and_cache_agree_with_the_reference_and_with_float32(name, batch):
+    weights, positions = weights_of(name), BATCHES[batch]
+    paged, step, x = (
+        random_cache(weights.shape, PAGES, DEVICE),
+        step_of(positions, PAGES, DEVICE),
+        states(name, len(positions)),
+    )
+    expected_cache, exact_cache = copied(paged), copied(paged, torch.float32)
+    result = talker_layers(weights, paged)(x, *step)
+    expected = ReferenceLayers(weights, expected_cache)(x, *step)
+    exact = ReferenceLayers(in_float32(weights), exact_cache)(x, *step)
+    assert relative(result, expected) < 1e-2
+    assert relative(result, exact) < 2e-2
+    for pair, expected_pair in zip(paged, expected_cache, strict=True):
+        for one, other in zip(pair, expected_pair, strict=True):
+            changed = (one != other).any(3).any(2)
+            assert changed.sum() <= len(positions)
+            if changed.any():
+                assert relative(one[changed], other[changed]) < 2e-2
+
+
+def test_a_row_has_the_same_bits_in_any_batch_every_time():
+    weights, positions = weights_of("1.7B"), [700 if row == 5 else 40 + 9 * row for row in range(MAX_ROWS)]
+    paged, step, x = (
+        random_cache(weights.shape, PAGES, DEVICE),
+        step_of(positions, PAGES, DEVICE),
+        states("1.7B", MAX_ROWS),
+    )
+    layers = talker_layers(weights, paged)
+    together = layers(x, *step)
+    for rows in (
+        slice(0, 1),
+        slice(5, 6),
+        slice(3, 14),
+        torch.arange(MAX_ROWS - 1, -1, -1, device=DEVICE),
+    ):
+        assert torch.equal(layers(x[rows].contiguous(), *(each[rows].contiguous() for each in step)), together[rows])
+    different = torch.zeros((), device=DEVICE, dtype=torch.int64)
+    for _ in range(200):
+        different += (layers(x, *step) != together).sum()
+    assert different.item() == 0

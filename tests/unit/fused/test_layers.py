@@ -1,0 +1,76 @@
+"""The source of the kernel of the talker's layers computes the same as the reference implementation."""
+
+import shutil
+import struct
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.talker.fused.layers import LayerSizes, TalkerLayers
+from engine.talker.fused.layers_reference import ReferenceLayers
+from tests.support.code_predictors import relative
+from tests.support.talker_layers import PUBLISHED, copied, random_cache, random_layers, step_of
+from tests.unit.fused.emulated import LAYERS, emulated_layers_kernel
+
+CPU = torch.device("cpu")
+PAGES = 130
+POSITIONS = 600
+ROWS = [
+    pytest.param([37], id="one row"),
+    pytest.param([0, None, 15, 16, 599, 511, 512, 200], id="several splits, and padding"),
+    pytest.param([3, 20, 8, 100, 5, 6, 17, 1, 2, 40], id="two octs"),
+]
+
+
+def encode(matrix, rows):
+    """The emulated tensor map: see TensorMap in emulate.h."""
+    return struct.pack("QqqQ", matrix.data_ptr(), matrix.shape[1], rows, 0).ljust(128, b"\0")
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++ to compile the kernel with")
+    return emulated_layers_kernel(tmp_path_factory.mktemp("layers"), LAYERS, seed=3)
+
+
+def states(rows, seed=0):
+    return torch.randn(rows, LAYERS.shape.hidden, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+@pytest.mark.parametrize("positions", ROWS)
+def test_states_and_cache_agree_with_the_reference(kernel, positions):
+    weights, cache = random_layers(LAYERS.shape, POSITIONS, CPU), random_cache(LAYERS.shape, PAGES, CPU)
+    expected_cache, step, x = copied(cache), step_of(positions, PAGES, CPU), states(len(positions))
+    layers = TalkerLayers(weights, cache, LAYERS, kernel, encode)
+    layers(x, *step)
+    result, expected = layers(x, *step), ReferenceLayers(weights, expected_cache)(x, *step)
+    assert relative(result, expected) < 3e-3
+    for pair, expected_pair in zip(cache, expected_cache, strict=True):
+        for one, other in zip(pair, expected_pair, strict=True):
+            assert relative(one, other) < 3e-3
+            assert (one != other).any((2, 3)).sum() <= len(positions)
+
+
+def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernel):
+    weights, cache = random_layers(LAYERS.shape, POSITIONS, CPU), random_cache(LAYERS.shape, PAGES, CPU)
+    step, x = step_of([3, 530, 40], PAGES, CPU), states(3)
+    together = TalkerLayers(weights, copied(cache), LAYERS, kernel, encode)(x, *step)
+    for row in range(3):
+        layers = TalkerLayers(weights, copied(cache), LAYERS, kernel, encode)
+        one = [each[row : row + 1].contiguous() for each in step]
+        assert torch.equal(layers(x[row : row + 1].contiguous(), *one)[0], together[row])
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_sizes_are_supported(name):
+    sizes = LayerSizes(PUBLISHED[name])
+    assert sizes.problem is None
+    assert sizes.weight_slots >= 3
+
+
+def test_other_sizes_are_not_supported():
+    shape = PUBLISHED["0.6B"]
+    assert "128 dimensions" in LayerSizes(replace(shape, head_dim=64)).problem
+    assert "do not divide" in LayerSizes(replace(shape, hidden=1000)).problem
