@@ -20,6 +20,11 @@ def batch_sizes(slots: int, *, single: bool = False) -> list[int]:
     return [slots] if single else [size for size in _SIZES if size < slots] + [slots]
 
 
+def padded_size(sizes: Sequence[int], count: int) -> int:
+    """Return the smallest of ``sizes`` (in ascending order) that is at least ``count``."""
+    return sizes[bisect_left(sizes, count)]
+
+
 class GraphedFrameSampler:
     """Runs a frame sampler on batches that are padded to the next of ``sizes`` (in ascending order).
 
@@ -44,11 +49,11 @@ class GraphedFrameSampler:
         pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
         for size in reversed(sizes):  # largest first: the smaller graphs reuse its memory
             run = partial(sample, self._hidden[:size], self._slot_ids[:size])
-            self._runs[size] = run if pool is None else _captured(run, pool)
+            self._runs[size] = run if pool is None else captured(run, pool)
 
     def padded_size(self, count: int) -> int:
         """Return the batch size that runs for ``count`` rows, at most the largest size."""
-        return self._sizes[bisect_left(self._sizes, count)]
+        return padded_size(self._sizes, count)
 
     def __call__(self, hidden: Tensor, rows: Tensor, slot_ids: Tensor) -> Tensor:
         """Sample from rows ``rows``, int64 [n], of ``hidden`` [m, hidden]; return codes [n, 16].
@@ -61,7 +66,7 @@ class GraphedFrameSampler:
         return self._runs[size]()
 
 
-def _captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:
+def captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:
     """Capture ``run`` as a CUDA graph, after two warm-up runs that trigger lazy initialization."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -71,10 +76,10 @@ def _captured(run: Callable[[], Tensor], pool: Any) -> Callable[[], Tensor]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
-        codes = run()
+        output = run()
 
     def replay() -> Tensor:
         graph.replay()
-        return codes
+        return output
 
     return replay

@@ -22,6 +22,7 @@ from engine.talker.fused.persistent import MAX_ROWS
 from engine.talker.gpu_step.graphs import batch_sizes
 from engine.talker.gpu_step.inputs import UtteranceState
 from engine.talker.vllm import model as loader
+from engine.talker.vllm.few_rows import few_rows
 from engine.talker.vllm.model import BATCHES, FP8
 from engine.talker.vllm.scheduler import Batch, CacheSize, Scheduler
 from engine.talker.vllm.step_runner import PendingCodes, StepRunner
@@ -73,7 +74,8 @@ class TalkerCore:
         cache = CacheSize(blocks, need.block_size, config.context)
         self.scheduler = Scheduler(config.slots, arguments["max_num_batched_tokens"], cache)
         self._inputs = self.model_runner.model_state.inputs
-        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, need.block_size)
+        steps = few_rows(self.model_runner, self.model_runner.model.batches, reproducible=config.vllm.reproducible)
+        self._steps = StepRunner(self.model_runner, self.scheduler.block_table, need.block_size, steps)
 
     def join(self, slot: int, utterance: UtteranceState) -> None:
         """Assign a slot to an utterance, which takes part from the next step on."""

@@ -19,6 +19,7 @@ from vllm.v1.attention.backend import CommonAttentionMetadata
 from engine.protocol.request import CODEBOOKS
 from engine.talker.gpu_step.inputs import PromptRows
 from engine.talker.gpu_step.uploader import Uploader
+from engine.talker.vllm.few_rows import FewRows
 from engine.talker.vllm.scheduler import Batch
 from engine.talker.vllm.state import TalkerState
 
@@ -45,15 +46,22 @@ class PendingCodes:
 
 
 class StepRunner:
-    """Runs one batch at a time, without waiting for it. runner: vLLM's V2 model runner, warmed up and captured."""
+    """Runs one batch at a time, without waiting for it. runner: vLLM's V2 model runner, warmed up and captured.
 
-    def __init__(self, runner: Any, block_table: NDArray[np.int64], block_size: int) -> None:
+    few_rows: runs steps of few rows; None: vLLM runs all steps. The step after one with first codes is vLLM's too,
+    because Code2Wav then decodes the first chunk of an utterance: its kernels run between the short ones of vLLM's
+    layers, but not beside a kernel that holds the GPU for the whole step.
+    """
+
+    def __init__(
+        self, runner: Any, block_table: NDArray[np.int64], block_size: int, few_rows: FewRows | None = None
+    ) -> None:
         """block_table: ``Scheduler.block_table``, which is read for each batch."""
         if list(runner.kernel_block_sizes) != [block_size]:
             raise RuntimeError(
                 f"vLLM's attention must use cache blocks of {block_size} positions, got {runner.kernel_block_sizes}"
             )
-        self._runner, self._block_size = runner, block_size
+        self._runner, self._block_size, self.few_rows = runner, block_size, few_rows
         self._state: TalkerState = runner.model_state
         device = self._state.device
         self._upload = Uploader(device)
@@ -67,11 +75,18 @@ class StepRunner:
         self._code_buffers = [torch.zeros(shape, dtype=torch.int16, pin_memory=on_gpu) for _ in range(_CODE_BUFFERS)]
         self._copied = [torch.cuda.Event() if on_gpu else None for _ in range(_CODE_BUFFERS)]
         self._steps = 0
+        self._first_codes = False  # whether the step before sampled the first code of an utterance
 
     @torch.inference_mode()
     def launch(self, batch: Batch) -> PendingCodes:
         """Start a step."""
         tokens, longest = int(batch.bounds[-1]), int(batch.counts.max())
+        after_first_codes, self._first_codes = self._first_codes, bool((batch.prefill & batch.samples).any())
+        few = longest == 1 and not after_first_codes
+        if self.few_rows is not None and few and tokens <= self.few_rows.max_rows:
+            size = self.few_rows.padded_size(tokens)
+            sample_rows, sample_slots = self._fill(batch, size, size)
+            return self._sample(batch, self.few_rows(size), sample_rows, sample_slots)
         uniform = longest if longest * len(batch.slots) == tokens else None
         graph = self._runner.cudagraph_manager.dispatch(len(batch.slots), tokens, uniform, 0)
         rows, requests = graph.num_tokens, graph.num_reqs or len(batch.slots)
@@ -81,6 +96,10 @@ class StepRunner:
             hidden = self._runner.cudagraph_manager.run_fullgraph(graph)
         else:
             hidden = self._run_eagerly(metadata, rows)
+        return self._sample(batch, hidden, sample_rows, sample_slots)
+
+    def _sample(self, batch: Batch, hidden: Tensor, sample_rows: Tensor, sample_slots: Tensor) -> PendingCodes:
+        """Sample frames from the rows of ``hidden``, and start to copy their codes to the host."""
         count = int(batch.samples.sum())
         if not count:
             return PendingCodes(self._code_buffers[0][:0], None)
