@@ -36,7 +36,7 @@ class VllmConfig(_StrictModel):
     )
     fp8_predictor: bool = Field(
         False,
-        description="Quantize the matrices of the code predictor to fp8. Frames are faster for up to 16 concurrent "
+        description="Quantize the matrices of the code predictor to fp8. Frames are faster for up to 8 concurrent "
         "requests; codes deviate more from the checkpoint's for any number. Supported for the published models in "
         "bfloat16 on a GPU of compute capability 9.0 with 128 multiprocessors; with `reproducible`, for at most 16 "
         "slots.",

@@ -42,6 +42,7 @@ from engine.talker.native.input_moments import measure_input_moments
 _CONFIG, _MODEL = "config.json", "model.safetensors"
 _COPIED = (*(name for name in FILES if name not in (_CONFIG, _MODEL)), PROFILE_FILE, "LICENSE")
 _COPY_BYTES = 4 << 20
+_MAX_WORKERS = 4
 
 
 def main() -> None:
@@ -70,7 +71,8 @@ def pack(checkpoint: Checkpoint, out: Path, weights: QuantizedFormat) -> None:
     """Write a packed checkpoint to the folder ``out``, which appears when it is complete.
 
     Raises CheckpointError if the checkpoint is packed already, does not match its checksums, or if ``out`` is not
-    empty. Raises OSError or SafetensorError if the files cannot be written.
+    empty, or in int4 if its activations are infinite or NaN. Raises OSError or SafetensorError if the files cannot be
+    written.
     """
     if checkpoint.model.packing is not None:
         raise CheckpointError(
@@ -91,8 +93,9 @@ def _write(checkpoint: Checkpoint, folder: Path, weights: QuantizedFormat) -> No
     tensors: dict[str, Tensor] = {}
     names = sorted(model_shapes(checkpoint.model))  # usually the order of the file
     moments = measure_input_moments(checkpoint) if weights == "int4" else {}
-    # Tensors are quantized in parallel, with one thread each.
-    with torch_threads(1), checkpoint.stream("") as source, ThreadPoolExecutor(available_cores()) as pool:
+    # Tensors are quantized in parallel, with one thread each. In int4 each takes up to 1 GB for 1.7B.
+    workers = min(_MAX_WORKERS, available_cores())
+    with torch_threads(1), checkpoint.stream("") as source, ThreadPoolExecutor(workers) as pool:
         for packed in pool.map(lambda name: _packed(name, source.pop(name), weights, moments.pop(name, None)), names):
             tensors |= packed
     save_file(tensors, folder / _MODEL, metadata={"format": "pt"})

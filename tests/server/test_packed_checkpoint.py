@@ -1,4 +1,4 @@
-"""A server with a packed checkpoint speaks as one that quantizes the original checkpoint at startup."""
+"""A server with a checkpoint packed in int8 speaks as one that quantizes the original checkpoint at startup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packed checkpoints: the same speech as the original one, and errors where versions or formats do not match."""
+"""Packed checkpoints: their weights and speech, and errors where versions or formats do not match."""
 
 import hashlib
 import json

@@ -7,7 +7,7 @@ __device__ __forceinline__ void begin_barrier(unsigned barrier, int arrivals) {
 __device__ __forceinline__ void arrive(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives, and makes the barrier wait for copies of so many bytes.
+// Arrives, and makes the barrier wait for copies of this number of bytes.
 __device__ __forceinline__ void expect(unsigned barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }

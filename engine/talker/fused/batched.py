@@ -39,7 +39,7 @@ class BatchedSizes:
 
     groups: parts of the grid that compute different rows, up to ``rows`` each. parts: how many blocks of a group share
     the columns of the project, out and down matrices. packed_parts: the same in the packed matrices. row_slots: stages
-    of the ring buffer for rows. weights_in_flight: how many stages of weights may be on their way at once.
+    of the ring buffer for rows. weights_in_flight: how many stages of weights may be in flight.
     """
 
     shape: Transformer

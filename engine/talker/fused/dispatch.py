@@ -41,7 +41,7 @@ OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
 """NVRTC options of the CUDA kernels."""
 _log = logging.getLogger(__name__)
 _CAPABILITY = (9, 0)
-"""Compute capability for which persistent.cu is compiled: sm_90a."""
+"""Compute capability for which the CUDA kernels are compiled: sm_90a."""
 
 
 def self_check(codes: ResidualCodes, rows: int, weights: PredictorWeights) -> None:
@@ -221,7 +221,7 @@ def _supported_sizes(weights: PredictorWeights) -> Sizes:
 
 
 def require_capability(device: torch.device, blocks: int) -> None:
-    """Raise KernelError if the CUDA kernels do not run on the GPU with so many blocks."""
+    """Raise KernelError if the CUDA kernels do not run on the GPU with this number of blocks."""
     gpu = torch.cuda.get_device_properties(device)
     if (gpu.major, gpu.minor) != _CAPABILITY or gpu.multi_processor_count < blocks:
         raise KernelError(

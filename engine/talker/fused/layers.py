@@ -29,7 +29,7 @@ class LayerSizes:
 
     rows: maximum rows of a launch. parts: how many blocks share the columns of the out and down matrices. qkv_parts:
     the same for the qkv matrix. split_pages: pages of a row that one block attends to. row_slots: stages of the ring
-    buffer for rows. weights_in_flight: how many stages of weights may be on their way at once.
+    buffer for rows. weights_in_flight: how many stages of weights may be in flight.
     """
 
     shape: Transformer
@@ -114,7 +114,7 @@ class LayerWeights:
 PagedCache = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, bfloat16 [pages, PAGE, kv_heads, d], all with the same strides."""
 EncodeMap = Callable[[Tensor, int], bytes]
-"""(matrix [out, in], rows) -> tensor map of 128 bytes for boxes of so many rows and 64 columns."""
+"""(matrix [out, in], rows) -> tensor map of 128 bytes for boxes of [rows, 64]."""
 
 _WEIGHTS = ("input_norm", "post_norm", "q_norm", "k_norm", "norm", "cos", "sin")
 _POINTERS = (

@@ -1,7 +1,8 @@
 """Loads a talker whose decoder layers run in compiled kernels.
 
 With a quantized format, tensors of an original checkpoint are quantized one at a time, and the codes of a packed one
-(``engine.checkpoint.packing``) are read. Both give the same codes, so a packed checkpoint gives the same speech.
+(``engine.checkpoint.packing``) are read. In int8 both have the same codes, so a packed checkpoint gives the same
+speech. In int4 the codes of a packed one were rounded for the inputs of their matrices (``engine.kernels.gptq``).
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from engine.talker.requests import resolve
 _FRAMES = 48
 """Frames of each sentence."""
 _CONTEXT = 256
+_INSTRUCTION = "A calm and friendly voice of a young woman, who speaks a little slowly."
 _ENGLISH = (
     "The ferry leaves at seven, so we should be at the harbor a little before that.",
     "Have you seen the blue folder that I left on the kitchen table this morning?",
@@ -70,7 +71,10 @@ def measure_input_moments(checkpoint: Checkpoint) -> dict[str, Tensor]:
         talker.step(())
     for name, matrix in moments.items():
         if not matrix.isfinite().all():
-            raise CheckpointError(f"{checkpoint.folder}: the inputs of {name} are infinite or NaN")
+            raise CheckpointError(
+                f"{checkpoint.folder}: the inputs of {name} are infinite or NaN, so its weights cannot be rounded for "
+                "them: pack it in int8"
+            )
     return moments
 
 
@@ -83,8 +87,15 @@ def _requests(model: ModelArchitecture) -> Iterator[SpeechRequest]:
         voice = None
         if speaker is None and model.speaker_encoder is not None:
             voice = Voice(np.zeros(model.talker.transformer.hidden, np.float32))
-        sampling = SamplingParams(seed=seed, max_new_tokens=_FRAMES)
-        yield SpeechRequest(text, speaker=speaker, voice=voice, language=language, sampling=sampling)
+        instructions = _INSTRUCTION if model.kind == "voice_design" else None
+        yield SpeechRequest(
+            text,
+            speaker=speaker,
+            voice=voice,
+            language=language,
+            instructions=instructions,
+            sampling=SamplingParams(seed=seed, max_new_tokens=_FRAMES),
+        )
 
 
 def _load(checkpoint: Checkpoint, slots: int, moments: dict[str, Tensor]) -> NativeTalker:

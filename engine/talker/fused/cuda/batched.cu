@@ -1,5 +1,5 @@
-// The code predictor in one cooperative launch per frame, for batches of more rows than persistent.cu: products on
-// tensor cores of Hopper GPUs (wgmma).
+// The code predictor in one cooperative launch per frame, for batches of up to 256 rows: products on tensor cores of
+// Hopper GPUs (wgmma).
 //
 // CTAS blocks stay on their multiprocessors for the whole frame. They form GROUPS groups, each of which computes its own
 // rows. Within a group, each block has a share of the outputs of every matrix, or of the outputs and columns; then the

@@ -67,7 +67,7 @@ constexpr int SLOT_BYTES = WEIGHT_SLOTS * WEIGHT_SLOT + ROW_SLOTS * ROW_SLOT;
 static_assert(ROWS >= 64 || WEIGHT_SLOTS * WEIGHT_SLOT >= 64 * DEPTH * 2, "an operand ends outside the slots");
 
 // The warp that copies weights goes through the schedule of the kernel with one thread. Weights depend on nothing, so
-// their copies run ahead over phases, layers and passes. At most WEIGHTS_IN_FLIGHT stages are on their way, because more
+// their copies run ahead over phases, layers and passes. At most WEIGHTS_IN_FLIGHT stages are in flight, because more
 // delay the other accesses to memory, for which phases wait.
 struct WeightStages {
     WeightRing ring, in_flight;  // the next stage, and the oldest stage that is not known to be complete
@@ -77,7 +77,7 @@ struct WeightStages {
     __device__ WeightStages(const WeightRing &weights)
         : ring(weights), in_flight(weights), stages_in_flight(0), policy(evict_first_policy()) {}
 
-    // Wait for room for a stage of so many bytes, whose copies report to ring.full_barrier().
+    // Wait for room for a stage of this size, whose copies report to ring.full_barrier().
     __device__ void begin_stage(int bytes) {
         if (stages_in_flight == WEIGHTS_IN_FLIGHT) {
             wait(in_flight.full_barrier(), in_flight.parity);
